@@ -1,0 +1,1 @@
+"""tilewright: fast kernels by schedule."""

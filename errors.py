@@ -1,0 +1,164 @@
+"""Errors that teach: every one names its subject, the reason, what would be allowed and the fix.
+
+The families below are public. Each concrete error is a small class with its own code, declared in the `errors.py` of
+the folder that raises it:
+
+    class VectorizeReduction(ScheduleError):
+        '''Vector lanes over a reduce axis would race on the element that they reduce into.'''
+        code = "TW0203"
+
+    raise VectorizeReduction("cannot vectorize 'k' of stage C", reason="C is a reduction over k: ...",
+                             declared=tensor.source, called=user_source(), fix="vectorize a data axis (i, j)")
+
+Codes: TW01xx te, 02xx schedule, 03xx lowering, 04xx codegen, 05xx call, 06xx tuning and records,
+07xx export and load, 08xx CUDA.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "InternalError", "LoweringError",
+    "RecordError", "ScheduleError", "SourceLine", "TensorExpressionError", "TilewrightError", "TuningError",
+    "user_source",
+]
+
+CATALOGUE: dict[str, type[TilewrightError]] = {}
+"""Every concrete error class by its code, filled as the classes are declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One line of the user's program."""
+
+    file: str
+    line: int
+
+    @property
+    def text(self) -> str:
+        """The line itself, stripped; empty where the source is not available."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+
+_OWN_PACKAGE = __name__.rpartition(".")[0]
+
+
+def user_source() -> SourceLine | None:
+    """The innermost line on the call stack that is not tilewright's own: where the user called us."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module != _OWN_PACKAGE and not module.startswith(_OWN_PACKAGE + "."):
+            return SourceLine(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+class TilewrightError(Exception):
+    """What every error that a user can cause derives from.
+
+    headline: what could not be done, and to what. reason: why. declared: where the subject was declared. called: the
+    user's line that asked for it. loops: the loop nest it speaks of, with a caret. allowed: what would have been taken.
+    fix: what to write instead.
+    """
+
+    code: ClassVar[str] = "TW0000"
+
+    def __init_subclass__(cls) -> None:
+        code = cls.__dict__.get("code")
+        if code is None:
+            return
+        if code in CATALOGUE:
+            raise TypeError(f"error code {code} is taken by {CATALOGUE[code].__name__}")
+        CATALOGUE[code] = cls
+
+    def __init__(
+        self, headline: str, *, reason: str = "", declared: SourceLine | None = None,
+        called: SourceLine | None = None, loops: str = "", allowed: str = "", fix: str = "",
+    ) -> None:
+        self.headline, self.reason, self.declared, self.called = headline, reason, declared, called
+        self.loops, self.allowed, self.fix = loops, allowed, fix
+        super().__init__(self.render())
+
+    @classmethod
+    def family(cls) -> str:
+        """The public class that the code belongs to, as it is printed: ScheduleError and so on."""
+        return next(base.__name__ for base in cls.__mro__ if TilewrightError in base.__bases__ or base is TilewrightError)
+
+    def render(self) -> str:
+        """The whole message, in the form that every error of ours has."""
+        lines = [f"{self.family()} {self.code}: {self.headline}"]
+        if self.reason:
+            lines += _indented(self.reason + (f"   ({self.declared})" if self.declared else ""), 2)
+        elif self.declared:
+            lines.append(f"  declared at {self.declared}: {self.declared.text}")
+        if self.called:
+            lines.append(f"  called at {self.called}: {self.called.text}")
+        if self.loops:
+            lines += _indented(self.loops, 6)
+        if self.allowed:
+            lines += _indented("allowed: " + self.allowed, 2)
+        if self.fix:
+            lines += _indented("fix: " + self.fix, 2)
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_revive, (type(self), self.__dict__))
+
+
+def _revive(cls: type[TilewrightError], state: dict[str, object]) -> TilewrightError:
+    error = cls.__new__(cls)
+    error.__dict__.update(state)
+    error.args = (error.render(),)
+    return error
+
+
+def _indented(text: str, columns: int) -> list[str]:
+    return [" " * columns + line for line in text.splitlines()]
+
+
+class TensorExpressionError(TilewrightError, ValueError):
+    """A tensor expression that means nothing."""
+
+
+class ScheduleError(TilewrightError, ValueError):
+    """A primitive that the schedule cannot take."""
+
+
+class LoweringError(TilewrightError, ValueError):
+    """A schedule that is whole but does not lower."""
+
+
+class CodegenError(TilewrightError, RuntimeError):
+    """A program, or a target, that code generation cannot serve."""
+
+
+class CallError(TilewrightError, TypeError, ValueError):
+    """A kernel called with arguments that it does not take."""
+
+
+class TuningError(TilewrightError, RuntimeError):
+    """Tuning that cannot start or go on."""
+
+
+class RecordError(TilewrightError, ValueError):
+    """A tuning database or record that cannot be read."""
+
+
+class ExportError(TilewrightError, RuntimeError):
+    """A library that cannot be written or loaded."""
+
+
+class CudaError(TilewrightError, RuntimeError):
+    """CUDA code that cannot be compiled or run here."""
+
+
+class InternalError(RuntimeError):
+    """A fault of tilewright's own. Please report it, with the text of the message."""

@@ -1,0 +1,1 @@
+"""The program: expressions, statements, functions, and what is done with them."""

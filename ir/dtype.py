@@ -1,0 +1,118 @@
+"""Data types: strings that know what they are.
+
+`DType("float32")` is the string "float32", so users compare and print it as they always did; it also carries its kind,
+width and lanes. Vectors append their lanes: "float32x16".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from .errors import UnknownDType
+
+__all__ = ["BFLOAT16", "BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "HANDLE", "INT32", "INT64", "SCALAR_TYPES", "DType",
+           "DTypeKind", "UINT8"]
+
+DTypeKind = Literal["bool", "int", "uint", "float", "bfloat", "handle"]
+
+SCALAR_TYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64",
+)
+"""What users may declare. `handle` (a pointer) occurs in calls to external code alone."""
+
+_PATTERN = re.compile(r"(bool|bfloat16|handle|(?:int|uint)(?:8|16|32|64)|float(?:16|32|64))(?:x([1-9][0-9]*))?")
+_INTERNED: dict[str, DType] = {}
+
+
+class DType(str):
+    """A scalar or vector type. Equal types are one object."""
+
+    __slots__ = ("bits", "element", "is_float", "is_integer", "kind", "lanes")
+    kind: DTypeKind
+    bits: int
+    lanes: int
+    element: DType
+    """The type of one lane (itself for a scalar)."""
+    is_float: bool
+    is_integer: bool
+    """int or uint; bool is neither."""
+
+    def __new__(cls, name: object) -> DType:
+        if isinstance(name, DType):
+            return name
+        text = _spelling(name)
+        found = _INTERNED.get(text)
+        return found if found is not None else _parse(text)
+
+    @property
+    def bytes(self) -> int:
+        """Storage of one whole value in bytes (bool takes one byte a lane)."""
+        return (self.bits + 7) // 8 * self.lanes
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in ("int", "float", "bfloat")
+
+    def with_lanes(self, lanes: int) -> DType:
+        """The same element type over `lanes` lanes."""
+        if lanes == self.lanes:
+            return self
+        return DType(str.__str__(self.element) if lanes == 1 else f"{str.__str__(self.element)}x{lanes}")
+
+    @property
+    def least(self) -> int:
+        """The least value of an integer type (0 for bool)."""
+        return -(1 << (self.bits - 1)) if self.kind == "int" else 0
+
+    @property
+    def greatest(self) -> int:
+        """The greatest value of an integer type (1 for bool)."""
+        if self.kind == "bool":
+            return 1
+        return (1 << (self.bits - 1)) - 1 if self.kind == "int" else (1 << self.bits) - 1
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (DType, (str.__str__(self),))
+
+
+def _spelling(name: object) -> str:
+    """numpy dtypes, their scalar types and Python's int, float and bool, as our names."""
+    if isinstance(name, str):
+        return {"float": "float32", "int": "int32", "uint": "uint32", "bool_": "bool", "uint1": "bool",
+                "half": "float16", "double": "float64"}.get(name, name)
+    if name is float:
+        return "float32"
+    if name is int:
+        return "int32"
+    if name is bool:
+        return "bool"
+    found = getattr(name, "name", None) or getattr(name, "__name__", None)
+    return "bool" if found == "bool_" else str(found if found is not None else name)
+
+
+def _parse(text: str) -> DType:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise UnknownDType(f"unknown dtype {text!r}", allowed=", ".join(SCALAR_TYPES))
+    scalar, lanes = match[1], int(match[2] or 1)
+    made = str.__new__(DType, scalar if lanes == 1 else f"{scalar}x{lanes}")
+    kind = "bfloat" if scalar == "bfloat16" else scalar.rstrip("0123456789")
+    made.kind = kind  # pyright: ignore[reportAttributeAccessIssue]
+    made.bits = {"bool": 1, "handle": 64}.get(kind) or int(scalar[len(kind):])
+    made.lanes = lanes
+    made.is_float = kind in ("float", "bfloat")
+    made.is_integer = kind in ("int", "uint")
+    _INTERNED[str.__str__(made)] = made
+    made.element = made if lanes == 1 else DType(scalar)
+    return made
+
+
+BOOL, INT32, INT64, UINT8 = DType("bool"), DType("int32"), DType("int64"), DType("uint8")
+FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = DType("float16"), DType("bfloat16"), DType("float32"), DType("float64")
+HANDLE = DType("handle")

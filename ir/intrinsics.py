@@ -1,0 +1,51 @@
+"""The intrinsics that a Call may name. One row each: adding an intrinsic begins with a row here.
+
+The other places that know an intrinsic by name are tables too: how the interpreter computes it (ir/interpreter), and
+how each target emits it (codegen/*/intrinsics).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["INTRINSICS", "Intrinsic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """operands: which types it takes (integers are converted to float32 where only floats are taken). result: the
+    type of the first operand, bool, int32, or the one that the Call was made with. pure: no effect, no memory."""
+
+    name: str
+    arity: int
+    operands: Literal["float", "integer", "any"] = "float"
+    result: Literal["same", "bool", "int32", "given"] = "same"
+    pure: bool = True
+
+
+_FLOAT_UNARY = (
+    "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh "
+    "erf sigmoid floor ceil round trunc nearbyint"
+).split()
+
+INTRINSICS: dict[str, Intrinsic] = {
+    row.name: row
+    for row in (
+        *(Intrinsic(name, 1) for name in _FLOAT_UNARY),
+        *(Intrinsic(name, 2) for name in ("pow", "atan2", "copysign", "hypot")),
+        Intrinsic("fma", 3),
+        Intrinsic("abs", 1, "any"),
+        *(Intrinsic(name, 1, "float", "bool") for name in ("isnan", "isfinite", "isinf")),
+        Intrinsic("popcount", 1, "integer"),
+        Intrinsic("clz", 1, "integer", "int32"),
+        *(Intrinsic(name, 2, "integer") for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")),
+        Intrinsic("bitwise_not", 1, "integer"),
+        Intrinsic("reinterpret", 1, "any", "given"),
+        Intrinsic("likely", 1, "any"),
+        # Calls of outside code: the first argument is a StringImm with the symbol's name.
+        Intrinsic("call_extern", -1, "any", "given", pure=False),
+        Intrinsic("call_pure_extern", -1, "any", "given"),
+        Intrinsic("call_llvm_intrinsic", -1, "any", "given"),
+    )
+}

@@ -1,0 +1,467 @@
+"""Building expressions: types are matched, constants folded.
+
+Matching two operands: a Python number takes the other side's dtype (a float literal beside an integer makes float32);
+of two floats the wider (float16 with bfloat16: float32), of an integer and a float the float, of two integers the
+wider, signed where their signs differ; bool is the narrowest integer. Nothing becomes float64 unless one side is.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import user_source
+from .dtype import BOOL, FLOAT32, INT32, INT64, DType
+from .errors import AmbiguousDivision, LiteralOutOfRange, MixedTypes, NotAnExpression
+from .expr import (
+    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, Call, Cast, CompareOp, Div, Expr, FloatImm, FloorDiv,
+    FloorMod, IfThenElse, IntImm, Max, Min, Mul, Not, Or, Producer, Select, StringImm, Sub, TruncDiv, TruncMod,
+)
+from .intrinsics import INTRINSICS
+
+__all__ = [
+    "FALSE", "TRUE", "absolute", "add", "all_of", "any_of", "binary", "bitwise", "call", "cast", "ceildiv", "compare", "const",
+    "convert", "divide", "equal", "floordiv", "floormod", "fold_binary", "identity_compare", "if_then_else", "invert",
+    "is_const", "likely", "logical_and", "logical_not", "logical_or", "match_types", "maximum", "minimum", "multiply",
+    "negative", "power", "round_float", "select", "subtract", "truncdiv", "truncmod", "wrap_int",
+]
+
+TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
+_LITERALS = (bool, int, float)
+_SMALL_INTS = {dtype: {value: IntImm(value, dtype) for value in range(-16, 257)} for dtype in (INT32, INT64)}
+
+
+# Constants
+
+
+def wrap_int(value: int, dtype: DType) -> int:
+    """`value` reduced modulo 2^bits into the range of an integer dtype (for bool: whether it is not 0)."""
+    if dtype.kind == "bool":
+        return int(value != 0)
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if dtype.kind == "int" and value >> (dtype.bits - 1) else value
+
+
+def round_float(value: float, dtype: DType) -> float:
+    """`value` rounded to the precision of a float dtype, to nearest, ties to even; overflow gives infinity."""
+    if dtype.bits == 64 or math.isnan(value) or math.isinf(value):
+        return value
+    if dtype.kind == "bfloat":
+        bits = struct.unpack("<I", struct.pack("<f", round_float(value, FLOAT32)))[0]
+        if bits & 0x7FFFFFFF >= 0x7F800000:
+            return struct.unpack("<f", struct.pack("<I", bits))[0]
+        bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+        return struct.unpack("<f", struct.pack("<I", bits))[0]
+    code = "<f" if dtype.bits == 32 else "<e"
+    try:
+        return struct.unpack(code, struct.pack(code, value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def const(value: Any, dtype: object = None) -> Expr:
+    """A constant. Without a dtype: bool for a bool, int32 (int64 where needed) for an int, float32 for a float; a
+    numpy scalar keeps its own."""
+    if dtype is None:
+        dtype = _literal_dtype(value)
+    dtype = DType(dtype)
+    if dtype.lanes > 1:
+        return Broadcast(const(value, dtype.element), dtype.lanes)
+    if dtype.is_float:
+        return FloatImm(round_float(float(value), dtype), dtype)
+    value = int(value)
+    if dtype.kind == "bool":
+        return TRUE if value else FALSE
+    if not dtype.least <= value <= dtype.greatest:
+        raise LiteralOutOfRange(
+            f"the number {value} does not fit {dtype}", reason=f"{dtype} holds {dtype.least} to {dtype.greatest}",
+            called=user_source(), fix="convert the other operand to a wider type first: x.astype(\"int32\")",
+        )
+    small = _SMALL_INTS.get(dtype)
+    return small[value] if small is not None and value in small else IntImm(value, dtype)
+
+
+def _literal_dtype(value: Any) -> DType:
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return INT32 if INT32.least <= value <= INT32.greatest else INT64
+    if isinstance(value, float):  # numpy.float64 too: it is a Python float, and nothing becomes float64 silently
+        return FLOAT32
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and getattr(value, "ndim", 0) == 0:
+        return DType(dtype)
+    raise _not_an_expression(value)
+
+
+def _not_an_expression(value: object) -> NotAnExpression:
+    return NotAnExpression(
+        f"{type(value).__name__} is no expression", reason=f"got {value!r}"[:200], called=user_source(),
+        allowed="numbers, numpy scalars, te.var, iteration variables, elements of tensors A[i, j], and what they make",
+    )
+
+
+def convert(value: Any) -> Expr:
+    """`value` as an expression: itself, a constant, or the value of a tensor of rank 0."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, Producer) and not value.shape:
+        return value[()]  # pyright: ignore[reportIndexIssue]
+    return const(value)
+
+
+def is_const(value: Expr, number: float | None = None) -> bool:
+    """Whether this is a constant (equal to `number`, if given)."""
+    return isinstance(value, (IntImm, FloatImm)) and (number is None or value.value == number)
+
+
+# Types
+
+
+def common_dtype(a: DType, b: DType) -> DType:
+    """The dtype in which values of a and b meet (see the module's rules). Lanes are those of a."""
+    if a == b:
+        return a
+    x, y = a.element, b.element
+    if x.is_float or y.is_float:
+        if not (x.is_float and y.is_float):
+            found = x if x.is_float else y
+        elif x.bits == y.bits:
+            found = x if x is y else FLOAT32
+        else:
+            found = x if x.bits > y.bits else y
+    elif x.is_bool or y.is_bool:
+        found = y if x.is_bool else x
+    else:
+        bits = max(x.bits, y.bits)
+        signed = "int" in (x.kind, y.kind)
+        found = DType(f"{'int' if signed else 'uint'}{bits}")
+    return found.with_lanes(a.lanes)
+
+
+def match_types(a: Any, b: Any) -> tuple[Expr, Expr]:
+    """Both operands in one dtype and number of lanes."""
+    if isinstance(a, _LITERALS) and isinstance(b, Expr):
+        return _literal_beside(a, b)
+    if isinstance(b, _LITERALS) and isinstance(a, Expr):
+        right, left = _literal_beside(b, a)
+        return left, right
+    a, b = convert(a), convert(b)
+    if a.dtype == b.dtype:
+        return a, b
+    if "handle" in (a.dtype.kind, b.dtype.kind):
+        raise MixedTypes(f"{a.dtype} and {b.dtype} have no common type", reason=f"operands `{a}` and `{b}`", called=user_source())
+    lanes = max(a.dtype.lanes, b.dtype.lanes)
+    a, b = _widen(a, lanes), _widen(b, lanes)
+    dtype = common_dtype(a.dtype, b.dtype)
+    return cast(a, dtype), cast(b, dtype)
+
+
+def _literal_beside(literal: float, other: Expr) -> tuple[Expr, Expr]:
+    """A Python number takes the other side's type."""
+    dtype = other.dtype
+    if isinstance(literal, float) and not dtype.is_float:
+        return const(literal, FLOAT32.with_lanes(dtype.lanes)), cast(other, FLOAT32.with_lanes(dtype.lanes))
+    if dtype.kind == "bool" and not isinstance(literal, bool):
+        wide = INT32.with_lanes(dtype.lanes)
+        return const(literal, wide), cast(other, wide)
+    return const(literal, dtype), other
+
+
+def _widen(value: Expr, lanes: int) -> Expr:
+    if value.dtype.lanes == lanes:
+        return value
+    if value.dtype.lanes != 1:
+        raise MixedTypes(f"vectors of {value.dtype.lanes} and {lanes} lanes do not match", reason=f"operand `{value}`")
+    return Broadcast(value, lanes)
+
+
+def cast(value: Any, dtype: object) -> Expr:
+    """`value` converted to `dtype`; constants are converted here and now."""
+    value, dtype = convert(value), DType(dtype)
+    if value.dtype == dtype:
+        return value
+    if dtype.lanes != value.dtype.lanes:
+        if dtype.lanes == 1 or value.dtype.lanes != 1:
+            raise MixedTypes(f"cannot convert {value.dtype} to {dtype}", reason="the numbers of lanes differ")
+        return Broadcast(cast(value, dtype.element), dtype.lanes)
+    if isinstance(value, IntImm):
+        if dtype.is_float:
+            return FloatImm(round_float(_int_to_float(value.value), dtype), dtype)
+        if dtype.kind != "handle":
+            return const(wrap_int(value.value, dtype), dtype)
+    if isinstance(value, FloatImm) and dtype.kind != "handle":
+        return const(value.value if dtype.is_float else _saturated(value.value, dtype), dtype)
+    return Cast(value, dtype)
+
+
+def _int_to_float(value: int) -> float:
+    return float(value) if abs(value) < 1 << 1000 else math.copysign(math.inf, value)
+
+
+def _saturated(value: float, dtype: DType) -> int:
+    if dtype.kind == "bool":
+        return int(value != 0)
+    if math.isnan(value):
+        return 0
+    if math.isinf(value):
+        return dtype.greatest if value > 0 else dtype.least
+    return min(max(int(value), dtype.least), dtype.greatest)
+
+
+# Arithmetic
+
+
+def _floordiv(a: int, b: int) -> int:
+    return a // b if b else 0
+
+
+def _floormod(a: int, b: int) -> int:
+    return a % b if b else 0
+
+
+def _truncdiv(a: int, b: int) -> int:
+    if not b:
+        return 0
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_INTEGER_FOLD: dict[type[BinaryOp], Callable[[int, int], int]] = {
+    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b, FloorDiv: _floordiv, FloorMod: _floormod,
+    TruncDiv: _truncdiv, TruncMod: lambda a, b: a - b * _truncdiv(a, b) if b else 0, Min: min, Max: max,
+    LT: lambda a, b: a < b, LE: lambda a, b: a <= b, GT: lambda a, b: a > b, GE: lambda a, b: a >= b,
+    EQ: lambda a, b: a == b, NE: lambda a, b: a != b, And: lambda a, b: a and b, Or: lambda a, b: a or b,
+}
+
+
+def fold_binary(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
+    """The value of an operator on integer constants, or an operand where the other is its neutral element; else None."""
+    if not isinstance(b, IntImm):
+        if isinstance(a, IntImm) and a.dtype.kind != "bool":
+            if a.value == 0 and kind is Add:
+                return b
+            if kind is Mul and a.value in (0, 1):
+                return b if a.value else a
+        elif isinstance(a, IntImm) and kind in (And, Or):
+            return (b if a.value else a) if kind is And else (a if a.value else b)
+        return None
+    if isinstance(a, IntImm):
+        dtype = BOOL if issubclass(kind, CompareOp) else a.dtype
+        return const(wrap_int(int(_INTEGER_FOLD[kind](a.value, b.value)), dtype), dtype)
+    if kind in (And, Or):
+        return (a if b.value else b) if kind is And else (b if b.value else a)
+    if b.value == 0 and kind in (Add, Sub):
+        return a
+    if kind is Mul and b.value in (0, 1):
+        return a if b.value else b
+    if b.value == 1 and kind in (FloorDiv, TruncDiv):
+        return a
+    return None
+
+
+def binary(kind: type[BinaryOp], a: Any, b: Any) -> Any:
+    """The operator `kind` on operands of any matching types. NotImplemented beside a tensor, which has its own."""
+    if isinstance(a, Producer) or isinstance(b, Producer):
+        return NotImplemented
+    a, b = match_types(a, b)
+    folded = fold_binary(kind, a, b) if not a.dtype.is_float else None
+    return folded if folded is not None else kind(a, b)
+
+
+def _arithmetic(kind: type[BinaryOp], a: Any, b: Any) -> Any:
+    """As `binary`, with bool counted as int32: arithmetic on truth values is counting."""
+    if isinstance(a, Producer) or isinstance(b, Producer):
+        return NotImplemented
+    a, b = match_types(a, b)
+    if a.dtype.is_bool:
+        wide = INT32.with_lanes(a.dtype.lanes)
+        a, b = cast(a, wide), cast(b, wide)
+    return binary(kind, a, b)
+
+
+def add(a: Any, b: Any) -> Any: return _arithmetic(Add, a, b)
+def subtract(a: Any, b: Any) -> Any: return _arithmetic(Sub, a, b)
+def multiply(a: Any, b: Any) -> Any: return _arithmetic(Mul, a, b)
+def floordiv(a: Any, b: Any) -> Any: return _arithmetic(FloorDiv, a, b)
+def floormod(a: Any, b: Any) -> Any: return _arithmetic(FloorMod, a, b)
+def truncdiv(a: Any, b: Any) -> Any: return _arithmetic(TruncDiv, a, b)
+def truncmod(a: Any, b: Any) -> Any: return _arithmetic(TruncMod, a, b)
+def minimum(a: Any, b: Any) -> Any: return binary(Min, a, b)
+def maximum(a: Any, b: Any) -> Any: return binary(Max, a, b)
+
+
+def ceildiv(a: Any, b: Any) -> Any:
+    """a / b rounded up, for b > 0."""
+    a, b = match_types(a, b)
+    return floordiv(a + (b - 1), b)
+
+
+def divide(a: Any, b: Any) -> Any:
+    """a / b for floats (an integer beside a float is converted)."""
+    if isinstance(a, Producer) or isinstance(b, Producer):
+        return NotImplemented
+    a, b = match_types(a, b)
+    if not a.dtype.is_float:
+        raise AmbiguousDivision(
+            f"`/` between two {a.dtype} does not say which division is meant", reason=f"operands `{a}` and `{b}`",
+            called=user_source(),
+            fix="a // b rounds towards minus infinity, te.truncdiv(a, b) towards zero as C does; for a float result "
+                "convert first: a.astype(\"float32\") / b",
+        )
+    return Div(a, b)
+
+
+def negative(value: Expr) -> Expr:
+    """-value."""
+    if isinstance(value, FloatImm):
+        return FloatImm(-value.value, value.dtype)
+    if value.dtype.is_float:
+        return Mul(value, const(-1.0, value.dtype))  # exact, signed zeros too, where 0 - x is not
+    return subtract(0, value)
+
+
+def absolute(value: Any) -> Expr:
+    """|value|, in its dtype."""
+    value = convert(value)
+    if isinstance(value, IntImm):
+        return const(wrap_int(abs(value.value), value.dtype), value.dtype)
+    return value if value.dtype.kind in ("uint", "bool") else call("abs", value)
+
+
+def power(a: Any, b: Any) -> Any:
+    """a ** b. Integers take a constant exponent of at least 0; everything else is computed in floats."""
+    if isinstance(a, Producer) or isinstance(b, Producer):
+        return NotImplemented
+    if isinstance(a, Expr) and isinstance(b, int) and 0 <= b <= 4 or isinstance(b, int) and isinstance(a, Expr) and not a.dtype.is_float and b >= 0:
+        result = const(1, a.dtype)
+        for _ in range(b):
+            result = a if is_const(result, 1) else multiply(result, a)
+        return result
+    a, b = match_types(a, b)
+    if not a.dtype.is_float:
+        raise MixedTypes(
+            f"integer power `{a}` ** `{b}` needs a constant exponent of at least 0", called=user_source(),
+            fix="convert first: a.astype(\"float32\") ** b",
+        )
+    return call("pow", a, b)
+
+
+# Logic and comparisons
+
+
+def compare(kind: type[CompareOp], a: Any, b: Any) -> Any:
+    """A comparison as an expression."""
+    return binary(kind, a, b)
+
+
+def equal(a: Any, b: Any) -> Any: return binary(EQ, a, b)
+
+
+def identity_compare(kind: type[CompareOp], a: Expr, b: object) -> Any:
+    """== and != : an expression where `b` can be one, otherwise a plain bool (never equal)."""
+    if isinstance(b, Producer):
+        return NotImplemented
+    if isinstance(b, (Expr, *_LITERALS)) or hasattr(b, "dtype"):
+        try:
+            return binary(kind, a, b)
+        except (MixedTypes, LiteralOutOfRange):
+            return kind is NE
+    return kind is NE
+
+
+def _truth(value: Any) -> Expr:
+    value = convert(value)
+    return value if value.dtype.is_bool else binary(NE, value, const(0, value.dtype))
+
+
+def logical_and(a: Any, b: Any) -> Expr: return binary(And, _truth(a), _truth(b))
+def logical_or(a: Any, b: Any) -> Expr: return binary(Or, _truth(a), _truth(b))
+
+
+def logical_not(value: Any) -> Expr:
+    """not value."""
+    value = _truth(value)
+    if isinstance(value, IntImm):
+        return FALSE if value.value else TRUE
+    return value.value if isinstance(value, Not) else Not(value)
+
+
+def all_of(*conditions: Any) -> Expr:
+    """Whether every condition holds (true for none)."""
+    result: Expr = TRUE
+    for condition in conditions:
+        result = logical_and(result, condition)
+    return result
+
+
+def any_of(*conditions: Any) -> Expr:
+    """Whether some condition holds (false for none)."""
+    result: Expr = FALSE
+    for condition in conditions:
+        result = logical_or(result, condition)
+    return result
+
+
+def bitwise(name: str, a: Any, b: Any) -> Any:
+    """&, |, ^ and shifts on integers; on two bools & | ^ are and, or, unequal."""
+    if isinstance(a, Producer) or isinstance(b, Producer):
+        return NotImplemented
+    a, b = match_types(a, b)
+    if a.dtype.is_bool and name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        return binary({"bitwise_and": And, "bitwise_or": Or, "bitwise_xor": NE}[name], a, b)
+    return call(name, a, b)
+
+
+def invert(value: Any) -> Expr:
+    """~value: not for a bool, all bits flipped for an integer."""
+    value = convert(value)
+    return logical_not(value) if value.dtype.is_bool else call("bitwise_not", value)
+
+
+def select(condition: Any, true_value: Any, false_value: Any) -> Expr:
+    """One of two values; both sides may be evaluated."""
+    condition, (a, b) = _truth(condition), match_types(true_value, false_value)
+    if isinstance(condition, IntImm):
+        return a if condition.value else b
+    return Select(condition, a, b)
+
+
+def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Expr:
+    """One of two values; only the chosen side is evaluated, so the other may read out of range."""
+    condition, (a, b) = _truth(condition), match_types(true_value, false_value)
+    if isinstance(condition, IntImm):
+        return a if condition.value else b
+    return IfThenElse(condition, a, b)
+
+
+def likely(condition: Any) -> Expr:
+    """The same condition, known to hold nearly always: loop partitioning peels the iterations where it may not."""
+    condition = _truth(condition)
+    return condition if isinstance(condition, IntImm) else Call("likely", (condition,), BOOL)
+
+
+# Intrinsics
+
+
+def call(name: str, *args: Any, dtype: object = None) -> Expr:
+    """A Call of the intrinsic `name`, its operands matched to each other and to the types that it takes."""
+    row = INTRINSICS[name]
+    operands = [convert(a) for a in args]
+    if row.operands == "float":
+        operands = [cast(a, FLOAT32.with_lanes(a.dtype.lanes)) if not a.dtype.is_float else a for a in operands]
+    elif row.operands == "integer":
+        for operand in operands:
+            if not operand.dtype.is_integer and not operand.dtype.is_bool:
+                raise MixedTypes(f"{name} takes integers", reason=f"`{operand}` is {operand.dtype}", called=user_source())
+    if row.arity == 2:
+        operands = list(match_types(*operands))
+    if row.result == "given":
+        result = DType(dtype)
+    else:
+        first = operands[0].dtype
+        result = {"same": first, "bool": BOOL.with_lanes(first.lanes), "int32": INT32.with_lanes(first.lanes)}[row.result]
+    return Call(name, tuple(operands), result)

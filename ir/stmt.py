@@ -1,0 +1,166 @@
+"""Statements of the loop IR, and functions of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, ClassVar
+
+from .buffer import Buffer
+from .expr import Expr, Node, Var
+
+__all__ = ["Allocate", "Assert", "Attr", "BufferStore", "Evaluate", "For", "Function", "If", "LetStmt", "LoopKind", "Seq",
+           "Stmt"]
+
+
+class Stmt(Node):
+    """An action."""
+
+    __slots__ = ()
+
+
+class LoopKind(Enum):
+    """How a loop runs. Every kind means what SERIAL means, so each may be checked by running it serially."""
+
+    SERIAL = "for"
+    PARALLEL = "parallel"
+    VECTORIZED = "vectorized"
+    UNROLLED = "unrolled"
+    THREAD = "thread"
+    """Bound to a thread axis, named by the loop's `thread`. A loop inside another of the same tag runs on the same
+    hardware threads: cooperative work, of which each outer iteration may do a share or, serially, the whole."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class For(Stmt):
+    """`for var in [begin, begin + extent)`; `kind` changes how it runs, never what it means."""
+
+    var: Var
+    begin: Expr
+    extent: Expr
+    kind: LoopKind
+    body: Stmt
+    thread: str = ""
+    """The thread tag of a THREAD loop: blockIdx.x, threadIdx.y, vthread ..."""
+    pragmas: tuple[tuple[str, Expr], ...] = ()
+    """What the user said about this loop, in order: (key, value)."""
+    _children: ClassVar[tuple[str, ...]] = ("begin", "extent", "body")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BufferStore(Stmt):
+    """`buffer[indices] = value`, for the lanes where `predicate` holds."""
+
+    buffer: Buffer
+    value: Expr
+    indices: tuple[Expr, ...]
+    predicate: Expr | None = None
+    _children: ClassVar[tuple[str, ...]] = ("value", "indices", "predicate")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Allocate(Stmt):
+    """Fresh, uninitialised memory for `buffer`, that lives as long as `body` runs.
+
+    The extents of `buffer.shape` are evaluated here.
+    """
+
+    buffer: Buffer
+    body: Stmt
+    _children: ClassVar[tuple[str, ...]] = ("body",)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class If(Stmt):
+    condition: Expr
+    then_body: Stmt
+    else_body: Stmt | None = None
+    _children: ClassVar[tuple[str, ...]] = ("condition", "then_body", "else_body")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Seq(Stmt):
+    """Statements in order. Empty: nothing happens."""
+
+    body: tuple[Stmt, ...]
+    _children: ClassVar[tuple[str, ...]] = ("body",)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LetStmt(Stmt):
+    """`value` bound to `var` within `body`."""
+
+    var: Var
+    value: Expr
+    body: Stmt
+    _children: ClassVar[tuple[str, ...]] = ("value", "body")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Evaluate(Stmt):
+    """A call for its effect."""
+
+    value: Expr
+    _children: ClassVar[tuple[str, ...]] = ("value",)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Assert(Stmt):
+    """Ends the function with an error status, and `message` for whoever called it, where `condition` is false."""
+
+    condition: Expr
+    message: str
+    _children: ClassVar[tuple[str, ...]] = ("condition",)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Attr(Stmt):
+    """A fact about `body` for later passes: `key` says which, `subject` and `value` of what."""
+
+    key: str
+    subject: object
+    value: Expr
+    body: Stmt
+    _children: ClassVar[tuple[str, ...]] = ("value", "body")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Function:
+    """A whole program: parameters in call order, a body and facts about it.
+
+    params: Buffers (inputs and outputs, distinguished by `outputs`) and scalar Vars. Shape symbols of the buffers need
+    not be parameters: they are read from the arguments' shapes. attrs: facts for passes and code generation, by name;
+    plain values only, so that they print.
+    """
+
+    name: str
+    params: tuple[Buffer | Var, ...]
+    body: Stmt
+    outputs: tuple[Buffer, ...] = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    def with_body(self, body: Stmt) -> Function:
+        """This function with another body (itself where the body is the same)."""
+        return self if body is self.body else replace(self, body=body)
+
+    def with_attrs(self, **attrs: Any) -> Function:
+        """This function with more, or other, attributes."""
+        return replace(self, attrs={**self.attrs, **attrs})
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The parameters that are buffers, in call order."""
+        return tuple(p for p in self.params if isinstance(p, Buffer))
+
+    @property
+    def scalars(self) -> tuple[Var, ...]:
+        """The parameters that are scalars, in call order."""
+        return tuple(p for p in self.params if isinstance(p, Var))
+
+    def __str__(self) -> str:
+        return _printer.to_text(self)
+
+    __repr__ = __str__
+
+
+from . import printer as _printer  # noqa: E402  (str of a function is its text)

@@ -1,0 +1,184 @@
+"""Walking and rewriting. Everything here iterates, so that the depth of a program is no limit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from .buffer import Buffer
+from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
+from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
+
+__all__ = ["Rewriter", "children", "deep_recursion", "free_vars", "post_order", "rebuild", "rewrite", "seq", "substitute",
+           "walk"]
+
+NodeT = TypeVar("NodeT", bound=Node)
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes directly below, in evaluation order."""
+    found: list[Node] = []
+    for name in node._children:
+        value = getattr(node, name)
+        if type(value) is tuple:
+            found.extend(value)
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+@lru_cache(maxsize=None)
+def _init_fields(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls) if f.init)
+
+
+def rebuild(node: NodeT, new_children: list[Node]) -> NodeT:
+    """`node` over other children (in the order of `children`); the same object where none changed."""
+    changed: dict[str, Any] = {}
+    at = 0
+    for name in node._children:
+        value = getattr(node, name)
+        if type(value) is tuple:
+            group = tuple(new_children[at : at + len(value)])
+            at += len(value)
+            if any(map(_differs, group, value)):
+                changed[name] = group
+        elif value is not None:
+            if new_children[at] is not value:
+                changed[name] = new_children[at]
+            at += 1
+    if not changed:
+        return node
+    return type(node)(**{name: changed[name] if name in changed else getattr(node, name) for name in _init_fields(type(node))})
+
+
+def _differs(a: object, b: object) -> bool:
+    return a is not b
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Every node, parents before children, in evaluation order. A node that is shared is met once a place."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def post_order(node: Node) -> Iterator[Node]:
+    """Every node once (shared ones too), children before parents."""
+    done: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(node, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in done:
+            done.add(id(node))
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(children(node)))
+
+
+def rewrite(node: NodeT, rule: Callable[[Any], Node | None]) -> Any:
+    """Bottom-up: `rule` sees each node after its children were rewritten, and returns its replacement, or None to keep
+    it. Each shared node is rewritten once; an unchanged tree comes back as the same object."""
+    results: dict[int, Node] = {}
+    for original in post_order(node):
+        rebuilt = rebuild(original, [results[id(child)] for child in children(original)])
+        replacement = rule(rebuilt)
+        results[id(original)] = rebuilt if replacement is None else replacement
+    return results[id(node)]
+
+
+def substitute(node: NodeT, values: Mapping[Var, Expr]) -> NodeT:
+    """`node` with variables replaced, also in the shapes of buffers that it allocates."""
+    if not values:
+        return node
+    buffers: dict[Buffer, Buffer] = {}
+    for inner in walk(node) if isinstance(node, Stmt) else ():
+        if isinstance(inner, Allocate):
+            shape = tuple(substitute(extent, values) for extent in inner.buffer.shape)
+            if any(map(_differs, shape, inner.buffer.shape)):
+                buffers[inner.buffer] = replace(inner.buffer, shape=shape)
+
+    def rule(inner: Node) -> Node | None:
+        if isinstance(inner, Var):
+            return values.get(inner)
+        buffer = buffers.get(getattr(inner, "buffer", None)) if buffers else None  # pyright: ignore[reportArgumentType]
+        return replace(inner, buffer=buffer) if buffer is not None else None  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    return rewrite(node, rule)
+
+
+def free_vars(node: Node | Function) -> list[Var]:
+    """The variables that are read and not bound within, in the order of their first use. Shapes of allocated buffers
+    count; shapes of a Function's parameters do not."""
+    root = node.body if isinstance(node, Function) else node
+    bound: set[Var] = set(node.scalars) if isinstance(node, Function) else set()
+    used: dict[Var, None] = {}
+    for inner in walk(root):
+        if isinstance(inner, Var):
+            used.setdefault(inner)
+        elif isinstance(inner, (For, Let, LetStmt)):
+            bound.add(inner.var)
+        elif isinstance(inner, Reduce):
+            bound.update(inner.axes)
+        elif isinstance(inner, Allocate):
+            for extent in inner.buffer.shape:
+                used.update(dict.fromkeys(free_vars(extent)))
+    return [var for var in used if var not in bound]
+
+
+def seq(*statements: Stmt | None) -> Stmt:
+    """Statements in order, nested sequences opened, empty ones dropped."""
+    flat: list[Stmt] = []
+    for statement in statements:
+        if isinstance(statement, Seq):
+            flat.extend(statement.body)
+        elif statement is not None:
+            flat.append(statement)
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+class Rewriter:
+    """A rewrite that needs to know where it is. A subclass has a method named after each node class that it treats
+    (`For`, `BufferLoad` ...), which calls `self.visit` on what it wants rewritten below, or `self.generic`.
+
+    It recurses, plainly, in Python alone: callers that meet deep programs run it within `deep_recursion()`.
+    """
+
+    def visit(self, node: Any) -> Any:
+        method = getattr(self, type(node).__name__, None)
+        return self.generic(node) if method is None else method(node)
+
+    def generic(self, node: Any) -> Any:
+        """The node over its rewritten children."""
+        new: list[Node] = []
+        for child in children(node):  # a plain loop: map or a generator would recurse through C
+            new.append(self.visit(child))
+        return rebuild(node, new)
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Within it Python-to-Python recursion, which takes no C stack, is limited by memory alone."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 1_000_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def loads(node: Node) -> Iterator[BufferLoad]:
+    """Every BufferLoad below."""
+    return (inner for inner in walk(node) if isinstance(inner, BufferLoad))
+
+
+def stores(node: Node) -> Iterator[BufferStore]:
+    """Every BufferStore below."""
+    return (inner for inner in walk(node) if isinstance(inner, BufferStore))
