@@ -1,0 +1,41 @@
+# tilewright. `make demo` and `make test` are all a newcomer needs; both set up .venv on first use.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help demo test soak lint bench coverage clean
+
+help:  ## what there is to make
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml
+	@echo "[1/2] making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit("tilewright needs Python 3.11 or later; set PYTHON=python3.x") if sys.version_info < (3, 11) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "[2/2] installing tilewright and what its demo and tests use (about a minute)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,tune]'
+	@touch $@
+
+demo: $(STAMP)  ## the main job: a matmul in six steps and a photograph sharpened
+	@$(BIN)/python -m tilewright run --demo
+
+test: $(STAMP)  ## every test, drawn checks as a sample
+	@$(BIN)/python -m pytest tests
+
+soak: $(STAMP)  ## every test, drawn checks at their full counts (about an hour)
+	@TILEWRIGHT_SOAK=1 $(BIN)/python -m pytest tests
+
+lint: $(STAMP)  ## ruff and pyright
+	@$(BIN)/ruff check .
+	@$(BIN)/pyright
+
+coverage: $(STAMP)  ## lines of the tree that the tests run
+	@cd tests && ../$(BIN)/python -m pytest --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered
+
+bench: $(STAMP)  ## times against numpy, interleaved, one and two threads
+	@$(BIN)/python -m benchmarks
+
+clean:  ## remove the environment and what the tools left
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis tests/.pytest_cache out

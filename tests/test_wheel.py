@@ -1,0 +1,67 @@
+"""The wheel: one small top-level package that installs in seconds and works away from the checkout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PROGRAM = """
+import numpy, tilewright as tw
+from tilewright import te
+A = te.placeholder((1000,), name="A")
+B = te.compute((1000,), lambda i: A[i] * 2 + 1, name="B")
+s = te.create_schedule(B)
+outer, inner = s[B].split(B.op.axis[0], 32)
+s[B].vectorize(inner)
+f = tw.build(s, [A, B])
+a = numpy.random.rand(1000).astype("float32"); b = numpy.empty_like(a)
+f(a, b)
+assert (b == a * 2 + 1).all()
+print("ran from", tw.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy of what would be committed, so that neither leaves anything in the other."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", out, source], check=True)
+    return next(out.glob("tilewright-*.whl"))
+
+
+def test_the_wheel_is_one_package_under_a_megabyte(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    top = {name.split("/")[0] for name in names if ".dist-info" not in name}
+    assert top == {"tilewright"}
+    assert "tilewright/py.typed" in names
+    assert not [name for name in names if name.startswith(("tilewright/tests", "tilewright/tutorials", "tilewright/benchmarks"))]
+    assert wheel.stat().st_size < 1_000_000
+
+
+def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel(wheel: Path, tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=True)
+    python = environment / "bin" / "python"
+    start = time.perf_counter()
+    subprocess.run([python, "-m", "pip", "install", "-q", wheel], check=True)
+    print(f"base install: {time.perf_counter() - start:.1f} s")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run([python, "-P", tmp_path / "program.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert str(environment) in done.stdout
