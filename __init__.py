@@ -1,1 +1,68 @@
-"""tilewright: fast kernels by schedule."""
+"""tilewright: declare what to compute as tensor expressions, say how by schedule primitives, get fast kernels.
+
+    import tilewright as tw
+    from tilewright import te
+
+    A = te.placeholder((1024,), name="A")
+    B = te.compute((1024,), lambda i: A[i] + 1, name="B")
+    s = te.create_schedule(B)
+    f = tw.build(s, [A, B])
+
+Names are imported when they are first used, so that `import tilewright` stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .errors import (
+    CallError,
+    CodegenError,
+    CudaError,
+    ExportError,
+    InternalError,
+    LoweringError,
+    RecordError,
+    ScheduleError,
+    TensorExpressionError,
+    TilewrightError,
+    TuningError,
+)
+
+if TYPE_CHECKING:
+    from . import te as te
+    from .driver import Module, build, lower
+    from .ir import Function
+    from .runtime import Array, Device, Kernel, array, cpu, cuda, empty, num_threads, set_num_threads
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
+    "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
+    "array", "build", "cpu", "cuda", "empty", "lower", "num_threads", "set_num_threads", "te",
+]
+
+_HOMES = {
+    "Module": "driver", "build": "driver", "lower": "driver",
+    "Function": "ir",
+    "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "array": "runtime", "cpu": "runtime", "cuda": "runtime",
+    "empty": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",
+}
+"""Where each lazy name lives."""
+
+
+def __getattr__(name: str) -> object:
+    if name == "te":
+        return import_module(".te", __name__)
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,65 @@
+"""An unsharp mask of a photograph, in 16-bit fixed point: the second half of the demo.
+
+The blur is the separable Gaussian 1 4 6 4 1 over 16, in both directions, with clamped borders. Sums of the two passes
+reach 255 * 256 and so fit in uint16 exactly. The result is the pixel plus three halves of its difference from the blur.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import te
+from ..schedule import Schedule
+
+TAPS = (1, 4, 6, 4, 1)
+RADIUS = len(TAPS) // 2
+
+
+def reference(image: np.ndarray) -> np.ndarray:
+    """The same by numpy. image: uint8 (height, width, channels)."""
+    height, width, _ = image.shape
+    padded = np.pad(image.astype(np.uint16), ((RADIUS, RADIUS), (RADIUS, RADIUS), (0, 0)), mode="edge")
+    rows = sum(np.uint16(tap) * padded[:, k : k + width] for k, tap in enumerate(TAPS))
+    blur = sum(np.uint16(tap) * rows[k : k + height] for k, tap in enumerate(TAPS))
+    blurred = ((blur + np.uint16(128)) >> np.uint16(8)).astype(np.int16)
+    pixel = image.astype(np.int16)
+    return np.clip(pixel + (((pixel - blurred) * np.int16(3)) >> np.int16(1)), 0, 255).astype(np.uint8)
+
+
+def declare(height: int, width: int, channels: int) -> tuple[te.Tensor, te.Tensor]:
+    """The photograph and its sharpened version, as tensor expressions."""
+    image = te.placeholder((height, width, channels), "uint8", name="image")
+
+    def clamp(index: te.Expr, extent: int) -> te.Expr:
+        return te.max(te.min(index, extent - 1), 0)
+
+    padded = te.compute(
+        (height + 2 * RADIUS, width + 2 * RADIUS, channels),
+        lambda y, x, c: image[clamp(y - RADIUS, height), clamp(x - RADIUS, width), c].astype("uint16"),
+        name="padded",
+    )
+    rows = te.compute(
+        (height + 2 * RADIUS, width, channels),
+        lambda y, x, c: weighted([padded[y, x + k, c] for k in range(len(TAPS))]),
+        name="rows",
+    )
+    blur = te.compute(
+        (height, width, channels),
+        lambda y, x, c: weighted([rows[y + k, x, c] for k in range(len(TAPS))]),
+        name="blur",
+    )
+
+    def sharpen(y: te.Expr, x: te.Expr, c: te.Expr) -> te.Expr:
+        blurred = ((blur[y, x, c] + 128) >> 8).astype("int16")
+        pixel = image[y, x, c].astype("int16")
+        return te.max(te.min(pixel + (((pixel - blurred) * 3) >> 1), 255), 0).astype("uint8")
+
+    return image, te.compute((height, width, channels), sharpen, name="sharp")
+
+
+def weighted(values: list[te.Expr]) -> te.Expr:
+    """The five values, weighted by TAPS."""
+    total = values[0] * TAPS[0]
+    for tap, value in zip(TAPS[1:], values[1:], strict=True):
+        total = total + value * tap
+    return total
