@@ -1,0 +1,87 @@
+"""The command `tilewright`: doctor and run."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from .errors import TilewrightError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns 0, 1 (failed) or 2 (usage)."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.command(options)
+    except TilewrightError as error:
+        Console(stderr=True).print(str(error), markup=False, highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tilewright", description="Declare what to compute, say how by schedule primitives, get fast kernels."
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    doctor = commands.add_parser("doctor", help="what this machine offers and what is missing", description=(
+        "Lists Python, LLVM, the CPU, threads, CUDA parts, compilers and versions as tilewright finds them, and why "
+        "something is not found."))
+    doctor.set_defaults(command=_doctor)
+
+    run = commands.add_parser("run", help="run a Python file, or the demo", description=(
+        "Runs FILE.py as a program, or the demo: a matrix product in six steps and a photograph sharpened."))
+    what = run.add_mutually_exclusive_group(required=True)
+    what.add_argument("file", nargs="?", metavar="FILE.py")
+    what.add_argument("--demo", action="store_true", help="run the demo")
+    run.add_argument("--out", default="out", metavar="FOLDER", help="where the demo writes its pictures (default: out)")
+    run.add_argument("--time-passes", action="store_true", help="print how long each compiler pass took")
+    run.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="arguments of FILE.py")
+    run.set_defaults(command=_run)
+    return parser
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    from .doctor import report
+
+    report(Console())
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from .ir.passes.runner import pass_times
+
+    with pass_times() as times:
+        status = _run_demo(options.out) if options.demo else _run_file(options.file, options.rest)
+    if options.time_passes:
+        from .doctor import time_table
+
+        Console(stderr=True).print(time_table(times))
+    return status
+
+
+def _run_demo(folder: str) -> int:
+    from .demo import main as demo
+
+    return demo(folder)
+
+
+def _run_file(path: str, rest: list[str]) -> int:
+    before = sys.argv
+    sys.argv = [path, *rest]
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except FileNotFoundError:
+        Console(stderr=True).print(f"tilewright run: no file {path}", markup=False)
+        return 2
+    finally:
+        sys.argv = before
+    return 0

@@ -1,0 +1,122 @@
+"""A matrix product in six steps, from the declaration alone to what hand-tuned libraries do: the first half of the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import te
+from ..schedule import Schedule
+
+ROWS, COLUMNS, DEPTH = 8, 32, 4
+"""The register tile (8 rows of two 16-lane vectors: 16 accumulators) and how far the reduction is split."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A schedule and the tensors of its function."""
+
+    schedule: Schedule
+    args: list[te.Tensor]
+
+
+def naive(size: int) -> Step:
+    """The declaration alone: three loops, the sum innermost."""
+    a, b, c = declare(size)
+    return Step(te.create_schedule(c), [a, b, c])
+
+
+def blocked(size: int) -> Step:
+    """Tiles of C, so that what is loaded is used more than once; the reduction outside the tile's own loops."""
+    a, b, c = declare(size)
+    s = te.create_schedule(c)
+    row, column, row_in, column_in = s[c].tile(*c.op.axis, 32, 32)
+    (k,) = c.op.reduce_axis
+    k_out, k_in = s[c].split(k, DEPTH)
+    s[c].reorder(row, column, k_out, k_in, row_in, column_in)
+    return Step(s, [a, b, c])
+
+
+def vectorized(size: int) -> Step:
+    """The tile's innermost loop as vectors."""
+    a, b, c = declare(size)
+    s = te.create_schedule(c)
+    row, column, row_in, column_in = s[c].tile(*c.op.axis, 32, 32)
+    (k,) = c.op.reduce_axis
+    k_out, k_in = s[c].split(k, DEPTH)
+    s[c].reorder(row, column, k_out, k_in, row_in, column_in)
+    s[c].vectorize(column_in)
+    return Step(s, [a, b, c])
+
+
+def packed(size: int) -> Step:
+    """B rearranged into panels as wide as the tile, so that the inner loop reads it without a gap."""
+    a, b, panels, c = declare_packed(size)
+    s = te.create_schedule(c)
+    row, column, row_in, column_in = s[c].tile(*c.op.axis, ROWS, COLUMNS)
+    (k,) = c.op.reduce_axis
+    s[c].reorder(column, row, k, row_in, column_in)
+    s[c].vectorize(column_in)
+    s[c].unroll(row_in)
+    s[panels].vectorize(panels.op.axis[2])
+    return Step(s, [a, b, c])
+
+
+def cached(size: int) -> Step:
+    """The tile accumulates in a buffer of its own, which the compiler keeps in registers, and is written once."""
+    a, b, panels, c = declare_packed(size)
+    s = te.create_schedule(c)
+    accumulate(s, panels, c)
+    return Step(s, [a, b, c])
+
+
+def parallel(size: int) -> Step:
+    """Panels over the threads."""
+    a, b, panels, c = declare_packed(size)
+    s = te.create_schedule(c)
+    outermost = accumulate(s, panels, c)
+    s[c].parallel(outermost)
+    s[panels].parallel(panels.op.axis[0])
+    return Step(s, [a, b, c])
+
+
+def accumulate(s: Schedule, panels: te.Tensor, c: te.Tensor) -> te.IterVar:
+    """Tiles C over a cache in registers; returns the outermost loop."""
+    tile = s.cache_write(c, "local")
+    row, column, row_in, column_in = s[c].tile(*c.op.axis, ROWS, COLUMNS)
+    s[c].reorder(column, row, row_in, column_in)
+    s[c].vectorize(column_in)
+    s[tile].compute_at(s[c], row)
+    (k,) = tile.op.reduce_axis
+    tile_row, tile_column = tile.op.axis
+    s[tile].reorder(k, tile_row, tile_column)
+    s[tile].unroll(tile_row)
+    s[tile].vectorize(tile_column)
+    s[panels].vectorize(panels.op.axis[2])
+    return column
+
+
+def declare(size: int) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """C = A B for square float32 matrices."""
+    a = te.placeholder((size, size), name="A")
+    b = te.placeholder((size, size), name="B")
+    k = te.reduce_axis((0, size), name="k")
+    return a, b, te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+
+
+def declare_packed(size: int) -> tuple[te.Tensor, te.Tensor, te.Tensor, te.Tensor]:
+    """C = A B through B's panels."""
+    a = te.placeholder((size, size), name="A")
+    b = te.placeholder((size, size), name="B")
+    panels = te.compute(
+        (size // COLUMNS, size, COLUMNS), lambda panel, k, lane: b[k, panel * COLUMNS + lane], name="panels"
+    )
+    k = te.reduce_axis((0, size), name="k")
+    c = te.compute(
+        (size, size), lambda i, j: te.sum(a[i, k] * panels[j // COLUMNS, k, j % COLUMNS], axis=k), name="C"
+    )
+    return a, b, panels, c
+
+
+STEPS: tuple[Callable[[int], Step], ...] = (naive, blocked, vectorized, packed, cached, parallel)
+"""In the order of the demo."""

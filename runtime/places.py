@@ -1,0 +1,21 @@
+"""Where tilewright keeps what it keeps."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["cache_folder", "default_database"]
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for built kernels: $TILEWRIGHT_CACHE, or tilewright/ in $XDG_CACHE_HOME or ~/.cache."""
+    chosen = os.environ.get("TILEWRIGHT_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright"
+
+
+def default_database() -> Path:
+    """Where tuning records go unless a path is given: $TILEWRIGHT_DATABASE, or tune.sqlite in the current folder."""
+    return Path(os.environ.get("TILEWRIGHT_DATABASE") or "tune.sqlite").expanduser().absolute()
