@@ -63,3 +63,22 @@ def weighted(values: list[te.Expr]) -> te.Expr:
     for tap, value in zip(TAPS[1:], values[1:], strict=True):
         total = total + value * tap
     return total
+
+
+def scheduled(height: int, width: int, channels: int, parallel: bool = True) -> tuple[Schedule, list[te.Tensor]]:
+    """A band of rows at a time: the blurred rows that a band needs are computed just before it, in vectors."""
+    image, sharp = declare(height, width, channels)
+    s = te.create_schedule(sharp)
+    blur = sharp.op.input_tensors[0]
+    (rows,) = blur.op.input_tensors
+    (padded,) = rows.op.input_tensors
+    s[blur].compute_inline()
+    y, x, c = sharp.op.axis
+    band, y_in = s[sharp].split(y, 32)
+    s[sharp].vectorize(s[sharp].fuse(x, c))
+    s[rows].compute_at(s[sharp], band)
+    s[rows].vectorize(s[rows].fuse(*rows.op.axis[1:]))
+    s[padded].compute_at(s[sharp], band)
+    if parallel:
+        s[sharp].parallel(band)
+    return s, [image, sharp]

@@ -1,0 +1,1 @@
+"""Timings against peers, interleaved in one run: `make bench`."""

@@ -1,0 +1,66 @@
+"""What it costs to import, to compile and to call. Prints one JSON object a row: medians of 9."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tilewright as tw
+from tilewright import te
+from tilewright.demo import matmul
+
+RUNS = 9
+
+
+def median(program: Callable[[], object]) -> float:
+    """Seconds, the median of RUNS."""
+    spent = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        program()
+        spent.append(time.perf_counter() - start)
+    return statistics.median(spent)
+
+
+def row(name: str, seconds: float, bar: float) -> None:
+    print(json.dumps({"cost": name, "ms": seconds * 1e3, "bar_ms": bar * 1e3}), flush=True)
+
+
+def bench_import() -> None:
+    timer = "import time; t = time.perf_counter(); import tilewright; print(time.perf_counter() - t)"
+    spent = [float(subprocess.run([sys.executable, "-c", timer], capture_output=True, check=True).stdout) for _ in range(RUNS)]
+    row("import tilewright", statistics.median(spent), 0.25)
+
+
+def bench_compile() -> None:
+    made = matmul.parallel(1024)
+    row("lower, packed matmul 1024", median(lambda: tw.lower(made.schedule, made.args)), 0.060)
+    row("build, packed matmul 1024", median(lambda: tw.build(made.schedule, made.args)), 0.300)
+
+
+def bench_call() -> None:
+    a, b = (te.placeholder((16,), name=name) for name in "AB")
+    c = te.compute((16,), lambda i: a[i] + b[i], name="C")
+    f = tw.build(te.create_schedule(c), [a, b, c])
+    x, y, z = (np.ones(16, np.float32) for _ in range(3))
+
+    def many(call: Callable[[], object], number: int = 100_000) -> float:
+        def loop() -> None:
+            for _ in range(number):
+                call()
+        return median(loop) / number
+
+    nothing = many(lambda: None)
+    row("call, three arrays of 16 floats", many(lambda: f(x, y, z)) - nothing, 0.3e-6)
+    row("numpy.add, the same", many(lambda: np.add(x, y, out=z)) - nothing, 0.3e-6)
+
+
+if __name__ == "__main__":
+    bench_import()
+    bench_compile()
+    bench_call()
