@@ -1,0 +1,33 @@
+"""What a stage notes about one of its axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..ir.expr import Expr, IterVar
+
+__all__ = ["AttachType", "AxisKind", "IterAttr"]
+
+AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread"]
+"""How the loop runs; never what it means."""
+
+AttachType = Literal["root", "at", "inline", "inlined"]
+"""Where a stage is computed: before its consumers (root), at a loop of another stage (at), within the expressions of
+its consumers (inline: asked for; inlined: done, by normalize())."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IterAttr:
+    """kind: of the loop. bind_thread: the thread axis, exactly where kind is "thread". pragmas: in the order in which
+    they were set, a key once. storage_align: (factor, offset) of the stride of this dimension."""
+
+    kind: AxisKind = "serial"
+    bind_thread: IterVar | None = None
+    pragmas: tuple[tuple[str, Expr | None], ...] = ()
+    storage_align: tuple[int, int] | None = None
+
+    @property
+    def annotates_loop(self) -> bool:
+        """Whether it says anything that would be lost with the loop."""
+        return self.kind != "serial" or bool(self.pragmas)

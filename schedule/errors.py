@@ -1,0 +1,149 @@
+"""What a schedule cannot take: TW0201 to TW0259."""
+
+from __future__ import annotations
+
+from ..errors import ScheduleError
+
+
+class UnknownStage(ScheduleError):
+    """A tensor or operation that the schedule does not compute."""
+
+    code = "TW0201"
+
+
+class NotAnAxisOfStage(ScheduleError):
+    """An axis that belongs to another stage, or to none."""
+
+    code = "TW0202"
+
+
+class VectorizeReduction(ScheduleError):
+    """Vector lanes over a reduce axis would race on the element that they reduce into."""
+
+    code = "TW0203"
+
+
+class ParallelReduction(ScheduleError):
+    """Threads over a reduce axis would race on the element that they reduce into."""
+
+    code = "TW0204"
+
+
+class AxisIsNoLoop(ScheduleError):
+    """An axis that was split or fused: its loop is gone, others stand in its place."""
+
+    code = "TW0205"
+
+
+class BadSplit(ScheduleError):
+    """A split without exactly one positive integer for factor or nparts."""
+
+    code = "TW0206"
+
+
+class BadReorder(ScheduleError):
+    """A reorder that lists a loop twice."""
+
+    code = "TW0207"
+
+
+class FuseApart(ScheduleError):
+    """Loops that are not directly inside each other cannot become one."""
+
+    code = "TW0208"
+
+
+class NestedParallel(ScheduleError):
+    """A parallel loop within a parallel loop."""
+
+    code = "TW0209"
+
+
+class CannotInline(ScheduleError):
+    """A stage whose value is no expression that its consumers could hold."""
+
+    code = "TW0210"
+
+
+class BadThreadBinding(ScheduleError):
+    """A loop that cannot run on this thread axis."""
+
+    code = "TW0211"
+
+
+class ThreadBoundTwice(ScheduleError):
+    """A thread axis that two loops of one stage ask for."""
+
+    code = "TW0212"
+
+
+class AnnotationWouldBeLost(ScheduleError):
+    """A loop that carries an annotation would vanish, and the annotation with it."""
+
+    code = "TW0213"
+
+
+class UnknownPragma(ScheduleError):
+    """A pragma that no pass reads, or a value that it does not take."""
+
+    code = "TW0214"
+
+
+class CannotAttach(ScheduleError):
+    """A stage that cannot be computed at the loop asked for."""
+
+    code = "TW0215"
+
+
+class UnknownScope(ScheduleError):
+    """A storage scope that does not exist, or that this tensor cannot have."""
+
+    code = "TW0216"
+
+
+class BadStorageAlign(ScheduleError):
+    """A stride that cannot be aligned as asked."""
+
+    code = "TW0217"
+
+
+class BadStorePredicate(ScheduleError):
+    """A store predicate that is no condition over the stage's own axes."""
+
+    code = "TW0218"
+
+
+class BadCacheRead(ScheduleError):
+    """A cache without readers, or with readers that do not read the tensor."""
+
+    code = "TW0219"
+
+
+class BadCacheWrite(ScheduleError):
+    """Tensors that no single cache can stand before."""
+
+    code = "TW0220"
+
+
+class BadRfactor(ScheduleError):
+    """A reduction that cannot be factored over this axis."""
+
+    code = "TW0221"
+
+
+class WrongArgument(ScheduleError):
+    """An argument of a kind that the primitive does not take."""
+
+    code = "TW0222"
+
+
+class BadRecords(ScheduleError):
+    """Records that do not fit the operations, or a text that holds no records."""
+
+    code = "TW0223"
+
+
+class NothingToSchedule(ScheduleError):
+    """create_schedule without operations to compute."""
+
+    code = "TW0224"

@@ -1,0 +1,89 @@
+"""What only the whole schedule decides, and `lower` refuses."""
+
+from __future__ import annotations
+
+from ..errors import LoweringError
+
+
+class MissingArgument(LoweringError):
+    """A tensor that is read from outside, or that the schedule computes, but that is not among the arguments."""
+
+    code = "TW0330"
+
+
+class NotAnArgument(LoweringError):
+    """Something among the arguments that is neither a tensor of this schedule nor a scalar symbol, or is there twice."""
+
+    code = "TW0331"
+
+
+class MissingSymbol(LoweringError):
+    """A scalar that the program reads, but that neither is an argument nor follows from the shape of one."""
+
+    code = "TW0332"
+
+
+class ConsumerOutsideAttach(LoweringError):
+    """A stage is computed at a loop that not all its consumers lie under."""
+
+    code = "TW0333"
+
+
+class AttachCycle(LoweringError):
+    """Stages that are computed at each other's loops."""
+
+    code = "TW0334"
+
+
+class AttachedNowhere(LoweringError):
+    """A stage is computed at a loop that the program does not have."""
+
+    code = "TW0335"
+
+
+class OutputNotAtRoot(LoweringError):
+    """An output of the schedule that is computed inside another stage, or inlined."""
+
+    code = "TW0336"
+
+
+class VectorExtentNotConstant(LoweringError):
+    """A vectorized loop whose extent is not a constant."""
+
+    code = "TW0337"
+
+
+class NestedParallel(LoweringError):
+    """A parallel loop inside another."""
+
+    code = "TW0338"
+
+
+class ThreadExtentsDiffer(LoweringError):
+    """Loops of one kernel that are bound to one thread axis, with different extents."""
+
+    code = "TW0339"
+
+
+class InitReadsUnrealised(LoweringError):
+    """`init=` of a reduction reads a tensor that is computed only inside the reduction."""
+
+    code = "TW0340"
+
+
+class CrossThreadInit(LoweringError):
+    """`init=` of a reduction whose reduce axis is bound to a thread."""
+
+    code = "TW0341"
+
+
+class UnboundThread(LoweringError):
+    """An expression reads a thread axis that no loop around it is bound to."""
+
+    code = "TW0342"
+
+
+class CannotInline(LoweringError):
+    """A stage that is to be inlined, but has several outputs or reduces."""
+
+    code = "TW0343"

@@ -1,0 +1,114 @@
+"""What was done to a schedule, as small plain records: they name stages and axes by place, so that they say the same of
+any schedule of the same operations. A schedule is rebuilt from them by `Schedule.replay`.
+
+Places are those at the time of the call: a stage's place in `s.stages`, an axis's in `stage.all_iter_vars`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..errors import InternalError, SourceLine
+from ..ir.expr import Expr, IterVar, Var
+from ..ir.visit import free_vars
+from ..te.tensor import Tensor
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+__all__ = ["AxisRef", "ExprRef", "Record", "StageRef", "SymbolRef", "TensorRef", "ThreadRef", "encode"]
+
+
+@dataclass(frozen=True, slots=True)
+class StageRef:
+    """s.stages[stage]"""
+
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRef:
+    """s.stages[stage].all_iter_vars[place]"""
+
+    stage: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRef:
+    """s.stages[stage].op.output(output)"""
+
+    stage: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRef:
+    """s.symbols[place]"""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRef:
+    """The thread axis number `place` in the order of first use; its tag, and its extent where it was declared."""
+
+    place: int
+    tag: str
+    extent: int | None
+
+
+VarRef: TypeAlias = AxisRef | SymbolRef | ThreadRef
+
+
+@dataclass(frozen=True, slots=True)
+class ExprRef:
+    """An expression, and what each of its variables stands for."""
+
+    expr: Expr
+    variables: tuple[tuple[Var, VarRef], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One primitive: its name and its arguments as plain values, the references above, and tuples of these."""
+
+    primitive: str
+    arguments: Mapping[str, Any]
+    source: SourceLine | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.primitive}({shown})"
+
+
+def encode(schedule: Schedule, value: Any) -> Any:
+    """An argument of a primitive as a record holds it."""
+    from .stage import Stage  # records are below stages, which make them
+
+    if isinstance(value, Stage):
+        return StageRef(schedule.place_of(value))
+    if isinstance(value, Tensor):
+        return TensorRef(schedule.place_of(schedule[value]), value.value_index)
+    if isinstance(value, IterVar):
+        return _variable(schedule, value)
+    if isinstance(value, Expr):
+        return ExprRef(value, tuple((var, _variable(schedule, var)) for var in free_vars(value)))
+    if isinstance(value, (list, tuple)):
+        return tuple(encode(schedule, one) for one in value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    raise InternalError(f"a record cannot hold {type(value).__name__}")
+
+
+def _variable(schedule: Schedule, var: Var) -> VarRef:
+    for at, stage in enumerate(schedule.stages):
+        for place, axis in enumerate(stage.all_iter_vars):
+            if axis is var:
+                return AxisRef(at, place)
+    if isinstance(var, IterVar) and var.kind == "thread":
+        extent = None if var.dom is None else int(var.dom.extent)  # pyright: ignore[reportArgumentType]
+        return ThreadRef(schedule.thread_place(var), var.thread_tag, extent)
+    return SymbolRef(schedule.symbol_place(var))

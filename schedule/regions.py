@@ -1,0 +1,262 @@
+"""Symbolic intervals: what values an index takes while some variables run over their ranges.
+
+A Span is a box side, [low, high] with both ends included, in terms of the variables that stay fixed. `width` bounds the
+number of values from above by a constant where one is known structurally: the extent of `clamp(i + r)` is at most that of
+`r`, though `high - low` does not simplify to a number. Regions of producers are built from spans, so that the loops and
+the storage of a producer have constant extents wherever a constant bound exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ..ir import expr as E
+from ..ir.arith.analyzer import Analyzer
+from ..ir.expr import Expr, IntImm, Let, Max, Min, Var
+from ..ir.ops import cast, const, floordiv, floormod, is_const, maximum, minimum, truncdiv, truncmod
+from ..ir.visit import children, rebuild
+
+__all__ = ["Span", "SpanEvaluator", "difference_bound", "union"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """The integers from `low` to `high`. width: a constant that their number does not exceed; None if not known."""
+
+    low: Expr
+    high: Expr
+    width: int | None
+
+    @property
+    def is_point(self) -> bool:
+        return self.low is self.high
+
+    @staticmethod
+    def point(value: Expr) -> Span:
+        """The one value."""
+        return Span(value, value, 1)
+
+    @staticmethod
+    def of(begin: Expr, extent: Expr) -> Span:
+        """The values of a loop."""
+        if is_const(extent, 1):
+            return Span.point(begin)
+        return Span(begin, begin + extent - 1, extent.value if isinstance(extent, IntImm) else None)
+
+
+class SpanEvaluator:
+    """Spans of expressions, given the spans of variables; a variable without one is fixed. One evaluator remembers what
+    it has computed. The result is None where nothing is known (a value that was read from memory)."""
+
+    def __init__(self, spans: Mapping[Var, Span], analyzer: Analyzer) -> None:
+        self._spans = dict(spans)
+        self._analyzer = analyzer
+        self._known: dict[Expr, Span | None] = {}
+
+    def __call__(self, value: Expr) -> Span | None:
+        """The span of an integer expression, ends simplified."""
+        span = self._visit(value)
+        if span is None or isinstance(value, (IntImm, Var)):
+            return span
+        if span.is_point:
+            return Span.point(self._analyzer.simplify(span.low))
+        return Span(self._analyzer.simplify(span.low), self._analyzer.simplify(span.high), span.width)
+
+    def _visit(self, value: Expr) -> Span | None:
+        if isinstance(value, IntImm):
+            return Span(value, value, 1)
+        if isinstance(value, Var):
+            found = self._spans.get(value)
+            return found if found is not None else Span(value, value, 1)
+        if value in self._known:
+            return self._known[value]
+        found = self._known[value] = self._compute(value)
+        return found
+
+    def _compute(self, value: Expr) -> Span | None:
+        if isinstance(value, (E.BufferLoad, E.ProducerLoad, E.Reduce)):
+            return None
+        if isinstance(value, Let):
+            bound = self._visit(value.value)
+            if bound is None:
+                return None
+            self._spans[value.var] = bound
+            return self._visit(value.body)
+        below: list[Span | None] = []
+        for child in children(value):
+            below.append(self._visit(child) if isinstance(child, Expr) else None)
+        if all(span is not None and span.is_point for span in below):
+            return Span.point(rebuild(value, [span.low for span in below if span is not None]))
+        rule = _RULES.get(type(value))
+        return rule(self, value, below) if rule is not None else None
+
+    # Operators, on the spans of their operands
+
+    def _add(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        return Span(a.low + b.low, a.high + b.high, _sum(a.width, b.width)) if a and b else None
+
+    def _subtract(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        return Span(a.low - b.high, a.high - b.low, _sum(a.width, b.width)) if a and b else None
+
+    def _multiply(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        if a is None or b is None:
+            return None
+        if a.is_point:
+            a, b = b, a
+        if b.is_point:
+            by = b.low
+            if isinstance(by, IntImm):
+                width = (a.width - 1) * abs(by.value) + 1 if a.width is not None else None
+                return Span(a.low * by, a.high * by, width) if by.value >= 0 else Span(a.high * by, a.low * by, width)
+            if self._analyzer.can_prove(by >= 0):
+                return Span(a.low * by, a.high * by, None)
+        if self._not_negative(a.low) and self._not_negative(b.low):
+            return Span(a.low * b.low, a.high * b.high, None)
+        return None
+
+    def _divide(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        if a is None or b is None or not b.is_point or not self._positive(b.low):
+            return None
+        if isinstance(value, E.TruncDiv) and not self._not_negative(a.low):
+            return Span(truncdiv(a.low, b.low), truncdiv(a.high, b.low), None)
+        if self._within_one_row(a, b.low):
+            return Span.point(self._analyzer.simplify(floordiv(a.low, b.low)))
+        low, high = (self._analyzer.simplify(floordiv(end, b.low)) for end in (a.low, a.high))
+        width = (a.width - 2) // b.low.value + 2 if a.width is not None and isinstance(b.low, IntImm) else None
+        return Span(low, high, width)
+
+    def _modulo(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        if b is None or not b.is_point or not self._positive(b.low):
+            return None
+        by = b.low
+        if isinstance(value, E.TruncMod) and (a is None or not self._not_negative(a.low)):
+            return Span(1 - by, by - 1, 2 * by.value - 1 if isinstance(by, IntImm) else None)
+        if a is not None and self._within_one_row(a, by):
+            return Span(floormod(a.low, by), floormod(a.low, by) + (a.high - a.low), a.width)
+        return Span(const(0, by.dtype), by - 1, by.value if isinstance(by, IntImm) else None)
+
+    def _within_one_row(self, a: Span, by: Expr) -> bool:
+        """Whether a // by is one value for all of the span."""
+        width = self._analyzer.simplify(a.high - a.low + 1)
+        if isinstance(width, IntImm) and isinstance(by, IntImm) and width.value > 0:
+            if width.value > by.value:
+                return False
+            if by.value % width.value == 0 and self._analyzer.can_prove(floormod(a.low, width).equal(0)):
+                return True
+        return self._analyzer.can_prove_equal(floordiv(a.low, by), floordiv(a.high, by))
+
+    def _extremum(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        if a is None or b is None:
+            return None
+        pick = minimum if isinstance(value, Min) else maximum
+        width = max(a.width, b.width) if a.width is not None and b.width is not None else None
+        return Span(pick(a.low, b.low), pick(a.high, b.high), width)
+
+    def _choose(self, value: Expr, below: list[Span | None]) -> Span | None:
+        _, a, b = below
+        return union([a, b], self._analyzer) if a and b else None
+
+    def _convert(self, value: Expr, below: list[Span | None]) -> Span | None:
+        (a,) = below
+        source = children(value)[0]
+        if not isinstance(source, Expr) or not value.dtype.is_integer:
+            return None
+        if source.dtype.is_bool:
+            return Span(const(0, value.dtype), const(1, value.dtype), 2)
+        if a is None or not source.dtype.is_integer or value.dtype.bits < 32:
+            return None
+        return Span(cast(a.low, value.dtype), cast(a.high, value.dtype), a.width)
+
+    def _call(self, value: Expr, below: list[Span | None]) -> Span | None:
+        assert isinstance(value, E.Call)
+        by = value.args[1] if len(value.args) == 2 else None
+        if isinstance(by, IntImm) and by.value >= 0:
+            if value.name == "bitwise_and":
+                return Span(const(0, value.dtype), by, by.value + 1)
+            if value.name in ("shift_left", "shift_right") and by.value < min(value.dtype.bits - 1, 31):
+                factor = const(1 << by.value, value.dtype)
+                operands = [below[0], Span.point(factor)]
+                return self._multiply(value, operands) if value.name == "shift_left" else self._divide(value, operands)
+        return None
+
+    def _positive(self, value: Expr) -> bool:
+        return value.value > 0 if isinstance(value, IntImm) else self._analyzer.can_prove(value > 0)
+
+    def _not_negative(self, value: Expr) -> bool:
+        return value.value >= 0 if isinstance(value, IntImm) else self._analyzer.can_prove(value >= 0)
+
+
+_RULES: dict[type[Expr], Callable[[SpanEvaluator, Expr, list[Span | None]], Span | None]] = {
+    E.Add: SpanEvaluator._add, E.Sub: SpanEvaluator._subtract, E.Mul: SpanEvaluator._multiply,
+    E.FloorDiv: SpanEvaluator._divide, E.TruncDiv: SpanEvaluator._divide, E.FloorMod: SpanEvaluator._modulo,
+    E.TruncMod: SpanEvaluator._modulo, Min: SpanEvaluator._extremum, Max: SpanEvaluator._extremum,
+    E.Select: SpanEvaluator._choose, E.IfThenElse: SpanEvaluator._choose, E.Cast: SpanEvaluator._convert,
+    E.Call: SpanEvaluator._call,
+}
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return a + b - 1 if a is not None and b is not None else None
+
+
+def difference_bound(a: Expr, b: Expr, analyzer: Analyzer) -> int | None:
+    """A constant that a - b never exceeds, or None.
+
+    Minima and maxima are taken apart, and paired where both sides have one, because clamping is monotone and never
+    widens a distance: clamp(x + 1) - clamp(x) is at most 1.
+    """
+    difference = analyzer.simplify(a - b)
+    if isinstance(difference, IntImm):
+        return difference.value
+    found: list[int] = []
+
+    def consider(pairs: list[tuple[Expr, Expr]], all_needed: bool) -> None:
+        bounds = [difference_bound(x, y, analyzer) for x, y in pairs]
+        known = [bound for bound in bounds if bound is not None]
+        if known and (len(known) == len(bounds) or not all_needed):
+            found.append(max(known) if all_needed else min(known))
+
+    if isinstance(a, (Min, Max)) and type(a) is type(b):
+        consider([(a.a, b.a), (a.b, b.b)], all_needed=True)
+    if isinstance(a, (Min, Max)):
+        consider([(a.a, b), (a.b, b)], all_needed=isinstance(a, Max))
+    if isinstance(b, (Min, Max)):
+        consider([(a, b.a), (a, b.b)], all_needed=isinstance(b, Min))
+    if not isinstance(a, (Min, Max)) and not isinstance(b, (Min, Max)):
+        high = analyzer.interval(difference).high
+        if high is not None:
+            found.append(high)
+    return min(found) if found else None
+
+
+def union(spans: Iterable[Span], analyzer: Analyzer) -> Span:
+    """The least span known to hold all of `spans`."""
+    pending = list(spans)
+    result = pending[0]
+    for span in pending[1:]:
+        if span.low is result.low and span.high is result.high:
+            continue
+        low = _least(result.low, span.low, analyzer)
+        high = result.high if _least(result.high, span.high, analyzer) is span.high else (
+            span.high if _least(result.high, span.high, analyzer) is result.high else maximum(result.high, span.high))
+        width = difference_bound(high, low, analyzer)
+        result = Span(low, high, width + 1 if width is not None else None)
+    return result
+
+
+def _least(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
+    """The smaller of the two where that is certain, else their minimum."""
+    above = difference_bound(a, b, analyzer)
+    if above is not None and above <= 0:
+        return a
+    above = difference_bound(b, a, analyzer)
+    if above is not None and above <= 0:
+        return b
+    return minimum(a, b)

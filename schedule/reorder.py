@@ -1,0 +1,29 @@
+"""reorder: the listed loops change places among themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import user_source
+from ..ir.expr import IterVar
+from .axes import find_leaf, outline
+from .errors import BadReorder
+
+if TYPE_CHECKING:
+    from .stage import Stage
+
+__all__ = ["reorder"]
+
+
+def reorder(stage: Stage, axes: tuple[IterVar, ...]) -> None:
+    """See Stage.reorder."""
+    places = [find_leaf(stage, axis, "cannot reorder") for axis in axes]
+    for at, place in enumerate(places):
+        if place in places[:at]:
+            raise BadReorder(
+                f"cannot reorder the loops of stage {stage.name}", reason=f"{axes[at].name} is listed twice",
+                declared=stage.op.source, called=user_source(), loops=outline(stage, [axes[at]]), fix="list each loop once",
+            )
+    stage.schedule.record("reorder", stage=stage, axes=axes)
+    for place, axis in zip(sorted(places), axes, strict=True):
+        stage.leaf_iter_vars[place] = axis

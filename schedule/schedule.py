@@ -1,0 +1,192 @@
+"""A schedule: the stages of a group of operations, and everything that was done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import InternalError, user_source
+from ..ir.expr import IterVar, Var
+from ..te.operation import Operation
+from ..te.tensor import Tensor
+from .errors import NothingToSchedule, UnknownStage
+from .records import Record, encode
+from .stage import Stage
+from .symbols import free_symbols
+
+__all__ = ["Schedule", "create_schedule"]
+
+
+def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
+    """The schedule of `ops` and of all that they read: every stage at root, its loops as declared.
+
+    ops: the outputs, as an operation, a tensor, or a list of these. Raises NothingToSchedule.
+    """
+    given = [ops] if isinstance(ops, (Operation, Tensor)) else list(ops)
+    outputs: dict[Operation, None] = {}
+    for one in given:
+        op = one.op if isinstance(one, Tensor) else one
+        if not isinstance(op, Operation):
+            raise NothingToSchedule(
+                "cannot create a schedule", reason=f"{type(one).__name__} is neither tensor nor operation",
+                called=user_source(), fix="te.create_schedule(C.op), C being what te.compute returned",
+            )
+        outputs.setdefault(op)
+    if not outputs:
+        raise NothingToSchedule("cannot create a schedule", reason="no operation was given", called=user_source(),
+                                fix="te.create_schedule(C.op), C being what te.compute returned")
+    return Schedule(list(outputs))
+
+
+def producers_first(outputs: Sequence[Operation]) -> list[Operation]:
+    """`outputs` and everything that they read, each after what it reads."""
+    order: dict[Operation, None] = {}
+    entered: set[Operation] = set()
+    stack = [(op, False) for op in reversed(outputs)]
+    while stack:
+        op, done = stack.pop()
+        if done:
+            order.setdefault(op)
+        elif op not in entered:
+            entered.add(op)
+            stack.append((op, True))
+            stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors))
+    return list(order)
+
+
+class Schedule:
+    """The stages of a group of operations; made by te.create_schedule.
+
+    outputs: the operations it was created for, as declared (s[op].op is what computes one now). stages: in topological
+    order, producers first. stage_map: from every operation that a stage has had to the stage. retired: axes that
+    cache_write or rfactor took away, with what to say of them.
+    """
+
+    def __init__(self, outputs: list[Operation]) -> None:
+        self.outputs = outputs
+        results = set(outputs)
+        self.stages = [Stage(op, self, op in results) for op in producers_first(outputs)]
+        self.stage_map: dict[Operation, Stage] = {stage.op: stage for stage in self.stages}
+        self.retired: dict[IterVar, str] = {}
+        self._records: list[Record] = []
+        self._threads: list[IterVar] = []
+        self._symbols: list[Var] | None = None
+        self._within_compound = False
+
+    def __getitem__(self, key: Tensor | Operation) -> Stage:
+        """The stage of a tensor or an operation. Raises UnknownStage."""
+        op = key.op if isinstance(key, Tensor) else key
+        found = self.stage_map.get(op) if isinstance(op, Operation) else None
+        if found is None:
+            raise self._unknown(key)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        """Whether it has a stage for this tensor or operation."""
+        op = key.op if isinstance(key, Tensor) else key
+        return isinstance(op, Operation) and op in self.stage_map
+
+    def _unknown(self, key: object) -> UnknownStage:
+        known = ", ".join(stage.name for stage in self.stages)
+        if not isinstance(key, (Tensor, Operation)):
+            return UnknownStage(f"the schedule has no stage for a {type(key).__name__}", reason=f"got {key!r}"[:200],
+                                called=user_source(), allowed=f"tensors and operations: {known}")
+        op = key.op if isinstance(key, Tensor) else key
+        twin = next((stage for stage in self.stages if stage.name == op.name), None)
+        reason = f"{op.name} is not computed on the way to {', '.join(one.name for one in self.outputs)}"
+        fix = "create the schedule from the tensors that you want computed"
+        if twin is not None:
+            declared = f" at {twin.op.source}" if twin.op.source is not None else ""
+            reason, fix = f"the schedule's {op.name} is another operation, declared{declared}", "use that one's tensor"
+        return UnknownStage(f"the schedule has no stage for {op.name}", reason=reason, declared=op.source,
+                            called=user_source(), allowed=f"tensors and operations: {known}", fix=fix)
+
+    def place_of(self, stage: Stage) -> int:
+        """The place of `stage` in stages."""
+        for at, one in enumerate(self.stages):
+            if one is stage:
+                return at
+        raise InternalError(f"stage {stage.name} is not of this schedule")
+
+    @property
+    def symbols(self) -> list[Var]:
+        """The variables that the declared operations leave open: those of shapes, and scalar arguments."""
+        if self._symbols is None:
+            self._symbols = free_symbols(producers_first(self.outputs))
+        return self._symbols
+
+    def symbol_place(self, var: Var) -> int:
+        """The place of `var` in symbols; a new one where a primitive brought it."""
+        for at, one in enumerate(self.symbols):
+            if one is var:
+                return at
+        self.symbols.append(var)
+        return len(self.symbols) - 1
+
+    def thread_place(self, thread: IterVar) -> int:
+        """The number of a thread axis, by first use."""
+        for at, one in enumerate(self._threads):
+            if one is thread:
+                return at
+        self._threads.append(thread)
+        return len(self._threads) - 1
+
+    # Records
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """What was done, in order."""
+        return tuple(self._records)
+
+    trace = records
+
+    def record(self, primitive: str, **arguments: Any) -> None:
+        """Note a primitive that is about to change the schedule, unless it is part of another. For primitives alone."""
+        if not self._within_compound:
+            encoded = {name: encode(self, value) for name, value in arguments.items()}
+            self._records.append(Record(primitive, encoded, user_source()))
+
+    @contextmanager
+    def compound(self, primitive: str, **arguments: Any) -> Iterator[None]:
+        """Note a primitive that consists of several changes: an error in any undoes all. For primitives alone."""
+        saved = self._saved()
+        outermost = not self._within_compound
+        try:
+            self.record(primitive, **arguments)
+            self._within_compound = True
+            yield
+        except BaseException:
+            self._restore(saved)
+            raise
+        finally:
+            if outermost:
+                self._within_compound = False
+
+    def _saved(self) -> tuple[Any, ...]:
+        return ([(stage, stage.saved()) for stage in self.stages], dict(self.stage_map), dict(self.retired),
+                list(self._records), list(self._threads))
+
+    def _restore(self, saved: tuple[Any, ...]) -> None:
+        stages, self.stage_map, self.retired, self._records, self._threads = saved
+        self.stages = [stage for stage, _ in stages]
+        for stage, state in stages:
+            stage.restore(state)
+
+    def copy(self) -> Schedule:
+        """A schedule of its own with the same stages, axes and records."""
+        made = Schedule.__new__(Schedule)
+        made.outputs, made.retired = self.outputs, dict(self.retired)
+        made._records, made._threads = list(self._records), list(self._threads)
+        made._symbols = None if self._symbols is None else list(self._symbols)
+        made._within_compound = False
+        twins = {id(stage): stage.copied(made) for stage in self.stages}
+        made.stages = list(twins.values())
+        made.stage_map = {op: twins[id(stage)] for op, stage in self.stage_map.items()}
+        for stage in made.stages:
+            if stage.attach_stage is not None:
+                stage.attach_stage = twins[id(stage.attach_stage)]
+        return made
+
+    def __repr__(self) -> str:
+        return f"schedule({', '.join(stage.name for stage in self.stages)})"
