@@ -25,7 +25,7 @@ __all__ = [
     "FALSE", "TRUE", "absolute", "add", "all_of", "any_of", "binary", "bitwise", "call", "cast", "ceildiv", "compare", "const",
     "convert", "divide", "equal", "floordiv", "floormod", "fold_binary", "identity_compare", "if_then_else", "invert",
     "is_const", "likely", "logical_and", "logical_not", "logical_or", "match_types", "maximum", "minimum", "multiply",
-    "negative", "power", "round_float", "select", "subtract", "truncdiv", "truncmod", "wrap_int",
+    "negative", "power", "round_float", "select", "subtract", "truncdiv", "truncmod", "truth", "wrap_int",
 ]
 
 TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
@@ -373,18 +373,19 @@ def identity_compare(kind: type[CompareOp], a: Expr, b: object) -> Any:
     return kind is NE
 
 
-def _truth(value: Any) -> Expr:
+def truth(value: Any) -> Expr:
+    """`value` as a bool: itself, or whether it is not 0."""
     value = convert(value)
     return value if value.dtype.is_bool else binary(NE, value, const(0, value.dtype))
 
 
-def logical_and(a: Any, b: Any) -> Expr: return binary(And, _truth(a), _truth(b))
-def logical_or(a: Any, b: Any) -> Expr: return binary(Or, _truth(a), _truth(b))
+def logical_and(a: Any, b: Any) -> Expr: return binary(And, truth(a), truth(b))
+def logical_or(a: Any, b: Any) -> Expr: return binary(Or, truth(a), truth(b))
 
 
 def logical_not(value: Any) -> Expr:
     """not value."""
-    value = _truth(value)
+    value = truth(value)
     if isinstance(value, IntImm):
         return FALSE if value.value else TRUE
     return value.value if isinstance(value, Not) else Not(value)
@@ -424,7 +425,7 @@ def invert(value: Any) -> Expr:
 
 def select(condition: Any, true_value: Any, false_value: Any) -> Expr:
     """One of two values; both sides may be evaluated."""
-    condition, (a, b) = _truth(condition), match_types(true_value, false_value)
+    condition, (a, b) = truth(condition), match_types(true_value, false_value)
     if isinstance(condition, IntImm):
         return a if condition.value else b
     return Select(condition, a, b)
@@ -432,7 +433,7 @@ def select(condition: Any, true_value: Any, false_value: Any) -> Expr:
 
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Expr:
     """One of two values; only the chosen side is evaluated, so the other may read out of range."""
-    condition, (a, b) = _truth(condition), match_types(true_value, false_value)
+    condition, (a, b) = truth(condition), match_types(true_value, false_value)
     if isinstance(condition, IntImm):
         return a if condition.value else b
     return IfThenElse(condition, a, b)
@@ -440,7 +441,7 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Expr:
 
 def likely(condition: Any) -> Expr:
     """The same condition, known to hold nearly always: loop partitioning peels the iterations where it may not."""
-    condition = _truth(condition)
+    condition = truth(condition)
     return condition if isinstance(condition, IntImm) else Call("likely", (condition,), BOOL)
 
 

@@ -1,0 +1,81 @@
+"""Symbols and axes: what users make before, and beside, tensors."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ..errors import user_source
+from ..ir import ops
+from ..ir.dtype import INT64, DType
+from ..ir.expr import Expr, IntImm, IterVar, Range, SizeVar, Var
+from .errors import BadExtent, BadThreadAxis
+from .shape import axis_dtype, integer_expr, zero_based
+
+__all__ = ["THREAD_TAGS", "reduce_axis", "size_var", "thread_axis", "var"]
+
+THREAD_TAGS = (
+    "blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
+    "vthread", "vthread.x", "vthread.y", "vthread.z", "cthread",
+)
+"""What te.thread_axis takes; cthread is TVM's other name for a virtual thread."""
+
+
+def var(name: str = "tindex", dtype: object = "int32") -> Var:
+    """A symbol: an extent that is known when the kernel runs, or a scalar argument."""
+    return Var(name, DType(dtype))
+
+
+def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
+    """A symbol for an extent: an integer that is never negative. Raises BadExtent for other dtypes."""
+    kind = DType(dtype)
+    if not kind.is_integer:
+        raise BadExtent(f"the size '{name}' is no integer", reason=f"its dtype is {kind}", called=user_source(),
+                        fix=f"te.size_var(\"{name}\", \"int32\"), or te.var for a scalar of another type")
+    return SizeVar(name, kind)
+
+
+def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
+    """An axis to reduce over, from `dom[0]` up to, and without, `dom[1]`.
+
+    dom: (begin, end), integers or integer expressions (also over the axes of the compute that it is used in). Raises
+    BadExtent.
+    """
+    return IterVar(name, (found := _domain(dom, name)).begin.dtype, found, "reduce")
+
+
+def _domain(dom: Any, name: str) -> Range:
+    if isinstance(dom, Range):
+        return dom
+    if not isinstance(dom, (tuple, list)) or len(cast("list[Any]", dom)) != 2:
+        raise BadExtent(
+            f"the domain of axis '{name}' is no pair (begin, end)", reason=f"got {dom!r}"[:200], called=user_source(),
+            fix=f"te.reduce_axis((0, {dom}), \"{name}\")" if isinstance(dom, (int, Expr)) else
+                f"te.reduce_axis((0, n), \"{name}\")",
+        )
+    begin = integer_expr(dom[0], f"the begin of axis '{name}'")
+    end = integer_expr(dom[1], f"the end of axis '{name}'")
+    extent = ops.subtract(end, begin)
+    if isinstance(extent, IntImm) and extent.value < 0:
+        raise BadExtent(f"the domain of axis '{name}' has a negative extent", reason=f"it begins at {begin} and ends at {end}",
+                        called=user_source(), fix="the end is exclusive and not below the begin: (begin, end)")
+    dtype = INT64 if INT64 in (begin.dtype, axis_dtype(extent), axis_dtype(end)) else extent.dtype
+    return Range(ops.cast(begin, dtype), ops.cast(extent, dtype))
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
+    """A thread axis: te.thread_axis("threadIdx.x"), te.thread_axis((0, n), "threadIdx.x") or te.thread_axis(n, "...").
+
+    Without a domain it takes the extent of what is bound to it. Raises BadThreadAxis and BadExtent.
+    """
+    if isinstance(dom, str):
+        dom, tag = None, tag or dom
+    if tag not in THREAD_TAGS:
+        raise BadThreadAxis(
+            f"unknown thread tag {tag!r}" if tag else "a thread axis needs a tag", called=user_source(),
+            allowed=", ".join(THREAD_TAGS), fix="te.thread_axis(\"threadIdx.x\") or te.thread_axis((0, 32), \"threadIdx.x\")",
+        )
+    if dom is not None:
+        is_range = isinstance(dom, (tuple, list, Range))
+        dom = _domain(dom, name or tag) if is_range else zero_based(integer_expr(dom, f"the extent of axis '{name or tag}'"))
+    dtype = dom.begin.dtype if dom is not None else DType("int32")
+    return IterVar(name or tag, dtype, dom, "thread", tag)

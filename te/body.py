@@ -1,0 +1,149 @@
+"""What the body of a compute may be: checks, and several reductions over the same axes joined into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import user_source
+from ..ir.expr import CommReducer, Expr, IterVar, Reduce
+from ..ir.ops import TRUE, if_then_else, is_const
+from ..ir.visit import children, post_order
+from .errors import BadReducer, ForeignAxis, MixedReductions, NestedReduction, UnreducedAxis
+
+__all__ = ["check_body", "join_reductions"]
+
+
+def check_body(name: str, axis: tuple[IterVar, ...], values: tuple[Expr, ...]) -> None:
+    """Raises where a value is not what the element at `axis` of the compute `name` may be."""
+    for value in values:
+        if not isinstance(value, Reduce):
+            _check_values(name, axis, (), (value,))
+            continue
+        _check_values(name, axis, value.axes, (*value.sources, value.condition))
+        _check_init(name, value)
+        _check_values(name, axis, (), value.init)
+        for at, reduced in enumerate(value.axes):
+            if reduced.dom is not None:
+                _check_values(name, axis, value.axes[:at], (reduced.dom.begin, reduced.dom.extent))
+
+
+def _check_values(name: str, axis: tuple[IterVar, ...], reduced: tuple[IterVar, ...], values: Iterable[Expr]) -> None:
+    known = {*axis, *reduced}
+    for value in values:
+        for node in post_order(value):
+            if isinstance(node, Reduce):
+                raise _nested(name, node)
+            if isinstance(node, IterVar) and node not in known and node.kind != "thread":
+                raise _unreduced(name, node) if node.kind == "reduce" else _foreign(name, node, axis)
+
+
+def _check_init(name: str, value: Reduce) -> None:
+    for init in value.init:
+        for node in post_order(init):
+            if isinstance(node, IterVar) and node in value.axes:
+                raise BadReducer(
+                    f"the init of {name} depends on the reduce axis '{node.name}'", called=user_source(),
+                    reason=f"it is taken once, before the loop over '{node.name}': init={init}",
+                    fix=f"use the axes of {name} alone in init=, and put what changes with '{node.name}' into the reduced value",
+                )
+
+
+def _nested(name: str, node: Reduce) -> NestedReduction:
+    axes = ", ".join(axis.name for axis in node.axes)
+    return NestedReduction(
+        f"the body of {name} has a {node.combiner.name} over {axes} inside a larger expression",
+        reason="a reduction is a loop that updates its element, so it must be the whole body of a compute",
+        called=user_source(),
+        fix="reduce in a stage of its own, then use its elements:\n"
+            f"  S = te.compute(shape, lambda i: te.{node.combiner.name}(..., axis={axes}))\n"
+            f"  {name} = te.compute(shape, lambda i: ... S[i] ...)",
+    )
+
+
+def _unreduced(name: str, axis: IterVar) -> UnreducedAxis:
+    return UnreducedAxis(
+        f"the body of {name} uses the reduce axis '{axis.name}' outside a reduction over it",
+        reason=f"'{axis.name}' takes many values for one element of {name}", called=user_source(),
+        fix=f"reduce over it: te.sum(..., axis={axis.name}), or axis=[..., {axis.name}] beside others",
+    )
+
+
+def _foreign(name: str, axis: IterVar, own: tuple[IterVar, ...]) -> ForeignAxis:
+    return ForeignAxis(
+        f"the body of {name} uses the axis '{axis.name}', which is not one of its own",
+        reason=f"'{axis.name}' belongs to another compute and has no value here", called=user_source(),
+        allowed=", ".join(a.name for a in own) or f"none: {name} is a scalar",
+        fix="use the parameters of this compute's function as indices",
+    )
+
+
+def join_reductions(name: str, values: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
+    """The body of the operation, and which of its outputs the values are.
+
+    Elements of one tuple reduction (argmax) bring the whole tuple along; several reductions over the same axes become
+    one over the concatenated tuple. Raises MixedReductions.
+    """
+    groups: list[Reduce] = []
+    chosen: list[int] = []
+    first = values[0]
+    if not any(isinstance(value, Reduce) for value in values):
+        return values, tuple(range(len(values)))
+    offsets: list[int] = []
+    for value in values:
+        if not isinstance(value, Reduce) or not isinstance(first, Reduce):
+            raise MixedReductions(
+                f"{name} returns a reduction beside a plain value", reason="one loop nest computes all outputs of a compute",
+                called=user_source(), fix="make two computes: one that reduces and one that does not",
+            )
+        if not _same_axes(value, first):
+            raise MixedReductions(
+                f"{name} returns reductions over different axes",
+                reason=f"one runs over ({_names(first)}), another over ({_names(value)}); one loop nest computes both",
+                called=user_source(), fix="reduce over the same axis objects in the same order, or make two computes",
+            )
+        at = next((n for n, group in enumerate(groups) if _one_reduction(group, value)), len(groups))
+        if at == len(groups):
+            offsets.append(sum(len(group.sources) for group in groups))
+            groups.append(value)
+        chosen.append(offsets[at] + value.value_index)
+    joined = groups[0] if len(groups) == 1 else _join(groups)
+    body = tuple(
+        Reduce(joined.combiner, joined.sources, joined.axes, joined.condition, joined.init, at)
+        for at in range(len(joined.sources))
+    )
+    return body, tuple(chosen)
+
+
+def _same_axes(a: Reduce, b: Reduce) -> bool:
+    return len(a.axes) == len(b.axes) and all(x is y for x, y in zip(a.axes, b.axes, strict=True))
+
+
+def _names(value: Reduce) -> str:
+    return ", ".join(axis.name for axis in value.axes)
+
+
+def _one_reduction(a: Reduce, b: Reduce) -> bool:
+    """Whether these are elements of one tuple reduction."""
+    parts = zip(children(a), children(b), strict=False)
+    return a.combiner is b.combiner and len(children(a)) == len(children(b)) and all(x is y for x, y in parts)
+
+
+def _join(groups: list[Reduce]) -> Reduce:
+    """Independent reductions over the same axes as one over the concatenated tuple."""
+    condition = groups[0].condition
+    one_condition = all(group.condition is condition or is_const(group.condition, 1) and is_const(condition, 1) for group in groups)
+    sources: list[Expr] = []
+    init: list[Expr] = []
+    for group in groups:
+        identity = group.combiner.identity
+        init += group.init or identity
+        sources += group.sources if one_condition else (
+            if_then_else(group.condition, source, neutral) for source, neutral in zip(group.sources, identity, strict=True))
+    combiners = [group.combiner for group in groups]
+    combiner = CommReducer(
+        tuple(v for c in combiners for v in c.lhs), tuple(v for c in combiners for v in c.rhs),
+        tuple(v for c in combiners for v in c.result), tuple(v for c in combiners for v in c.identity),
+        "_".join(c.name for c in combiners),
+    )
+    given = tuple(init) if any(group.init for group in groups) else ()
+    return Reduce(combiner, tuple(sources), groups[0].axes, condition if one_condition else TRUE, given)

@@ -1,0 +1,108 @@
+"""te.placeholder and te.compute: tensors that are passed in, and tensors that are computed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from ..errors import SourceLine, user_source
+from ..ir.dtype import DType
+from ..ir.errors import NotAnExpression
+from ..ir.expr import Expr, IterVar
+from ..ir.ops import convert
+from .body import check_body, join_reductions
+from .errors import BadBody, WrongParameters
+from .operation import ComputeOp, PlaceholderOp
+from .shape import as_shape, shape_text, zero_based
+from .tag import current_tag
+from .tensor import Tensor
+
+__all__ = ["compute", "placeholder"]
+
+
+def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder") -> Tensor:
+    """A tensor that the caller of the kernel passes.
+
+    shape: one extent or several; ints, or integer expressions over te.var and te.size_var. Raises BadExtent.
+    """
+    extents = as_shape(shape, name)
+    kind = DType("float32" if dtype is None else dtype)
+    return PlaceholderOp(name=name, shape=extents, dtype=kind, source=user_source()).output(0)
+
+
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """A tensor (or a tuple of tensors) of `shape`, whose element at (i, j, ...) is `fcompute(i, j, ...)`.
+
+    fcompute: takes one index for each dimension, or `*indices`; its parameters' names become the axes'. It returns an
+    expression, a reduction (te.sum(..., axis=k)), or a tuple of such for several tensors of one shape. Raises BadExtent,
+    WrongParameters, BadBody, NestedReduction, MixedReductions, UnreducedAxis and ForeignAxis.
+    """
+    source = user_source()
+    extents = as_shape(shape, name)
+    names = _axis_names(fcompute, extents, name)
+    axis = tuple(IterVar(axis_name, domain.begin.dtype, domain)
+                 for axis_name, domain in zip(names, map(zero_based, extents), strict=True))
+    values = _values(fcompute(*axis), name, source)
+    check_body(name, axis, values)
+    body, chosen = join_reductions(name, values)
+    made = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis, body=body)
+    outputs = tuple(made.output(at) for at in chosen)
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _axis_names(fcompute: Callable[..., Any], shape: tuple[Expr, ...], name: str) -> list[str]:
+    """A name for each axis, after the parameters of fcompute; i0, i1, ... where those are variable."""
+    rank = len(shape)
+    if not callable(fcompute):
+        raise WrongParameters(f"{name} has no function to compute its elements", reason=f"got {fcompute!r}"[:200],
+                              called=user_source(), fix="te.compute(shape, lambda i, j: ...)")
+    numbered = [f"i{at}" for at in range(rank)]
+    try:
+        parameters = inspect.signature(fcompute).parameters.values()
+    except ValueError:  # some builtins do not say what they take; then calling them tells
+        return numbered
+    needed = [p for p in parameters if p.default is inspect.Parameter.empty]
+    positional = [p.name for p in needed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(p.kind is p.VAR_POSITIONAL for p in needed) and len(positional) <= rank:
+        return positional + numbered[: rank - len(positional)]
+    if len(positional) == rank and not any(p.kind is p.KEYWORD_ONLY for p in needed):
+        return positional
+    wanted = ", ".join("ijkl"[:rank] if rank <= 4 else numbered)
+    raise WrongParameters(
+        f"the function of {name} takes {len(positional)} {'index' if len(positional) == 1 else 'indices'}, "
+        f"but its shape has {rank} {'dimension' if rank == 1 else 'dimensions'}",
+        reason=f"parameters ({', '.join(map(str, parameters))}), shape {shape_text(shape)}", called=user_source(),
+        fix=f"lambda {wanted}: ..., or lambda *indices: ..." if rank else "lambda: ... for a scalar",
+    )
+
+
+def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, ...]:
+    """What fcompute returned, as one expression for each output."""
+    several = isinstance(returned, (tuple, list))
+    items = tuple(cast("Sequence[Any]", returned)) if several else (returned,)
+    found: list[Expr] = []
+    for item in items:
+        if isinstance(item, Tensor) and item.ndim:
+            raise BadBody(
+                f"the function of {name} returned a whole tensor", reason=f"got {item}: one element is wanted",
+                declared=source, called=user_source(), fix=f"index it: {item.name}[{', '.join('ijkl'[:item.ndim])}]",
+            )
+        try:
+            value = None if isinstance(item, str) else convert(item)
+        except NotAnExpression:
+            value = None
+        if value is None:
+            raise BadBody(
+                f"the function of {name} returned no expression", reason=f"got {item!r}"[:200], declared=source,
+                called=user_source(), allowed="an expression, a number, a reduction, or a tuple of these",
+                fix="return the element: does the function lack a `return`?" if item is None else
+                    "build the element from tensors' elements, indices and numbers",
+            )
+        found.append(value)
+    if not found:
+        raise BadBody(f"the function of {name} returned an empty {type(returned).__name__}", declared=source,
+                      called=user_source(), fix="return one expression for each output")
+    return tuple(found)

@@ -1,0 +1,107 @@
+"""What can be wrong with a tensor expression."""
+
+from __future__ import annotations
+
+from ..errors import TensorExpressionError
+
+
+class BadExtent(TensorExpressionError):
+    """An extent or a bound that is no integer, is negative, or is not known before the kernel runs."""
+
+    code = "TW0110"
+
+
+class WrongParameters(TensorExpressionError):
+    """The function that computes an element does not take one index for each dimension."""
+
+    code = "TW0111"
+
+
+class WrongNumberOfIndices(TensorExpressionError):
+    """A tensor read with fewer or more indices than it has dimensions."""
+
+    code = "TW0112"
+
+
+class BadIndex(TensorExpressionError):
+    """An index that is no integer expression."""
+
+    code = "TW0113"
+
+
+class IndexOutOfRange(TensorExpressionError):
+    """A constant index outside the tensor's shape."""
+
+    code = "TW0114"
+
+
+class BadBody(TensorExpressionError):
+    """What a compute's function returned is no value of an element."""
+
+    code = "TW0115"
+
+
+class NestedReduction(TensorExpressionError):
+    """A reduction inside a larger expression."""
+
+    code = "TW0116"
+
+
+class MixedReductions(TensorExpressionError):
+    """Outputs of one compute that cannot share one loop nest."""
+
+    code = "TW0117"
+
+
+class NotAReduceAxis(TensorExpressionError):
+    """A reduction over something that te.reduce_axis did not make."""
+
+    code = "TW0118"
+
+
+class UnreducedAxis(TensorExpressionError):
+    """A reduce axis that is used where no reduction runs over it."""
+
+    code = "TW0119"
+
+
+class ForeignAxis(TensorExpressionError):
+    """An axis of one compute used in the body of another."""
+
+    code = "TW0120"
+
+
+class ShapesDoNotBroadcast(TensorExpressionError):
+    """Whole tensors combined whose shapes do not match under numpy's broadcasting."""
+
+    code = "TW0121"
+
+
+class BadReducer(TensorExpressionError):
+    """A combiner, identity, condition or init that does not fit what is reduced."""
+
+    code = "TW0122"
+
+
+class BadThreadAxis(TensorExpressionError):
+    """A thread axis with an unknown tag, or none."""
+
+    code = "TW0123"
+
+
+class AmbiguousTensorTruth(TensorExpressionError):
+    """A comparison of whole tensors has no single truth value."""
+
+    code = "TW0124"
+
+
+class TensorIsNotIterable(TensorExpressionError):
+    """A tensor used as if it were a Python sequence."""
+
+    code = "TW0125"
+
+
+class BadReinterpret(TensorExpressionError):
+    """Bits read as a type of another width."""
+
+    code = "TW0126"

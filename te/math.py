@@ -1,0 +1,221 @@
+"""Functions of elements: mathematics, division, choice, logic, constants. All also take whole tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import user_source
+from ..ir import ops
+from ..ir.dtype import DType
+from ..ir.expr import Expr
+from ..ir.intrinsics import INTRINSICS
+from .elementwise import lifted
+from .errors import BadReinterpret
+
+__all__ = [
+    "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceildiv", "clz", "const",
+    "copysign", "cos", "cosh", "div", "erf", "exp", "exp10", "exp2", "expm1", "floor", "floordiv", "floormod", "fma",
+    "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely", "log",
+    "log10", "log1p", "log2", "max_value", "min_value", "nearbyint", "popcount", "pow", "power", "reinterpret", "round",
+    "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod",
+]
+
+
+def _intrinsic(name: str, meaning: str) -> Callable[..., Any]:
+    """The function that calls the intrinsic `name`, whose row says which types it takes and gives."""
+
+    def function(*operands: Any) -> Any:
+        row = INTRINSICS[name]
+        if len(operands) != row.arity:
+            raise TypeError(f"te.{name} takes {row.arity} argument{'s' if row.arity > 1 else ''}, got {len(operands)}")
+        return ops.call(name, *operands)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = meaning
+    return lifted(function)
+
+
+exp = _intrinsic("exp", "e ** x. An integer is converted to float32, here and below.")
+exp2 = _intrinsic("exp2", "2 ** x.")
+exp10 = _intrinsic("exp10", "10 ** x.")
+log = _intrinsic("log", "The natural logarithm.")
+log2 = _intrinsic("log2", "The logarithm to base 2.")
+log10 = _intrinsic("log10", "The logarithm to base 10.")
+log1p = _intrinsic("log1p", "log(1 + x), exact near 0.")
+expm1 = _intrinsic("expm1", "exp(x) - 1, exact near 0.")
+sqrt = _intrinsic("sqrt", "The square root.")
+rsqrt = _intrinsic("rsqrt", "1 / sqrt(x).")
+sin = _intrinsic("sin", "The sine of x in radians.")
+cos = _intrinsic("cos", "The cosine of x in radians.")
+tan = _intrinsic("tan", "The tangent of x in radians.")
+sinh = _intrinsic("sinh", "The hyperbolic sine.")
+cosh = _intrinsic("cosh", "The hyperbolic cosine.")
+tanh = _intrinsic("tanh", "The hyperbolic tangent.")
+asin = _intrinsic("asin", "The arc sine, in radians.")
+acos = _intrinsic("acos", "The arc cosine, in radians.")
+atan = _intrinsic("atan", "The arc tangent, in radians.")
+asinh = _intrinsic("asinh", "The inverse hyperbolic sine.")
+acosh = _intrinsic("acosh", "The inverse hyperbolic cosine.")
+atanh = _intrinsic("atanh", "The inverse hyperbolic tangent.")
+atan2 = _intrinsic("atan2", "The angle of the point (y, x) = operands, in radians.")
+hypot = _intrinsic("hypot", "sqrt(a * a + b * b) without overflow on the way.")
+copysign = _intrinsic("copysign", "The magnitude of the first with the sign of the second.")
+fma = _intrinsic("fma", "a * b + c, rounded once.")
+erf = _intrinsic("erf", "The error function.")
+sigmoid = _intrinsic("sigmoid", "1 / (1 + exp(-x)).")
+floor = _intrinsic("floor", "The greatest whole number not above x; an integer is returned as it is.")
+ceil = _intrinsic("ceil", "The least whole number not below x; an integer is returned as it is.")
+round = _intrinsic("round", "The nearest whole number, halves away from zero as C rounds; an integer is returned as it is.")  # noqa: A001
+trunc = _intrinsic("trunc", "x without its fraction; an integer is returned as it is.")
+nearbyint = _intrinsic("nearbyint", "The nearest whole number, halves to even as numpy rounds; an integer is returned as it is.")
+isnan = _intrinsic("isnan", "Whether x is a NaN, as bool.")
+isfinite = _intrinsic("isfinite", "Whether x is neither a NaN nor infinite, as bool.")
+isinf = _intrinsic("isinf", "Whether x is infinite, as bool.")
+popcount = _intrinsic("popcount", "The number of bits that are set, in the dtype of x.")
+clz = _intrinsic("clz", "The number of leading zero bits, as int32 (the width where x is 0).")
+
+
+@lifted
+def abs(x: Any) -> Any:  # noqa: A001
+    """|x|, in its dtype; the least int8 and its like wrap to themselves."""
+    return ops.absolute(x)
+
+
+@lifted
+def power(x: Any, y: Any) -> Any:
+    """x ** y. Integers take a constant exponent of at least 0; everything else is computed in floats."""
+    return ops.power(x, y)
+
+
+pow = power  # noqa: A001
+
+
+@lifted
+def fmod(x: Any, y: Any) -> Any:
+    """C's remainder, with the sign of x."""
+    return ops.truncmod(x, y)
+
+
+@lifted
+def floordiv(a: Any, b: Any) -> Any:
+    """a // b as Python's: rounded towards minus infinity; x // 0 = 0 for integers."""
+    return ops.floordiv(a, b)
+
+
+@lifted
+def floormod(a: Any, b: Any) -> Any:
+    """a % b as Python's, with the sign of b; x % 0 = 0 for integers."""
+    return ops.floormod(a, b)
+
+
+@lifted
+def truncdiv(a: Any, b: Any) -> Any:
+    """a / b as C's on integers: rounded towards zero."""
+    return ops.truncdiv(a, b)
+
+
+@lifted
+def truncmod(a: Any, b: Any) -> Any:
+    """C's % on integers: with the sign of a."""
+    return ops.truncmod(a, b)
+
+
+@lifted
+def indexdiv(a: Any, b: Any) -> Any:
+    """The quotient of indices, neither of which is negative: floordiv."""
+    return ops.floordiv(a, b)
+
+
+@lifted
+def indexmod(a: Any, b: Any) -> Any:
+    """The remainder of indices, neither of which is negative: floormod."""
+    return ops.floormod(a, b)
+
+
+@lifted
+def ceildiv(a: Any, b: Any) -> Any:
+    """a / b of integers rounded up."""
+    return ops.ceildiv(a, b)
+
+
+@lifted
+def div(a: Any, b: Any) -> Any:
+    """a / b: of floats the quotient. Of two integers it raises AmbiguousDivision, as `/` does."""
+    return ops.divide(a, b)
+
+
+@lifted
+def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Any:
+    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding)."""
+    return ops.if_then_else(condition, true_value, false_value)
+
+
+@lifted
+def select(condition: Any, true_value: Any, false_value: Any) -> Any:
+    """One of two values; both may be evaluated, which vectorizes best."""
+    return ops.select(condition, true_value, false_value)
+
+
+@lifted
+def all(*conditions: Any) -> Any:  # noqa: A001
+    """Whether every condition holds (true for none)."""
+    return ops.all_of(*conditions)
+
+
+@lifted
+def any(*conditions: Any) -> Any:  # noqa: A001
+    """Whether some condition holds (false for none)."""
+    return ops.any_of(*conditions)
+
+
+@lifted
+def likely(condition: Any) -> Any:
+    """The condition, known to hold nearly always: loop partitioning peels the iterations where it may not."""
+    return ops.likely(condition)
+
+
+def const(value: Any, dtype: object = None) -> Expr:
+    """A constant. Without a dtype: bool, int32 (int64 where needed) or float32 after a Python number; a numpy scalar
+    keeps its own."""
+    return ops.const(value, dtype)
+
+
+_GREATEST_FLOAT = {"float16": 65504.0, "bfloat16": (2 - 2**-7) * 2.0**127, "float32": (2 - 2**-23) * 2.0**127,
+                   "float64": (2 - 2**-52) * 2.0**1023}
+
+
+def min_value(dtype: object) -> Expr:
+    """The least finite value of `dtype`."""
+    kind = DType(dtype)
+    return ops.const(-_GREATEST_FLOAT[kind] if kind.is_float else kind.least, kind)
+
+
+def max_value(dtype: object) -> Expr:
+    """The greatest finite value of `dtype`."""
+    kind = DType(dtype)
+    return ops.const(_GREATEST_FLOAT[kind] if kind.is_float else kind.greatest, kind)
+
+
+def infinity(dtype: object) -> Expr:
+    """Infinity, of a float dtype. Raises BadReinterpret's sibling LiteralOutOfRange for integers."""
+    return ops.const(math.inf, DType(dtype))
+
+
+def reinterpret(dtype: object, value: Any) -> Any:
+    """The bits of `value` read as `dtype`, of the same width. Raises BadReinterpret."""
+    target = DType(dtype)
+    return lifted(_bits_as)(value, dtype=target)
+
+
+def _bits_as(value: Any, dtype: DType) -> Expr:
+    expr = ops.convert(value)
+    if expr.dtype == dtype:
+        return expr
+    if expr.dtype.bits != dtype.bits or expr.dtype.lanes != dtype.lanes or "bool" in (expr.dtype.kind, dtype.kind):
+        raise BadReinterpret(
+            f"cannot read the bits of {expr.dtype} as {dtype}", reason=f"`{expr}` has {expr.dtype.bits} bits, {dtype} {dtype.bits}",
+            called=user_source(), fix="x.astype(...) converts the value; te.reinterpret(dtype, x) needs equal widths",
+        )
+    return ops.call("reinterpret", expr, dtype=dtype)

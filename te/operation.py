@@ -1,0 +1,174 @@
+"""Operations: what makes tensors. Immutable; the object is its identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ..errors import InternalError, SourceLine, user_source
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IterVar, Reduce
+from .errors import AmbiguousTensorTruth
+from .rewrite import collect_loads, redirect, rewrite_reduction
+from .tensor import Tensor
+
+__all__ = ["ComparisonOp", "ComputeOp", "Operation", "PlaceholderOp"]
+
+_set = object.__setattr__
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Operation:
+    """What every operation has.
+
+    tag: a word that schedules may look for. attrs: anything the author wants to hand to a schedule. source: the user's
+    line that declared it.
+    """
+
+    name: str
+    tag: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    source: SourceLine | None = None
+    axis: tuple[IterVar, ...] = ()
+    """One iteration variable for each dimension of what it computes."""
+    outputs: tuple[Tensor, ...] = field(init=False)
+    """Its tensors, made once: an output is the same object each time."""
+    kind: ClassVar[str] = "operation"
+
+    def __post_init__(self) -> None:
+        dtypes, shape = self.output_dtypes, self.output_shape
+        names = [self.name] if len(dtypes) == 1 else [f"{self.name}.v{at}" for at in range(len(dtypes))]
+        made = (Tensor(self, at, name, shape, dtype) for at, (name, dtype) in enumerate(zip(names, dtypes, strict=True)))
+        _set(self, "outputs", tuple(made))
+
+    @property
+    def output_dtypes(self) -> tuple[DType, ...]:
+        """The dtype of each output."""
+        raise InternalError(f"{type(self).__name__} does not say what its outputs are")
+
+    @property
+    def output_shape(self) -> tuple[Expr, ...]:
+        """The shape that all its outputs have."""
+        raise InternalError(f"{type(self).__name__} does not say what shape its outputs have")
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.outputs)
+
+    def output(self, index: int) -> Tensor:
+        """Its tensor number `index`."""
+        return self.outputs[index]
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        """The iteration variables that it reduces over."""
+        return ()
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that it reads, each once, in the order of first use."""
+        return ()
+
+    def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> Operation:
+        """The same operation reading other tensors; itself where it reads none of them."""
+        return self
+
+    def truth(self) -> bool:
+        """The truth value of its output (see Tensor.__bool__)."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.outputs))})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlaceholderOp(Operation):
+    """A tensor that the caller of the kernel passes."""
+
+    shape: tuple[Expr, ...]
+    dtype: DType
+    kind: ClassVar[str] = "placeholder"
+
+    @property
+    def output_dtypes(self) -> tuple[DType, ...]:
+        return (self.dtype,)
+
+    @property
+    def output_shape(self) -> tuple[Expr, ...]:
+        return self.shape
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ComputeOp(Operation):
+    """Tensors given element by element.
+
+    axis: an iteration variable from 0 for each dimension; their extents are the shape. body: the value of the element
+    at `axis`, one for each output: either none is a Reduce, or all are, of one reduction with value_index 0, 1, ...
+    te.compute checks what it makes; a schedule that makes one directly answers for it.
+    """
+
+    body: tuple[Expr, ...]
+    kind: ClassVar[str] = "compute"
+
+    @property
+    def output_dtypes(self) -> tuple[DType, ...]:
+        return tuple(value.dtype for value in self.body)
+
+    @property
+    def output_shape(self) -> tuple[Expr, ...]:
+        return tuple(extent_of(axis) for axis in self.axis)
+
+    @property
+    def reduction(self) -> Reduce | None:
+        """The reduction that the body is (its first element), or None."""
+        first = self.body[0]
+        return first if isinstance(first, Reduce) else None
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        return self.reduction.axes if self.reduction is not None else ()
+
+    @cached_property
+    def input_tensors(self) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return tuple(dict.fromkeys(load.producer for load in collect_loads(self)))  # pyright: ignore[reportReturnType]
+
+    def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
+        """The same operation reading other tensors; itself where it reads none of them.
+
+        Its axes stay the same objects, save reduce axes whose domain reads a replaced tensor: those are made anew.
+        """
+        return self.rewritten(lambda value: redirect(value, tensors))
+
+    def rewritten(self, rule: Callable[[Any], Any]) -> ComputeOp:
+        """The operation with `rule` applied to its body and to the domains of its reduce axes; itself where nothing
+        changed. `rule` maps an expression to its replacement."""
+        body = rewrite_reduction(self.body, rule)
+        return self if body is self.body else replace(self, body=body)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ComparisonOp(ComputeOp):
+    """A comparison of whole tensors by an operator: its truth value says whether they are the same tensor."""
+
+    symbol: str
+    identical: bool
+
+    def truth(self) -> bool:
+        if self.symbol == "==":
+            return self.identical
+        if self.symbol == "!=":
+            return not self.identical
+        raise AmbiguousTensorTruth(
+            f"the truth of a comparison `{self.symbol}` of whole tensors is not known while the program is being built",
+            reason="it is a tensor of bools, one for each element", declared=self.source, called=user_source(),
+            fix="choose by element: te.compute(shape, lambda *i: te.if_then_else(A[i] < B[i], a, b))",
+        )
+
+
+def extent_of(axis: IterVar) -> Expr:
+    """The extent of an axis that has a domain."""
+    if axis.dom is None:
+        raise InternalError(f"axis {axis.name} has no domain")
+    return axis.dom.extent

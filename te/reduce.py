@@ -1,0 +1,177 @@
+"""Reductions: te.sum, te.min, te.max, te.prod and te.comm_reducer."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ..errors import user_source
+from ..ir import ops
+from ..ir.dtype import DType
+from ..ir.expr import CommReducer, Expr, IterVar, Reduce, Var
+from .elementwise import lifted
+from .errors import BadReducer, NotAReduceAxis
+
+__all__ = ["Reducer", "comm_reducer", "max", "min", "prod", "sum"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reducer:
+    """A commutative, associative combiner with its identity; called on a value and axes it makes a reduction.
+
+    combine: (x, y) -> the combination; for tuples both are tuples. identity: dtype, ... -> the neutral element.
+    elementwise: whether it is also called as `reducer(a, b, ...)`, on values alone.
+    """
+
+    combine: Callable[[Any, Any], Any]
+    identity: Callable[..., Any]
+    name: str
+    elementwise: bool = False
+
+    def __call__(self, expr: Any, *args: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
+        """The reduction of `expr` over `axis`: `reducer(expr, axis, where=None, init=None)`.
+
+        expr: an expression, or a tuple of them, which gives a tuple of reductions for one compute to return. axis: one
+        of te.reduce_axis, or a list or tuple. where: a condition; iterations where it is false contribute nothing.
+        init: replaces the identity. Raises NotAReduceAxis and BadReducer.
+        """
+        if axis is None and args and self._means_values(args[0]):
+            result = expr
+            for other in args:
+                result = self.combine(result, other)
+            return result
+        if args and axis is None:
+            axis, *rest = args
+        else:
+            rest = list(args)
+        if len(rest) > 2 or rest and where is not None or len(rest) == 2 and init is not None:
+            raise TypeError(f"{self.name}(expr, axis, where=None, init=None) got too many arguments")
+        where = rest[0] if rest else where
+        init = rest[1] if len(rest) == 2 else init
+        return self._reduce(expr, self._axes(axis), where, init)
+
+    def _means_values(self, second: Any) -> bool:
+        return self.elementwise and not isinstance(second, (list, tuple)) and not (
+            isinstance(second, IterVar) and second.kind == "reduce")
+
+    def _axes(self, axis: Any) -> tuple[IterVar, ...]:
+        axes = tuple(cast("Sequence[Any]", axis)) if isinstance(axis, (list, tuple)) else (axis,)
+        for at, one in enumerate(axes):
+            if not isinstance(one, IterVar) or one.kind != "reduce":
+                shown = f"the data axis '{one.name}'" if isinstance(one, IterVar) else repr(one)[:200]
+                raise NotAReduceAxis(
+                    f"{self.name} cannot reduce over {shown}", reason="only axes that te.reduce_axis made can be reduced over",
+                    called=user_source(), fix="k = te.reduce_axis((0, n), \"k\"), and use k as the index that runs",
+                )
+            if any(one is other for other in axes[:at]):
+                raise NotAReduceAxis(f"{self.name} lists the axis '{one.name}' twice", called=user_source(),
+                                     fix="name each reduce axis once")
+        if not axes:
+            raise NotAReduceAxis(f"{self.name} has no axis to reduce over", called=user_source(),
+                                 fix="k = te.reduce_axis((0, n), \"k\"), then axis=k")
+        return axes
+
+    def _reduce(self, expr: Any, axes: tuple[IterVar, ...], where: Any, init: Any) -> Any:
+        is_tuple = isinstance(expr, (list, tuple))
+        sources = tuple(map(ops.convert, cast("Sequence[Any]", expr))) if is_tuple else (ops.convert(expr),)
+        combiner = self.combiner(tuple(source.dtype for source in sources), is_tuple)
+        condition = ops.TRUE if where is None else ops.truth(where)
+        first = () if init is None else tuple(init) if isinstance(init, (list, tuple)) else (init,)
+        if init is not None and len(first) != len(sources):
+            raise BadReducer(f"init= of {self.name} has {len(first)} elements for {len(sources)} values", called=user_source(),
+                             fix="give one init for each reduced value")
+        inits = tuple(self._fitting(value, source.dtype, "init=") for value, source in zip(first, sources, strict=False))
+        made = tuple(Reduce(combiner, sources, axes, condition, inits, at) for at in range(len(sources)))
+        return made if is_tuple else made[0]
+
+    def combiner(self, dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
+        """The combiner over fresh variables of `dtypes`."""
+        names = _parameter_names(self.combine)
+        lhs, rhs = (tuple(Var(f"{name}_{at}" if is_tuple else name, dtype) for at, dtype in enumerate(dtypes)) for name in names)
+        combined = self.combine(lhs, rhs) if is_tuple else self.combine(lhs[0], rhs[0])
+        result = self._tuple_of(combined, dtypes, "combiner")
+        identity = self._tuple_of(self.identity(*map(str, dtypes)), dtypes, "identity")
+        return CommReducer(lhs, rhs, result, identity, self.name)
+
+    def _tuple_of(self, values: Any, dtypes: tuple[DType, ...], what: str) -> tuple[Expr, ...]:
+        found = tuple(cast("Sequence[Any]", values)) if isinstance(values, (list, tuple)) else (values,)
+        if len(found) != len(dtypes):
+            raise BadReducer(
+                f"the {what} of {self.name} gives {len(found)} values for {len(dtypes)} reduced ones", called=user_source(),
+                fix="fcombine and fidentity return as many values as are reduced",
+            )
+        return tuple(self._fitting(value, dtype, what) for value, dtype in zip(found, dtypes, strict=True))
+
+    def _fitting(self, value: Any, dtype: DType, what: str) -> Expr:
+        """`value` in the reduced value's own dtype."""
+        expr = ops.convert(value)
+        if expr.dtype.is_float and not dtype.is_float or expr.dtype.kind == "handle":
+            raise BadReducer(
+                f"the {what} of {self.name} is {expr.dtype}, but the reduced value is {dtype}",
+                reason=f"got {expr}", called=user_source(), fix=f"convert it: (...).astype(\"{dtype}\")",
+            )
+        return ops.cast(expr, dtype)
+
+
+def _parameter_names(combine: Callable[[Any, Any], Any]) -> tuple[str, str]:
+    try:
+        names = list(inspect.signature(combine).parameters)
+    except ValueError:
+        names = []
+    return (names[0], names[1]) if len(names) == 2 else ("x", "y")
+
+
+def comm_reducer(fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce") -> Reducer:
+    """A reduction by a combiner of one's own, commutative and associative.
+
+    fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the dtype
+    of each reduced value, returns the neutral element (a tuple over tuples). Raises BadReducer.
+    """
+    try:
+        takes_two = bool(inspect.signature(fcombine).bind(None, None))
+    except TypeError:
+        takes_two = False
+    except ValueError:
+        takes_two = True
+    if not takes_two:
+        raise BadReducer(f"the combiner of {name} does not take two values", called=user_source(), fix="fcombine=lambda x, y: ...")
+    return Reducer(fcombine, fidentity, name)
+
+
+def _least(dtype: str) -> Expr:
+    """The identity of max: -inf for floats, so that data which holds nothing else comes out right."""
+    kind = DType(dtype)
+    return ops.const(-math.inf if kind.is_float else kind.least, kind)
+
+
+def _greatest(dtype: str) -> Expr:
+    kind = DType(dtype)
+    return ops.const(math.inf if kind.is_float else kind.greatest, kind)
+
+
+@lifted
+def minimum(x: Any, y: Any) -> Any:
+    """The lesser of two values."""
+    return ops.minimum(x, y)
+
+
+@lifted
+def maximum(x: Any, y: Any) -> Any:
+    """The greater of two values."""
+    return ops.maximum(x, y)
+
+
+sum = Reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum")  # noqa: A001
+"""te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap."""
+
+prod = Reducer(lambda x, y: x * y, lambda dtype: ops.const(1, dtype), "prod")
+"""te.prod(expr, axis, where=None, init=None), in the dtype of expr: integers wrap."""
+
+min = Reducer(minimum, _greatest, "min", elementwise=True)  # noqa: A001
+"""te.min(expr, axis, where=None, init=None), or te.min(a, b, ...) of values. Of NaNs it is NaN."""
+
+max = Reducer(maximum, _least, "max", elementwise=True)  # noqa: A001
+"""te.max(expr, axis, where=None, init=None), or te.max(a, b, ...) of values. Of NaNs it is NaN."""

@@ -1,0 +1,95 @@
+"""Reading and rewriting what operations compute: which tensors are read, reads redirected, definitions inlined."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..ir.expr import Expr, IterVar, Node, Producer, ProducerLoad, Range, Reduce, Var
+from ..ir.ops import cast
+from ..ir.visit import post_order, rewrite, substitute
+
+if TYPE_CHECKING:
+    from .operation import ComputeOp
+    from .tensor import Tensor
+
+__all__ = ["collect_loads", "inline", "redirect", "rewrite_reduction", "substitute_axes"]
+
+
+def collect_loads(of: Expr | ComputeOp) -> list[ProducerLoad]:
+    """Every read of a tensor in an expression, or in an operation's body and the domains of its reduce axes; each
+    node once, in the order of evaluation."""
+    roots: list[Expr]
+    if isinstance(of, Expr):
+        roots = [of]
+    else:
+        roots = list(of.body)
+        for axis in of.reduce_axis:
+            if axis.dom is not None:
+                roots += (axis.dom.begin, axis.dom.extent)
+    found: dict[ProducerLoad, None] = {}
+    for root in roots:
+        for node in post_order(root):
+            if isinstance(node, ProducerLoad):
+                found.setdefault(node)
+    return list(found)
+
+
+def redirect(value: Expr, tensors: Mapping[Tensor, Tensor]) -> Expr:
+    """`value` reading, in place of each tensor that is a key, the one that it maps to."""
+    targets: dict[int, Producer] = {id(old): new for old, new in tensors.items()}
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, ProducerLoad) and id(node.producer) in targets:
+            return ProducerLoad(targets[id(node.producer)], node.indices)
+        return None
+
+    return rewrite(value, rule)
+
+
+def inline(value: Expr, tensor: Tensor, axes: Sequence[IterVar], definition: Expr) -> Expr:
+    """`value` with every read of `tensor` replaced by `definition`, the element at `axes`, taken at the read's indices."""
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, ProducerLoad) and node.producer is tensor:
+            return substitute_axes(definition, axes, node.indices)
+        return None
+
+    return rewrite(value, rule)
+
+
+def substitute_axes(value: Expr, axes: Sequence[Var], indices: Sequence[Expr]) -> Expr:
+    """`value` with each axis replaced by an index, converted to the axis's dtype (which holds every index that lies in
+    the axis's domain)."""
+    return substitute(value, {axis: cast(index, axis.dtype) for axis, index in zip(axes, indices, strict=True)})
+
+
+def rewrite_reduction(body: tuple[Expr, ...], rule: Callable[[Any], Any]) -> tuple[Expr, ...]:
+    """`rule` applied to each value of an operation's body and to the domains of its reduce axes. The elements of one
+    reduction go on sharing their sources; an unchanged body comes back as the same object."""
+    first = body[0]
+    if not isinstance(first, Reduce):
+        changed = tuple(map(rule, body))
+        return changed if any(map(operator.is_not, changed, body)) else body
+    renamed: dict[Var, Expr] = {}
+    axes: list[IterVar] = []
+    for axis in first.axes:  # a domain may use the axes before it, which may just have been made anew
+        axes.append(_with_domain(axis, lambda value: substitute(rule(value), renamed)))
+        if axes[-1] is not axis:
+            renamed[axis] = axes[-1]
+    made = rule(first)
+    if made is first and not renamed:
+        return body
+    made = replace(substitute(made, renamed), axes=tuple(axes))
+    return tuple(replace(made, value_index=at) for at in range(len(body)))
+
+
+def _with_domain(axis: IterVar, rule: Callable[[Any], Any]) -> IterVar:
+    if axis.dom is None:
+        return axis
+    begin, extent = rule(axis.dom.begin), rule(axis.dom.extent)
+    if begin is axis.dom.begin and extent is axis.dom.extent:
+        return axis
+    return replace(axis, dom=Range(begin, extent))

@@ -1,0 +1,130 @@
+"""Shapes: what users write for extents, as integer expressions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, cast
+
+from ..errors import user_source
+from ..ir.dtype import INT32, INT64, DType
+from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
+from ..ir.ops import cast as cast_to
+from ..ir.ops import const
+from ..ir.visit import children, post_order
+from .errors import BadExtent
+
+__all__ = ["as_shape", "axis_dtype", "extent_text", "index_expr", "integer_expr", "same_extent", "shape_text", "zero_based"]
+
+INT64_FROM = 1 << 30
+"""Constant extents from here on get int64 axes: `i + extent` and the like must not overflow."""
+
+
+def as_shape(shape: Any, subject: str) -> tuple[Expr, ...]:
+    """A shape as the user wrote it (an extent alone, or several) as extents.
+
+    subject: whose shape it is, as messages name it. Raises BadExtent.
+    """
+    if isinstance(shape, (tuple, list)) or (isinstance(shape, Iterable) and not isinstance(shape, (str, Expr))):
+        extents = cast("Iterable[Any]", shape)
+    else:
+        extents = (shape,)
+    return tuple(_extent(extent, f"extent {at} of {subject}") for at, extent in enumerate(extents))
+
+
+def _extent(value: Any, subject: str) -> Expr:
+    extent = integer_expr(value, subject)
+    if isinstance(extent, IntImm):
+        if extent.value < 0:
+            raise BadExtent(
+                f"{subject} is negative", reason=f"got {extent.value}", called=user_source(),
+                allowed="integers from 0 on, and integer expressions over te.var and te.size_var",
+                fix="if the size is not known yet, declare it: n = te.size_var(\"n\")",
+            )
+        return extent
+    for node in post_order(extent):
+        if isinstance(node, (ProducerLoad, IterVar)):
+            what = f"tensor {node.producer.name}" if isinstance(node, ProducerLoad) else f"axis {node.name}"
+            raise BadExtent(
+                f"{subject} depends on {what}", reason=f"got {extent}: a shape must be known before any element is",
+                called=user_source(), fix="declare the largest shape, and choose by te.if_then_else what lies in it",
+            )
+    return extent
+
+
+def integer_expr(value: Any, subject: str) -> Expr:
+    """An integer, or integer expression, of int32 or int64. Raises BadExtent naming `subject`."""
+    if isinstance(value, Expr):
+        expr = value
+    else:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = None
+        if number is None or isinstance(value, bool):
+            raise _no_integer(value, type(value).__name__, subject)
+        if not INT64.least <= number <= INT64.greatest:
+            raise BadExtent(f"{subject} does not fit int64", reason=f"got {number}", called=user_source())
+        return const(number, INT32 if INT32.least <= number <= INT32.greatest else INT64)
+    if not expr.dtype.is_integer or expr.dtype.lanes != 1:
+        raise _no_integer(expr, expr.dtype, subject)
+    return index_expr(expr)
+
+
+def index_expr(expr: Expr) -> Expr:
+    """An integer expression as int32 or int64, whichever holds its values."""
+    dtype = expr.dtype
+    if dtype in (INT32, INT64):
+        return expr
+    return cast_to(expr, INT32 if dtype.bits < 32 else INT64)
+
+
+def _no_integer(value: object, kind: object, subject: str) -> BadExtent:
+    shown = str(value) if isinstance(value, Expr) else repr(value)
+    return BadExtent(
+        f"{subject} is no integer", reason=f"got {shown[:200]}, a {kind}", called=user_source(),
+        allowed="ints, numpy integers, and integer expressions over te.var and te.size_var",
+        fix="use // instead of / to compute sizes, or int(...)",
+    )
+
+
+def axis_dtype(extent: Expr) -> DType:
+    """The dtype of an axis over `extent`: int64 where int32 arithmetic on it might overflow."""
+    return INT64 if extent.dtype == INT64 or isinstance(extent, IntImm) and extent.value >= INT64_FROM else INT32
+
+
+def zero_based(extent: Expr) -> Range:
+    """The domain [0, extent) of a data axis."""
+    dtype = axis_dtype(extent)
+    return Range(const(0, dtype), cast_to(extent, dtype))
+
+
+def same_extent(a: Expr, b: Expr) -> bool:
+    """Whether two extents are certainly equal: the same number, symbol, or expression over the same symbols."""
+    stack = [(a, b)]
+    while stack:
+        a, b = stack.pop()
+        if a is b:
+            continue
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            if a.value != b.value:
+                return False
+            continue
+        below_a, below_b = children(a), children(b)
+        if type(a) is not type(b) or a.dtype != b.dtype or not below_a or len(below_a) != len(below_b):
+            return False
+        if getattr(a, "name", None) != getattr(b, "name", None):
+            return False
+        stack += zip(cast("list[Expr]", below_a), cast("list[Expr]", below_b), strict=True)
+    return True
+
+
+def extent_text(extent: Expr) -> str:
+    """An extent as messages show it."""
+    return str(extent.value) if isinstance(extent, IntImm) else str(extent)
+
+
+def shape_text(shape: tuple[Expr, ...]) -> str:
+    """A shape as messages show it, in Python's form: (4, n), (4,), ()."""
+    inner = ", ".join(map(extent_text, shape))
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"

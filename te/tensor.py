@@ -1,0 +1,195 @@
+"""Tensors: what operations give and tensor expressions read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SourceLine, user_source
+from ..ir import ops
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IntImm, Producer, ProducerLoad
+from .errors import BadIndex, IndexOutOfRange, TensorIsNotIterable, WrongNumberOfIndices
+from .shape import extent_text, index_expr, shape_text
+
+if TYPE_CHECKING:
+    from .operation import Operation
+
+__all__ = ["Tensor", "TensorOperators", "TensorSlice"]
+
+
+class TensorOperators:
+    """Python's operators on whole tensors: each makes a new tensor, element by element with numpy's broadcasting."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy scalars on the left leave the operator to us
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Any: return _elementwise.operate("add", ops.add, self, other)
+    def __radd__(self, other: Any) -> Any: return _elementwise.operate("add", ops.add, other, self)
+    def __sub__(self, other: Any) -> Any: return _elementwise.operate("subtract", ops.subtract, self, other)
+    def __rsub__(self, other: Any) -> Any: return _elementwise.operate("subtract", ops.subtract, other, self)
+    def __mul__(self, other: Any) -> Any: return _elementwise.operate("multiply", ops.multiply, self, other)
+    def __rmul__(self, other: Any) -> Any: return _elementwise.operate("multiply", ops.multiply, other, self)
+    def __truediv__(self, other: Any) -> Any: return _elementwise.operate("divide", ops.divide, self, other)
+    def __rtruediv__(self, other: Any) -> Any: return _elementwise.operate("divide", ops.divide, other, self)
+    def __floordiv__(self, other: Any) -> Any: return _elementwise.operate("floordiv", ops.floordiv, self, other)
+    def __rfloordiv__(self, other: Any) -> Any: return _elementwise.operate("floordiv", ops.floordiv, other, self)
+    def __mod__(self, other: Any) -> Any: return _elementwise.operate("floormod", ops.floormod, self, other)
+    def __rmod__(self, other: Any) -> Any: return _elementwise.operate("floormod", ops.floormod, other, self)
+    def __pow__(self, other: Any) -> Any: return _elementwise.operate("power", ops.power, self, other)
+    def __rpow__(self, other: Any) -> Any: return _elementwise.operate("power", ops.power, other, self)
+    def __lshift__(self, other: Any) -> Any: return _elementwise.bitwise("shift_left", self, other)
+    def __rlshift__(self, other: Any) -> Any: return _elementwise.bitwise("shift_left", other, self)
+    def __rshift__(self, other: Any) -> Any: return _elementwise.bitwise("shift_right", self, other)
+    def __rrshift__(self, other: Any) -> Any: return _elementwise.bitwise("shift_right", other, self)
+    def __and__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_and", self, other)
+    def __rand__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_and", other, self)
+    def __or__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_or", self, other)
+    def __ror__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_or", other, self)
+    def __xor__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_xor", self, other)
+    def __rxor__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_xor", other, self)
+    def __neg__(self) -> Any: return _elementwise.operate("negative", ops.negative, self)
+    def __pos__(self) -> Any: return self
+    def __abs__(self) -> Any: return _elementwise.operate("abs", ops.absolute, self)
+    def __invert__(self) -> Any: return _elementwise.operate("invert", ops.invert, self)
+    def __lt__(self, other: Any) -> Any: return _elementwise.compare("<", self, other)
+    def __le__(self, other: Any) -> Any: return _elementwise.compare("<=", self, other)
+    def __gt__(self, other: Any) -> Any: return _elementwise.compare(">", self, other)
+    def __ge__(self, other: Any) -> Any: return _elementwise.compare(">=", self, other)
+    def __eq__(self, other: object) -> Any: return _elementwise.identity_compare("==", self, other)
+    def __ne__(self, other: object) -> Any: return _elementwise.identity_compare("!=", self, other)
+
+
+class Tensor(TensorOperators, Producer):
+    """One output of an operation: a name, a shape and a dtype; an element is `A[i, j]`.
+
+    Made by te.placeholder and te.compute. Each output of an operation is one object, so tensors are compared, hashed
+    and used as keys by identity, while `A == B` still builds the elementwise comparison.
+    """
+
+    __slots__ = ("dtype", "name", "op", "shape", "value_index")
+    op: Operation
+    value_index: int
+    """Which output of `op` this is."""
+
+    def __init__(self, op: Operation, value_index: int, name: str, shape: tuple[Expr, ...], dtype: DType) -> None:
+        self.op, self.value_index, self.name, self.shape, self.dtype = op, value_index, name, shape, dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def source(self) -> SourceLine | None:
+        """The user's line that declared it."""
+        return self.op.source
+
+    def __getitem__(self, indices: Any) -> Any:
+        """The element at `indices`; with fewer indices than dimensions a TensorSlice that takes the rest."""
+        return read(self, indices if isinstance(indices, tuple) else (indices,))
+
+    def __call__(self, *indices: Any) -> Any:
+        """The element at `indices` (TVM's spelling)."""
+        return read(self, indices)
+
+    def astype(self, dtype: object) -> Tensor:
+        """A new tensor of the elements converted to `dtype` (itself where it has that dtype)."""
+        target = DType(dtype)
+        return self if target == self.dtype else _elementwise.operate("cast", lambda x: ops.cast(x, target), self)
+
+    def __bool__(self) -> bool:
+        """Whether there is a tensor at all: True. A comparison `A == B` answers for the identity of A and B."""
+        return self.op.truth()
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TensorIsNotIterable(
+            f"tensor {self.name} cannot be iterated over", reason="its elements are not known while the program is built",
+            declared=self.source, called=user_source(),
+            fix=f"describe one element by its indices: te.compute({self.name}.shape, lambda *i: {self.name}[i])",
+        )
+
+    def __repr__(self) -> str:
+        return f"Tensor({tensor_text(self)}, {self.op.kind})"
+
+    __str__ = __repr__
+
+
+class TensorSlice(TensorOperators, Producer):
+    """A tensor with its first indices given, as in `A[i][j]`. It is no value until it has all of them."""
+
+    __slots__ = ("dtype", "indices", "name", "shape", "tensor")
+
+    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
+        self.tensor, self.indices = tensor, indices
+        self.name, self.dtype, self.shape = tensor.name, tensor.dtype, tensor.shape[len(indices):]
+
+    def __getitem__(self, indices: Any) -> Any:
+        more = indices if isinstance(indices, tuple) else (indices,)
+        if not more:
+            raise wrong_number(self.tensor, len(self.indices))
+        return read(self.tensor, self.indices + more)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tensor)
+
+
+def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad | TensorSlice:
+    """`tensor[indices]`, checked. Raises WrongNumberOfIndices, BadIndex and IndexOutOfRange."""
+    if len(indices) > tensor.ndim or not indices and tensor.ndim:
+        raise wrong_number(tensor, len(indices))
+    checked = tuple(_index(tensor, at, index) for at, index in enumerate(indices))
+    return ProducerLoad(tensor, checked) if len(checked) == tensor.ndim else TensorSlice(tensor, checked)
+
+
+def wrong_number(tensor: Tensor, given: int) -> WrongNumberOfIndices:
+    """The error for `given` indices, which are too few or too many."""
+    names = ", ".join("ijkl"[at] if tensor.ndim <= 4 else f"i{at}" for at in range(tensor.ndim))
+    return WrongNumberOfIndices(
+        f"tensor {tensor.name} has {_count(tensor.ndim, 'dimension')} and was read with "
+        f"{_count(given, 'index', 'indices')}",
+        reason=f"{tensor_text(tensor)}", declared=tensor.source, called=user_source(),
+        fix=f"give one index for each dimension: {tensor.name}[{names or '()'}]",
+    )
+
+
+def _count(number: int, singular: str, plural: str = "") -> str:
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _index(tensor: Tensor, at: int, index: Any) -> Expr:
+    if isinstance(index, (slice, str, bool, type(None), type(...))):
+        raise _bad_index(tensor, at, index, type(index).__name__)
+    expr = ops.convert(index)
+    if not expr.dtype.is_integer or expr.dtype.lanes != 1:
+        raise _bad_index(tensor, at, index, expr.dtype)
+    extent = tensor.shape[at]
+    if isinstance(expr, IntImm) and (expr.value < 0 or isinstance(extent, IntImm) and expr.value >= extent.value):
+        raise IndexOutOfRange(
+            f"index {at} of {tensor.name} is out of range", declared=tensor.source, called=user_source(),
+            reason=f"got {expr.value}; dimension {at} of {tensor_text(tensor)} has the indices 0 to {extent_text(extent)} - 1",
+            fix="negative indices do not count from the end: write the position itself, such as "
+                f"{tensor.name}.shape[{at}] - 1" if expr.value < 0 else f"read within the shape {shape_text(tensor.shape)}",
+        )
+    return index_expr(expr)
+
+
+def _bad_index(tensor: Tensor, at: int, index: Any, kind: object) -> BadIndex:
+    shown = str(index) if isinstance(index, Expr) else repr(index)
+    if isinstance(index, slice):
+        fix = f"compute a part by its elements: te.compute((n,), lambda i: {tensor.name}[begin + i])"
+    else:
+        fix = "convert it: index.astype(\"int32\"), and use // instead of / between integers"
+    return BadIndex(
+        f"index {at} of {tensor.name} is no integer", reason=f"got {shown[:200]}, a {kind}", declared=tensor.source,
+        called=user_source(), allowed="integer expressions, constants and numpy integers", fix=fix,
+    )
+
+
+def tensor_text(tensor: Tensor) -> str:
+    """A tensor as messages show it: C: float32[1024, n]."""
+    return f"{tensor.name}: {tensor.dtype}[{', '.join(map(extent_text, tensor.shape))}]"
+
+
+from . import elementwise as _elementwise  # noqa: E402  (the operators make computes, which make tensors)
