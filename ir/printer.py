@@ -30,6 +30,7 @@ Everything iterates, so a deep program is no danger to the stack.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -39,15 +40,14 @@ from .buffer import Buffer
 from .dtype import FLOAT32, INT32, DType
 from .expr import Expr, FloatImm, IntImm, Node, SizeVar, Var
 from .intrinsics import INTRINSICS
-from .stmt import (
-    Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt,
-)
+from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 
 __all__ = ["RESERVED", "excerpt", "loop_header", "loops_outline", "to_text"]
 
-RESERVED = frozenset(
-    "def for in with if elif else scope pass assert attr and or not True False None inf nan out size".split()
-)
+RESERVED = frozenset((
+    "def", "for", "in", "with", "if", "elif", "else", "scope", "pass", "assert", "attr", "and", "or", "not", "True", "False",
+    "None", "inf", "nan", "out", "size",
+))
 """Words that no variable or buffer is printed as."""
 
 _Piece = Any
@@ -111,7 +111,7 @@ def number_text(value: float, dtype: DType) -> str:
         return "True" if value else "False"
     if not dtype.is_float:
         return str(value)
-    if dtype.bits == 64 or value != value or value in (float("inf"), float("-inf")):
+    if dtype.bits == 64 or not math.isfinite(value):
         return repr(float(value))
     text = f"{value:.6g}"
     if _ops.round_float(float(text), dtype) != value:
