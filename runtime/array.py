@@ -1,0 +1,159 @@
+"""Arrays: numpy arrays with a device, aligned for vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import user_source
+from .abi import DLPACK_TYPES, ITEM_BYTES
+from .device import Device, cpu
+from .errors import DeviceUnavailable, NotATensor, UnreadableTensor, WrongDType, WrongShape
+from .tensors import NoMemory, RefusedMemory, capsule_tensor, view_tensor
+
+__all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", "numpy_dtype"]
+
+ALIGNMENT = 64
+"""Of the first element's address in bytes: a cache line, and the longest vector."""
+
+_DLPACK_BFLOAT16 = DLPACK_TYPES["bfloat16"]
+
+
+class Array(NDArray[Any]):
+    """A host array. It is a numpy array, so indexing, printing, the buffer protocol and numpy's functions all work;
+    numpy(), copyfrom() and copyto() are TVM's."""
+
+    @property
+    def device(self) -> Device:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Where the memory lies."""
+        return cpu()
+
+    def numpy(self) -> NDArray[Any]:
+        """A copy as a plain numpy array; `numpy.asarray(a)` and `a.view(numpy.ndarray)` share the memory instead."""
+        return np.array(self, copy=True, subok=False)
+
+    def copyfrom(self, source: Any) -> Array:
+        """Overwrite the elements with those of `source`, converted as numpy does. Raises WrongShape if shapes differ."""
+        values = _readable(source)
+        if values.shape != self.shape:
+            raise WrongShape(f"cannot copy shape {values.shape} into an array of shape {self.shape}",
+                             called=user_source(), fix="give a source of the same shape")
+        np.copyto(self, values, casting="unsafe")
+        return self
+
+    def copyto(self, target: Any) -> Any:
+        """Write the elements into `target` (an array of this shape), or into a new array on `target`, a Device."""
+        if isinstance(target, Device):
+            return array(self, target)
+        if isinstance(target, Array):
+            return target.copyfrom(self)
+        np.copyto(target, self, casting="unsafe")
+        return target
+
+    def __dlpack__(self, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if dtype_name(self.dtype) != "bfloat16":
+            return super().__dlpack__(**options)
+        # numpy exports no bfloat16: export the bits, and name their type in the capsule.
+        capsule = self.view(np.uint16).__dlpack__(**options)
+        tensor = capsule_tensor(capsule)[0]
+        tensor.dtype = _DLPACK_BFLOAT16
+        return capsule
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """numpy's dtype of this name; bfloat16 is ml_dtypes'. Raises WrongDType for one that we do not have."""
+    if name not in ITEM_BYTES:
+        raise WrongDType(f"unknown dtype {name!r}", called=user_source(), allowed=", ".join(ITEM_BYTES))
+    if name == "bfloat16":
+        from ml_dtypes import bfloat16
+
+        return np.dtype(bfloat16)
+    return np.dtype(name)
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The name of a numpy dtype: ours where we have it, else numpy's."""
+    return dtype.name
+
+
+def _dtype_of(dtype: Any) -> np.dtype[Any]:
+    """What users write as a dtype: our names (TVM's "float" too), numpy's dtypes and types."""
+    if isinstance(dtype, str):
+        return numpy_dtype({"float": "float32", "int": "int32", "uint": "uint32"}.get(str.__str__(dtype), str.__str__(dtype)))
+    return numpy_dtype(dtype_name(np.dtype(dtype)))
+
+
+def _require_host(device: Device | None) -> None:
+    if device is not None and device.kind != "cpu":
+        raise DeviceUnavailable(
+            f"cannot make an array on {device}", called=user_source(),
+            reason="this build of tilewright runs kernels on the CPU alone: it has no CUDA runtime part",
+            fix="leave the device out, or pass tw.cpu()",
+        )
+
+
+def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    return memory[begin:begin + size].view(dtype).reshape(shape).view(Array)
+
+
+def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None) -> Array:
+    """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes.
+
+    Raises WrongDType for an unknown dtype, DeviceUnavailable for a device that cannot be used here.
+    """
+    _require_host(device)
+    extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(extent) for extent in shape)
+    return _allocate(extents, _dtype_of(dtype))
+
+
+def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array:
+    """A copy of `x` (an array, nested lists, a number or anything with DLPack), compact, row-major, 64-byte aligned.
+
+    Python floats become float32 and Python ints int32 where they fit (else int64); arrays keep their dtype. Raises
+    WrongDType for elements that are no numbers, DeviceUnavailable for a device that cannot be used here.
+    """
+    _require_host(device)
+    source = _readable(x)
+    wanted = _dtype_of(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
+    made = _allocate(source.shape, wanted)
+    np.copyto(made, source, casting="unsafe")
+    return made
+
+
+def _readable(x: Any) -> NDArray[Any]:
+    if isinstance(x, np.ndarray) or not hasattr(type(x), "__dlpack__"):
+        return np.asarray(x)
+    return from_dlpack(x)
+
+
+def _natural_dtype(x: Any, source: NDArray[Any]) -> np.dtype[Any]:
+    """numpy would take float64 and int64 for Python's numbers; ours are float32 and int32, as literals are in te."""
+    if hasattr(x, "dtype"):
+        return source.dtype
+    if source.dtype == np.float64:
+        return np.dtype(np.float32)
+    fits = source.dtype == np.int64 and (source.size == 0 or (-2**31 <= source.min() and source.max() < 2**31))
+    return np.dtype(np.int32) if fits else source.dtype
+
+
+def from_dlpack(x: Any) -> Array:
+    """An Array on the memory of `x`, anything on the host with `__dlpack__`, bfloat16 included. Nothing is copied.
+
+    Raises NotATensor for a value without memory, UnreadableTensor for one that does not hand it out.
+    """
+    try:
+        return view_tensor(x).view(Array)
+    except NoMemory as error:
+        raise NotATensor(f"a {type(x).__name__} has no memory to share", reason=str(error), called=user_source(),
+                         fix="pass a numpy array or anything with __dlpack__") from None
+    except RefusedMemory as error:
+        raise UnreadableTensor(f"this {type(x).__name__} cannot be read", reason=str(error), called=user_source(),
+                               fix="copy it to the host first, or pass np.asarray(x)") from error
+

@@ -1,0 +1,53 @@
+"""Devices: where memory lies and kernels run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import user_source
+from .errors import UnknownDevice
+
+__all__ = ["Device", "cpu", "cuda"]
+
+DLPACK_KINDS = {"cpu": 1, "cuda": 2}
+_DLPACK_NAMES = {1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda_managed"}
+HOST_KINDS = (1, 3)
+"""DLPack device types whose memory the CPU may read and write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A kind ("cpu" or "cuda") and which one of that kind, from 0."""
+
+    kind: str
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in DLPACK_KINDS or type(self.index) is not int or self.index < 0:
+            raise UnknownDevice(f"there is no device {self.kind!r} with index {self.index!r}", called=user_source(),
+                                allowed="cpu and cuda, with an index from 0", fix="tw.cpu(), or tw.cuda(0)")
+
+    @property
+    def dlpack(self) -> tuple[int, int]:
+        """DLPack's (device type, device id)."""
+        return DLPACK_KINDS[self.kind], self.index
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.index})"
+
+    __repr__ = __str__
+
+
+def cpu(index: int = 0) -> Device:
+    """The host. All CPUs are one device; the index is kept for programs that name one."""
+    return Device("cpu", index)
+
+
+def cuda(index: int = 0) -> Device:
+    """The CUDA device with this index. Naming one asks nothing of the machine; using it does."""
+    return Device("cuda", index)
+
+
+def dlpack_name(kind: int, index: int) -> str:
+    """A DLPack device as users know it."""
+    return f"{_DLPACK_NAMES.get(kind, f'device type {kind}')}({index})"

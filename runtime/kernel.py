@@ -1,0 +1,248 @@
+"""Kernels: compiled functions that Python calls.
+
+A call enters generated code at once (see codegen.stub). Whatever that code does not know how to handle comes back to
+`_Entry.__call__` here, which finds the memory behind any kind of tensor, runs the same generated check on it, and then
+either runs the kernel or raises an error that names the argument.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import diagnose
+from .abi import DLPACK_TYPES, ArgumentRecord, CallTable, Flag, numpy_layout_holds
+from .array import Array, numpy_dtype
+from .errors import NoSuchSource
+from .signature import BufferParam, ScalarParam, Signature
+from .tensors import Found, NoMemory, RefusedMemory, find_tensor
+from .timing import TimingResult, time_calls
+
+__all__ = ["Kernel", "make_kernel"]
+
+_METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
+_Raw = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_new_builtin = ctypes.pythonapi.PyCFunction_NewEx
+_new_builtin.restype, _new_builtin.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+
+
+class _Entry:
+    """The compiled code of one kernel, kept alive for as long as anyone can call it, and the careful way into it.
+
+    It is the `self` of the builtin that enters the code, hence must not refer to the Kernel, which owns that builtin.
+    """
+
+    def __init__(self, signature: Signature, addresses: Mapping[str, int], messages: Sequence[str], code: object) -> None:
+        self.signature, self.messages, self.code = signature, tuple(messages), code
+        self.check, self.run = _Raw(addresses["check"]), _Raw(addresses["run"])
+        _fill_table(CallTable.from_address(addresses["python"]), signature)
+        self.method = _MethodDef(signature.name.encode(), addresses["call"], _METH_FASTCALL_KEYWORDS, None)
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        signature = self.signature
+        values = [_find(signature, i, value) for i, value in enumerate(_in_order(signature, args, named))]
+        records, keep = _records(signature, values)
+        symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
+        status = self.check(ctypes.addressof(records), ctypes.addressof(symbols))
+        if status:
+            raise diagnose.decode_status(signature, status, values)
+        status = self.run(ctypes.addressof(records), ctypes.addressof(symbols))
+        del keep
+        if status:
+            self.failed(status)
+
+    def failed(self, status: int) -> None:
+        """Raise for a kernel that returned `status`."""
+        raise diagnose.kernel_failure(self.signature, status, self.messages)
+
+
+def _address(function: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, function), ctypes.c_void_p).value or 0
+
+
+def _fill_table(table: CallTable, signature: Signature) -> None:
+    known = numpy_layout_holds()
+    table.array_type, table.own_array_type = (id(np.ndarray), id(Array)) if known else (None, None)
+    if any(p.dtype == "bfloat16" for p in signature.params):
+        table.bfloat16_number = numpy_dtype("bfloat16").num
+    table.none, table.true, table.false = id(None), id(True), id(False)
+    table.int_type, table.float_type = (id(int), id(float)) if known else (None, None)
+    table.incref, table.int_value = _address("Py_IncRef"), _address("PyLong_AsLongLongAndOverflow")
+    table.save_thread, table.restore_thread = _address("PyEval_SaveThread"), _address("PyEval_RestoreThread")
+    table.vectorcall, table.call_method = _address("PyObject_Vectorcall"), _address("PyObject_CallMethod")
+
+
+def _in_order(signature: Signature, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    """The arguments by position, keywords put in their places."""
+    params = signature.params
+    if len(args) > len(params) or (not named and len(args) < len(params)):
+        raise diagnose.wrong_count(signature, len(args))
+    values = list(args)
+    places = {p.name for p in params[len(args):]}
+    for name in named:
+        if name not in places:
+            raise diagnose.wrong_keyword(signature, name)
+    for i in range(len(args), len(params)):
+        if params[i].name not in named:
+            raise diagnose.missing_argument(signature, i)
+        values.append(named[params[i].name])
+    return values
+
+
+def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
+    """Argument i as memory, or as a number."""
+    param = signature.params[i]
+    if isinstance(param, ScalarParam):
+        return _number(signature, i, param, value)
+    try:
+        found = find_tensor(value)
+    except NoMemory as error:
+        raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
+    except RefusedMemory as error:
+        raise diagnose.unreadable(signature, i, value, str(error)) from error
+    if found.swapped and found.dtype == param.dtype:
+        raise diagnose.swapped_bytes(signature, i, found)
+    return found
+
+
+def _number(signature: Signature, i: int, param: ScalarParam, value: Any) -> int | float:
+    """A Python or numpy number, or an array of rank 0, as the parameter's kind of number."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if param.dtype == "bool":
+        if not isinstance(value, (bool, np.bool_)):
+            raise diagnose.wrong_scalar(signature, i, value)
+        return int(value)
+    if "float" in param.dtype:
+        return _float(signature, i, value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise diagnose.wrong_scalar(signature, i, value) from None
+    least, greatest = diagnose.scalar_range(param)
+    if not least <= number <= greatest:
+        raise diagnose.scalar_out_of_range(signature, i, number, least, greatest)
+    return number
+
+
+def _float(signature: Signature, i: int, value: Any) -> float:
+    if isinstance(value, (str, bytes, bytearray, np.ndarray)):
+        raise diagnose.wrong_scalar(signature, i, value)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise diagnose.wrong_scalar(signature, i, value) from None
+    except OverflowError:
+        raise diagnose.scalar_out_of_range(signature, i, value, -(1 << 1023), 1 << 1023) from None
+
+
+def _records(signature: Signature, values: Sequence[Found | int | float]) -> tuple[ctypes.Array[ArgumentRecord], list[Any]]:
+    """The records of all arguments, and what must live as long as they do."""
+    records = (ArgumentRecord * max(len(values), 1))()
+    keep: list[Any] = []
+    for record, param, value in zip(records, signature.params, values, strict=False):
+        if not isinstance(value, Found):
+            record.data = _scalar_bits(param.dtype, value)
+            continue
+        ndim = len(value.shape)
+        shape = (ctypes.c_int64 * ndim)(*value.shape)
+        strides = (ctypes.c_int64 * ndim)(*value.strides) if value.strides is not None else None
+        keep += [shape, strides]
+        record.data, record.ndim, record.unit = value.data, ndim, 1
+        record.shape = ctypes.addressof(shape)
+        record.strides = ctypes.addressof(strides) if strides is not None else None
+        record.dtype = DLPACK_TYPES.get(value.dtype, 0)
+        record.flags = (Flag.READ_ONLY if value.read_only else 0) | (Flag.FOREIGN_DEVICE if value.device else 0)
+    return records, keep
+
+
+def _scalar_bits(dtype: str, value: float) -> int:
+    """64 bits that hold a scalar as generated code expects it (see ArgumentRecord)."""
+    if dtype in ("float16", "bfloat16"):
+        with np.errstate(over="ignore"):
+            return int(np.asarray(value, numpy_dtype(dtype)).view(np.uint16))
+    if dtype in ("float32", "float64"):
+        return int.from_bytes(struct.pack("<d", value), "little")
+    return int(value) & (1 << 64) - 1
+
+
+class Kernel:
+    """A compiled function. Call it with its tensors and scalars in the order of `signature`; outputs are written in
+    place and nothing is returned. Raises CallError, naming the argument, for anything that it cannot take.
+
+    Safe to call from several threads at once; the interpreter's lock is released while large calls run.
+    """
+
+    _entry: _Entry
+    _sources: Callable[[str], str] | None
+
+    def __init__(self, entry: _Entry, sources: Callable[[str], str] | None) -> None:
+        self._entry, self._sources = entry, sources
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        self._entry(*args, **named)
+
+    @property
+    def signature(self) -> Signature:
+        """What the kernel takes."""
+        return self._entry.signature
+
+    @property
+    def name(self) -> str:
+        return self._entry.signature.name
+
+    @property
+    def entry_name(self) -> str:
+        """The kernel's name, as TVM's modules call it."""
+        return self.name
+
+    def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult:
+        """Seconds a call: `repeat` measurements of `number` calls each, `number` growing until a measurement takes
+        `min_repeat_ms`. The arguments are checked by the first, untimed call. Raises WrongTiming."""
+        return time_calls(self, args, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
+
+    def source(self, kind: str = "ir") -> str:
+        """The kernel's text at a level such as "ir", "llvm" or "asm". Raises NoSuchSource where there is none."""
+        if self._sources is None:
+            raise NoSuchSource(f"{self.name} has no source texts", reason="it was loaded as machine code alone",
+                               fix="build it from its schedule to see its source")
+        return self._sources(kind)
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.signature}>"
+
+    def __del__(self) -> None:
+        # The class made for this kernel is part of a cycle, as every class is. The machine code that its builtin holds
+        # should go now, not when the collector comes by; a call that is still running holds the builtin itself.
+        if "__call__" in type(self).__dict__ and type(self) is not Kernel:
+            del type(self).__call__
+
+
+def make_kernel(
+    signature: Signature, addresses: Mapping[str, int], *, messages: Sequence[str] = (), code: object = None,
+    sources: Callable[[str], str] | None = None,
+) -> Kernel:
+    """The callable for compiled code.
+
+    addresses: of the entries by role: "call", "check", "run" and "python" (see codegen.stub.stub_symbols). messages:
+    of the kernel's assertions, by status - 1. code: whatever keeps the machine code in memory. sources: gives the
+    kernel's text of a kind, and raises NoSuchSource for a kind that it does not have.
+    """
+    entry = _Entry(signature, addresses, messages, code)
+    builtin = _new_builtin(ctypes.addressof(entry.method), entry, None)
+    # A builtin in a class's dictionary does not bind: the interpreter calls it with the user's arguments alone.
+    made = type("Kernel", (Kernel,), {"__call__": builtin, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__})
+    return made(entry, sources)

@@ -1,0 +1,210 @@
+"""What a kernel takes: plain data that a call stub, a library's manifest and an error message can all be made from.
+
+An extent is an int, the name of a shape symbol (or of a scalar parameter), or a prefix tuple: ("+", "n", 2). Operators:
++ - * // % min max, with Python's meaning (and x // 0 = x % 0 = 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import SymbolNotBound
+
+__all__ = ["Binding", "BufferParam", "Extent", "ScalarParam", "Signature", "Symbol", "evaluate_extent", "extent_text"]
+
+Extent = int | str | tuple[str, Any, Any]
+
+INT32_SYMBOL_LIMIT = 1 << 30
+"""Extents that an int32 symbol stands for lie below this, so that rounding up in index arithmetic cannot overflow."""
+
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b if b else 0,
+    "%": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BufferParam:
+    """A tensor argument, compact and row-major. shape: () is one element."""
+
+    name: str
+    dtype: str
+    shape: tuple[Extent, ...]
+    is_output: bool = False
+
+    def __str__(self) -> str:
+        extents = ", ".join(map(extent_text, self.shape))
+        return f"{self.name}: {'out ' if self.is_output else ''}{self.dtype}[{extents}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A number passed by value. least and greatest: tighter bounds than the dtype's own, inclusive."""
+
+    name: str
+    dtype: str
+    least: int | None = None
+    greatest: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A shape symbol that is no parameter: its value is read from the arguments' shapes."""
+
+    name: str
+    dtype: str = "int32"
+
+    @property
+    def limit(self) -> int | None:
+        """Extents must lie below this."""
+        return INT32_SYMBOL_LIMIT if self.dtype == "int32" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where a symbol gets its value: extent `dim` of parameter `param`, after undoing `steps` one after the other."""
+
+    param: int
+    dim: int
+    steps: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A kernel's name and parameters in call order, and its free shape symbols in order of first appearance.
+
+    long_running: the kernel may run for long on small arguments, so a call always releases the interpreter's lock.
+    Raises SymbolNotBound where a symbol cannot be computed from any argument's shape.
+    """
+
+    name: str
+    params: tuple[BufferParam | ScalarParam, ...]
+    symbols: tuple[Symbol, ...] = ()
+    long_running: bool = False
+    bindings: dict[str, Binding] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bindings", _bind_symbols(self))
+
+    @property
+    def scalars(self) -> dict[str, int]:
+        """Positions of the scalar parameters by name."""
+        return {p.name: i for i, p in enumerate(self.params) if isinstance(p, ScalarParam)}
+
+    @property
+    def buffers(self) -> Iterator[tuple[int, BufferParam]]:
+        """The tensor parameters with their positions."""
+        return ((i, p) for i, p in enumerate(self.params) if isinstance(p, BufferParam))
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.params))})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain lists, dicts and numbers; `from_json` reads them back."""
+        return {
+            "name": self.name,
+            "params": [_param_json(param) for param in self.params],
+            "symbols": [[s.name, s.dtype] for s in self.symbols],
+            "long_running": self.long_running,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Signature:
+        """The signature that `as_json` wrote."""
+        return Signature(
+            data["name"], tuple(map(_param_from_json, data["params"])),
+            tuple(Symbol(name, dtype) for name, dtype in data["symbols"]), data["long_running"],
+        )
+
+
+def extent_text(extent: Extent) -> str:
+    """An extent as the user would write it."""
+    if not isinstance(extent, tuple):
+        return str(extent)
+    operator, left, right = extent
+    a, b = (f"({extent_text(x)})" if isinstance(x, tuple) and x[0] not in ("min", "max") else extent_text(x)
+            for x in (left, right))
+    return f"{operator}({a}, {b})" if operator in ("min", "max") else f"{a} {operator} {b}"
+
+
+def evaluate_extent(extent: Extent, values: Mapping[str, int]) -> int:
+    """The number that `extent` stands for where the symbols have these values."""
+    if isinstance(extent, int):
+        return extent
+    if isinstance(extent, str):
+        return values[extent]
+    operator, left, right = extent
+    return _OPERATORS[operator](evaluate_extent(left, values), evaluate_extent(right, values))
+
+
+def extent_names(extent: Extent) -> set[str]:
+    """The symbols and scalar parameters that occur in `extent`."""
+    if isinstance(extent, tuple):
+        return extent_names(extent[1]) | extent_names(extent[2])
+    return {extent} if isinstance(extent, str) else set()
+
+
+def _bind_symbols(signature: Signature) -> dict[str, Binding]:
+    """The first dimension that is the symbol itself, else the first from which it can be solved."""
+    dims = [(i, d, extent) for i, p in signature.buffers for d, extent in enumerate(p.shape)]
+    bindings: dict[str, Binding] = {}
+    for symbol in signature.symbols:
+        plain = next((Binding(i, d) for i, d, extent in dims if extent == symbol.name), None)
+        solved = (Binding(i, d, steps) for i, d, extent in dims if (steps := _solve(extent, symbol.name)) is not None)
+        found = plain or next(solved, None)
+        if found is None:
+            raise SymbolNotBound(
+                f"the shape symbol '{symbol.name}' of '{signature.name}' gets no value from any argument",
+                reason=f"no dimension of {signature} is '{symbol.name}' or can be solved for it",
+                fix=f"add '{symbol.name}' to the arguments as a scalar",
+            )
+        bindings[symbol.name] = found
+    known = {s.name for s in signature.symbols} | set(signature.scalars)
+    unknown = set[str]().union(*(extent_names(extent) for _, _, extent in dims)) - known
+    assert not unknown, f"{signature} speaks of {sorted(unknown)}, which are neither parameters nor symbols"
+    return bindings
+
+
+def _solve(extent: Extent, name: str) -> tuple[tuple[str, int], ...] | None:
+    """The steps from the value of `extent` back to `name`; None where they are not +, - and * by constants."""
+    steps: list[tuple[str, int]] = []
+    while isinstance(extent, tuple):
+        operator, left, right = extent
+        if operator in "+*" and isinstance(left, int):
+            left, right = right, left
+        if operator not in ("+", "-", "*") or not isinstance(right, int) or (operator == "*" and right < 1):
+            return None
+        steps.append(({"+": "-", "-": "+", "*": "//"}[operator], right))
+        extent = left
+    return tuple(steps) if extent == name else None
+
+
+def _param_json(param: BufferParam | ScalarParam) -> dict[str, Any]:
+    if isinstance(param, ScalarParam):
+        return {"name": param.name, "dtype": param.dtype, "least": param.least, "greatest": param.greatest}
+    return {"name": param.name, "dtype": param.dtype, "shape": [_extent_json(e) for e in param.shape],
+            "is_output": param.is_output}
+
+
+def _extent_json(extent: Extent) -> Any:
+    return [extent[0], _extent_json(extent[1]), _extent_json(extent[2])] if isinstance(extent, tuple) else extent
+
+
+def _extent_from_json(data: Any) -> Extent:
+    return (data[0], _extent_from_json(data[1]), _extent_from_json(data[2])) if isinstance(data, list) else data
+
+
+def _param_from_json(data: Mapping[str, Any]) -> BufferParam | ScalarParam:
+    if "shape" in data:
+        return BufferParam(data["name"], data["dtype"], tuple(map(_extent_from_json, data["shape"])), data["is_output"])
+    return ScalarParam(data["name"], data["dtype"], data["least"], data["greatest"])

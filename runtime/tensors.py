@@ -1,0 +1,196 @@
+"""Other people's tensors: finding the memory behind anything that has some, without a copy.
+
+In order: numpy arrays; DLPack (torch, jax, cupy and so on); `__array_interface__`; the buffer protocol.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .abi import DLPACK_TYPES, ITEM_BYTES
+from .device import HOST_KINDS, dlpack_name
+
+__all__ = ["DLTensor", "Found", "NoMemory", "RefusedMemory", "capsule_tensor", "find_tensor", "view_tensor"]
+
+_NAMES = {number: name for name, number in DLPACK_TYPES.items()}
+_READ_ONLY_FLAG = 1
+
+
+class DLTensor(ctypes.Structure):
+    """DLPack's description of a tensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("dtype", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned, of DLPack 1.0 and later."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", DLTensor),
+    )
+
+
+class NoMemory(Exception):
+    """The value is no tensor of any kind. The argument is a hint for the user, or empty."""
+
+
+class RefusedMemory(Exception):
+    """The value is a tensor, but does not hand out its memory. The argument is its reason."""
+
+
+@dataclass(slots=True)
+class Found:
+    """A tensor's memory. strides: in bytes, () where compact. device: "" for the host's memory, else whose it is.
+    swapped: elements in the other byte order. owner: keeps the memory alive."""
+
+    data: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    read_only: bool
+    owner: Any
+    device: str = ""
+    swapped: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Of all elements; 0 for a dtype that is not ours."""
+        size = ITEM_BYTES.get(self.dtype, 0)
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def capsule_tensor(capsule: Any) -> tuple[DLTensor, bool]:
+    """(the tensor inside a DLPack capsule, whether it is read-only). The capsule stays its owner and frees it.
+
+    Raises RefusedMemory for anything else than an unused DLPack capsule.
+    """
+    name = _capsule_name(capsule) if type(capsule).__name__ == "PyCapsule" else None
+    if name == b"dltensor":
+        return DLTensor.from_address(_capsule_pointer(capsule, name)), False
+    if name != b"dltensor_versioned":
+        raise RefusedMemory(f"its __dlpack__ gave {capsule!r}, which is no unused DLPack capsule")
+    held = _Versioned.from_address(_capsule_pointer(capsule, name))
+    if held.major > 1:
+        raise RefusedMemory(f"its DLPack version is {held.major}.{held.minor}; versions 0 and 1 are known")
+    return held.tensor, bool(held.flags & _READ_ONLY_FLAG)
+
+
+def find_tensor(value: Any) -> Found:
+    """The memory behind `value`. Raises NoMemory or RefusedMemory."""
+    if isinstance(value, np.ndarray):
+        return _find_array(value, value)
+    if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__"):
+        return _find_dlpack(value)
+    if hasattr(value, "__array_interface__"):
+        return _find_interface(value)
+    return _find_buffer(value)
+
+
+def view_tensor(value: Any) -> NDArray[Any]:
+    """A numpy array on the memory of a host tensor. Raises NoMemory or RefusedMemory."""
+    found = find_tensor(value)
+    if found.device:
+        raise RefusedMemory(f"its memory is on {found.device}")
+    if isinstance(found.owner, np.ndarray):
+        return found.owner
+    return np.asarray(_Interface(found)).view(_numpy_dtype(found.dtype))
+
+
+class _Interface:
+    """A tensor as numpy's array interface describes it, in unsigned integers of the element's size."""
+
+    def __init__(self, found: Found) -> None:
+        self.owner = found.owner
+        self.__array_interface__ = {
+            "version": 3, "shape": found.shape, "strides": found.strides, "data": (found.data, found.read_only),
+            "typestr": f"<u{ITEM_BYTES[found.dtype]}",
+        }
+
+
+def _numpy_dtype(name: str) -> np.dtype[Any]:
+    if name != "bfloat16":
+        return np.dtype(name)
+    from ml_dtypes import bfloat16
+
+    return np.dtype(bfloat16)
+
+
+def _find_array(values: NDArray[Any], owner: Any) -> Found:
+    if isinstance(owner, np.ma.MaskedArray):
+        raise NoMemory("it is a masked array, and kernels know no masks: pass x.data, or x.filled(value)")
+    return Found(values.__array_interface__["data"][0], values.dtype.name, values.shape, values.strides, not values.flags.writeable, values,
+                 swapped=not values.dtype.isnative)
+
+
+def _find_dlpack(value: Any) -> Found:
+    try:
+        kind, index = value.__dlpack_device__()
+        if int(kind) not in HOST_KINDS:
+            shape = tuple(int(extent) for extent in getattr(value, "shape", ()))
+            return Found(0, str(getattr(value, "dtype", "")), shape, None, False, value, dlpack_name(int(kind), index))
+        capsule = _export(value)
+        tensor, read_only = capsule_tensor(capsule)
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise RefusedMemory(f"its __dlpack__ says: {error}") from error
+    shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
+    dtype = _NAMES.get(tensor.dtype, f"DLPack type {tensor.dtype & 0xFF}, {tensor.dtype >> 8 & 0xFF} bits")
+    item = ITEM_BYTES.get(dtype, 1)
+    strides = tuple(tensor.strides[d] * item for d in range(tensor.ndim)) if tensor.strides else None
+    # jax's arrays never change, and its older capsules cannot say so.
+    read_only = read_only or type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
+    return Found((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, read_only, (capsule, value))
+
+
+def _export(value: Any) -> Any:
+    try:
+        return value.__dlpack__(max_version=(1, 0))      # only from version 1 on can a tensor say that it is read-only
+    except TypeError:
+        return value.__dlpack__()
+
+
+def _find_interface(value: Any) -> Found:
+    try:
+        return _find_array(np.asarray(value), value)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise RefusedMemory(f"its __array_interface__ does not hold: {error}") from error
+
+
+def _find_buffer(value: Any) -> Found:
+    if isinstance(value, str):
+        raise NoMemory("")
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise NoMemory(_advice(value)) from None
+    except (ValueError, BufferError) as error:
+        raise RefusedMemory(f"its buffer is gone: {error}") from error
+    try:
+        return _find_array(np.asarray(view), value)
+    except (TypeError, ValueError) as error:
+        raise RefusedMemory(f"its buffer does not describe elements that we know: {error}") from error
+
+
+def _advice(value: Any) -> str:
+    if isinstance(value, (list, tuple, range)) or hasattr(value, "__array__"):
+        return "pass np.asarray(x, dtype=...), or tw.array(x)"
+    if isinstance(value, (bool, int, float, complex, np.generic)):
+        return "a tensor of rank 0 is np.array(x, dtype=...)"
+    return ""

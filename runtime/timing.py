@@ -1,0 +1,82 @@
+"""Timing calls."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import user_source
+from .errors import WrongTiming
+
+__all__ = ["TimingResult", "time_calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimingResult:
+    """Seconds a call, one result for each repeat. number: calls in each repeat."""
+
+    results: tuple[float, ...]
+    number: int
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.results)
+
+    @property
+    def min(self) -> float:
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        return max(self.results)
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.results)
+
+    @property
+    def std(self) -> float:
+        """The population's standard deviation."""
+        return statistics.pstdev(self.results)
+
+    def __str__(self) -> str:
+        return f"{_readable(self.median)} a call (min {_readable(self.min)}, {len(self.results)} x {self.number})"
+
+
+def _readable(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def time_calls(
+    function: Callable[..., Any], args: tuple[Any, ...], *, number: int = 1, repeat: int = 9, min_repeat_ms: float = 0.0,
+) -> TimingResult:
+    """Time `function(*args)`: one untimed call, then `repeat` times `number` calls, where `number` grows until a
+    repeat takes `min_repeat_ms`. Raises WrongTiming for counts below 1 or a negative duration."""
+    if number < 1 or repeat < 1 or min_repeat_ms < 0:
+        raise WrongTiming(f"cannot time with number={number}, repeat={repeat}, min_repeat_ms={min_repeat_ms}",
+                          called=user_source(), allowed="number >= 1, repeat >= 1, min_repeat_ms >= 0",
+                          fix="give at least one call and one repeat")
+    function(*args)
+    results: list[float] = []
+    while len(results) < repeat:
+        seconds = _run(function, args, number)
+        if not results and seconds * 1e3 < min_repeat_ms:
+            # Aim above the duration asked for, at most tenfold at once: the first measurements are the least exact.
+            number = max(number + 1, min(number * 10, int(number * min_repeat_ms * 1.2e-3 / max(seconds, 1e-9)) + 1))
+            continue
+        results.append(seconds / number)
+    return TimingResult(tuple(results), number)
+
+
+def _run(function: Callable[..., Any], args: tuple[Any, ...], number: int) -> float:
+    calls = range(number)
+    begin = time.perf_counter()
+    for _ in calls:
+        function(*args)
+    return time.perf_counter() - begin
