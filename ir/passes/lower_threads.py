@@ -1,0 +1,28 @@
+"""Thread loops to serial loops, for targets without threads of that kind.
+
+    for t in thread("threadIdx.x", 0, 64): S      →      for t in range(0, 64): S
+
+Every loop kind means what a serial loop means, so nothing else is needed. It stands before all that looks at loops,
+which then need to know three kinds only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..stmt import For, Function, LoopKind
+from ..visit import rewrite
+
+__all__ = ["lower_threads"]
+
+
+def lower_threads(function: Function) -> Function:
+    """Every THREAD loop of `function` as a SERIAL one."""
+
+    def rule(node: Any) -> For | None:
+        if isinstance(node, For) and node.kind is LoopKind.THREAD:
+            return replace(node, kind=LoopKind.SERIAL, thread="")
+        return None
+
+    return function.with_body(rewrite(function.body, rule))
