@@ -60,6 +60,7 @@ class Expr(Node):
     """A value. `dtype` is known when the node is made."""
 
     __slots__ = ()
+    __array_ufunc__ = None  # numpy scalars on the left leave the operator to us
     dtype: DType
 
     def __bool__(self) -> bool:

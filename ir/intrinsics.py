@@ -15,31 +15,36 @@ __all__ = ["INTRINSICS", "Intrinsic"]
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
     """operands: which types it takes (integers are converted to float32 where only floats are taken). result: the
-    type of the first operand, bool, int32, or the one that the Call was made with. pure: no effect, no memory."""
+    type of the first operand, bool, int32, or the one that the Call was made with. pure: no effect, no memory.
+    of_integers: what it is of an integer or bool: computed (converted first), the operand itself, or known."""
 
     name: str
     arity: int
     operands: Literal["float", "integer", "any"] = "float"
     result: Literal["same", "bool", "int32", "given"] = "same"
     pure: bool = True
+    of_integers: Literal["computed", "itself", "true", "false"] = "computed"
 
 
 _FLOAT_UNARY = (
     "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh "
-    "erf sigmoid floor ceil round trunc nearbyint"
+    "erf sigmoid"
 ).split()
 
 INTRINSICS: dict[str, Intrinsic] = {
     row.name: row
     for row in (
         *(Intrinsic(name, 1) for name in _FLOAT_UNARY),
+        *(Intrinsic(name, 1, of_integers="itself") for name in ("floor", "ceil", "round", "trunc", "nearbyint")),
         *(Intrinsic(name, 2) for name in ("pow", "atan2", "copysign", "hypot")),
         Intrinsic("fma", 3),
         Intrinsic("abs", 1, "any"),
-        *(Intrinsic(name, 1, "float", "bool") for name in ("isnan", "isfinite", "isinf")),
+        *(Intrinsic(name, 1, "float", "bool", of_integers="false") for name in ("isnan", "isinf")),
+        Intrinsic("isfinite", 1, "float", "bool", of_integers="true"),
         Intrinsic("popcount", 1, "integer"),
         Intrinsic("clz", 1, "integer", "int32"),
-        *(Intrinsic(name, 2, "integer") for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")),
+        *(Intrinsic(name, 2, "integer") for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
+        *(Intrinsic(name, 2, "integer") for name in ("shift_left", "shift_right")),
         Intrinsic("bitwise_not", 1, "integer"),
         Intrinsic("reinterpret", 1, "any", "given"),
         Intrinsic("likely", 1, "any"),

@@ -8,6 +8,7 @@ wider, signed where their signs differ; bool is the narrowest integer. Nothing b
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -22,10 +23,11 @@ from .expr import (
 from .intrinsics import INTRINSICS
 
 __all__ = [
-    "FALSE", "TRUE", "absolute", "add", "all_of", "any_of", "binary", "bitwise", "call", "cast", "ceildiv", "compare", "const",
-    "convert", "divide", "equal", "floordiv", "floormod", "fold_binary", "identity_compare", "if_then_else", "invert",
-    "is_const", "likely", "logical_and", "logical_not", "logical_or", "match_types", "maximum", "minimum", "multiply",
-    "negative", "power", "round_float", "select", "subtract", "truncdiv", "truncmod", "truth", "wrap_int",
+    "FALSE", "TRUE", "absolute", "add", "all_of", "any_of", "binary", "bitwise", "call", "cast", "ceildiv",
+    "common_dtype", "compare", "const", "convert", "divide", "equal", "floordiv", "floormod", "fold_binary",
+    "identity_compare", "if_then_else", "invert", "is_const", "likely", "logical_and", "logical_not", "logical_or",
+    "match_types", "maximum", "minimum", "multiply", "negative", "power", "round_float", "select", "subtract",
+    "truncdiv", "truncmod", "truth", "wrap_int",
 ]
 
 TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
@@ -63,24 +65,39 @@ def round_float(value: float, dtype: DType) -> float:
 
 def const(value: Any, dtype: object = None) -> Expr:
     """A constant. Without a dtype: bool for a bool, int32 (int64 where needed) for an int, float32 for a float; a
-    numpy scalar keeps its own."""
+    numpy scalar keeps its own. Raises LiteralOutOfRange where an integer type cannot hold the value."""
     if dtype is None:
         dtype = _literal_dtype(value)
     dtype = DType(dtype)
     if dtype.lanes > 1:
         return Broadcast(const(value, dtype.element), dtype.lanes)
+    if isinstance(value, (str, Expr)):
+        raise _not_an_expression(value)
     if dtype.is_float:
-        return FloatImm(round_float(float(value), dtype), dtype)
-    value = int(value)
+        return FloatImm(round_float(_to_float(value), dtype), dtype)
     if dtype.kind == "bool":
         return TRUE if value else FALSE
-    if not dtype.least <= value <= dtype.greatest:
-        raise LiteralOutOfRange(
-            f"the number {value} does not fit {dtype}", reason=f"{dtype} holds {dtype.least} to {dtype.greatest}",
-            called=user_source(), fix="convert the other operand to a wider type first: x.astype(\"int32\")",
-        )
+    number = int(value) if not isinstance(value, float) or math.isfinite(value) else None
+    if number is None or not dtype.least <= number <= dtype.greatest:
+        raise _out_of_range(value, dtype)
     small = _SMALL_INTS.get(dtype)
-    return small[value] if small is not None and value in small else IntImm(value, dtype)
+    return small[number] if small is not None and number in small else IntImm(number, dtype)
+
+
+def _to_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _out_of_range(value: Any, dtype: DType) -> LiteralOutOfRange:
+    wider = next((name for name in ("int16", "int32", "int64", "uint64")
+                  if DType(name).least <= value <= DType(name).greatest), "float32")
+    return LiteralOutOfRange(
+        f"the number {value} does not fit {dtype}", reason=f"{dtype} holds {dtype.least} to {dtype.greatest}",
+        called=user_source(), fix=f"convert the other operand to a wider type first: x.astype(\"{wider}\")",
+    )
 
 
 def _literal_dtype(value: Any) -> DType:
@@ -104,12 +121,12 @@ def _not_an_expression(value: object) -> NotAnExpression:
 
 
 def convert(value: Any) -> Expr:
-    """`value` as an expression: itself, a constant, or the value of a tensor of rank 0."""
+    """`value` as an expression: itself, a constant, or the value of a tensor of rank 0 (of others it raises)."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, str):
         return StringImm(value)
-    if isinstance(value, Producer) and not value.shape:
+    if isinstance(value, Producer):
         return value[()]  # pyright: ignore[reportIndexIssue]
     return const(value)
 
@@ -154,16 +171,24 @@ def match_types(a: Any, b: Any) -> tuple[Expr, Expr]:
     if a.dtype == b.dtype:
         return a, b
     if "handle" in (a.dtype.kind, b.dtype.kind):
-        raise MixedTypes(f"{a.dtype} and {b.dtype} have no common type", reason=f"operands `{a}` and `{b}`", called=user_source())
+        raise _no_common_type(a, b)
     lanes = max(a.dtype.lanes, b.dtype.lanes)
     a, b = _widen(a, lanes), _widen(b, lanes)
     dtype = common_dtype(a.dtype, b.dtype)
     return cast(a, dtype), cast(b, dtype)
 
 
+def _no_common_type(a: Any, b: Any) -> MixedTypes:
+    kinds = [value.dtype if isinstance(value, Expr) else type(value).__name__ for value in (a, b)]
+    return MixedTypes(f"{kinds[0]} and {kinds[1]} have no common type", reason=f"operands `{a}` and `{b}`",
+                      called=user_source())
+
+
 def _literal_beside(literal: float, other: Expr) -> tuple[Expr, Expr]:
     """A Python number takes the other side's type."""
     dtype = other.dtype
+    if dtype.kind == "handle":
+        raise _no_common_type(literal, other)
     if isinstance(literal, float) and not dtype.is_float:
         return const(literal, FLOAT32.with_lanes(dtype.lanes)), cast(other, FLOAT32.with_lanes(dtype.lanes))
     if dtype.kind == "bool" and not isinstance(literal, bool):
@@ -191,16 +216,12 @@ def cast(value: Any, dtype: object) -> Expr:
         return Broadcast(cast(value, dtype.element), dtype.lanes)
     if isinstance(value, IntImm):
         if dtype.is_float:
-            return FloatImm(round_float(_int_to_float(value.value), dtype), dtype)
+            return FloatImm(round_float(float(value.value), dtype), dtype)
         if dtype.kind != "handle":
             return const(wrap_int(value.value, dtype), dtype)
     if isinstance(value, FloatImm) and dtype.kind != "handle":
         return const(value.value if dtype.is_float else _saturated(value.value, dtype), dtype)
     return Cast(value, dtype)
-
-
-def _int_to_float(value: int) -> float:
-    return float(value) if abs(value) < 1 << 1000 else math.copysign(math.inf, value)
 
 
 def _saturated(value: float, dtype: DType) -> int:
@@ -239,7 +260,7 @@ _INTEGER_FOLD: dict[type[BinaryOp], Callable[[int, int], int]] = {
 
 
 def fold_binary(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
-    """The value of an operator on integer constants, or an operand where the other is its neutral element; else None."""
+    """The value of an operator on integer constants, an operand where the other is neutral; else None."""
     if not isinstance(b, IntImm):
         if isinstance(a, IntImm) and a.dtype.kind != "bool":
             if a.value == 0 and kind is Add:
@@ -290,8 +311,23 @@ def floordiv(a: Any, b: Any) -> Any: return _arithmetic(FloorDiv, a, b)
 def floormod(a: Any, b: Any) -> Any: return _arithmetic(FloorMod, a, b)
 def truncdiv(a: Any, b: Any) -> Any: return _arithmetic(TruncDiv, a, b)
 def truncmod(a: Any, b: Any) -> Any: return _arithmetic(TruncMod, a, b)
-def minimum(a: Any, b: Any) -> Any: return binary(Min, a, b)
-def maximum(a: Any, b: Any) -> Any: return binary(Max, a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The lesser of two values; of bools, whether both hold."""
+    return _on_bools(And, Min, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The greater of two values; of bools, whether one holds."""
+    return _on_bools(Or, Max, a, b)
+
+
+def _on_bools(logical: type[BinaryOp], kind: type[BinaryOp], a: Any, b: Any) -> Any:
+    if isinstance(a, Producer) or isinstance(b, Producer):
+        return NotImplemented
+    a, b = match_types(a, b)
+    return binary(logical if a.dtype.is_bool else kind, a, b)
 
 
 def ceildiv(a: Any, b: Any) -> Any:
@@ -336,11 +372,10 @@ def power(a: Any, b: Any) -> Any:
     """a ** b. Integers take a constant exponent of at least 0; everything else is computed in floats."""
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
-    if isinstance(a, Expr) and isinstance(b, int) and 0 <= b <= 4 or isinstance(b, int) and isinstance(a, Expr) and not a.dtype.is_float and b >= 0:
-        result = const(1, a.dtype)
-        for _ in range(b):
-            result = a if is_const(result, 1) else multiply(result, a)
-        return result
+    if isinstance(b, IntImm):
+        b = b.value
+    if isinstance(a, Expr) and isinstance(b, int) and b >= 0 and (b <= 4 or not a.dtype.is_float):
+        return _whole_power(a, b)
     a, b = match_types(a, b)
     if not a.dtype.is_float:
         raise MixedTypes(
@@ -350,12 +385,25 @@ def power(a: Any, b: Any) -> Any:
     return call("pow", a, b)
 
 
+def _whole_power(a: Expr, exponent: int) -> Expr:
+    """a multiplied `exponent` times, by squaring; in the dtype of a (bool counts as int32)."""
+    base: Expr = cast(a, INT32.with_lanes(a.dtype.lanes)) if a.dtype.is_bool else a
+    result: Expr | None = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else multiply(result, base)
+        exponent >>= 1
+        if exponent:
+            base = multiply(base, base)
+    return const(1, base.dtype) if result is None else result
+
+
 # Logic and comparisons
 
 
 def compare(kind: type[CompareOp], a: Any, b: Any) -> Any:
-    """A comparison as an expression."""
-    return binary(kind, a, b)
+    """A comparison as an expression; false is less than true."""
+    return binary(kind, a, b) if kind in (EQ, NE) else _arithmetic(kind, a, b)
 
 
 def equal(a: Any, b: Any) -> Any: return binary(EQ, a, b)
@@ -368,7 +416,7 @@ def identity_compare(kind: type[CompareOp], a: Expr, b: object) -> Any:
     if isinstance(b, (Expr, *_LITERALS)) or hasattr(b, "dtype"):
         try:
             return binary(kind, a, b)
-        except (MixedTypes, LiteralOutOfRange):
+        except (MixedTypes, LiteralOutOfRange, NotAnExpression):
             return kind is NE
     return kind is NE
 
@@ -414,7 +462,19 @@ def bitwise(name: str, a: Any, b: Any) -> Any:
     a, b = match_types(a, b)
     if a.dtype.is_bool and name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
         return binary({"bitwise_and": And, "bitwise_or": Or, "bitwise_xor": NE}[name], a, b)
+    if a.dtype.is_bool:
+        wide = INT32.with_lanes(a.dtype.lanes)
+        a, b = cast(a, wide), cast(b, wide)
+    defined = isinstance(b, IntImm) and (0 <= b.value < a.dtype.bits or not name.startswith("shift"))
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and defined:
+        return const(wrap_int(_BITWISE_FOLD[name](a.value, b.value), a.dtype), a.dtype)
     return call(name, a, b)
+
+
+_BITWISE_FOLD: dict[str, Callable[[int, int], int]] = {
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "shift_left": operator.lshift, "shift_right": operator.rshift,
+}
 
 
 def invert(value: Any) -> Expr:
@@ -451,18 +511,30 @@ def likely(condition: Any) -> Expr:
 def call(name: str, *args: Any, dtype: object = None) -> Expr:
     """A Call of the intrinsic `name`, its operands matched to each other and to the types that it takes."""
     row = INTRINSICS[name]
-    operands = [convert(a) for a in args]
+    operands = _matched(args) if row.arity > 1 else [convert(a) for a in args]
+    if row.of_integers != "computed" and not operands[0].dtype.is_float and operands[0].dtype.kind != "handle":
+        if row.of_integers == "itself":
+            return operands[0]
+        return const(row.of_integers == "true", BOOL.with_lanes(operands[0].dtype.lanes))
     if row.operands == "float":
-        operands = [cast(a, FLOAT32.with_lanes(a.dtype.lanes)) if not a.dtype.is_float else a for a in operands]
+        operands = [a if a.dtype.is_float else cast(a, FLOAT32.with_lanes(a.dtype.lanes)) for a in operands]
     elif row.operands == "integer":
         for operand in operands:
             if not operand.dtype.is_integer and not operand.dtype.is_bool:
-                raise MixedTypes(f"{name} takes integers", reason=f"`{operand}` is {operand.dtype}", called=user_source())
-    if row.arity == 2:
-        operands = list(match_types(*operands))
+                raise MixedTypes(f"{name} takes integers", reason=f"`{operand}` is {operand.dtype}",
+                                 called=user_source())
     if row.result == "given":
         result = DType(dtype)
     else:
         first = operands[0].dtype
-        result = {"same": first, "bool": BOOL.with_lanes(first.lanes), "int32": INT32.with_lanes(first.lanes)}[row.result]
+        lanes = first.lanes
+        result = {"same": first, "bool": BOOL.with_lanes(lanes), "int32": INT32.with_lanes(lanes)}[row.result]
     return Call(name, tuple(operands), result)
+
+
+def _matched(operands: tuple[Any, ...]) -> list[Expr]:
+    """All operands in one dtype, by the rules of `match_types`."""
+    widest = convert(next((operand for operand in operands if not isinstance(operand, _LITERALS)), operands[0]))
+    for operand in operands:
+        widest, _ = match_types(widest, operand)
+    return [match_types(operand, widest)[0] for operand in operands]

@@ -8,10 +8,11 @@ from ..ir.expr import IterVar, SizeVar, Var
 from .axis import reduce_axis, size_var, thread_axis, var
 from .compute import compute, placeholder
 from .math import (
-    abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, const, copysign, cos, cosh, div, erf,
-    exp, exp2, exp10, expm1, floor, floordiv, floormod, fma, fmod, hypot, if_then_else, indexdiv, indexmod, infinity,
-    isfinite, isinf, isnan, likely, log, log1p, log2, log10, max_value, min_value, nearbyint, popcount, pow, power,
-    reinterpret, round, rsqrt, select, sigmoid, sin, sinh, sqrt, tan, tanh, trunc, truncdiv, truncmod,
+    abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, const, copysign, cos, cosh,
+    div, erf, exp, exp2, exp10, expm1, floor, floordiv, floormod, fma, fmod, hypot, if_then_else, indexdiv,
+    indexmod, infinity, isfinite, isinf, isnan, likely, log, log1p, log2, log10, max_value, min_value,
+    nearbyint, popcount, pow, power, reinterpret, round, rsqrt, select, sigmoid, sin, sinh, sqrt, tan, tanh,
+    trunc, truncdiv, truncmod,
 )
 from .operation import ComputeOp, Operation, PlaceholderOp
 from .reduce import comm_reducer, max, min, prod, sum
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
     from ..schedule import Schedule, create_schedule
 
 __all__ = [
-    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorSlice", "Var", "abs",
-    "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceildiv", "clz", "comm_reducer",
-    "compute", "const", "copysign", "cos", "cosh", "create_schedule", "div", "erf", "exp", "exp10", "exp2", "expm1", "floor",
-    "floordiv", "floormod", "fma", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite", "isinf",
-    "isnan", "likely", "log", "log10", "log1p", "log2", "max", "max_value", "min", "min_value", "nearbyint", "placeholder",
-    "popcount", "pow", "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "select", "sigmoid", "sin", "sinh",
-    "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
+    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorSlice", "Var",
+    "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceildiv", "clz",
+    "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "div", "erf", "exp",
+    "exp10", "exp2", "expm1", "floor", "floordiv", "floormod", "fma", "fmod", "hypot", "if_then_else",
+    "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely", "log", "log10", "log1p", "log2",
+    "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow", "power", "prod",
+    "reduce_axis", "reinterpret", "round", "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt",
+    "sum", "tag_scope", "tan", "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]
 
 _FROM_SCHEDULE = ("Schedule", "create_schedule")

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from ..errors import user_source
 from ..ir import ops
-from ..ir.dtype import INT64, DType
+from ..ir.dtype import INT32, INT64, DType
 from ..ir.expr import Expr, IntImm, IterVar, Range, SizeVar, Var
 from .errors import BadExtent, BadThreadAxis
-from .shape import axis_dtype, integer_expr, zero_based
+from .shape import axis_dtype, integer_expr
 
 __all__ = ["THREAD_TAGS", "reduce_axis", "size_var", "thread_axis", "var"]
 
@@ -40,7 +40,8 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     dom: (begin, end), integers or integer expressions (also over the axes of the compute that it is used in). Raises
     BadExtent.
     """
-    return IterVar(name, (found := _domain(dom, name)).begin.dtype, found, "reduce")
+    domain = _domain(dom, name)
+    return IterVar(name, domain.begin.dtype, domain, "reduce")
 
 
 def _domain(dom: Any, name: str) -> Range:
@@ -56,9 +57,11 @@ def _domain(dom: Any, name: str) -> Range:
     end = integer_expr(dom[1], f"the end of axis '{name}'")
     extent = ops.subtract(end, begin)
     if isinstance(extent, IntImm) and extent.value < 0:
-        raise BadExtent(f"the domain of axis '{name}' has a negative extent", reason=f"it begins at {begin} and ends at {end}",
-                        called=user_source(), fix="the end is exclusive and not below the begin: (begin, end)")
-    dtype = INT64 if INT64 in (begin.dtype, axis_dtype(extent), axis_dtype(end)) else extent.dtype
+        raise BadExtent(
+            f"the domain of axis '{name}' has a negative extent", reason=f"it begins at {begin} and ends at {end}",
+            called=user_source(), fix="the end is exclusive and not below the begin: (begin, end)",
+        )
+    dtype = INT64 if INT64 in (begin.dtype, axis_dtype(extent), axis_dtype(end)) else INT32
     return Range(ops.cast(begin, dtype), ops.cast(extent, dtype))
 
 
@@ -72,10 +75,10 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     if tag not in THREAD_TAGS:
         raise BadThreadAxis(
             f"unknown thread tag {tag!r}" if tag else "a thread axis needs a tag", called=user_source(),
-            allowed=", ".join(THREAD_TAGS), fix="te.thread_axis(\"threadIdx.x\") or te.thread_axis((0, 32), \"threadIdx.x\")",
+            allowed=", ".join(THREAD_TAGS),
+            fix="te.thread_axis(\"threadIdx.x\") or te.thread_axis((0, 32), \"threadIdx.x\")",
         )
-    if dom is not None:
-        is_range = isinstance(dom, (tuple, list, Range))
-        dom = _domain(dom, name or tag) if is_range else zero_based(integer_expr(dom, f"the extent of axis '{name or tag}'"))
-    dtype = dom.begin.dtype if dom is not None else DType("int32")
-    return IterVar(name or tag, dtype, dom, "thread", tag)
+    if dom is None:
+        return IterVar(name or tag, INT32, None, "thread", tag)
+    domain = _domain(dom if isinstance(dom, (tuple, list, Range)) else (0, dom), name or tag)
+    return IterVar(name or tag, domain.begin.dtype, domain, "thread", tag)

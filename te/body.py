@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..errors import user_source
 from ..ir.expr import CommReducer, Expr, IterVar, Reduce
-from ..ir.ops import TRUE, if_then_else, is_const
+from ..ir.ops import TRUE, if_then_else
 from ..ir.visit import children, post_order
 from .errors import BadReducer, ForeignAxis, MixedReductions, NestedReduction, UnreducedAxis
 
@@ -44,7 +44,8 @@ def _check_init(name: str, value: Reduce) -> None:
                 raise BadReducer(
                     f"the init of {name} depends on the reduce axis '{node.name}'", called=user_source(),
                     reason=f"it is taken once, before the loop over '{node.name}': init={init}",
-                    fix=f"use the axes of {name} alone in init=, and put what changes with '{node.name}' into the reduced value",
+                    fix=f"use the axes of {name} alone in init=, and put what changes with '{node.name}' into the "
+                        "reduced value",
                 )
 
 
@@ -92,8 +93,9 @@ def join_reductions(name: str, values: tuple[Expr, ...]) -> tuple[tuple[Expr, ..
     for value in values:
         if not isinstance(value, Reduce) or not isinstance(first, Reduce):
             raise MixedReductions(
-                f"{name} returns a reduction beside a plain value", reason="one loop nest computes all outputs of a compute",
-                called=user_source(), fix="make two computes: one that reduces and one that does not",
+                f"{name} returns a reduction beside a plain value", called=user_source(),
+                reason="one loop nest computes all outputs of a compute",
+                fix="make two computes: one that reduces and one that does not",
             )
         if not _same_axes(value, first):
             raise MixedReductions(
@@ -131,14 +133,15 @@ def _one_reduction(a: Reduce, b: Reduce) -> bool:
 def _join(groups: list[Reduce]) -> Reduce:
     """Independent reductions over the same axes as one over the concatenated tuple."""
     condition = groups[0].condition
-    one_condition = all(group.condition is condition or is_const(group.condition, 1) and is_const(condition, 1) for group in groups)
+    one_condition = all(group.condition is condition for group in groups)
     sources: list[Expr] = []
     init: list[Expr] = []
     for group in groups:
         identity = group.combiner.identity
         init += group.init or identity
         sources += group.sources if one_condition else (
-            if_then_else(group.condition, source, neutral) for source, neutral in zip(group.sources, identity, strict=True))
+            if_then_else(group.condition, source, neutral)
+            for source, neutral in zip(group.sources, identity, strict=True))
     combiners = [group.combiner for group in groups]
     combiner = CommReducer(
         tuple(v for c in combiners for v in c.lhs), tuple(v for c in combiners for v in c.rhs),

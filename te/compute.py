@@ -14,6 +14,7 @@ from ..ir.ops import convert
 from .body import check_body, join_reductions
 from .errors import BadBody, WrongParameters
 from .operation import ComputeOp, PlaceholderOp
+from .reads import check_reads
 from .shape import as_shape, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
@@ -32,13 +33,14 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
 
 
 def compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Mapping[str, Any] | None = None,
+    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
 ) -> Any:
     """A tensor (or a tuple of tensors) of `shape`, whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
     fcompute: takes one index for each dimension, or `*indices`; its parameters' names become the axes'. It returns an
-    expression, a reduction (te.sum(..., axis=k)), or a tuple of such for several tensors of one shape. Raises BadExtent,
-    WrongParameters, BadBody, NestedReduction, MixedReductions, UnreducedAxis and ForeignAxis.
+    expression, a reduction (te.sum(..., axis=k)), or a tuple of such for several tensors of one shape. Raises
+    BadExtent, WrongParameters, BadBody, NestedReduction, MixedReductions, UnreducedAxis, ForeignAxis, IndexOutOfRange.
     """
     source = user_source()
     extents = as_shape(shape, name)
@@ -48,6 +50,7 @@ def compute(
     values = _values(fcompute(*axis), name, source)
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
+    check_reads(name, axis, body)
     made = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis, body=body)
     outputs = tuple(made.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import InternalError, user_source
+from ..errors import InternalError, TensorExpressionError, user_source
 from ..ir import ops
-from ..ir.errors import LiteralOutOfRange, MixedTypes, NotAnExpression
-from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, FloatImm, IntImm, IterVar, ProducerLoad, Var
+from ..ir.expr import (
+    EQ, GE, GT, LE, LT, NE, CompareOp, Expr, FloatImm, IntImm, IterVar, Producer, ProducerLoad, Var,
+)
 from ..ir.ops import is_const
 from ..ir.visit import post_order
 from . import operation as _operation
@@ -22,7 +23,10 @@ __all__ = ["bitwise", "broadcast", "compare", "identity_compare", "lifted", "ope
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_COMPARISONS: dict[str, type[CompareOp]] = {"<": LT, "<=": LE, ">": GT, ">=": GE, "==": EQ, "!=": NE}
+_COMPARISONS: dict[str, tuple[str, type[CompareOp]]] = {
+    "<": ("less", LT), "<=": ("less_equal", LE), ">": ("greater", GT), ">=": ("greater_equal", GE),
+    "==": ("equal", EQ), "!=": ("not_equal", NE),
+}
 
 
 def operate(name: str, function: Callable[..., Any], *operands: Any) -> Any:
@@ -40,7 +44,8 @@ def operate(name: str, function: Callable[..., Any], *operands: Any) -> Any:
 
 def _is_value(operand: Any) -> bool:
     """Whether this is an expression of more than a symbol or constant: it belongs to the body of some compute."""
-    return isinstance(operand, Expr) and (isinstance(operand, IterVar) or not isinstance(operand, (Var, IntImm, FloatImm)))
+    return isinstance(operand, IterVar) or (
+        isinstance(operand, Expr) and not isinstance(operand, (Var, IntImm, FloatImm)))
 
 
 def broadcast(
@@ -92,18 +97,19 @@ def _broadcast_shape(name: str, tensors: list[Tensor]) -> tuple[Expr, ...]:
 
 
 def _mismatch(name: str, tensors: list[Tensor], at: int, a: Tensor, b: Tensor) -> ShapesDoNotBroadcast:
-    where = [f"{tensor_text(tensor)}, declared at {tensor.source}: {tensor.source.text}" if tensor.source else
-             tensor_text(tensor) for tensor in dict.fromkeys(tensors)]
     x, y = a.shape[at], b.shape[at]
     symbolic = not (isinstance(x, IntImm) and isinstance(y, IntImm))
+    where = f"dimension {at + a.ndim}" if a.ndim == b.ndim else f"dimension {at}, counted from the end,"
+    declared = [tensor_text(tensor) + (f", declared at {tensor.source}: {tensor.source.text}" if tensor.source else "")
+                for tensor in dict.fromkeys(tensors)]
     return ShapesDoNotBroadcast(
         f"cannot {name} {a.name} and {b.name}: shapes {shape_text(a.shape)} and {shape_text(b.shape)} do not broadcast",
-        reason="\n".join([f"dimension {at} is {extent_text(x)} in {a.name} and {extent_text(y)} in {b.name}", *where]),
+        reason="\n".join([f"{where} is {extent_text(x)} in {a.name} and {extent_text(y)} in {b.name}", *declared]),
         called=user_source(),
         allowed="aligned from the last dimension on, extents are equal" +
                 (" (the same symbol)" if symbolic else "") + ", or one of them is 1",
-        fix="declare both with one extent, or say which elements meet: te.compute(shape, lambda i, j: "
-            f"{a.name}[...] op {b.name}[...])",
+        fix=f"declare {a.name} and {b.name} with one extent there, or say which elements meet: "
+            "te.compute(shape, lambda *i: ...)",
     )
 
 
@@ -125,25 +131,44 @@ def bitwise(name: str, a: Any, b: Any) -> Any:
 
 def compare(symbol: str, a: Any, b: Any) -> Any:
     """A comparison of whole tensors, as a bool tensor (an expression where rank 0 meets an expression's value)."""
-    kind = _COMPARISONS[symbol]
+    name, kind = _COMPARISONS[symbol]
 
     def function(x: Any, y: Any) -> Any:
         return ops.compare(kind, x, y)
 
     if any(isinstance(operand, TensorSlice) or _is_value(operand) for operand in (a, b)):
-        return operate("compare", function, a, b)
+        return operate(name, function, a, b)
     make = functools.partial(_operation.ComparisonOp, symbol=symbol, identical=a is b)
-    return broadcast("compare", function, (a, b), make).output(0)
+    return broadcast(name, function, (a, b), make).output(0)
+
+
+class NotComparable(Producer):
+    """`A == B` where there is no elementwise comparison: it still has its truth value, and raises on any other use."""
+
+    __slots__ = ("_error", "_truth")
+
+    def __init__(self, truth: bool, error: TensorExpressionError) -> None:
+        self._truth, self._error = truth, error
+
+    def __bool__(self) -> bool:
+        return self._truth
+
+    def __getitem__(self, indices: Any) -> Any:
+        raise self._error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error if not name.startswith("__") else AttributeError(name)
 
 
 def identity_compare(symbol: str, a: Any, b: object) -> Any:
-    """`==` and `!=`: the elementwise comparison where there is one, otherwise a plain bool (never the same)."""
-    if a is None or b is None or isinstance(b, (str, bytes, _operation.Operation)):
+    """`==` and `!=`: the elementwise comparison where `b` can be an operand, otherwise a plain bool. Either way its
+    truth value is identity, for which no shape needs to match."""
+    if not isinstance(b, (Expr, Producer, bool, int, float)) and getattr(b, "dtype", None) is None:
         return symbol == "!="
     try:
         return compare(symbol, a, b)
-    except (ShapesDoNotBroadcast, MixedTypes, LiteralOutOfRange, NotAnExpression):
-        return symbol == "!="
+    except TensorExpressionError as error:
+        return NotComparable((a is b) == (symbol == "=="), error)
 
 
 def lifted(function: Callable[P, R]) -> Callable[P, R]:

@@ -67,9 +67,9 @@ erf = _intrinsic("erf", "The error function.")
 sigmoid = _intrinsic("sigmoid", "1 / (1 + exp(-x)).")
 floor = _intrinsic("floor", "The greatest whole number not above x; an integer is returned as it is.")
 ceil = _intrinsic("ceil", "The least whole number not below x; an integer is returned as it is.")
-round = _intrinsic("round", "The nearest whole number, halves away from zero as C rounds; an integer is returned as it is.")  # noqa: A001
+round = _intrinsic("round", "The nearest whole number, halves away from zero (C's round); an integer as it is.")
 trunc = _intrinsic("trunc", "x without its fraction; an integer is returned as it is.")
-nearbyint = _intrinsic("nearbyint", "The nearest whole number, halves to even as numpy rounds; an integer is returned as it is.")
+nearbyint = _intrinsic("nearbyint", "The nearest whole number, halves to even (numpy's round); an integer as it is.")
 isnan = _intrinsic("isnan", "Whether x is a NaN, as bool.")
 isfinite = _intrinsic("isfinite", "Whether x is neither a NaN nor infinite, as bool.")
 isinf = _intrinsic("isinf", "Whether x is infinite, as bool.")
@@ -78,7 +78,7 @@ clz = _intrinsic("clz", "The number of leading zero bits, as int32 (the width wh
 
 
 @lifted
-def abs(x: Any) -> Any:  # noqa: A001
+def abs(x: Any) -> Any:
     """|x|, in its dtype; the least int8 and its like wrap to themselves."""
     return ops.absolute(x)
 
@@ -89,7 +89,7 @@ def power(x: Any, y: Any) -> Any:
     return ops.power(x, y)
 
 
-pow = power  # noqa: A001
+pow = power
 
 
 @lifted
@@ -159,13 +159,13 @@ def select(condition: Any, true_value: Any, false_value: Any) -> Any:
 
 
 @lifted
-def all(*conditions: Any) -> Any:  # noqa: A001
+def all(*conditions: Any) -> Any:
     """Whether every condition holds (true for none)."""
     return ops.all_of(*conditions)
 
 
 @lifted
-def any(*conditions: Any) -> Any:  # noqa: A001
+def any(*conditions: Any) -> Any:
     """Whether some condition holds (false for none)."""
     return ops.any_of(*conditions)
 
@@ -199,7 +199,7 @@ def max_value(dtype: object) -> Expr:
 
 
 def infinity(dtype: object) -> Expr:
-    """Infinity, of a float dtype. Raises BadReinterpret's sibling LiteralOutOfRange for integers."""
+    """Infinity, of a float dtype. Raises LiteralOutOfRange for others."""
     return ops.const(math.inf, DType(dtype))
 
 
@@ -215,7 +215,8 @@ def _bits_as(value: Any, dtype: DType) -> Expr:
         return expr
     if expr.dtype.bits != dtype.bits or expr.dtype.lanes != dtype.lanes or "bool" in (expr.dtype.kind, dtype.kind):
         raise BadReinterpret(
-            f"cannot read the bits of {expr.dtype} as {dtype}", reason=f"`{expr}` has {expr.dtype.bits} bits, {dtype} {dtype.bits}",
-            called=user_source(), fix="x.astype(...) converts the value; te.reinterpret(dtype, x) needs equal widths",
+            f"cannot read the bits of {expr.dtype} as {dtype}", called=user_source(),
+            reason=f"`{expr}` has {expr.dtype.bits} bits, {dtype} {dtype.bits}",
+            fix="x.astype(...) converts the value; te.reinterpret(dtype, x) needs equal widths",
         )
     return ops.call("reinterpret", expr, dtype=dtype)

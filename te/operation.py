@@ -66,12 +66,12 @@ class Operation:
         """The iteration variables that it reduces over."""
         return ()
 
-    @property
+    @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors that it reads, each once, in the order of first use."""
         return ()
 
-    def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> Operation:
+    def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> Operation:  # noqa: ARG002
         """The same operation reading other tensors; itself where it reads none of them."""
         return self
 
@@ -131,8 +131,9 @@ class ComputeOp(Operation):
         return self.reduction.axes if self.reduction is not None else ()
 
     @cached_property
-    def input_tensors(self) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return tuple(dict.fromkeys(load.producer for load in collect_loads(self)))  # pyright: ignore[reportReturnType]
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        producers = (load.producer for load in collect_loads(self))
+        return tuple(dict.fromkeys(producer for producer in producers if isinstance(producer, Tensor)))
 
     def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
         """The same operation reading other tensors; itself where it reads none of them.

@@ -47,7 +47,7 @@ class Reducer:
             axis, *rest = args
         else:
             rest = list(args)
-        if len(rest) > 2 or rest and where is not None or len(rest) == 2 and init is not None:
+        if len(rest) > 2 or (rest and where is not None) or (len(rest) == 2 and init is not None):
             raise TypeError(f"{self.name}(expr, axis, where=None, init=None) got too many arguments")
         where = rest[0] if rest else where
         init = rest[1] if len(rest) == 2 else init
@@ -63,8 +63,9 @@ class Reducer:
             if not isinstance(one, IterVar) or one.kind != "reduce":
                 shown = f"the data axis '{one.name}'" if isinstance(one, IterVar) else repr(one)[:200]
                 raise NotAReduceAxis(
-                    f"{self.name} cannot reduce over {shown}", reason="only axes that te.reduce_axis made can be reduced over",
-                    called=user_source(), fix="k = te.reduce_axis((0, n), \"k\"), and use k as the index that runs",
+                    f"{self.name} cannot reduce over {shown}", called=user_source(),
+                    reason="only axes that te.reduce_axis made can be reduced over",
+                    fix="k = te.reduce_axis((0, n), \"k\"), and use k as the index that runs",
                 )
             if any(one is other for other in axes[:at]):
                 raise NotAReduceAxis(f"{self.name} lists the axis '{one.name}' twice", called=user_source(),
@@ -81,16 +82,17 @@ class Reducer:
         condition = ops.TRUE if where is None else ops.truth(where)
         first = () if init is None else tuple(init) if isinstance(init, (list, tuple)) else (init,)
         if init is not None and len(first) != len(sources):
-            raise BadReducer(f"init= of {self.name} has {len(first)} elements for {len(sources)} values", called=user_source(),
-                             fix="give one init for each reduced value")
-        inits = tuple(self._fitting(value, source.dtype, "init=") for value, source in zip(first, sources, strict=False))
+            raise BadReducer(f"init= of {self.name} has {len(first)} elements for {len(sources)} values",
+                             called=user_source(), fix="give one init for each reduced value")
+        inits = tuple(self._fitting(given, source.dtype, "init=") for given, source in zip(first, sources, strict=False))
         made = tuple(Reduce(combiner, sources, axes, condition, inits, at) for at in range(len(sources)))
         return made if is_tuple else made[0]
 
     def combiner(self, dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
         """The combiner over fresh variables of `dtypes`."""
         names = _parameter_names(self.combine)
-        lhs, rhs = (tuple(Var(f"{name}_{at}" if is_tuple else name, dtype) for at, dtype in enumerate(dtypes)) for name in names)
+        lhs, rhs = (tuple(Var(f"{name}_{at}" if is_tuple else name, dtype) for at, dtype in enumerate(dtypes))
+                    for name in names)
         combined = self.combine(lhs, rhs) if is_tuple else self.combine(lhs[0], rhs[0])
         result = self._tuple_of(combined, dtypes, "combiner")
         identity = self._tuple_of(self.identity(*map(str, dtypes)), dtypes, "identity")
@@ -100,15 +102,15 @@ class Reducer:
         found = tuple(cast("Sequence[Any]", values)) if isinstance(values, (list, tuple)) else (values,)
         if len(found) != len(dtypes):
             raise BadReducer(
-                f"the {what} of {self.name} gives {len(found)} values for {len(dtypes)} reduced ones", called=user_source(),
-                fix="fcombine and fidentity return as many values as are reduced",
+                f"the {what} of {self.name} gives {len(found)} values for {len(dtypes)} reduced ones",
+                called=user_source(), fix="fcombine and fidentity return as many values as are reduced",
             )
         return tuple(self._fitting(value, dtype, what) for value, dtype in zip(found, dtypes, strict=True))
 
     def _fitting(self, value: Any, dtype: DType, what: str) -> Expr:
         """`value` in the reduced value's own dtype."""
         expr = ops.convert(value)
-        if expr.dtype.is_float and not dtype.is_float or expr.dtype.kind == "handle":
+        if (expr.dtype.is_float and not dtype.is_float) or expr.dtype.kind == "handle":
             raise BadReducer(
                 f"the {what} of {self.name} is {expr.dtype}, but the reduced value is {dtype}",
                 reason=f"got {expr}", called=user_source(), fix=f"convert it: (...).astype(\"{dtype}\")",
@@ -127,8 +129,8 @@ def _parameter_names(combine: Callable[[Any, Any], Any]) -> tuple[str, str]:
 def comm_reducer(fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce") -> Reducer:
     """A reduction by a combiner of one's own, commutative and associative.
 
-    fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the dtype
-    of each reduced value, returns the neutral element (a tuple over tuples). Raises BadReducer.
+    fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the
+    dtype of each reduced value, returns the neutral element (a tuple over tuples). Raises BadReducer.
     """
     try:
         takes_two = bool(inspect.signature(fcombine).bind(None, None))
@@ -137,7 +139,8 @@ def comm_reducer(fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., A
     except ValueError:
         takes_two = True
     if not takes_two:
-        raise BadReducer(f"the combiner of {name} does not take two values", called=user_source(), fix="fcombine=lambda x, y: ...")
+        raise BadReducer(f"the combiner of {name} does not take two values", called=user_source(),
+                         fix="fcombine=lambda x, y: ...")
     return Reducer(fcombine, fidentity, name)
 
 
@@ -164,14 +167,14 @@ def maximum(x: Any, y: Any) -> Any:
     return ops.maximum(x, y)
 
 
-sum = Reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum")  # noqa: A001
+sum = Reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum")
 """te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap."""
 
 prod = Reducer(lambda x, y: x * y, lambda dtype: ops.const(1, dtype), "prod")
 """te.prod(expr, axis, where=None, init=None), in the dtype of expr: integers wrap."""
 
-min = Reducer(minimum, _greatest, "min", elementwise=True)  # noqa: A001
+min = Reducer(minimum, _greatest, "min", elementwise=True)
 """te.min(expr, axis, where=None, init=None), or te.min(a, b, ...) of values. Of NaNs it is NaN."""
 
-max = Reducer(maximum, _least, "max", elementwise=True)  # noqa: A001
+max = Reducer(maximum, _least, "max", elementwise=True)
 """te.max(expr, axis, where=None, init=None), or te.max(a, b, ...) of values. Of NaNs it is NaN."""

@@ -50,7 +50,7 @@ def redirect(value: Expr, tensors: Mapping[Tensor, Tensor]) -> Expr:
 
 
 def inline(value: Expr, tensor: Tensor, axes: Sequence[IterVar], definition: Expr) -> Expr:
-    """`value` with every read of `tensor` replaced by `definition`, the element at `axes`, taken at the read's indices."""
+    """`value` with every read of `tensor` replaced by `definition`, its element at `axes`, at the read's indices."""
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and node.producer is tensor:

@@ -14,7 +14,9 @@ from ..ir.ops import const
 from ..ir.visit import children, post_order
 from .errors import BadExtent
 
-__all__ = ["as_shape", "axis_dtype", "extent_text", "index_expr", "integer_expr", "same_extent", "shape_text", "zero_based"]
+__all__ = [
+    "as_shape", "axis_dtype", "extent_text", "index_expr", "integer_expr", "same_extent", "shape_text", "zero_based",
+]
 
 INT64_FROM = 1 << 30
 """Constant extents from here on get int64 axes: `i + extent` and the like must not overflow."""
@@ -90,7 +92,8 @@ def _no_integer(value: object, kind: object, subject: str) -> BadExtent:
 
 def axis_dtype(extent: Expr) -> DType:
     """The dtype of an axis over `extent`: int64 where int32 arithmetic on it might overflow."""
-    return INT64 if extent.dtype == INT64 or isinstance(extent, IntImm) and extent.value >= INT64_FROM else INT32
+    wide = extent.dtype == INT64 or (isinstance(extent, IntImm) and extent.value >= INT64_FROM)
+    return INT64 if wide else INT32
 
 
 def zero_based(extent: Expr) -> Range:

@@ -105,8 +105,8 @@ class Tensor(TensorOperators, Producer):
 
     def __iter__(self) -> Iterator[Any]:
         raise TensorIsNotIterable(
-            f"tensor {self.name} cannot be iterated over", reason="its elements are not known while the program is built",
-            declared=self.source, called=user_source(),
+            f"tensor {self.name} cannot be iterated over", declared=self.source, called=user_source(),
+            reason="its elements are not known while the program is being built",
             fix=f"describe one element by its indices: te.compute({self.name}.shape, lambda *i: {self.name}[i])",
         )
 
@@ -137,7 +137,7 @@ class TensorSlice(TensorOperators, Producer):
 
 def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad | TensorSlice:
     """`tensor[indices]`, checked. Raises WrongNumberOfIndices, BadIndex and IndexOutOfRange."""
-    if len(indices) > tensor.ndim or not indices and tensor.ndim:
+    if len(indices) > tensor.ndim or (not indices and tensor.ndim):
         raise wrong_number(tensor, len(indices))
     checked = tuple(_index(tensor, at, index) for at, index in enumerate(indices))
     return ProducerLoad(tensor, checked) if len(checked) == tensor.ndim else TensorSlice(tensor, checked)
@@ -165,12 +165,16 @@ def _index(tensor: Tensor, at: int, index: Any) -> Expr:
     if not expr.dtype.is_integer or expr.dtype.lanes != 1:
         raise _bad_index(tensor, at, index, expr.dtype)
     extent = tensor.shape[at]
-    if isinstance(expr, IntImm) and (expr.value < 0 or isinstance(extent, IntImm) and expr.value >= extent.value):
+    if isinstance(expr, IntImm) and (expr.value < 0 or (isinstance(extent, IntImm) and expr.value >= extent.value)):
+        if expr.value < 0:
+            fix = f"write the position itself, {tensor.name}.shape[{at}] - {-expr.value}: nothing counts from the end"
+        else:
+            fix = f"read within the shape {shape_text(tensor.shape)}"
         raise IndexOutOfRange(
             f"index {at} of {tensor.name} is out of range", declared=tensor.source, called=user_source(),
-            reason=f"got {expr.value}; dimension {at} of {tensor_text(tensor)} has the indices 0 to {extent_text(extent)} - 1",
-            fix="negative indices do not count from the end: write the position itself, such as "
-                f"{tensor.name}.shape[{at}] - 1" if expr.value < 0 else f"read within the shape {shape_text(tensor.shape)}",
+            reason=f"got {expr.value}; dimension {at} of {tensor_text(tensor)} has indices from 0 to "
+                   f"{extent_text(extent)} - 1",
+            fix=fix,
         )
     return index_expr(expr)
 

@@ -1,0 +1,126 @@
+"""Reads that certainly leave a tensor's shape, found while the user's line is still at hand.
+
+Only what is certain is refused: an index in which each axis occurs once, under additions, subtractions, products with
+and floor divisions by constants, takes its least and greatest value for some element. What a condition guards is left
+alone, and so are symbolic extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import user_source
+from ..ir.expr import (
+    Add, Expr, FloorDiv, IfThenElse, IntImm, IterVar, LogicalOp, Mul, Node, ProducerLoad, Reduce, Select, Sub,
+)
+from ..ir.ops import is_const
+from ..ir.visit import children, post_order
+from .errors import IndexOutOfRange
+from .shape import extent_text
+from .tensor import Tensor, tensor_text
+
+__all__ = ["check_reads"]
+
+
+def check_reads(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
+    """Raises IndexOutOfRange where the compute `name` certainly reads outside a tensor."""
+    first = body[0]
+    axes = (*axis, *first.axes) if isinstance(first, Reduce) else axis
+    if any(_may_be_empty(one) for one in axes):
+        return
+    for value in body if not isinstance(first, Reduce) else (first,):
+        for load in _unguarded_loads(value):
+            for at, index in enumerate(load.indices):
+                _check_index(name, load, at, index)
+
+
+def _may_be_empty(axis: IterVar) -> bool:
+    """Whether some elements may have no iteration of this axis, so that their reads never happen."""
+    if axis.dom is None or is_const(axis.dom.extent, 0):
+        return True
+    return any(isinstance(node, (IterVar, ProducerLoad)) for node in post_order(axis.dom.extent))
+
+
+def _unguarded_loads(value: Expr) -> Iterator[ProducerLoad]:
+    """The reads that happen for every element."""
+    stack: list[Node] = [value]
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, (IfThenElse, Select)):
+            stack.append(node.condition)
+        elif isinstance(node, Reduce) and not is_const(node.condition, 1):
+            stack.extend((node.condition, *node.init))
+        elif not isinstance(node, LogicalOp):
+            if isinstance(node, ProducerLoad):
+                yield node
+            stack.extend(children(node))
+
+
+def _check_index(name: str, load: ProducerLoad, at: int, index: Expr) -> None:
+    extent = load.producer.shape[at]
+    reach = _reach(index) if isinstance(extent, IntImm) else None
+    tensor = load.producer
+    if reach is None or not isinstance(extent, IntImm) or not isinstance(tensor, Tensor):
+        return
+    least, greatest = reach
+    if least >= 0 and greatest < extent.value:
+        return
+    raise IndexOutOfRange(
+        f"{name} reads outside {tensor.name}", declared=tensor.source, called=user_source(),
+        reason=f"index {at}, `{index}`, runs from {least} to {greatest}; "
+               f"dimension {at} of {tensor_text(tensor)} has the indices 0 to {extent_text(extent)} - 1",
+        fix="choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), "
+            f"{tensor.name}[...], 0), or compute fewer elements",
+    )
+
+
+def _reach(index: Expr) -> tuple[int, int] | None:
+    """The least and the greatest value that an index takes, where that is certain."""
+    order: list[Expr] = []
+    stack: list[Expr] = [index]
+    while stack:  # parents before children; each place once, so that an axis that occurs twice is noticed
+        node = stack.pop()
+        order.append(node)
+        if isinstance(node, (Add, Sub, Mul, FloorDiv)):
+            stack += (node.a, node.b)
+        elif not isinstance(node, (IntImm, IterVar)):
+            return None
+        if len(order) > 100:
+            return None
+    axes = [node for node in order if isinstance(node, IterVar)]
+    if len({id(axis) for axis in axes}) != len(axes):
+        return None
+    found: dict[int, tuple[int, int]] = {}
+    for node in reversed(order):
+        bounds = _bounds(node, found)
+        if bounds is None:
+            return None
+        found[id(node)] = bounds
+    return found[id(index)]
+
+
+def _bounds(node: Expr, found: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
+    if isinstance(node, IntImm):
+        return node.value, node.value
+    if isinstance(node, IterVar):
+        dom = node.dom
+        if dom is None or not isinstance(dom.begin, IntImm) or not isinstance(dom.extent, IntImm):
+            return None
+        return dom.begin.value, dom.begin.value + dom.extent.value - 1
+    if not isinstance(node, (Add, Sub, Mul, FloorDiv)):
+        return None
+    (a, b), (c, d) = found[id(node.a)], found[id(node.b)]
+    if isinstance(node, Add):
+        return a + c, b + d
+    if isinstance(node, Sub):
+        return a - d, b - c
+    if isinstance(node, Mul):
+        if c == d or a == b:
+            ends = (a * c, a * d, b * c, b * d)
+            return min(ends), max(ends)
+        return None
+    return (a // c, b // c) if c == d > 0 else None
