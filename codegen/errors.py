@@ -1,0 +1,59 @@
+"""What can be wrong with a target, or with what a program asks of it."""
+
+from __future__ import annotations
+
+from ..errors import CodegenError
+
+
+class UnknownTargetKind(CodegenError):
+    """A target that tilewright has no code generator for."""
+
+    code = "TW0401"
+
+
+class UnknownTargetOption(CodegenError):
+    """An option that the target's kind does not take."""
+
+    code = "TW0402"
+
+
+class UnknownProcessor(CodegenError):
+    """A processor name, -mcpu, that LLVM does not know."""
+
+    code = "TW0403"
+
+
+class UnknownFeature(CodegenError):
+    """A processor feature, in -mattr, that LLVM does not know."""
+
+    code = "TW0404"
+
+
+class UnknownTriple(CodegenError):
+    """A machine, -mtriple, that LLVM does not know."""
+
+    code = "TW0405"
+
+
+class ForeignTarget(CodegenError):
+    """Code for another machine can be looked at and exported, not run here."""
+
+    code = "TW0410"
+
+
+class UnresolvedSymbol(CodegenError):
+    """A function that the program calls and nobody defines."""
+
+    code = "TW0411"
+
+
+class RejectedByCompiler(CodegenError):
+    """LLVM refused what the program asked of it by name: an LLVM intrinsic, or a call's types."""
+
+    code = "TW0412"
+
+
+class UnsupportedIntrinsic(CodegenError):
+    """An intrinsic that the target has no row for."""
+
+    code = "TW0413"

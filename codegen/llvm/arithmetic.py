@@ -1,0 +1,247 @@
+"""Operators on values: what ir/expr says they mean, in LLVM's operations, none of which may trap or give poison.
+
+Each function takes the function being written, the operands' text and their dtype, and returns the result's text.
+Floats of 16 bits come here as float32 already (see `emit_expr`).
+"""
+
+from __future__ import annotations
+
+from ...ir.dtype import BOOL, DType
+from .text import FunctionText
+from .types import float_constant, int_constant, llvm_type, mangled, zero
+
+__all__ = ["compare", "convert", "divide", "float_floor_quotient", "float_remainder", "maximum_of", "select"]
+
+_INTEGER_CONDITION = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_FLOAT_CONDITION = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
+
+
+def compare(f: FunctionText, symbol: str, a: str, b: str, dtype: DType) -> str:
+    """The comparison `a symbol b`. With a NaN only != holds."""
+    if dtype.is_float:
+        return f.op(f"fcmp {_FLOAT_CONDITION[symbol]} {llvm_type(dtype)} {a}, {b}")
+    if symbol in ("==", "!="):
+        return f.op(f"icmp {'eq' if symbol == '==' else 'ne'} {llvm_type(dtype)} {a}, {b}")
+    sign = "s" if dtype.kind == "int" else "u"
+    return f.op(f"icmp {sign}{_INTEGER_CONDITION[symbol]} {llvm_type(dtype)} {a}, {b}")
+
+
+def select(f: FunctionText, condition: str, a: str, b: str, dtype: DType) -> str:
+    """a where the lanes of `condition` hold, else b."""
+    kind = llvm_type(dtype)
+    return f.op(f"select {llvm_type(BOOL.with_lanes(dtype.lanes))} {condition}, {kind} {a}, {kind} {b}")
+
+
+def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, never_nan: bool) -> str:
+    """The greater of a and b (the lesser, if `least`); a NaN where either is.
+
+    never_nan: a is known to be a number. A compare and select then is one instruction that hands on b's NaN.
+    """
+    kind = llvm_type(dtype)
+    if not dtype.is_float:
+        if dtype.kind == "bool":
+            return f.op(f"{'and' if least else 'or'} {kind} {a}, {b}")
+        name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
+        return f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({kind} {a}, {kind} {b})")
+    chosen = select(f, compare(f, "<" if least else ">", a, b, dtype), a, b, dtype)
+    if never_nan:
+        return chosen
+    return select(f, f.op(f"fcmp uno {kind} {a}, {a}"), a, chosen, dtype)
+
+
+# Integer division
+
+
+def divide(f: FunctionText, a: str, b: str, dtype: DType, *, floor: bool, divisor: int | None, unsigned: bool,
+           want_remainder: bool) -> str:
+    """a // b or a % b, rounded towards minus infinity (`floor`) or zero.
+
+    divisor: b's value where it is a constant. unsigned: both operands are known not to be negative.
+    """
+    if divisor == 0:
+        return zero(dtype)
+    if unsigned:
+        return _unsigned(f, a, b, dtype, divisor, want_remainder)
+    if divisor == -1:
+        return zero(dtype) if want_remainder else f.op(f"sub {llvm_type(dtype)} {zero(dtype)}, {a}")
+    if divisor is not None and floor and divisor > 0 and divisor & (divisor - 1) == 0:
+        if want_remainder:
+            return f.op(f"and {llvm_type(dtype)} {a}, {int_constant(divisor - 1, dtype)}")
+        return f.op(f"ashr {llvm_type(dtype)} {a}, {int_constant(divisor.bit_length() - 1, dtype)}")
+    return _signed(f, a, b, dtype, floor, divisor, want_remainder)
+
+
+def _unsigned(f: FunctionText, a: str, b: str, dtype: DType, divisor: int | None, want_remainder: bool) -> str:
+    kind, none = llvm_type(dtype), zero(dtype)
+    if divisor is not None:
+        return f.op(f"{'urem' if want_remainder else 'udiv'} {kind} {a}, {b}")
+    by_zero = f.op(f"icmp eq {kind} {b}, {none}")
+    safe = select(f, by_zero, int_constant(1, dtype), b, dtype)
+    quotient, rest = _quotient_and_rest(f, a, safe, dtype, False, want_remainder)
+    return rest if want_remainder else select(f, by_zero, none, quotient, dtype)  # a % 1 is the 0 that is wanted
+
+
+def _signed(f: FunctionText, a: str, b: str, dtype: DType, floor: bool, divisor: int | None, want_remainder: bool) -> str:
+    kind, none = llvm_type(dtype), zero(dtype)
+    safe = b
+    if divisor is None:  # 0 and -1 are divided as 1, whose rest is 0, and their quotients put right below
+        special = f.op(f"icmp ult {kind} {f.op(f'add {kind} {b}, {int_constant(1, dtype)}')}, {int_constant(2, dtype)}")
+        safe = select(f, special, int_constant(1, dtype), b, dtype)
+    quotient, rest = _quotient_and_rest(f, a, safe, dtype, True, floor or want_remainder)
+    if floor:
+        differ = f.op(f"icmp slt {kind} {f.op(f'xor {kind} {rest}, {safe}')}, {none}")
+        inexact = f.op(f"icmp ne {kind} {rest}, {none}")
+        down = f.op(f"and {llvm_type(BOOL.with_lanes(dtype.lanes))} {differ}, {inexact}")
+        if want_remainder:
+            return f.op(f"add {kind} {rest}, {select(f, down, safe, none, dtype)}")
+        quotient = f.op(f"add {kind} {quotient}, {_extended(f, down, dtype)}")
+    elif want_remainder:
+        return rest
+    if divisor is None:
+        negated = f.op(f"sub {kind} {none}, {a}")
+        by_minus_one = f.op(f"icmp eq {kind} {b}, {int_constant(-1, dtype)}")
+        quotient = select(f, by_minus_one, negated, quotient, dtype)
+        quotient = select(f, f.op(f"icmp eq {kind} {b}, {none}"), none, quotient, dtype)
+    return quotient
+
+
+def _extended(f: FunctionText, condition: str, dtype: DType) -> str:
+    return f.op(f"sext {llvm_type(BOOL.with_lanes(dtype.lanes))} {condition} to {llvm_type(dtype)}")
+
+
+def _quotient_and_rest(f: FunctionText, a: str, b: str, dtype: DType, signed: bool, want_rest: bool) -> tuple[str, str]:
+    """a / b rounded towards zero, and the rest, for b that is neither 0 nor, where a may be the least value, -1.
+
+    No machine divides vectors of integers. Floats do it exactly: the quotient of integers of n bits is an integer or
+    at least 2^-n (relatively) away from one, so a float of more than n + 1 bits' precision does not round over it.
+    """
+    kind, sign = llvm_type(dtype), "s" if signed else "u"
+    if dtype.lanes > 1 and dtype.bits <= 32 and not b.startswith("splat"):
+        wide = llvm_type(DType("float32" if dtype.bits <= 16 else "float64").with_lanes(dtype.lanes))
+        x, y = (f.op(f"{sign}itofp {kind} {v} to {wide}") for v in (a, b))
+        quotient = f.op(f"fpto{sign}i {wide} {f.op(f'fdiv {wide} {x}, {y}')} to {kind}")
+    else:
+        quotient = f.op(f"{sign}div {kind} {a}, {b}")
+    if not want_rest:
+        return quotient, ""
+    return quotient, f.op(f"sub {kind} {a}, {f.op(f'mul {kind} {quotient}, {b}')}")
+
+
+# Division of floats with rest
+
+
+def float_remainder(f: FunctionText, a: str, b: str, dtype: DType, *, floor: bool) -> str:
+    """C's fmod, or Python's % (of the sign of b)."""
+    kind, none = llvm_type(dtype), zero(dtype)
+    rest = f.op(f"frem {kind} {a}, {b}")
+    if not floor:
+        return rest
+    adjusted = select(f, _rest_is_beyond(f, rest, b, dtype), f.op(f"fadd {kind} {rest}, {b}"), rest, dtype)
+    signed_zero = f.op(f"call {kind} @llvm.copysign.{mangled(dtype)}({kind} {none}, {kind} {b})")
+    return select(f, f.op(f"fcmp oeq {kind} {rest}, {none}"), signed_zero, adjusted, dtype)
+
+
+def _rest_is_beyond(f: FunctionText, rest: str, b: str, dtype: DType) -> str:
+    """Whether the rest is not 0 and of the other sign than b."""
+    none, condition = zero(dtype), llvm_type(BOOL.with_lanes(dtype.lanes))
+    differ = f.op(f"xor {condition} {compare(f, '<', rest, none, dtype)}, {compare(f, '<', b, none, dtype)}")
+    return f.op(f"and {condition} {differ}, {compare(f, '!=', rest, none, dtype)}")
+
+
+def float_floor_quotient(f: FunctionText, a: str, b: str, dtype: DType) -> str:
+    """Python's // of floats, without the error of a / b's rounding; a / b itself where b is 0."""
+    kind = llvm_type(dtype)
+    rest = f.op(f"frem {kind} {a}, {b}")
+    quotient = f.op(f"fdiv {kind} {f.op(f'fsub {kind} {a}, {rest}')}, {b}")
+    less = f.op(f"fsub {kind} {quotient}, {float_constant(1.0, dtype)}")
+    quotient = select(f, _rest_is_beyond(f, rest, b, dtype), less, quotient, dtype)
+    nearest = f.op(f"call {kind} @llvm.rint.{mangled(dtype)}({kind} {quotient})")
+    return select(f, compare(f, "==", b, zero(dtype), dtype), f.op(f"fdiv {kind} {a}, {b}"), nearest, dtype)
+
+
+# Conversions
+
+
+def convert(f: FunctionText, value: str, source: DType, target: DType, *, not_negative: bool = False) -> str:
+    """`value` as `target`: truncating and saturating from floats to integers, wrapping between integers."""
+    if source == target:
+        return value
+    if target.kind == "bool":
+        condition = "fcmp une" if source.is_float else "icmp ne"
+        return f.op(f"{condition} {llvm_type(source)} {value}, {zero(source)}")
+    if source.is_float:
+        return _from_float(f, value, source, target)
+    if target.is_float:
+        wide = target if target.bits > 16 else DType("float32").with_lanes(target.lanes)
+        operation = "sitofp" if source.kind == "int" else "uitofp"
+        return convert(f, f.op(f"{operation} {llvm_type(source)} {value} to {llvm_type(wide)}"), wide, target)
+    if source.bits == target.bits:
+        return value
+    if source.bits > target.bits:
+        operation = "trunc"
+    elif source.kind != "int":
+        operation = "zext"
+    else:
+        operation = "zext nneg" if not_negative else "sext"
+    return f.op(f"{operation} {llvm_type(source)} {value} to {llvm_type(target)}")
+
+
+def _from_float(f: FunctionText, value: str, source: DType, target: DType) -> str:
+    if source.bits == 16:
+        wide = DType("float32").with_lanes(source.lanes)
+        widened = _bfloat_to_float(f, value, source) if source.kind == "bfloat" else f.op(
+            f"fpext {llvm_type(source)} {value} to {llvm_type(wide)}")
+        return convert(f, widened, wide, target)
+    if not target.is_float:
+        sign = "s" if target.kind == "int" else "u"
+        return f.op(f"call {llvm_type(target)} @llvm.fpto{sign}i.sat.{mangled(target)}.{mangled(source)}"
+                    f"({llvm_type(source)} {value})")
+    if target.bits > source.bits:
+        return f.op(f"fpext {llvm_type(source)} {value} to {llvm_type(target)}")
+    if target.bits == 32:
+        return f.op(f"fptrunc {llvm_type(source)} {value} to {llvm_type(target)}")
+    if source.bits == 64:  # through float32, rounded to odd so that the second rounding cannot go wrong
+        value, source = _round_to_odd(f, value, source), DType("float32").with_lanes(source.lanes)
+    if target.kind == "bfloat":
+        return _float_to_bfloat(f, value, source)
+    return f.op(f"fptrunc {llvm_type(source)} {value} to {llvm_type(target)}")
+
+
+def _bits(f: FunctionText, value: str, source: str, target: str) -> str:
+    return f.op(f"bitcast {source} {value} to {target}")
+
+
+def _bfloat_to_float(f: FunctionText, value: str, source: DType) -> str:
+    lanes = source.lanes
+    i16, i32, f32 = (llvm_type(DType(name).with_lanes(lanes)) for name in ("int16", "int32", "float32"))
+    wide = f.op(f"zext {i16} {_bits(f, value, llvm_type(source), i16)} to {i32}")
+    return _bits(f, f.op(f"shl {i32} {wide}, {int_constant(16, DType('int32').with_lanes(lanes))}"), i32, f32)
+
+
+def _float_to_bfloat(f: FunctionText, value: str, source: DType) -> str:
+    """To nearest, ties to even. In integers, because the machines' instruction flushes subnormal numbers."""
+    lanes = source.lanes
+    word = DType("int32").with_lanes(lanes)
+    i16, i32, f32 = llvm_type(DType("int16").with_lanes(lanes)), llvm_type(word), llvm_type(source)
+    bits = _bits(f, value, f32, i32)
+    upper = f.op(f"lshr {i32} {bits}, {int_constant(16, word)}")
+    tie = f.op(f"add {i32} {f.op(f'and {i32} {upper}, {int_constant(1, word)}')}, {int_constant(0x7FFF, word)}")
+    rounded = f.op(f"lshr {i32} {f.op(f'add {i32} {bits}, {tie}')}, {int_constant(16, word)}")
+    quiet = f.op(f"or {i32} {upper}, {int_constant(0x40, word)}")
+    chosen = select(f, f.op(f"fcmp uno {f32} {value}, {value}"), quiet, rounded, word)
+    return _bits(f, f.op(f"trunc {i32} {chosen} to {i16}"), i16, llvm_type(DType("bfloat16").with_lanes(lanes)))
+
+
+def _round_to_odd(f: FunctionText, value: str, source: DType) -> str:
+    """A double as the float32 towards zero from it, with its last bit set where that is inexact."""
+    lanes = source.lanes
+    word, narrow = DType("int32").with_lanes(lanes), DType("float32").with_lanes(lanes)
+    f64, f32, i32 = llvm_type(source), llvm_type(narrow), llvm_type(word)
+    nearest = f.op(f"fptrunc {f64} {value} to {f32}")
+    back = f.op(f"fpext {f32} {nearest} to {f64}")
+    sizes = [f.op(f"call {f64} @llvm.fabs.{mangled(source)}({f64} {v})") for v in (back, value)]
+    away = f.op(f"fcmp ogt {f64} {sizes[0]}, {sizes[1]}")
+    inexact = f.op(f"fcmp une {f64} {back}, {value}")
+    bits = f.op(f"add {i32} {_bits(f, nearest, f32, i32)}, {_extended(f, away, word)}")
+    sticky = f.op(f"zext {llvm_type(BOOL.with_lanes(lanes))} {inexact} to {i32}")
+    return _bits(f, f.op(f"or {i32} {bits}, {sticky}"), i32, f32)

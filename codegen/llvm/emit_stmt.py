@@ -1,0 +1,390 @@
+"""Statements as LLVM text: the kernel, and the outlined bodies of its parallel loops.
+
+A function leaves early (a failed assertion, memory that is not to be had, a parallel task that failed) by storing its
+status and jumping to the one exit, which frees what is on the heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import InternalError
+from ...ir.buffer import Buffer
+from ...ir.dtype import INT64
+from ...ir.expr import BufferLoad, IntImm, Var
+from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...ir.visit import free_vars, walk
+from . import memory
+from .arithmetic import convert
+from .emit_expr import ExprEmitter
+from .facts import IndexFacts
+from .memory import OWN_ALIGNMENT, Place
+from .text import FunctionText, ModuleText
+from .types import llvm_type, memory_type
+
+__all__ = ["KernelText", "emit_kernel", "shape_symbols"]
+
+_STACK_BUDGET = 16 * 1024
+"""Bytes of stack that one function takes for buffers; what is larger, or of unknown size, goes to the heap."""
+_PARALLEL_FOR = ("tw_parallel_for", "i32", ("ptr", "ptr", "i32"))
+
+
+@dataclass
+class KernelText:
+    """What is shared by the functions of one kernel."""
+
+    module: ModuleText
+    symbol: str
+    attributes: str
+    fast_math: bool
+    messages: list[str] = field(default_factory=list[str])
+    outlined: int = 0
+
+    def status_of(self, message: str) -> int:
+        """The status that stands for an assertion's message."""
+        if message not in self.messages:
+            self.messages.append(message)
+        return 1 + self.messages.index(message)
+
+
+def shape_symbols(function: Function) -> tuple[Var, ...]:
+    """The variables in the shapes of a function's parameters that are no parameters themselves, by first appearance."""
+    found: dict[Var, None] = {}
+    for buffer in function.buffers:
+        for extent in buffer.shape:
+            found.update((node, None) for node in walk(extent) if isinstance(node, Var))
+    return tuple(var for var in found if var not in function.scalars)
+
+
+def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,
+                fast_math: bool) -> tuple[str, ...]:
+    """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
+
+    symbols: the free shape symbols in the order in which callers pass them.
+    """
+    kernel = KernelText(module, symbol, attributes, fast_math)
+    parameters: list[str] = []
+    written = _written(function.body)
+    for i, param in enumerate(function.params):
+        if isinstance(param, Buffer):
+            parameters.append(f"{_pointer_attributes(param, param in written, param.dtype.bytes)} %p{i}")
+        else:
+            parameters.append(f"{llvm_type(param.dtype)} %p{i}")
+    parameters += [f"i64 %n{i}" for i in range(len(symbols))]
+    f = FunctionText(module, f"define i32 @{symbol}({', '.join(parameters)}) {attributes}")
+    emitter = StmtEmitter(kernel, f, in_parallel=False)
+    for i, param in enumerate(function.params):
+        if isinstance(param, Buffer):
+            emitter.bind_buffer(param, Place(f"%p{i}", param.dtype.bytes))
+        else:
+            emitter.exprs.variables[param] = f"%p{i}"
+    for i, symbol_var in enumerate(symbols):
+        emitter.exprs.variables[symbol_var] = _narrowed(f, f"%n{i}", symbol_var)
+    for var in {*symbols, *shape_symbols(Function("", function.buffers, Seq(())))}:
+        emitter.exprs.facts.bind_symbol(var, not_negative=True)  # a shape's extents are not negative
+    emitter.function_body(lambda: emitter.statement(function.body))
+    return tuple(kernel.messages)
+
+
+def _narrowed(f: FunctionText, value: str, var: Var) -> str:
+    return value if var.dtype.bits == 64 else f.op(f"trunc nsw i64 {value} to {llvm_type(var.dtype)}")
+
+
+def _pointer_attributes(buffer: Buffer, written: bool, alignment: int) -> str:
+    """The parameter type of a buffer. Buffers that are written overlap no other; those that are only read may overlap
+    each other, which noalias allows."""
+    size = _constant_bytes(buffer)
+    reach = f" dereferenceable({size})" if size else ""
+    return f"ptr noalias {'' if written else 'readonly '}captures(none) align {alignment}{reach}"
+
+
+def _constant_bytes(buffer: Buffer) -> int | None:
+    size = buffer.dtype.bytes
+    for extent in buffer.shape:
+        if not isinstance(extent, IntImm):
+            return None
+        size *= extent.value
+    return size
+
+
+def _written(body: Stmt) -> set[Buffer]:
+    return {node.buffer for node in walk(body) if isinstance(node, BufferStore)}
+
+
+class StmtEmitter:
+    """Writes statements into one function."""
+
+    def __init__(self, kernel: KernelText, f: FunctionText, *, in_parallel: bool) -> None:
+        self.kernel, self.f, self.in_parallel = kernel, f, in_parallel
+        self.exprs = ExprEmitter(f, IndexFacts(), fast_math=kernel.fast_math)
+        self._stack_left = _STACK_BUDGET
+        self._status: str | None = None
+        self._heap: list[str] = []
+
+    def bind_buffer(self, buffer: Buffer, place: Place) -> None:
+        """Says where a buffer lies; its data pointer may then be passed to outside code."""
+        self.exprs.places[buffer] = place
+        if buffer.data is not None:
+            self.exprs.variables[buffer.data] = place.pointer
+
+    def function_body(self, write: Callable[[], None]) -> None:
+        """The whole function, whose statements `write` writes."""
+        write()
+        if self._status is None:
+            self.f.do("ret i32 0")
+        else:
+            self.f.jump("exit")
+            self.f.begin("exit")
+            for slot in self._heap:
+                self.f.do(f"call void @free(ptr {self.f.read(f'load ptr, ptr {slot}')})")
+            self.f.do(f"ret i32 {self.f.read(f'load i32, ptr {self._status}')}")
+        self.f.finish()
+
+    def statement(self, stmt: Stmt) -> None:
+        """One statement."""
+        builder = _BUILDERS.get(type(stmt))
+        if builder is None:
+            raise InternalError(f"a {type(stmt).__name__} reached code generation")
+        self.exprs.start_statement()
+        builder(self, stmt)
+
+    def leave_if(self, condition: str, status: str) -> None:
+        """Leaves the function with `status` where the condition holds."""
+        if self._status is None:
+            self._status = self.f.at_entry("alloca i32")
+            self.f.do_at_entry(f"store i32 0, ptr {self._status}")
+        leave, go_on = self.f.fresh("leave"), self.f.fresh("on")
+        self.f.branch(self.f.op(f"call i1 @llvm.expect.i1(i1 {condition}, i1 false)"), leave, go_on)
+        self.f.begin(leave)
+        self.f.do(f"store i32 {status}, ptr {self._status}")
+        self.f.jump("exit")
+        self.f.begin(go_on)
+
+    # Simple statements
+
+    def sequence(self, stmt: Seq) -> None:
+        for part in stmt.body:
+            self.statement(part)
+
+    def store(self, stmt: BufferStore) -> None:
+        value = self.exprs.value(stmt.value)
+        index = stmt.indices[-1] if stmt.indices else IntImm(0)
+        if index.dtype.lanes > 1 and stmt.value.dtype.lanes == 1:
+            value = self.exprs.splat(value, stmt.buffer.dtype.with_lanes(index.dtype.lanes))
+        memory.store(self.exprs, stmt.buffer, index, value, stmt.predicate)
+
+    def let(self, stmt: LetStmt) -> None:
+        self.exprs.variables[stmt.var] = self.exprs.value(stmt.value)
+        self.exprs.facts.bind_value(stmt.var, stmt.value)
+        self.statement(stmt.body)
+
+    def evaluate(self, stmt: Evaluate) -> None:
+        self.exprs.value(stmt.value)
+
+    def attribute(self, stmt: Attr) -> None:
+        self.statement(stmt.body)
+
+    def assertion(self, stmt: Assert) -> None:
+        holds = self.exprs.value(stmt.condition)
+        lanes = stmt.condition.dtype.lanes
+        if lanes > 1:
+            holds = self.f.op(f"call i1 @llvm.vector.reduce.and.v{lanes}i1({llvm_type(stmt.condition.dtype)} {holds})")
+        self.leave_if(self.f.op(f"xor i1 {holds}, true"), str(self.kernel.status_of(stmt.message)))
+
+    def condition(self, stmt: If) -> None:
+        condition = self.exprs.value(stmt.condition)
+        then, after = self.f.fresh("then"), self.f.fresh("after")
+        otherwise = self.f.fresh("else") if stmt.else_body is not None else after
+        self.f.branch(condition, then, otherwise)
+        self._arm(then, stmt.then_body, after)
+        if stmt.else_body is not None:
+            self._arm(otherwise, stmt.else_body, after)
+        self.f.begin(after)
+
+    def _arm(self, label: str, body: Stmt, after: str) -> None:
+        self.f.begin(label)
+        with self.f.scope():
+            self.statement(body)
+        self.f.jump(after)
+
+    # Loops
+
+    def loop(self, stmt: For) -> None:
+        if stmt.kind is LoopKind.PARALLEL and not self.in_parallel:
+            self._parallel(stmt)
+            return
+        begin, extent = stmt.begin, self.exprs.value(stmt.extent)
+        start, kind = self.exprs.value(begin), llvm_type(stmt.var.dtype)
+        self.exprs.facts.bind_loop(stmt.var, begin)
+        count = self.exprs.constant_int(stmt.extent)
+        if count == 1:
+            self.exprs.variables[stmt.var] = start
+            self.statement(stmt.body)
+        elif count is None or count > 0:
+            if isinstance(begin, IntImm) and count is not None:
+                end = str(begin.value + count)
+            else:
+                end = self.f.op(f"add nsw {kind} {start}, {extent}") if start != "0" else extent
+            never_empty = count is not None
+            self.counted(stmt.var, start, end, never_empty, lambda: self.statement(stmt.body))
+
+    def counted(self, var: Var, start: str, end: str, never_empty: bool, body: Callable[[], None]) -> None:
+        """`for var in [start, end)`. Written as LLVM's loop rotation would leave it: guard, body, test at the end."""
+        f, kind = self.f, llvm_type(var.dtype)
+        loop, after = f.fresh("loop"), f.fresh("after")
+        if never_empty:
+            f.jump(loop)
+        else:
+            f.branch(f.op(f"icmp slt {kind} {start}, {end}"), loop, after)
+        before = f.label
+        name = "%" + f.fresh("i")
+        following = name + ".next"
+        f.begin(loop)
+        latch = loop + ".latch"
+        f.define(name, f"phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]")
+        self.exprs.variables[var] = name
+        with f.scope():
+            body()
+        f.jump(latch)
+        f.begin(latch)
+        unsigned = " nuw" if self.exprs.facts.not_negative(var) else ""
+        f.define(following, f"add{unsigned} nsw {kind} {name}, 1")
+        f.branch(f.read(f"icmp slt {kind} {following}, {end}"), loop, after)
+        f.begin(after)
+
+    # Memory
+
+    def allocate(self, stmt: Allocate) -> None:
+        buffer = stmt.buffer
+        size = _constant_bytes(buffer)
+        rounded = max(-(-(size or 0) // OWN_ALIGNMENT) * OWN_ALIGNMENT, OWN_ALIGNMENT)
+        if size is not None and rounded <= self._stack_left:
+            self._stack_left -= rounded
+            element = memory_type(buffer.dtype)
+            pointer = self.f.at_entry(f"alloca [{rounded // buffer.dtype.bytes} x {element}], align {OWN_ALIGNMENT}")
+            self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT))
+            self.statement(stmt.body)
+            return
+        self._on_heap(buffer, stmt.body)
+
+    def _on_heap(self, buffer: Buffer, body: Stmt) -> None:
+        f = self.f
+        f.module.declare("aligned_alloc", "noalias ptr", ["i64", "i64"])
+        f.module.declare("free", "void", ["ptr captures(none)"])
+        slot = f.at_entry("alloca ptr")
+        f.do_at_entry(f"store ptr null, ptr {slot}")
+        self._heap.append(slot)
+        size = str(buffer.dtype.bytes)
+        for extent in buffer.shape:
+            wide = convert(f, self.exprs.value(extent), extent.dtype, INT64)
+            size = f.op(f"mul nsw i64 {size}, {wide}")
+        padded = f.op(f"and i64 {f.op(f'add nsw i64 {size}, {OWN_ALIGNMENT - 1}')}, {-OWN_ALIGNMENT}")
+        padded = f.op(f"call i64 @llvm.smax.i64(i64 {padded}, i64 {OWN_ALIGNMENT})")
+        pointer = f.read(f"call ptr @aligned_alloc(i64 {OWN_ALIGNMENT}, i64 {padded})")
+        self.leave_if(f.op(f"icmp eq ptr {pointer}, null"), "-1")
+        f.do(f"store ptr {pointer}, ptr {slot}")
+        self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT))
+        self.statement(body)
+        f.do(f"call void @free(ptr {pointer})")
+        f.do(f"store ptr null, ptr {slot}")
+
+    # Parallel loops
+
+    def _parallel(self, stmt: For) -> None:
+        """Outlines the loop: `tw_parallel_for` runs the body's tasks, each of which takes a contiguous chunk."""
+        captured = _captures(stmt, self.exprs)
+        f, kernel = self.f, self.kernel
+        name = f"{kernel.symbol}_parallel_{kernel.outlined}"
+        kernel.outlined += 1
+        begin, extent = (convert(f, self.exprs.value(e), e.dtype, INT64) for e in (stmt.begin, stmt.extent))
+        values = [("i64", begin), ("i64", extent), *(item.passed for item in captured)]
+        structure = f"{{ {', '.join(kind for kind, _ in values)} }}"
+        context = f.at_entry(f"alloca {structure}")
+        for i, (kind, value) in enumerate(values):
+            f.do(f"store {kind} {value}, ptr {f.op(f'getelementptr inbounds {structure}, ptr {context}, i32 0, i32 {i}')}")
+        f.module.declare(_PARALLEL_FOR[0], _PARALLEL_FOR[1], _PARALLEL_FOR[2])
+        tasks = f.op(f"trunc i64 {f.op(f'call i64 @llvm.smin.i64(i64 {extent}, i64 2147483647)')} to i32")
+        status = f.read(f"call i32 @tw_parallel_for(ptr @{name}, ptr {context}, i32 {tasks})")
+        self.leave_if(f.op(f"icmp ne i32 {status}, 0"), status)
+        _task_entry(kernel, name, structure, [kind for kind, _ in values])
+        self._chunk(stmt, f"{name}_chunk", captured)
+
+    def _chunk(self, stmt: For, name: str, captured: list[_Captured]) -> None:
+        """The loop over [lo, hi) as a function of its own, whose arguments tell LLVM again that nothing overlaps."""
+        written = _written(stmt.body)
+        parameters = ["i64 %lo", "i64 %hi", *(item.parameter(i, written) for i, item in enumerate(captured))]
+        f = FunctionText(self.kernel.module, f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}")
+        inner = StmtEmitter(self.kernel, f, in_parallel=True)
+        inner.exprs.facts = self.exprs.facts
+        for i, item in enumerate(captured):
+            if isinstance(item.subject, Buffer):
+                inner.bind_buffer(item.subject, Place(f"%c{i}", item.alignment))
+            else:
+                inner.exprs.variables[item.subject] = f"%c{i}"
+        inner.exprs.facts.bind_loop(stmt.var, stmt.begin)
+        kind = llvm_type(stmt.var.dtype)
+        lo, hi = ("%lo", "%hi") if kind == "i64" else (f.op(f"trunc nsw i64 {end} to {kind}") for end in ("%lo", "%hi"))
+        inner.function_body(lambda: inner.counted(stmt.var, lo, hi, False, lambda: inner.statement(stmt.body)))
+
+
+@dataclass(frozen=True)
+class _Captured:
+    """A buffer or variable of the enclosing function that a parallel body uses."""
+
+    subject: Buffer | Var
+    value: str
+    alignment: int = 0
+
+    @property
+    def passed(self) -> tuple[str, str]:
+        return ("ptr" if isinstance(self.subject, Buffer) else llvm_type(self.subject.dtype)), self.value
+
+    def parameter(self, i: int, written: set[Buffer]) -> str:
+        if isinstance(self.subject, Buffer):
+            return f"{_pointer_attributes(self.subject, self.subject in written, self.alignment)} %c{i}"
+        return f"{llvm_type(self.subject.dtype)} %c{i}"
+
+
+def _captures(stmt: For, exprs: ExprEmitter) -> list[_Captured]:
+    used: dict[Buffer, None] = {}
+    data: set[Var] = set()
+    for node in walk(stmt.body):
+        if isinstance(node, (BufferLoad, BufferStore)):
+            used.setdefault(node.buffer)
+    buffers = [buffer for buffer in used if buffer in exprs.places]
+    data.update(buffer.data for buffer in buffers if buffer.data is not None)
+    found = [_Captured(b, exprs.places[b].pointer, exprs.places[b].alignment) for b in buffers]
+    for var in free_vars(stmt.body):
+        if var is not stmt.var and var not in data:
+            found.append(_Captured(var, exprs.value(var)))
+    return found
+
+
+def _task_entry(kernel: KernelText, name: str, structure: str, kinds: list[str]) -> None:
+    """What tw_parallel_for calls: unpacks the context and runs the task's share, extent / tasks iterations, the first
+    extent % tasks tasks one more."""
+    f = FunctionText(kernel.module, f"define internal i32 @{name}(i32 %task, i32 %tasks, ptr %context) {kernel.attributes}")
+    values = [f.read(f"load {kind}, ptr {f.op(f'getelementptr inbounds {structure}, ptr %context, i32 0, i32 {i}')}")
+              for i, kind in enumerate(kinds)]
+    begin, extent = values[:2]
+    task, tasks = f.op("zext nneg i32 %task to i64"), f.op("zext nneg i32 %tasks to i64")
+    share, more = f.op(f"udiv i64 {extent}, {tasks}"), f.op(f"urem i64 {extent}, {tasks}")
+    extra = f.op(f"call i64 @llvm.umin.i64(i64 {task}, i64 {more})")
+    first = f.op(f"add nsw i64 {f.op(f'mul nsw i64 {task}, {share}')}, {extra}")
+    longer = f.op(f"icmp ult i64 {task}, {more}")
+    size = f.op(f"add nsw i64 {share}, {f.op(f'zext i1 {longer} to i64')}")
+    lo = f.op(f"add nsw i64 {begin}, {first}")
+    hi = f.op(f"add nsw i64 {lo}, {size}")
+    arguments = [f"i64 {lo}", f"i64 {hi}", *(f"{kind} {value}" for kind, value in zip(kinds[2:], values[2:], strict=True))]
+    status = f.read(f"call i32 @{name}_chunk({', '.join(arguments)})")
+    f.do(f"ret i32 {status}")
+    f.finish()
+
+
+_BUILDERS: dict[type[Stmt], Callable[[StmtEmitter, Any], None]] = {
+    Seq: StmtEmitter.sequence, BufferStore: StmtEmitter.store, LetStmt: StmtEmitter.let, Evaluate: StmtEmitter.evaluate,
+    Attr: StmtEmitter.attribute, Assert: StmtEmitter.assertion, If: StmtEmitter.condition, For: StmtEmitter.loop,
+    Allocate: StmtEmitter.allocate,
+}

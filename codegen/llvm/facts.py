@@ -1,0 +1,151 @@
+"""What is known of integer expressions while code is emitted: enough to choose flags, divisions and alignments.
+
+The simplifier has done the real work before; these are one look at each node, remembered.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.expr import (
+    Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Ramp, SizeVar, Sub, TruncDiv, TruncMod,
+    Var,
+)
+
+__all__ = ["IndexFacts", "split_constant"]
+
+_DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
+
+
+class IndexFacts:
+    """Facts of the variables bound so far, and of expressions over them."""
+
+    def __init__(self) -> None:
+        self._index_vars: set[Var] = set()
+        self._not_negative: set[Var] = set()
+        self._multiples: dict[Var, int] = {}
+        self._is_index: dict[int, bool] = {}
+        self._is_not_negative: dict[int, bool] = {}
+        self._kept: list[Expr] = []
+
+    def bind_loop(self, var: Var, begin: Expr) -> None:
+        """A loop variable that counts up from `begin`."""
+        self._index_vars.add(var)
+        if self.not_negative(begin):
+            self._not_negative.add(var)
+
+    def bind_symbol(self, var: Var, *, not_negative: bool) -> None:
+        """A shape symbol."""
+        self._index_vars.add(var)
+        if not_negative or isinstance(var, SizeVar):
+            self._not_negative.add(var)
+
+    def bind_value(self, var: Var, value: Expr) -> None:
+        """A let binding."""
+        if self.is_index(value):
+            self._index_vars.add(var)
+            self._multiples[var] = self.multiple(value)
+        if self.not_negative(value):
+            self._not_negative.add(var)
+
+    def is_index(self, expr: Expr) -> bool:
+        """Whether overflow is excluded by the rules of ir/expr: int32 or int64 over loop variables, symbols and
+        constants alone."""
+        known = self._is_index.get(id(expr))
+        if known is None:
+            known = self._is_index[id(expr)] = self._compute_is_index(expr)
+            self._kept.append(expr)  # an id must not be used again while it is a key
+        return known
+
+    def _compute_is_index(self, expr: Expr) -> bool:
+        dtype = expr.dtype
+        if dtype.kind != "int" or dtype.bits < 32:
+            return False
+        match expr:
+            case IntImm():
+                return True
+            case Var():
+                return expr in self._index_vars or isinstance(expr, IterVar)
+            case Add() | Sub() | Mul() | Min() | Max() | FloorDiv() | FloorMod() | TruncDiv() | TruncMod():
+                return self.is_index(expr.a) and self.is_index(expr.b)
+            case Cast():
+                return expr.value.dtype.bits <= dtype.bits and self.is_index(expr.value)
+            case Ramp():
+                return self.is_index(expr.base) and self.is_index(expr.stride)
+            case Broadcast():
+                return self.is_index(expr.value)
+            case _:
+                return False
+
+    def not_negative(self, expr: Expr) -> bool:
+        """Whether the value is known to be at least 0."""
+        if expr.dtype.kind in ("uint", "bool"):
+            return True
+        if expr.dtype.kind != "int":
+            return False
+        known = self._is_not_negative.get(id(expr))
+        if known is None:
+            known = self._is_not_negative[id(expr)] = self._compute_not_negative(expr)
+            self._kept.append(expr)
+        return known
+
+    def _compute_not_negative(self, expr: Expr) -> bool:
+        match expr:
+            case IntImm():
+                return expr.value >= 0
+            case Var():
+                return expr in self._not_negative or isinstance(expr, SizeVar)
+            case Add() | Mul():
+                return self.is_index(expr) and self.not_negative(expr.a) and self.not_negative(expr.b)
+            case Max():
+                return self.not_negative(expr.a) or self.not_negative(expr.b)
+            case Min() | FloorDiv() | TruncDiv():
+                return self.not_negative(expr.a) and self.not_negative(expr.b)
+            case FloorMod():
+                return self.not_negative(expr.b)
+            case TruncMod():
+                return self.not_negative(expr.a)
+            case Cast():
+                source = expr.value.dtype
+                return not source.is_float and source.bits < expr.dtype.bits and self.not_negative(expr.value)
+            case Ramp():
+                return self.is_index(expr) and self.not_negative(expr.base) and self.not_negative(expr.stride)
+            case Broadcast():
+                return self.not_negative(expr.value)
+            case _:
+                return False
+
+    def multiple(self, expr: Expr) -> int:
+        """A number that divides every value of a scalar index expression (0 for the constant 0)."""
+        match expr:
+            case IntImm():
+                return abs(expr.value)
+            case Mul() if self.is_index(expr):
+                return self.multiple(expr.a) * self.multiple(expr.b)
+            case Add() | Sub() if self.is_index(expr):
+                return math.gcd(self.multiple(expr.a), self.multiple(expr.b))
+            case Min() | Max():
+                return math.gcd(self.multiple(expr.a), self.multiple(expr.b))
+            case Cast() if self.is_index(expr):
+                return self.multiple(expr.value)
+            case Var():
+                return self._multiples.get(expr, 1)
+            case _:
+                return 1
+
+
+def split_constant(expr: Expr) -> tuple[list[tuple[bool, Expr]], int]:
+    """A sum as its terms, each with whether it is subtracted, and the constant that is left."""
+    terms: list[tuple[bool, Expr]] = []
+    constant = 0
+    stack = [(False, expr)]
+    while stack:
+        negative, node = stack.pop()
+        if isinstance(node, (Add, Sub)):
+            stack.append((negative != isinstance(node, Sub), node.b))
+            stack.append((negative, node.a))
+        elif isinstance(node, IntImm):
+            constant += -node.value if negative else node.value
+        else:
+            terms.append((negative, node))
+    return terms, constant

@@ -1,0 +1,202 @@
+"""How this target computes each intrinsic: one row a name.
+
+A builder gets the expression emitter, the call, and its operands' text; it returns the result's text. Floats of 16 bits
+reach the builders of FLOAT_ROWS as float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.dtype import DType
+from ...ir.expr import Call, StringImm
+from ..errors import UnsupportedIntrinsic
+from .arithmetic import compare, convert
+from .maths import FLOAT32_FUNCTIONS
+from .types import computing_dtype, float_constant, int_constant, llvm_type, mangled
+
+if TYPE_CHECKING:
+    from .emit_expr import ExprEmitter
+
+__all__ = ["FLOAT_ROWS", "OTHER_ROWS", "emit_call"]
+
+FloatRow = Callable[["ExprEmitter", list[str], DType], str]
+"""(emitter, operands, their dtype: float32, float64 or vectors of these) -> result."""
+OtherRow = Callable[["ExprEmitter", Call], str]
+
+
+def emit_call(em: ExprEmitter, call: Call) -> str:
+    """The value of a Call."""
+    row = FLOAT_ROWS.get(call.name)
+    if row is not None and call.args[0].dtype.is_float:
+        return _float_call(em, call, row)
+    other = OTHER_ROWS.get(call.name)
+    if other is None:
+        raise UnsupportedIntrinsic(
+            f"the LLVM target has no row for the intrinsic {call.name!r} on {call.args[0].dtype if call.args else 'nothing'}",
+            called=user_source(), allowed=", ".join(sorted({*FLOAT_ROWS, *OTHER_ROWS})),
+        )
+    return other(em, call)
+
+
+def _float_call(em: ExprEmitter, call: Call, row: FloatRow) -> str:
+    source = call.args[0].dtype
+    wide = computing_dtype(source)
+    operands = [convert(em.f, em.value(arg), arg.dtype, wide) for arg in call.args]
+    result = row(em, operands, wide)
+    return result if not call.dtype.is_float else convert(em.f, result, wide, call.dtype)
+
+
+# Floats
+
+
+def _llvm(name: str) -> FloatRow:
+    """An LLVM intrinsic that is an instruction, or a few, on scalars and vectors."""
+
+    def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
+        kind = llvm_type(dtype)
+        return em.f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({', '.join(f'{kind} {v}' for v in operands)})")
+
+    return build
+
+
+def _libm(name: str) -> FloatRow:
+    """A function of the C library, lane by lane; for float32 our own where there is one."""
+
+    def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
+        own = FLOAT32_FUNCTIONS.get(name)
+        if own is not None and dtype.bits == 32:
+            return own(em.f, operands[0], dtype)
+        scalar = llvm_type(dtype.element)
+        function = em.f.module.declare(name + ("f" if dtype.bits == 32 else ""), scalar, [scalar] * len(operands),
+                                       "nounwind willreturn memory(none)")
+        return em.each_lane(operands, dtype, dtype, lambda lane: em.f.op(
+            f"call {scalar} {function}({', '.join(f'{scalar} {v}' for v in lane)})"))
+
+    return build
+
+
+def _sigmoid(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
+    """1 / (1 + e^-x)."""
+    if dtype.bits == 32:
+        return FLOAT32_FUNCTIONS["sigmoid"](em.f, operands[0], dtype)
+    kind, one = llvm_type(dtype), float_constant(1.0, dtype)
+    decayed = _libm("exp")(em, [em.f.op(f"fneg {kind} {operands[0]}")], dtype)
+    return em.f.op(f"fdiv {kind} {one}, {em.f.op(f'fadd {kind} {decayed}, {one}')}")
+
+
+def _rsqrt(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
+    return em.f.op(f"fdiv {llvm_type(dtype)} {float_constant(1.0, dtype)}, {_llvm('sqrt')(em, operands, dtype)}")
+
+
+def _isnan(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
+    return em.f.op(f"fcmp uno {llvm_type(dtype)} {operands[0]}, {operands[0]}")
+
+
+def _size_against_infinity(symbol: str) -> FloatRow:
+    def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
+        size = _llvm("fabs")(em, operands, dtype)
+        return compare(em.f, symbol, size, float_constant(float("inf"), dtype), dtype)
+
+    return build
+
+
+FLOAT_ROWS: dict[str, FloatRow] = {
+    **{name: _libm(name) for name in (
+        "exp exp2 exp10 log log2 log10 log1p expm1 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf pow "
+        "atan2 hypot").split()},
+    **{name: _llvm(name) for name in ("sqrt", "floor", "ceil", "trunc", "round", "copysign", "fma")},
+    "nearbyint": _llvm("rint"),
+    "abs": _llvm("fabs"),
+    "rsqrt": _rsqrt,
+    "sigmoid": _sigmoid,
+    "isnan": _isnan,
+    "isinf": _size_against_infinity("=="),
+    "isfinite": _size_against_infinity("<"),
+}
+
+
+# Integers, bits and outside code
+
+
+def _integer_abs(em: ExprEmitter, call: Call) -> str:
+    value, kind = em.value(call.args[0]), llvm_type(call.dtype)
+    if call.dtype.kind != "int":
+        return value
+    return em.f.op(f"call {kind} @llvm.abs.{mangled(call.dtype)}({kind} {value}, i1 false)")
+
+
+def _bitwise(operation: str) -> OtherRow:
+    def build(em: ExprEmitter, call: Call) -> str:
+        a, b = (em.value(arg) for arg in call.args)
+        return em.f.op(f"{operation} {llvm_type(call.dtype)} {a}, {b}")
+
+    return build
+
+
+def _bitwise_not(em: ExprEmitter, call: Call) -> str:
+    return em.f.op(f"xor {llvm_type(call.dtype)} {em.value(call.args[0])}, {int_constant(-1, call.dtype)}")
+
+
+def _shift(em: ExprEmitter, call: Call) -> str:
+    """The amount is taken modulo the width: undefined in value by our rules, but never poison."""
+    dtype = call.dtype
+    a, amount = (em.value(arg) for arg in call.args)
+    distance = em.constant_int(call.args[1])
+    if distance is None or not 0 <= distance < dtype.bits:
+        amount = em.f.op(f"and {llvm_type(dtype)} {amount}, {int_constant(dtype.bits - 1, dtype)}")
+    operation = "shl" if call.name == "shift_left" else "ashr" if dtype.kind == "int" else "lshr"
+    return em.f.op(f"{operation} {llvm_type(dtype)} {a}, {amount}")
+
+
+def _popcount(em: ExprEmitter, call: Call) -> str:
+    kind = llvm_type(call.dtype)
+    return em.f.op(f"call {kind} @llvm.ctpop.{mangled(call.dtype)}({kind} {em.value(call.args[0])})")
+
+
+def _clz(em: ExprEmitter, call: Call) -> str:
+    source = call.args[0].dtype
+    kind = llvm_type(source)
+    count = em.f.op(f"call {kind} @llvm.ctlz.{mangled(source)}({kind} {em.value(call.args[0])}, i1 false)")
+    unsigned = DType(f"uint{source.bits}").with_lanes(source.lanes)
+    return convert(em.f, count, unsigned, call.dtype)
+
+
+def _reinterpret(em: ExprEmitter, call: Call) -> str:
+    value, source, target = em.value(call.args[0]), llvm_type(call.args[0].dtype), llvm_type(call.dtype)
+    return value if source == target else em.f.op(f"bitcast {source} {value} to {target}")
+
+
+def _likely(em: ExprEmitter, call: Call) -> str:
+    return em.value(call.args[0])
+
+
+def _outside(em: ExprEmitter, call: Call) -> str:
+    """A function of the application's or the C library's; scalars and pointers by value."""
+    name = call.args[0]
+    assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
+    operands = [f"{llvm_type(arg.dtype)} {em.value(arg)}" for arg in call.args[1:] if not isinstance(arg, StringImm)]
+    result = llvm_type(call.dtype)
+    pure = call.name == "call_pure_extern"
+    function = em.f.module.declare(name.value, result, [llvm_type(arg.dtype) for arg in call.args[1:]],
+                                   "nounwind willreturn memory(none)" if pure else "nounwind")
+    return em.f.read(f"call {result} {function}({', '.join(operands)})")
+
+
+def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
+    """An LLVM intrinsic by its full name. A constant that it wants as an immediate is given as one."""
+    name = call.args[0]
+    assert isinstance(name, StringImm), "the first argument of an LLVM intrinsic call is its name"
+    operands = ", ".join(f"{llvm_type(arg.dtype)} {em.value(arg)}" for arg in call.args[1:])
+    return em.f.read(f"call {llvm_type(call.dtype)} @{name.value}({operands})")
+
+
+OTHER_ROWS: dict[str, OtherRow] = {
+    "abs": _integer_abs, "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"), "bitwise_xor": _bitwise("xor"),
+    "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
+    "reinterpret": _reinterpret, "likely": _likely, "call_extern": _outside, "call_pure_extern": _outside,
+    "call_llvm_intrinsic": _llvm_intrinsic,
+}
+

@@ -1,0 +1,259 @@
+"""Loads and stores: contiguous, reversed, strided, gathered; with and without a predicate.
+
+An address is base + terms + constant, the constant as its own step, so that LLVM sees at once which accesses of one
+buffer lie side by side and which accumulators are distinct.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.buffer import Buffer
+from ...ir.dtype import BOOL, DType
+from ...ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, Sub
+from .facts import split_constant
+from .types import llvm_type, mangled, memory_type, shuffle_mask
+
+if TYPE_CHECKING:
+    from .emit_expr import ExprEmitter
+
+__all__ = ["OWN_ALIGNMENT", "Place", "load", "store"]
+
+OWN_ALIGNMENT = 64
+"""Of buffers that a kernel allocates, in bytes."""
+_WIDEST_SHUFFLED_STRIDE = 4
+"""Strided loads up to here read everything between and pick lanes; beyond, they gather."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a buffer lies: its pointer, and what the address is a multiple of, in bytes."""
+
+    pointer: str
+    alignment: int
+
+
+def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -> str:
+    """The element, or vector of elements, at `index`; lanes where the predicate fails are 0 and touch no memory."""
+    dtype = buffer.dtype.with_lanes(index.dtype.lanes)
+    mask = em.mask_of(predicate, dtype.lanes)
+    if dtype.lanes == 1:
+        if mask is None:
+            return _loaded(em, buffer, index, 0, dtype)
+        return em.guarded(mask, dtype, lambda: _loaded(em, buffer, index, 0, dtype))
+    base, stride = _as_ramp(index)
+    if base is not None and mask is None and stride is not None and abs(stride) <= _WIDEST_SHUFFLED_STRIDE:
+        return _strided_load(em, buffer, base, stride, dtype)
+    if base is not None and stride == 1:
+        pointer, alignment = _address(em, buffer, base, 0, inbounds=False)
+        memory = memory_type(dtype)
+        return _from_memory(em, em.f.read(
+            f"call {memory} @llvm.masked.load.{_memory_mangled(dtype)}.p0(ptr align {alignment} {pointer}, "
+            f"{_mask_type(dtype)} {mask}, {memory} zeroinitializer)"), dtype)
+    return _gathered(em, buffer, index, dtype, mask)
+
+
+def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Expr | None) -> None:
+    """Writes `value`, of the lanes of `index`, where the predicate holds."""
+    dtype = buffer.dtype.with_lanes(index.dtype.lanes)
+    value = _to_memory(em, value, dtype)
+    mask = em.mask_of(predicate, dtype.lanes)
+    if dtype.lanes == 1:
+        if mask is None:
+            _stored(em, buffer, index, value, dtype)
+        else:
+            em.when(mask, lambda: _stored(em, buffer, index, value, dtype))
+        return
+    base, stride = _as_ramp(index)
+    memory = memory_type(dtype)
+    if base is not None and stride == 1:
+        if mask is None:
+            _stored(em, buffer, base, value, dtype)
+            return
+        pointer, alignment = _address(em, buffer, base, 0, inbounds=False)
+        em.f.do(f"call void @llvm.masked.store.{_memory_mangled(dtype)}.p0({memory} {value}, "
+                f"ptr align {alignment} {pointer}, {_mask_type(dtype)} {mask})")
+        return
+    if base is not None and stride == -1 and mask is None:
+        pointer, alignment = _address(em, buffer, base, 1 - dtype.lanes, inbounds=True)
+        em.f.do(f"store {memory} {_reversed(em, value, dtype)}, ptr {pointer}, align {alignment}")
+        return
+    pointers, kind, alignment = _addresses(em, buffer, index, dtype, inbounds=mask is None)
+    em.f.do(f"call void @llvm.masked.scatter.{_memory_mangled(dtype)}.v{dtype.lanes}p0({memory} {value}, "
+            f"{kind} align {alignment} {pointers}, {_mask_type(dtype)} {mask or 'splat (i1 true)'})")
+
+
+def _memory_mangled(dtype: DType) -> str:
+    return f"v{dtype.lanes}i8" if dtype.kind == "bool" else mangled(dtype)
+
+
+def _mask_type(dtype: DType) -> str:
+    return llvm_type(BOOL.with_lanes(dtype.lanes))
+
+
+def _from_memory(em: ExprEmitter, value: str, dtype: DType) -> str:
+    """A bool is a byte in memory, and any byte but 0 is true."""
+    return em.f.op(f"icmp ne {memory_type(dtype)} {value}, {zero_of_memory(dtype)}") if dtype.kind == "bool" else value
+
+
+def _to_memory(em: ExprEmitter, value: str, dtype: DType) -> str:
+    return em.f.op(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}") if dtype.kind == "bool" else value
+
+
+def zero_of_memory(dtype: DType) -> str:
+    """The constant 0 of a dtype's type in memory."""
+    return "0" if dtype.lanes == 1 else "zeroinitializer"
+
+
+def _as_ramp(index: Expr) -> tuple[Expr | None, int | None]:
+    """A vector index as (base, constant stride); (None, None) where it is no such ramp."""
+    if isinstance(index, Ramp):
+        return (index.base, index.stride.value) if isinstance(index.stride, IntImm) else (None, None)
+    if isinstance(index, Broadcast):
+        return index.value, 0
+    if isinstance(index, (Add, Sub)):
+        (base, stride), (other, other_stride) = _as_ramp(index.a), _as_ramp(index.b)
+        if base is not None and other is not None and stride is not None and other_stride is not None:
+            sign = 1 if isinstance(index, Add) else -1
+            return type(index)(base, other), stride + sign * other_stride
+    if isinstance(index, Mul):
+        (base, stride), (other, other_stride) = _as_ramp(index.a), _as_ramp(index.b)
+        if base is not None and isinstance(other, IntImm) and stride is not None and other_stride == 0:
+            return Mul(base, other), stride * other.value
+    return None, None
+
+
+# Addresses
+
+
+def _address(em: ExprEmitter, buffer: Buffer, index: Expr, offset: int, *, inbounds: bool) -> tuple[str, int]:
+    """The pointer to element index + offset, and its alignment. inbounds: it is certainly accessed."""
+    place = em.place(buffer)
+    element = memory_type(buffer.dtype)
+    if not em.facts.is_index(index):  # wraps: the sum must not be taken apart
+        pointer = em.f.op(f"getelementptr {element}, ptr {place.pointer}, {_index_operand(em, index)}")
+        constant, multiple = offset, 1
+    else:
+        terms, constant = split_constant(index)
+        constant += offset
+        pointer, multiple = _sum_address(em, place.pointer, element, terms, inbounds and constant >= 0)
+    alignment = _alignment(place, buffer.dtype.bytes, multiple, constant)
+    if constant:
+        flags = "inbounds " if inbounds else ""
+        pointer = em.f.op(f"getelementptr {flags}{element}, ptr {pointer}, i64 {constant}")
+    return pointer, alignment
+
+
+def _sum_address(em: ExprEmitter, pointer: str, element: str, terms: list[tuple[bool, Expr]], inbounds: bool) -> tuple[str, int]:
+    """The address of the sum of `terms`, and a number that divides the sum."""
+    multiple = 0
+    not_negative = True
+    for negative, term in terms:
+        multiple = _gcd(multiple, em.facts.multiple(term))
+        not_negative = not_negative and not negative and em.facts.not_negative(term)
+    if not terms:
+        return pointer, 0
+    kind = llvm_type(terms[0][1].dtype)
+    total = ""
+    for negative, term in terms:
+        value = em.value(term)
+        if total:
+            total = em.f.op(f"{'sub' if negative else 'add'} nsw {kind} {total}, {value}")
+        else:
+            total = em.f.op(f"sub nsw {kind} 0, {value}") if negative else value
+    # A partial sum that may be negative may lie outside of the buffer until the constant is added.
+    flags = "inbounds nuw " if inbounds and not_negative else ""
+    return em.f.op(f"getelementptr {flags}{element}, ptr {pointer}, {_extended(em, total, terms[0][1].dtype, not_negative)}"), multiple
+
+
+def _extended(em: ExprEmitter, value: str, dtype: DType, not_negative: bool) -> str:
+    if dtype.bits == 64:
+        return f"i64 {value}"
+    return "i64 " + em.f.op(f"{'zext nneg' if not_negative else 'sext'} {llvm_type(dtype)} {value} to i64")
+
+
+def _index_operand(em: ExprEmitter, index: Expr) -> str:
+    """An index as getelementptr takes it: signed, of any width."""
+    value, dtype = em.value(index), index.dtype
+    if dtype.kind == "uint":
+        wide = llvm_type(DType("int64").with_lanes(dtype.lanes))
+        return f"{wide} " + (value if dtype.bits == 64 else em.f.op(f"zext {llvm_type(dtype)} {value} to {wide}"))
+    return f"{llvm_type(dtype)} {value}"
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def _alignment(place: Place, element_bytes: int, multiple: int, constant: int) -> int:
+    """The greatest power of two that surely divides the address, up to the buffer's own alignment."""
+    distance = _gcd(place.alignment, element_bytes * _gcd(multiple, abs(constant)))
+    return max(distance & -distance, 1)
+
+
+def _addresses(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, *, inbounds: bool) -> tuple[str, str, int]:
+    """A vector of pointers, its type, and the alignment of each."""
+    flags = "inbounds " if inbounds and em.facts.is_index(index) else ""
+    pointers = em.f.op(f"getelementptr {flags}{memory_type(buffer.dtype)}, ptr {em.place(buffer).pointer}, "
+                       f"{_index_operand(em, index)}")
+    return pointers, f"<{dtype.lanes} x ptr>", buffer.dtype.bytes
+
+
+# Accesses
+
+
+def _loaded(em: ExprEmitter, buffer: Buffer, base: Expr, offset: int, dtype: DType) -> str:
+    pointer, alignment = _address(em, buffer, base, offset, inbounds=True)
+    return _from_memory(em, em.f.read(f"load {memory_type(dtype)}, ptr {pointer}, align {alignment}"), dtype)
+
+
+def _stored(em: ExprEmitter, buffer: Buffer, base: Expr, value: str, dtype: DType) -> None:
+    pointer, alignment = _address(em, buffer, base, 0, inbounds=True)
+    em.f.do(f"store {memory_type(dtype)} {value}, ptr {pointer}, align {alignment}")
+
+
+def _reversed(em: ExprEmitter, value: str, dtype: DType) -> str:
+    memory = memory_type(dtype)
+    return em.f.op(f"shufflevector {memory} {value}, {memory} poison, {shuffle_mask(range(dtype.lanes - 1, -1, -1))}")
+
+
+def _strided_load(em: ExprEmitter, buffer: Buffer, base: Expr, stride: int, dtype: DType) -> str:
+    """Elements base, base + stride ...: from as many whole vectors as the span has, the last ending at its last element,
+    so that nothing outside of [first, last] is read."""
+    lanes = dtype.lanes
+    if stride == 0:
+        return em.splat(_loaded(em, buffer, base, 0, dtype.element), dtype)
+    if stride == 1:
+        return _loaded(em, buffer, base, 0, dtype)
+    span = (lanes - 1) * abs(stride) + 1
+    first = 0 if stride > 0 else 1 - span
+    starts = [min(part * lanes, span - lanes) for part in range(abs(stride))]
+    wanted = [lane * abs(stride) for lane in range(lanes)]
+    if stride < 0:
+        wanted.reverse()
+    result = _loaded(em, buffer, base, first + starts[0], dtype)
+    if len(starts) == 1:
+        kind = llvm_type(dtype)
+        return em.f.op(f"shufflevector {kind} {result}, {kind} poison, {shuffle_mask(wanted)}")
+    kind = llvm_type(dtype)
+    for part, start in enumerate(starts[1:], 1):
+        piece = _loaded(em, buffer, base, first + start, dtype)
+        earlier = wanted if part == 1 else list(range(lanes))
+        mask = [lanes + want - start if want >= part * lanes else have for want, have in zip(wanted, earlier, strict=True)]
+        # Lanes of later parts hold anything until their turn.
+        mask = [m if m < 2 * lanes else 0 for m in mask]
+        result = em.f.op(f"shufflevector {kind} {result}, {kind} {piece}, {shuffle_mask(mask)}")
+    return result
+
+
+def _gathered(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, mask: str | None) -> str:
+    pointers, kind, alignment = _addresses(em, buffer, index, dtype, inbounds=mask is None)
+    memory = memory_type(dtype)
+    return _from_memory(em, em.f.read(
+        f"call {memory} @llvm.masked.gather.{_memory_mangled(dtype)}.v{dtype.lanes}p0({kind} align {alignment} {pointers}, "
+        f"{_mask_type(dtype)} {mask or 'splat (i1 true)'}, {memory} zeroinitializer)"), dtype)
+
+

@@ -1,0 +1,313 @@
+"""Targets: what a kernel is compiled for.
+
+    llvm                                       this machine
+    llvm -mcpu=skylake-avx512                  another processor of this architecture
+    llvm -mattr=+avx2,-avx512f                 this machine's processor with features added and removed
+    llvm -mtriple=aarch64-unknown-linux-gnu    another machine: its code can be looked at and exported
+    interpret                                  no code: the slow, exact interpreter of the loop IR
+"""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import llvmlite.binding as llvm
+
+from ..errors import user_source
+from .errors import UnknownFeature, UnknownProcessor, UnknownTargetKind, UnknownTargetOption, UnknownTriple
+
+__all__ = ["KINDS", "Target", "TargetKind"]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetKind:
+    """A way to compile. options: what may follow its name, each as -key=value, with what it says."""
+
+    name: str
+    purpose: str
+    options: dict[str, str]
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        TargetKind("llvm", "native code for CPUs, through LLVM", {
+            "mcpu": "processor, as LLVM names it", "mattr": "features to add and remove, +avx2,-avx512f",
+            "mtriple": "machine, arch-vendor-system",
+        }),
+        TargetKind("interpret", "no code: the loop IR run slowly and exactly", {}),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to compile for. Two targets of the same text are equal.
+
+    kind: a name in KINDS. cpu, features (+name or -name each) and triple are LLVM's; empty for this machine's.
+    """
+
+    kind: str = "llvm"
+    cpu: str = ""
+    features: tuple[str, ...] = ()
+    triple: str = ""
+
+    @classmethod
+    def parse(cls, text: str | Target) -> Target:
+        """The target that `text` names. Raises a CodegenError that lists the choices where it names none."""
+        if isinstance(text, Target):
+            return text
+        words = text.split()
+        kind = KINDS.get(words[0]) if words else None
+        if kind is None:
+            raise UnknownTargetKind(
+                f"unknown target {text!r}", called=user_source(), allowed=_listing((k.name, k.purpose) for k in KINDS.values()),
+                fix=_nearest(words[0] if words else "llvm", KINDS, 'target="{}"'),
+            )
+        given = dict(_option(word, kind, text) for word in words[1:])
+        target = cls(kind.name, given.get("mcpu", ""), tuple(f for f in given.get("mattr", "").split(",") if f),
+                     given.get("mtriple", ""))
+        if kind.name == "llvm":
+            _check_triple(target)
+            _check_processor(target)
+            _check_features(target)
+        return target
+
+    def __str__(self) -> str:
+        words = [self.kind]
+        words += [f"-mcpu={self.cpu}"] if self.cpu else []
+        words += [f"-mattr={','.join(self.features)}"] if self.features else []
+        words += [f"-mtriple={self.triple}"] if self.triple else []
+        return " ".join(words)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the code is for another architecture or system than this process's."""
+        if not self.triple:
+            return False
+        mine, theirs = llvm.get_triple_parts(llvm.get_process_triple()), llvm.get_triple_parts(self.triple)
+        return (mine.Arch, mine.OS) != (theirs.Arch, theirs.OS)
+
+    @cached_property
+    def llvm_triple(self) -> str:
+        """The machine as LLVM spells it."""
+        return self.triple or llvm.get_process_triple()
+
+    @cached_property
+    def llvm_cpu(self) -> str:
+        """The processor whose instructions and costs LLVM assumes: this machine's unless said otherwise."""
+        if self.cpu:
+            return self.cpu
+        return "" if self.is_foreign else _host_cpu()
+
+    @cached_property
+    def llvm_features(self) -> str:
+        """The features as LLVM takes them: this machine's, where no other processor is named, then the ones given."""
+        host = [] if self.cpu or self.is_foreign else [f"{'+' if on else '-'}{name}" for name, on in sorted(_host_features().items())]
+        return ",".join([*host, *self.features])
+
+    @property
+    def architecture(self) -> str:
+        """x86_64, aarch64 ..."""
+        return llvm.get_triple_parts(self.llvm_triple).Arch
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this machine has every instruction that the code may use."""
+        return not self.is_foreign and (not (self.cpu or self.features) or _within_host(self.llvm_cpu, self.llvm_features))
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of the machine's widest vector registers: 512, 256 or 128."""
+        return _vector_bits(self)
+
+    @property
+    def vector_registers(self) -> int:
+        """How many vector registers the machine has."""
+        return 16 if self.architecture == "x86_64" and self.vector_bits < 512 else 32
+
+    def lanes(self, bits: int) -> int:
+        """How many values of `bits` bits a vector register holds."""
+        return max(self.vector_bits // max(bits, 8), 1)
+
+    def machine(self) -> llvm.TargetMachine:
+        """A fresh LLVM machine, for position-independent code of the small code model."""
+        _initialize(self.is_foreign)
+        return llvm.Target.from_triple(self.llvm_triple).create_target_machine(
+            cpu=self.llvm_cpu, features=self.llvm_features, opt=3, reloc="pic", codemodel="default")
+
+
+def _option(word: str, kind: TargetKind, text: str) -> tuple[str, str]:
+    key, equals, value = word.lstrip("-").partition("=")
+    if not word.startswith("-") or not equals or key not in kind.options:
+        raise UnknownTargetOption(
+            f"target {text!r}: {kind.name} does not take {word!r}", called=user_source(),
+            allowed=_listing((f"-{name}=...", purpose) for name, purpose in kind.options.items()) or "no options",
+            fix=_nearest(key, kind.options, "-{}=...") if kind.options else f'target="{kind.name}"',
+        )
+    return key, value
+
+
+def _listing(rows: Iterable[tuple[str, str]]) -> str:
+    return "; ".join(f"{name} ({purpose})" for name, purpose in rows)
+
+
+def _nearest(word: str, known: Iterable[str], form: str) -> str:
+    known = list(known)
+    close = difflib.get_close_matches(word, known, 1, 0.5)
+    return form.format(close[0] if close else known[0])
+
+
+def _check_triple(target: Target) -> None:
+    if not target.triple:
+        return
+    _initialize(True)
+    try:
+        llvm.Target.from_triple(target.triple)
+    except RuntimeError as error:
+        raise UnknownTriple(
+            f"target {str(target)!r}: LLVM has no code generator for the machine {target.triple!r}", reason=str(error),
+            called=user_source(), fix='for this machine leave -mtriple out; another one is "aarch64-unknown-linux-gnu"',
+        ) from None
+
+
+def _check_processor(target: Target) -> None:
+    if not target.cpu or target.cpu == _host_cpu() and not target.is_foreign:
+        return
+    known, _ = _known_names(target.llvm_triple)
+    if target.cpu not in known:
+        raise UnknownProcessor(
+            f"target {str(target)!r}: unknown processor {target.cpu!r} for {target.architecture}", called=user_source(),
+            allowed=_choices(target.cpu, known), fix=_nearest(target.cpu, known, "-mcpu={}"),
+        )
+
+
+def _check_features(target: Target) -> None:
+    host = _host_features() if not target.is_foreign else {}
+    for feature in target.features:
+        if feature[:1] not in "+-":
+            raise UnknownFeature(
+                f"target {str(target)!r}: a feature is added or removed, {feature!r} says neither", called=user_source(),
+                fix=f"-mattr=+{feature}",
+            )
+        if feature[1:] in host:
+            continue
+        _, known = _known_names(target.llvm_triple)
+        if feature[1:] not in known:
+            raise UnknownFeature(
+                f"target {str(target)!r}: unknown feature {feature[1:]!r} for {target.architecture}", called=user_source(),
+                allowed=_choices(feature[1:], known), fix="-mattr=" + feature[0] + _nearest(feature[1:], known, "{}"),
+            )
+
+
+def _choices(word: str, known: Iterable[str]) -> str:
+    """The names that look most like `word`, or the first few."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, 8, 0.3)
+    return ", ".join(close or known[:20]) + (f" (of {len(known)})" if len(known) > 8 else "")
+
+
+# What LLVM knows
+
+
+@lru_cache(maxsize=None)
+def _initialize(everything: bool) -> None:
+    """Code generators and assembly printers: this machine's, or all of them (once each)."""
+    if everything:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    else:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+
+
+@lru_cache(maxsize=None)
+def _host_cpu() -> str:
+    return llvm.get_host_cpu_name()
+
+
+@lru_cache(maxsize=None)
+def _host_features() -> dict[str, bool]:
+    return dict(llvm.get_host_cpu_features())
+
+
+_LISTING = """
+import sys, llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2], features=sys.argv[3])
+"""
+
+
+@lru_cache(maxsize=None)
+def _known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The processors and the features that LLVM knows for a machine.
+
+    LLVM has no call that tells; it prints them when asked for help, on the standard error output, which only a process
+    of its own keeps apart. It is asked only about names that this machine's own lists do not settle.
+    """
+    text = subprocess.run([sys.executable, "-c", _LISTING, triple, "", "+help"], capture_output=True, text=True, check=True).stderr
+    processors, _, features = text.partition("Available features for this target:")
+    return frozenset(_first_words(processors)), frozenset(_first_words(features))
+
+
+def _first_words(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines() if line.startswith("  ") and " - " in line]
+
+
+_WIDE_SUM = """
+define void @probe(ptr %p) {
+  %a = load <16 x float>, ptr %p
+  %b = fadd <16 x float> %a, %a
+  store <16 x float> %b, ptr %p
+  ret void
+}
+"""
+
+
+@lru_cache(maxsize=None)
+def _vector_bits(target: Target) -> int:
+    """Seen in the registers that LLVM takes for 16 floats, so that it holds for every processor and feature."""
+    if target.architecture not in ("x86_64", "i386"):
+        return 128
+    with llvm.create_context() as context, llvm.parse_assembly(_WIDE_SUM, context) as module:
+        assembly = target.machine().emit_assembly(module)
+    return 512 if "%zmm" in assembly else 256 if "%ymm" in assembly else 128
+
+
+_CALL_ACROSS = """
+declare void @inner()
+define internal void @theirs() "target-cpu"="{cpu}" "target-features"="{features}" {{
+  call void @inner()
+  ret void
+}}
+define void @mine() "target-cpu"="{host_cpu}" "target-features"="{host_features}" {{
+  call void @theirs()
+  ret void
+}}
+"""
+
+
+_NEVER_CHOSEN = (
+    "invpcid pku sgx rtm fsgsbase ptwrite waitpkg cldemote movdiri movdir64b enqcmd uintr serialize tsxldtrk hreset pconfig "
+    "shstk clwb clflushopt clzero mwaitx lwp rdpru wbnoinvd rdpid rdseed rdrnd xsave xsavec xsaveopt xsaves kl widekl aes vaes sha "
+    "sha512 sm3 sm4 pclmul vpclmulqdq amx-tile amx-int8 amx-bf16 amx-fp16 amx-complex prefetchi usermsr"
+).split()
+"""Instructions for systems and ciphers, which LLVM emits only for those who call them by name."""
+
+
+@lru_cache(maxsize=None)
+def _within_host(cpu: str, features: str) -> bool:
+    """Whether this machine has all that a processor has. LLVM inlines a function only into one that may use every
+    instruction that it uses: so it is asked to."""
+    here = Target()
+    missing = [f"-{name}" for name in _NEVER_CHOSEN if not _host_features().get(name, True)]
+    text = _CALL_ACROSS.format(cpu=cpu, features=",".join(filter(None, [features, *missing])), host_cpu=here.llvm_cpu, host_features=here.llvm_features)
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        builder = llvm.create_pass_builder(here.machine(), llvm.create_pipeline_tuning_options(2))
+        builder.getModulePassManager().run(module, builder)
+        return "call void @theirs" not in str(module) and "call fastcc void @theirs" not in str(module)
