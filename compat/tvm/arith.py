@@ -1,0 +1,5 @@
+"""tvm.arith."""
+
+from ...ir.arith import Analyzer
+
+__all__ = ["Analyzer"]

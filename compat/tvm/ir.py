@@ -1,0 +1,6 @@
+"""tvm.ir."""
+
+from ...ir.expr import Range
+from .driver import IRModule
+
+__all__ = ["IRModule", "Range"]

@@ -1,0 +1,15 @@
+"""tvm.te.schedule."""
+
+from __future__ import annotations
+
+from ....ir.expr import IterVar, Range
+from ....schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, create_schedule
+from ....schedule.bounds import infer_bounds
+from ....schedule.stage import Stage
+
+__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "InferBound", "Schedule", "Stage", "create_schedule"]
+
+
+def InferBound(schedule: Schedule) -> dict[IterVar, Range]:  # noqa: N802  (TVM's name)
+    """The range of every iteration variable of the schedule's stages."""
+    return dict(infer_bounds(schedule).ranges)

@@ -1,0 +1,99 @@
+"""From a schedule to a callable: lower, build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .codegen.errors import ArgumentNotBuildable
+from .codegen.kernel import build_kernels
+from .codegen.target import Target
+from .errors import user_source
+from .ir import Function, Var
+from .ir.visit import deep_recursion
+from .runtime import Kernel
+from .schedule import Schedule, create_schedule
+from .schedule.lower import lower as lower_schedule
+from .te import Tensor
+
+__all__ = ["Module", "build", "lower"]
+
+Buildable = Schedule | Function | Sequence[Tensor]
+
+
+class Module:
+    """Kernels by name, built together: `module["name"]`."""
+
+    def __init__(self, kernels: Mapping[str, Kernel]) -> None:
+        self._kernels = dict(kernels)
+
+    def __getitem__(self, name: str) -> Kernel:
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
+    def __repr__(self) -> str:
+        return f"Module({', '.join(self._kernels)})"
+
+
+def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
+    """The loops that a schedule stands for, as a function of `args` (tensors and scalar te.vars, in call order).
+
+    Raises LoweringError where the schedule is not whole, or where a tensor that is computed from is not passed.
+    """
+    with deep_recursion():
+        return lower_schedule(s, list(args), name)
+
+
+def build(
+    what: Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None, target: str | Target = "llvm",
+    name: str = "main", bounds_check: bool = False, fast_math: bool = False,
+) -> Any:
+    """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
+
+    what: a schedule with its `args`; a list of tensors, inputs then outputs, which runs unscheduled; a lowered
+    function; or a dict of name to any of these. target: "llvm" for this machine, "llvm -mcpu=... -mattr=..." for another
+    CPU, "interpret" for the checking interpreter. bounds_check: also check data-dependent indices while running.
+    fast_math: allow float rewrites that may change the last bits, and assume no NaN and no infinity.
+    Raises LoweringError, CodegenError.
+    """
+    chosen = target if isinstance(target, Target) else Target.parse(target)
+    with deep_recursion():
+        if isinstance(what, Mapping):
+            functions = [_function(each, None, key) for key, each in what.items()]
+            return Module({k.name: k for k in build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math)})
+        functions = [_function(what, args, name)]
+        return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math)[0]
+
+
+def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Function:
+    """The lowered function of anything that can be built."""
+    if isinstance(what, Function):
+        return what
+    if isinstance(what, Schedule) and args is not None:
+        return lower_schedule(what, list(args), name)
+    if isinstance(what, Sequence) and what and all(isinstance(t, (Tensor, Var)) for t in what):
+        return lower_schedule(create_schedule(_outputs(what)), list(what), name)
+    if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], Schedule):
+        return lower_schedule(what[0], list(what[1]), name)
+    missing = "a schedule needs its arguments" if isinstance(what, Schedule) else f"got {type(what).__name__}"
+    raise ArgumentNotBuildable(
+        f"cannot build '{name}'", reason=missing, called=user_source(),
+        allowed="a schedule with args, a list of tensors (inputs, then outputs), a lowered function, or a dict of these "
+                "(a schedule inside a dict as (schedule, args))",
+        fix="tw.build(s, [A, B, C]): the tensors in the order in which the kernel will be called",
+    )
+
+
+def _outputs(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
+    """The tensors of a list that are computed and that no other of them reads."""
+    computed = [t for t in tensors if isinstance(t, Tensor) and t.op.input_tensors]
+    read = {source for tensor in computed for source in tensor.op.input_tensors}
+    return [tensor for tensor in computed if tensor not in read] or [t for t in tensors if isinstance(t, Tensor)][-1:]
