@@ -1,1 +1,12 @@
+"""Schedules: how what te declares is computed."""
 
+from __future__ import annotations
+
+from .attributes import IterAttr
+from .auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
+from .records import Record
+from .schedule import Schedule, create_schedule
+from .stage import Stage
+
+__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "IterAttr", "Record", "Schedule", "Stage",
+           "create_schedule"]

@@ -46,7 +46,7 @@ def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
             notes.append(attr.bind_thread.thread_tag if attr.bind_thread is not None else attr.kind)
         extent = extent_text(ranges[axis].extent if axis in ranges else None)
         line = f"{'  ' * depth}for {axis.name} in {extent}:"
-        lines.append(f"{line:<24}# {', '.join(notes)}" if notes else line)
+        lines.append(f"{line:<22}  # {', '.join(notes)}" if notes else line)
         if place_of(marked, axis) >= 0:
             lines.append("  " * depth + "    " + "^" * len(axis.name))
     return "\n".join(lines)

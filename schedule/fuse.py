@@ -8,6 +8,7 @@ from ..errors import user_source
 from ..ir.dtype import INT32, INT64
 from ..ir.expr import IntImm, IterVar, Range
 from ..ir.ops import const
+from ..te.shape import INT64_FROM
 from .axes import declared_ranges, find_leaf, outline, refuse_lost_annotation
 from .errors import FuseApart
 from .relations import Fuse, Singleton
@@ -42,12 +43,10 @@ def fuse(stage: Stage, axes: tuple[IterVar, ...]) -> IterVar:
 def _fuse_two(stage: Stage, outer: IterVar, inner: IterVar, place: int) -> IterVar:
     kind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
     ranges = declared_ranges(stage)
-    extents = (ranges[outer].extent, ranges[inner].extent)
-    product = 1
-    for extent in extents:
-        product *= extent.value if isinstance(extent, IntImm) else 1 << 30
+    a, b = ranges[outer].extent, ranges[inner].extent
+    small = isinstance(a, IntImm) and isinstance(b, IntImm) and a.value * b.value < INT64_FROM
     # Counting the fused loop in 32 bits must be known to be enough: symbolic extents may multiply beyond.
-    fused = IterVar(f"{outer.name}.{inner.name}.fused", INT32 if product <= INT32.greatest else INT64, None, kind)
+    fused = IterVar(f"{outer.name}.{inner.name}.fused", INT32 if small else INT64, None, kind)
     stage.derive(Fuse(outer, inner, fused, user_source()), place, 2, (fused,))
     return fused
 

@@ -10,8 +10,11 @@ from ..errors import InternalError, user_source
 from ..ir.expr import IterVar, Var
 from ..te.operation import Operation
 from ..te.tensor import Tensor
+from .cache import cache_read, cache_write
 from .errors import NothingToSchedule, UnknownStage
+from .normalize import normalize
 from .records import Record, encode
+from .rfactor import rfactor
 from .stage import Stage
 from .symbols import free_symbols
 
@@ -131,6 +134,45 @@ class Schedule:
                 return at
         self._threads.append(thread)
         return len(self._threads) - 1
+
+    def insert_stage(self, place: int, op: Operation) -> Stage:
+        """A new stage for `op` at `place` in stages. For the primitives alone."""
+        stage = Stage(op, self)
+        self.stages.insert(place, stage)
+        self.stage_map[op] = stage
+        return stage
+
+    # Primitives
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """A copy of `tensor` in `scope`, which `readers` (a tensor, operation or stage, or a list) read in its place.
+
+        Returns the copy, "A.shared" for A in "shared". Raises BadCacheRead, UnknownScope, UnknownStage.
+        """
+        return cache_read(self, tensor, scope, readers)
+
+    def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
+        """Compute `tensor` into a cache in `scope` first; its stage becomes a copy of the cache, with its loops anew.
+
+        tensor: or a list of all outputs of one operation. Splits and reorders made before define the layout of the
+        cache: a dimension for each loop over data, in their order; what was done to reduce axes moves to the cache.
+        Returns the cache, "C.local" for C in "local", or a list for a list. Stages attached at loops that vanish move
+        to the cache's. Raises BadCacheWrite, AnnotationWouldBeLost, UnknownScope, UnknownStage.
+        """
+        return cache_write(self, tensor, scope)
+
+    def rfactor(self, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
+        """Reduce in two stages: "C.rf", partial results with a dimension for the reduce loop `axis` at place
+        `factor_axis`, and C over that dimension. Both start with their loops as declared; C keeps its data axes.
+
+        Returns the tensor of partial results (a list for several outputs or for a list). Raises BadRfactor,
+        AxisIsNoLoop, NotAnAxisOfStage, AnnotationWouldBeLost, UnknownStage.
+        """
+        return rfactor(self, tensor, axis, factor_axis)
+
+    def normalize(self) -> Schedule:
+        """A copy for lowering: inlined stages put into their readers, loops over root axes counted from 0."""
+        return normalize(self)
 
     # Records
 

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Any
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
 from .attributes import AttachType, AxisKind, IterAttr
+from .annotate import parallel, pragma, unroll, vectorize
+from .bind import bind
+from .compute_at import compute_at, compute_root
 from .fuse import fuse
+from .inline import compute_inline
 from .relations import Fuse, Rebase, Relation, Split
 from .reorder import reorder
 from .split import split, tile
+from .storage import set_scope, set_store_predicate, storage_align
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -74,6 +79,23 @@ class Stage:
             elif isinstance(relation, Rebase) and relation.parent is axis:
                 axis = relation.rebased
         return axis
+
+    @property
+    def given_attach_axis(self) -> IterVar | None:
+        """The axis that compute_at was given, whatever became of it."""
+        return self._attach_axis
+
+    def reads(self, other: Stage) -> bool:
+        """Whether it reads a result of `other`, directly or through other stages."""
+        seen: set[Operation] = set()
+        stack = [self.op]
+        while stack:
+            op = stack.pop()
+            if op in seen:
+                continue
+            seen.add(op)
+            stack.extend(tensor.op for tensor in op.input_tensors)
+        return self is not other and other.op in seen
 
     def attr(self, axis: IterVar) -> IterAttr:
         """What is noted about `axis`; a plain serial loop where nothing is."""
@@ -152,6 +174,76 @@ class Stage:
         Raises what split and reorder raise.
         """
         return tile(self, x_parent, y_parent, x_factor, y_factor)
+
+    # Kinds
+
+    def parallel(self, axis: IterVar) -> None:
+        """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
+
+        Raises ParallelReduction, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage.
+        """
+        parallel(self, axis)
+
+    def vectorize(self, axis: IterVar) -> None:
+        """Run the iterations, of any constant extent, in vector lanes.
+
+        Raises VectorizeReduction, AxisIsNoLoop, NotAnAxisOfStage.
+        """
+        vectorize(self, axis)
+
+    def unroll(self, axis: IterVar) -> None:
+        """Write the iterations out. Raises AxisIsNoLoop, NotAnAxisOfStage."""
+        unroll(self, axis)
+
+    def bind(self, axis: IterVar, thread_axis: IterVar) -> None:
+        """Run the iterations on a thread axis (te.thread_axis): blockIdx, threadIdx or a virtual thread.
+
+        Raises BadThreadBinding, ThreadBoundTwice, AxisIsNoLoop, NotAnAxisOfStage.
+        """
+        bind(self, axis, thread_axis)
+
+    def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+        """Say something to the passes about a loop: auto_unroll_max_step (the number of statements up to which loops
+        below are unrolled), unroll_explicit (unroll here rather than leave it to LLVM); parallel_* is accepted and has
+        no effect. A key that was set before takes the new value.
+
+        Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage.
+        """
+        pragma(self, axis, pragma_type, pragma_value)
+
+    # Placement
+
+    def compute_at(self, parent: Stage, scope: IterVar) -> None:
+        """Compute what one iteration of the loop `scope` of `parent` needs, within that iteration.
+
+        Raises CannotAttach, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage.
+        """
+        compute_at(self, parent, scope)
+
+    def compute_inline(self) -> None:
+        """Put its expression wherever it is read. Raises CannotInline."""
+        compute_inline(self)
+
+    def compute_root(self) -> None:
+        """Compute all of it before the stages that read it: where every stage is to begin with."""
+        compute_root(self)
+
+    # Storage
+
+    def set_scope(self, scope: str) -> None:
+        """Keep its results in global, shared, local or warp memory. Raises UnknownScope."""
+        set_scope(self, scope)
+
+    def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
+        """Pad so that the stride of the dimension `axis` is `offset` modulo `factor`, in elements.
+
+        Raises BadStorageAlign, NotAnAxisOfStage.
+        """
+        storage_align(self, axis, factor, offset)
+
+    def set_store_predicate(self, predicate: Any) -> None:
+        """Store results only where the condition, over its axes and thread axes, holds. Raises BadStorePredicate."""
+        set_store_predicate(self, predicate)
 
 
 _PLAIN = IterAttr()
