@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, CompareOp, Expr, Mul, Not, Var
+from ..expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Call, CompareOp, Expr, Mul, Not, Var
 from ..ops import cast, const, is_const, logical_not
 from ..stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import loads, seq, walk
@@ -179,6 +179,9 @@ class _Privatizer(Copier):
     def __init__(self, var: Var, value: Expr, lane: Var, lanes: int) -> None:
         super().__init__({var: value})
         self.lane, self.lanes = lane, lanes
+
+    def Call(self, node: Call) -> Expr:
+        return self.visit(node.args[0]) if node.name == "likely" else super().Call(node)
 
     def Allocate(self, node: Allocate) -> Stmt:
         size = self.visit(node.buffer.shape[0])

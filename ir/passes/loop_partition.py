@@ -1,0 +1,273 @@
+"""Loops with guards to a main part, where the guards are proved, and the iterations around it.
+
+    for i in 32:                                         for i in 31:
+        for j in vectorized(32):                             for j in vectorized(32):
+            if likely(i * 32 + j < 1000): S(i, j)     →          S(i, j)
+                                                         for j in vectorized(8):           # of i = 31
+                                                             S(31, j)
+
+A guard is a condition of an If, or of an if_then_else under `likely`, that compares sums. For the outermost loop in
+which a guard is monotone, the iterations are found in which it holds whatever the loops inside do; bounds may be
+symbolic. Each of the parts is searched again for loops inside it. A budget bounds how often a statement is copied.
+
+It stands before vectorize and unroll (a guard left inside a lane would mask it, one inside an unrolled body would be
+copied with it), and while indices are n-d, because simplify comes after it to decide what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..expr import GE, GT, LE, LT, Add, And, Call, Expr, IfThenElse, IntImm, Node, Var
+from ..ops import TRUE, const, floordiv, maximum, minimum
+from ..stmt import For, Function, If, LoopKind, Stmt
+from ..visit import Rewriter, children, seq, walk
+from .copying import Copier, fold, fresh_copy
+from .linear import Linear, is_index, linear
+
+__all__ = ["MAX_COPIES", "Cut", "find_cut", "loop_partition"]
+
+MAX_COPIES = 16
+"""How many copies of one statement partitioning may leave."""
+MAX_NODES = 6000
+"""A larger body is not copied: its guard costs little beside it."""
+
+
+def loop_partition(function: Function) -> Function:
+    """`function` with loops cut where their guards end."""
+    return function.with_body(_Partitioner().visit(function.body))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The iterations [low, high) of a loop (None: from its begin, to its end) in which each of `guards` holds; the
+    guards are nodes of its body, known by identity."""
+
+    low: Expr | None
+    high: Expr | None
+    guards: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """A comparison in a loop's body. likely: the schedule's own guard of a split. inner: the loops between."""
+
+    condition: Expr
+    likely: bool
+    inner: tuple[For, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """`guard` holds for iterations below (`upper`) or from `value` on."""
+
+    guard: _Guard
+    value: Linear | int
+    upper: bool
+    divisor: int
+
+    def expr(self, var: Var) -> Expr:
+        """The bound as an expression in the loop variable's dtype."""
+        value = const(self.value, var.dtype) if isinstance(self.value, int) else self.value.expr(var.dtype)
+        if self.divisor > 1:
+            value = floordiv(value, const(self.divisor, var.dtype))
+        return value if self.upper else fold(Add, value, const(1, var.dtype))
+
+
+# Finding where to cut
+
+
+def find_cut(loop: For) -> Cut | None:
+    """Where to cut `loop`, or None."""
+    bounds = [bound for guard in _guards(loop.body) if (bound := _bound(guard, loop.var)) is not None]
+    if not bounds:
+        return None
+    begin, extent = loop.begin, loop.extent
+    if isinstance(begin, IntImm) and isinstance(extent, IntImm):
+        constant = [bound for bound in bounds if isinstance(bound.expr(loop.var), IntImm)]
+        if len(constant) == len(bounds) or loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
+            return _constant_cut(constant, loop.var, begin.value, begin.value + extent.value)
+    if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
+        return None
+    return _symbolic_cut([bound for bound in bounds if bound.guard.likely or not bound.guard.inner], loop.var)
+
+
+def _constant_cut(bounds: list[_Bound], var: Var, begin: int, end: int) -> Cut | None:
+    low, high, guards = begin, end, []
+    for bound in sorted(bounds, key=lambda bound: not bound.guard.likely):
+        value = bound.expr(var)
+        assert isinstance(value, IntImm)
+        new_low, new_high = (low, min(high, value.value)) if bound.upper else (max(low, value.value), high)
+        least = 1 if bound.guard.likely else (end - begin + 1) // 2
+        if new_high - new_low >= max(least, 1):
+            low, high = new_low, new_high
+            guards.append(bound.guard.condition)
+    if not guards:
+        return None
+    return Cut(const(low, var.dtype), const(high, var.dtype), tuple(guards))
+
+
+def _symbolic_cut(bounds: list[_Bound], var: Var) -> Cut | None:
+    if not bounds:
+        return None
+    low: Expr | None = None
+    high: Expr | None = None
+    for bound in bounds:
+        value = bound.expr(var)
+        if bound.upper:
+            high = value if high is None else minimum(high, value)
+        else:
+            low = value if low is None else maximum(low, value)
+    return Cut(low, high, tuple(bound.guard.condition for bound in bounds))
+
+
+def _guards(body: Stmt) -> Iterator[_Guard]:
+    """The comparisons that guard something in `body`, with the loops that stand between."""
+    stack: list[tuple[Node, tuple[For, ...]]] = [(body, ())]
+    while stack:
+        node, inner = stack.pop()
+        if isinstance(node, If):
+            yield from (_Guard(part, likely, inner) for part, likely in _parts_of(node.condition, False))
+        elif isinstance(node, IfThenElse):
+            yield from (_Guard(part, True, inner) for part, likely in _parts_of(node.condition, False) if likely)
+        elif isinstance(node, For):
+            inner = (*inner, node)
+        stack.extend((child, inner) for child in children(node))
+
+
+def _parts_of(condition: Expr, likely: bool) -> Iterator[tuple[Expr, bool]]:
+    stack = [(condition, likely)]
+    while stack:
+        part, likely = stack.pop()
+        if isinstance(part, And):
+            stack += [(part.a, likely), (part.b, likely)]
+        elif isinstance(part, Call) and part.name == "likely":
+            stack.append((part.args[0], True))
+        elif isinstance(part, (LT, LE, GT, GE)) and is_index(part.a) and is_index(part.b):
+            yield part, likely
+
+
+def _bound(guard: _Guard, var: Var) -> _Bound | None:
+    """Up to where, or from where on, the guard holds for every iteration of the loops inside; None where it is not a
+    bound of the variable."""
+    condition = guard.condition
+    assert isinstance(condition, (LT, LE, GT, GE))
+    upward = isinstance(condition, (LT, LE))  # rewritten as form < 0
+    form = linear(condition.a)
+    form.add(linear(condition.b), -1)
+    if not upward:
+        form = _negative(form)
+    if isinstance(condition, (LE, GE)):
+        form.constant -= 1
+    for loop in reversed(guard.inner):
+        coefficient = form.coefficient(loop.var)
+        if coefficient:
+            form = form.without(loop.var)
+            form.add(linear(loop.begin), coefficient)
+            if coefficient > 0:
+                form.add(linear(loop.extent), coefficient)
+                form.constant -= coefficient
+    step = form.coefficient(var)
+    rest = form.without(var)
+    if step == 0 or _mentions(rest, {var, *(loop.var for loop in guard.inner)}):
+        return None
+    if step > 0:  # var < ceil(-rest / step)
+        limit = _negative(rest)
+        limit.constant += step - 1
+        return _Bound(guard, _number(limit), True, step)
+    return _Bound(guard, _number(rest), False, -step)
+
+
+def _negative(form: Linear) -> Linear:
+    found = Linear()
+    found.add(form, -1)
+    return found
+
+
+def _number(form: Linear) -> Linear | int:
+    return form if form.terms else form.constant
+
+
+def _mentions(form: Linear, variables: set[Var]) -> bool:
+    return any(isinstance(node, Var) and node in variables for atom, _ in form.atoms() for node in walk(atom))
+
+
+# Cutting
+
+
+class _Partitioner(Rewriter):
+    def __init__(self) -> None:
+        self.copies = MAX_COPIES
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, Expr):
+            return node
+        return self.For(node) if isinstance(node, For) else self.generic(node)
+
+    def For(self, node: For) -> Stmt:
+        cut = find_cut(node) if self.copies > 1 and _fits(node.body) else None
+        if cut is None:
+            return self.generic(node)
+        before, self.copies = self.copies, self.copies // 2
+        found = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
+        self.copies = before
+        return found
+
+    def _sequence(self, loop: For, cut: Cut) -> Stmt:
+        """The iterations before, within and after the cut."""
+        begin, end = loop.begin, fold(Add, loop.begin, loop.extent)
+        low = begin if cut.low is None else _between(begin, cut.low, end)
+        high = end if cut.high is None else _between(low, cut.high, end)
+        parts = [self._part(loop, begin, low, ()), self._part(loop, low, high, cut.guards), self._part(loop, high, end, ())]
+        return seq(*parts)
+
+    def _part(self, loop: For, low: Expr, high: Expr, proved: tuple[Expr, ...]) -> Stmt | None:
+        """The iterations [low, high), without the guards that are proved there. The loop itself is not cut again; what
+        is left of its guards may cut the loops inside."""
+        extent = Linear()
+        extent.add(linear(high))
+        extent.add(linear(low), -1)
+        if not extent.terms and extent.constant <= 0:
+            return None
+        if not extent.terms and extent.constant == 1 and not loop.pragmas:
+            return self.visit(_Prover({loop.var: low}, proved).visit(loop.body))
+        var = Var(loop.var.name, loop.var.dtype)
+        body = self.visit(_Prover({loop.var: var}, proved).visit(loop.body))
+        return For(var, low, extent.expr(var.dtype), loop.kind, body, loop.thread, loop.pragmas)
+
+    def _branches(self, loop: For, cut: Cut) -> Stmt:
+        """One parallel loop over all iterations: two of them would meet at a barrier between."""
+        inside = TRUE
+        if cut.low is not None:
+            inside = fold(And, inside, GE(loop.var, cut.low)) if not _same(cut.low, loop.begin) else inside
+        if cut.high is not None:
+            inside = fold(And, inside, LT(loop.var, cut.high))
+        main = self.visit(_Prover({}, cut.guards).visit(loop.body))
+        rest = self.visit(fresh_copy(loop.body, {}))
+        return For(loop.var, loop.begin, loop.extent, loop.kind, If(inside, main, rest), loop.thread, loop.pragmas)
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value
+
+
+def _between(low: Expr, value: Expr, high: Expr) -> Expr:
+    """`value`, but no less than low and no more than high."""
+    return maximum(low, minimum(value, high))
+
+
+def _fits(body: Stmt) -> bool:
+    return all(count < MAX_NODES for count, _ in enumerate(walk(body)))
+
+
+class _Prover(Copier):
+    """A copy in which the given conditions, known by identity, are true."""
+
+    def __init__(self, values: dict[Var, Expr], proved: tuple[Expr, ...]) -> None:
+        super().__init__(values)
+        self.proved = {id(condition) for condition in proved}
+
+    def visit(self, node: Any) -> Any:
+        return TRUE if id(node) in self.proved else super().visit(node)
