@@ -2,20 +2,22 @@
 
 For a kernel NAME (the function `tw_kernel_NAME`) four things are written:
 
-* `i32 NAME_check(records, symbols)` compares the arguments with the signature, writes the free shape symbols and, after
+* `i32 tw_check_NAME(records, symbols)` compares the arguments with the signature, writes the free shape symbols and, after
   them, the tensors' total bytes. It is the one implementation of the checks: Python calls, `_checked` entries of
   exported libraries and the Python path below all use it.
-* `i32 NAME_run(records, symbols)` unpacks checked records and calls the kernel.
-* `PyObject *NAME_call(self, args, nargs, kwnames)`, for METH_FASTCALL | METH_KEYWORDS: reads numpy arrays and
+* `i32 tw_run_NAME(records, symbols)` unpacks checked records and calls the kernel.
+* `PyObject *tw_call_NAME(self, args, nargs, kwnames)`, for METH_FASTCALL | METH_KEYWORDS: reads numpy arrays and
   tw.Arrays in place, Python's ints, floats and bools, checks, runs. Whatever else it meets, errors included, it hands
   to `self`, a Python callable that looks at the arguments again with all the time in the world.
-* `NAME_python`, the table of what NAME_call needs of the process (runtime.abi.CallTable).
+* `tw_python_NAME`, the table of what tw_call_NAME needs of the process (runtime.abi.CallTable).
 
 Reading the array's public fields takes a third of the time of the buffer protocol, and needs no releasing: the caller
 holds its arguments for the length of the call.
 """
 
 from __future__ import annotations
+
+import re
 
 from ..runtime.abi import (
     DLPACK_TYPES,
@@ -41,12 +43,16 @@ _SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "bfloat", "float32
 
 def kernel_symbol(name: str) -> str:
     """The symbol of the kernel itself."""
-    return f"tw_kernel_{name}"
+    return _symbol("kernel", name)
+
+
+def _symbol(role: str, name: str) -> str:
+    return f"tw_{role}_" + re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
 def stub_symbols(name: str) -> dict[str, str]:
     """Symbols of the entries by role: call, check, run and python (the table)."""
-    return {role: f"{name}_{role}" for role in ("call", "check", "run", "python")}
+    return {role: _symbol(role, name) for role in ("call", "check", "run", "python")}
 
 
 def scalar_type(dtype: str) -> str:
@@ -137,11 +143,13 @@ def _check_text(signature: Signature) -> str:
         text.start("fail")
         text.add("%status = phi i32 " + ", ".join(f"[ {status}, %{block} ]" for status, block in text.exits))
         text.add("ret i32 %status")
-    return _function(f"i32 @{signature.name}_check(ptr noalias readonly %args, ptr noalias %symbols) nounwind", text)
+    return _function(f"i32 @{_symbol('check', signature.name)}(ptr noalias readonly %args, ptr noalias %symbols) nounwind", text)
 
 
 def _function(head: str, text: _Text) -> str:
-    return f"define {head} {{\n" + "\n".join(text.lines) + "\n}\n"
+    """A whole function. It is straight-line code in SSA form already: optimising it would take three times as long as
+    optimising a small kernel does, and the call would be no faster."""
+    return f"define {head} noinline optnone {{\n" + "\n".join(text.lines) + "\n}\n"
 
 
 def _integer_bounds(param: ScalarParam) -> tuple[int | None, int | None]:
@@ -307,7 +315,7 @@ def _run_text(signature: Signature) -> str:
     passed += ["i64 " + text.load("i64", "%symbols", 8 * k) for k in range(len(signature.symbols))]
     status = text.value(f"call i32 @{kernel_symbol(signature.name)}({', '.join(passed)})")
     text.add(f"ret i32 {status}")
-    return _function(f"i32 @{signature.name}_run(ptr readonly %args, ptr readonly %symbols) nounwind", text)
+    return _function(f"i32 @{_symbol('run', signature.name)}(ptr readonly %args, ptr readonly %symbols) nounwind", text)
 
 
 def _scalar_value(text: _Text, i: int, dtype: str) -> str:
@@ -326,7 +334,7 @@ def _scalar_value(text: _Text, i: int, dtype: str) -> str:
 
 
 def _table(text: _Text, name: str, field: str, kind: str = "ptr") -> str:
-    return text.load(kind, f"@{name}_python", getattr(CallTable, field).offset)
+    return text.load(kind, f"@{_symbol('python', name)}", getattr(CallTable, field).offset)
 
 
 def _call_text(signature: Signature) -> str:
@@ -342,16 +350,17 @@ def _call_text(signature: Signature) -> str:
             _read_array(text, name, i, param, given)
         else:
             _read_scalar(text, name, i, param, given)
-    status = text.value(f"call i32 @{name}_check(ptr %records, ptr %symbols)")
+    status = text.value(f"call i32 @{_symbol('check', name)}(ptr %records, ptr %symbols)")
     text.leave_if(text.compare("ne", "i32", status, 0), "slow")
     _run_kernel(text, signature)
     text.start("slow")
     call = _table(text, name, "vectorcall")
     result = text.value(f"call ptr {call}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)")
     text.add(f"ret ptr {result}")
-    strings = f'@{name}_failed = private constant [7 x i8] c"failed\\00"\n@{name}_int = private constant [2 x i8] c"i\\00"\n'
-    table = f"@{name}_python = global [{len(CallTable._fields_)} x ptr] zeroinitializer\n"
-    return table + strings + _function(f"ptr @{name}_call(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)", text)
+    strings = (f'@{_symbol("failed", name)} = private constant [7 x i8] c"failed\\00"\n'
+               f'@{_symbol("format", name)} = private constant [2 x i8] c"i\\00"\n')
+    table = f"@{_symbol('python', name)} = global [{len(CallTable._fields_)} x ptr] zeroinitializer\n"
+    return table + strings + _function(f"ptr @{_symbol('call', name)}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)", text)
 
 
 def _read_array(text: _Text, name: str, i: int, param: BufferParam, given: str) -> None:
@@ -414,7 +423,7 @@ def _read_scalar(text: _Text, name: str, i: int, param: ScalarParam, given: str)
 def _run_kernel(text: _Text, signature: Signature) -> None:
     """Run, without the interpreter's lock where that pays, and return None or let `self.failed` raise."""
     name = signature.name
-    run = f"call i32 @{name}_run(ptr %records, ptr %symbols)"
+    run = f"call i32 @{_symbol('run', name)}(ptr %records, ptr %symbols)"
     if signature.long_running:
         text.add("br label %free")
     else:
@@ -440,5 +449,6 @@ def _run_kernel(text: _Text, signature: Signature) -> None:
     text.start("failed")
     call = _table(text, name, "call_method")
     error = text.value(
-        f"call ptr (ptr, ptr, ptr, ...) {call}(ptr %self, ptr @{name}_failed, ptr @{name}_int, i32 %status)")
+        f"call ptr (ptr, ptr, ptr, ...) {call}(ptr %self, ptr @{_symbol('failed', name)}, "
+        f"ptr @{_symbol('format', name)}, i32 %status)")
     text.add(f"ret ptr {error}")
