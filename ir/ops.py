@@ -108,7 +108,7 @@ def _literal_dtype(value: Any) -> DType:
     if isinstance(value, float):  # numpy.float64 too: it is a Python float, and nothing becomes float64 silently
         return FLOAT32
     dtype = getattr(value, "dtype", None)
-    if dtype is not None and getattr(value, "ndim", 0) == 0:
+    if dtype is not None and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a numpy scalar
         return DType(dtype)
     raise _not_an_expression(value)
 

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from ..errors import user_source
 from ..ir import ops
-from ..ir.dtype import INT32, INT64, DType
+from ..ir.dtype import INT32, INT64
 from ..ir.expr import Expr, IntImm, IterVar, Range, SizeVar, Var
 from .errors import BadExtent, BadThreadAxis
-from .shape import axis_dtype, integer_expr
+from .shape import axis_dtype, integer_expr, scalar_dtype
 
 __all__ = ["THREAD_TAGS", "reduce_axis", "size_var", "thread_axis", "var"]
 
@@ -22,12 +22,12 @@ THREAD_TAGS = (
 
 def var(name: str = "tindex", dtype: object = "int32") -> Var:
     """A symbol: an extent that is known when the kernel runs, or a scalar argument."""
-    return Var(name, DType(dtype))
+    return Var(name, scalar_dtype(dtype))
 
 
 def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
     """A symbol for an extent: an integer that is never negative. Raises BadExtent for other dtypes."""
-    kind = DType(dtype)
+    kind = scalar_dtype(dtype)
     if not kind.is_integer:
         raise BadExtent(f"the size '{name}' is no integer", reason=f"its dtype is {kind}", called=user_source(),
                         fix=f"te.size_var(\"{name}\", \"int32\"), or te.var for a scalar of another type")

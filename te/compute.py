@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ..errors import SourceLine, user_source
-from ..ir.dtype import DType
 from ..ir.errors import NotAnExpression
 from ..ir.expr import Expr, IterVar
 from ..ir.ops import convert
@@ -15,7 +14,7 @@ from .body import check_body, join_reductions
 from .errors import BadBody, WrongParameters
 from .operation import ComputeOp, PlaceholderOp
 from .reads import check_reads
-from .shape import as_shape, shape_text, zero_based
+from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
 
@@ -28,7 +27,7 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     shape: one extent or several; ints, or integer expressions over te.var and te.size_var. Raises BadExtent.
     """
     extents = as_shape(shape, name)
-    kind = DType("float32" if dtype is None else dtype)
+    kind = scalar_dtype("float32" if dtype is None else dtype)
     return PlaceholderOp(name=name, shape=extents, dtype=kind, source=user_source()).output(0)
 
 
@@ -97,7 +96,7 @@ def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, 
             value = None if isinstance(item, str) else convert(item)
         except NotAnExpression:
             value = None
-        if value is None:
+        if value is None or value.dtype.lanes != 1 or value.dtype.kind == "handle":
             raise BadBody(
                 f"the function of {name} returned no expression", reason=f"got {item!r}"[:200], declared=source,
                 called=user_source(), allowed="an expression, a number, a reduction, or a tuple of these",

@@ -40,8 +40,8 @@ class Operation:
     def __post_init__(self) -> None:
         dtypes, shape = self.output_dtypes, self.output_shape
         names = [self.name] if len(dtypes) == 1 else [f"{self.name}.v{at}" for at in range(len(dtypes))]
-        made = (Tensor(self, at, name, shape, dtype) for at, (name, dtype) in enumerate(zip(names, dtypes, strict=True)))
-        _set(self, "outputs", tuple(made))
+        made = tuple(Tensor(self, at, names[at], shape, dtype) for at, dtype in enumerate(dtypes))
+        _set(self, "outputs", made)
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:

@@ -84,7 +84,7 @@ class Reducer:
         if init is not None and len(first) != len(sources):
             raise BadReducer(f"init= of {self.name} has {len(first)} elements for {len(sources)} values",
                              called=user_source(), fix="give one init for each reduced value")
-        inits = tuple(self._fitting(given, source.dtype, "init=") for given, source in zip(first, sources, strict=False))
+        inits = tuple(self._fitting(value, sources[at].dtype, "init=") for at, value in enumerate(first))
         made = tuple(Reduce(combiner, sources, axes, condition, inits, at) for at in range(len(sources)))
         return made if is_tuple else made[0]
 

@@ -7,15 +7,18 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from ..errors import user_source
-from ..ir.dtype import INT32, INT64, DType
+from ..ir.dtype import INT32, INT64, SCALAR_TYPES, DType
+from ..ir.errors import UnknownDType
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
 from ..ir.ops import cast as cast_to
 from ..ir.ops import const
-from ..ir.visit import children, post_order
+from ..ir.structural import equal
+from ..ir.visit import post_order
 from .errors import BadExtent
 
 __all__ = [
-    "as_shape", "axis_dtype", "extent_text", "index_expr", "integer_expr", "same_extent", "shape_text", "zero_based",
+    "as_shape", "axis_dtype", "extent_text", "index_expr", "integer_expr", "same_extent", "scalar_dtype",
+    "shape_text", "zero_based",
 ]
 
 INT64_FROM = 1 << 30
@@ -66,7 +69,8 @@ def integer_expr(value: Any, subject: str) -> Expr:
         if number is None or isinstance(value, bool):
             raise _no_integer(value, type(value).__name__, subject)
         if not INT64.least <= number <= INT64.greatest:
-            raise BadExtent(f"{subject} does not fit int64", reason=f"got {number}", called=user_source())
+            raise BadExtent(f"{subject} does not fit int64", reason=f"got {number}", called=user_source(),
+                            fix="no memory holds this: check how the size is computed")
         return const(number, INT32 if INT32.least <= number <= INT32.greatest else INT64)
     if not expr.dtype.is_integer or expr.dtype.lanes != 1:
         raise _no_integer(expr, expr.dtype, subject)
@@ -90,6 +94,15 @@ def _no_integer(value: object, kind: object, subject: str) -> BadExtent:
     )
 
 
+def scalar_dtype(name: object) -> DType:
+    """A dtype that tensors and symbols may have. Raises UnknownDType for vectors, pointers and what is none."""
+    dtype = DType(name)
+    if dtype not in SCALAR_TYPES:
+        raise UnknownDType(f"{dtype} is no dtype of elements", called=user_source(), allowed=", ".join(SCALAR_TYPES),
+                           fix="declare elements of a scalar type: vectors come from s[T].vectorize(axis)")
+    return dtype
+
+
 def axis_dtype(extent: Expr) -> DType:
     """The dtype of an axis over `extent`: int64 where int32 arithmetic on it might overflow."""
     wide = extent.dtype == INT64 or (isinstance(extent, IntImm) and extent.value >= INT64_FROM)
@@ -104,22 +117,9 @@ def zero_based(extent: Expr) -> Range:
 
 def same_extent(a: Expr, b: Expr) -> bool:
     """Whether two extents are certainly equal: the same number, symbol, or expression over the same symbols."""
-    stack = [(a, b)]
-    while stack:
-        a, b = stack.pop()
-        if a is b:
-            continue
-        if isinstance(a, IntImm) and isinstance(b, IntImm):
-            if a.value != b.value:
-                return False
-            continue
-        below_a, below_b = children(a), children(b)
-        if type(a) is not type(b) or a.dtype != b.dtype or not below_a or len(below_a) != len(below_b):
-            return False
-        if getattr(a, "name", None) != getattr(b, "name", None):
-            return False
-        stack += zip(cast("list[Expr]", below_a), cast("list[Expr]", below_b), strict=True)
-    return True
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return a is b or equal(a, b)
 
 
 def extent_text(extent: Expr) -> str:
