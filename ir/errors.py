@@ -51,3 +51,39 @@ class NotWellFormed(LoweringError):
     """A function that breaks the rules of the stage that it claims to be at."""
 
     code = "TW0302"
+
+
+class OutOfBounds(LoweringError):
+    """The interpreter met an access outside its buffer."""
+
+    code = "TW0303"
+
+
+class UninitializedRead(LoweringError):
+    """The interpreter met a read of an element that nothing has been written to."""
+
+    code = "TW0304"
+
+
+class ParallelRace(LoweringError):
+    """Two iterations of a parallel loop touch one element, and one of them writes it."""
+
+    code = "TW0305"
+
+
+class AssertionFailed(LoweringError):
+    """An assertion of the program does not hold for these arguments."""
+
+    code = "TW0306"
+
+
+class ArgumentsDoNotFit(LoweringError, TypeError):
+    """The interpreter was given arguments that the function does not take."""
+
+    code = "TW0307"
+
+
+class UnknownOutsideCode(LoweringError):
+    """The program calls outside code that the interpreter has no implementation of."""
+
+    code = "TW0308"

@@ -1,0 +1,98 @@
+"""What running code reports, and helpers that it calls for vectors. All work on memory as a list with one entry an
+element, None where nothing has been written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["HELPERS", "MANY", "Fault"]
+
+MANY = -1 << 70
+"""In place of an iteration: several of them have read the element."""
+
+
+class Fault(Exception):
+    """A check failed. `kind` says which; the rest is for the message."""
+
+    def __init__(self, kind: str, *details: Any) -> None:
+        super().__init__(kind)
+        self.kind, self.details = kind, details
+
+
+def fault(kind: str, *details: Any) -> None:
+    raise Fault(kind, *details)
+
+
+def offsets(
+    buffer: int, indices: Sequence[Any], extents: Sequence[int], strides: Sequence[int], first: int, lanes: int, mask: Any,
+) -> list[int | None]:
+    """The element offsets of an access, lane by lane; None for lanes that `mask` excludes."""
+    found: list[int | None] = []
+    for lane in range(lanes):
+        if mask is not None and not (mask[lane] if isinstance(mask, list) else mask):
+            found.append(None)
+            continue
+        place = [index[lane] if isinstance(index, list) else index for index in indices]
+        offset = first
+        for at, extent, stride in zip(place, extents, strides, strict=True):
+            if not 0 <= at < extent:
+                raise Fault("bounds", buffer, tuple(place), tuple(extents))
+            offset += at * stride
+        found.append(offset)
+    return found
+
+
+def load_lanes(data: list[Any], places: list[int | None], zero: Any, buffer: int, tracked: bool) -> list[Any]:
+    """The elements at `places`, 0 for lanes that are excluded (and for unwritten ones, where reads are not tracked)."""
+    values: list[Any] = []
+    for place in places:
+        value = zero if place is None else data[place]
+        if value is None:
+            if tracked:
+                raise Fault("unwritten", buffer, place)
+            value = zero
+        values.append(value)
+    return values
+
+
+def store_lanes(data: list[Any], places: list[int | None], values: list[Any]) -> None:
+    for place, value in zip(places, values, strict=True):
+        if place is not None:
+            data[place] = value
+
+
+def ramp(base: int, stride: int, lanes: int, bits: int, signed: bool) -> list[int]:
+    half = 1 << (bits - 1) if signed else 0
+    mask = (1 << bits) - 1
+    return [(base + lane * stride + half & mask) - half for lane in range(lanes)]
+
+
+def lanes_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def read(writers: dict[int, int], readers: dict[int, int], place: int | None, iteration: int, buffer: int) -> None:
+    """Iteration reads the element at `place` of a buffer that the parallel loop writes."""
+    if place is None:
+        return
+    writer = writers.get(place, iteration)
+    if writer != iteration:
+        raise Fault("race", buffer, place, writer, iteration, "reads what the former writes")
+    if readers.setdefault(place, iteration) != iteration:
+        readers[place] = MANY
+
+
+def write(writers: dict[int, int], readers: dict[int, int], place: int | None, iteration: int, buffer: int) -> None:
+    """Iteration writes the element at `place`."""
+    if place is None:
+        return
+    writer = writers.setdefault(place, iteration)
+    if writer != iteration:
+        raise Fault("race", buffer, place, writer, iteration, "writes it too")
+    reader = readers.get(place, iteration)
+    if reader != iteration:
+        raise Fault("race", buffer, place, reader, iteration, "writes what the former reads")
+
+
+HELPERS = {helper.__name__: helper for helper in (fault, offsets, load_lanes, store_lanes, ramp, lanes_of, read, write)}

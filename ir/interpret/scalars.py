@@ -1,0 +1,201 @@
+"""Scalar values of the interpreter and what the operators do with them.
+
+Integers and bools are Python's (an integer is kept in the range of its dtype), floats are scalars of numpy or
+ml_dtypes, whose operators round in their own precision. Functions of mathematics are computed in float64 and rounded
+once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..dtype import DType
+from ..expr import Add, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Sub, TruncDiv, TruncMod
+from ..ops import wrap_int
+
+__all__ = ["FLOAT_TYPES", "binary_text", "cast_function", "intrinsic_function", "numpy_dtype", "truncated_division",
+           "truncated_remainder", "wrap_text", "zero_of"]
+
+FLOAT_TYPES: dict[str, Any] = {
+    "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64,
+}
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """numpy's dtype for one lane."""
+    return np.dtype(FLOAT_TYPES.get(dtype.element, str(dtype.element)))
+
+
+def zero_of(dtype: DType) -> Any:
+    """0 as the interpreter holds it."""
+    if dtype.is_float:
+        return FLOAT_TYPES[dtype.element](0)
+    return False if dtype.is_bool else 0
+
+
+# Integers
+
+
+def wrap_text(text: str, dtype: DType) -> str:
+    """Source that brings an integer into the range of its dtype."""
+    mask = (1 << dtype.bits) - 1
+    if dtype.kind == "int":
+        half = 1 << (dtype.bits - 1)
+        return f"(({text} + {half} & {mask}) - {half})"
+    return f"({text} & {mask})"
+
+
+def truncated_division(a: int, b: int) -> int:
+    """C's a / b; 0 where b is 0."""
+    if not b:
+        return 0
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def truncated_remainder(a: int, b: int) -> int:
+    """C's a % b; 0 where b is 0."""
+    return a - b * truncated_division(a, b) if b else 0
+
+
+# Operators as source. {a} and {b} may be repeated: they are names or constants. The second entry: whether an integer
+# result may have left the range of its dtype.
+
+_INTEGER_TEXT: dict[type[BinaryOp], tuple[str, bool]] = {
+    Add: ("({a} + {b})", True), Sub: ("({a} - {b})", True), Mul: ("({a} * {b})", True),
+    FloorDiv: ("({a} // {b} if {b} else 0)", True), FloorMod: ("({a} % {b} if {b} else 0)", False),
+    TruncDiv: ("truncated_division({a}, {b})", True), TruncMod: ("truncated_remainder({a}, {b})", False),
+    Min: ("({a} if {a} < {b} else {b})", False), Max: ("({a} if {a} > {b} else {b})", False),
+}
+_FLOAT_TEXT: dict[type[BinaryOp], str] = {
+    Add: "({a} + {b})", Sub: "({a} - {b})", Mul: "({a} * {b})", Div: "({a} / {b})", FloorDiv: "({a} // {b})",
+    FloorMod: "({a} % {b})", TruncDiv: "trunc_{t}({a} / {b})", TruncMod: "fmod_{t}({a}, {b})",
+    Min: "({a} if {a} < {b} or {a} != {a} else {b})", Max: "({a} if {a} > {b} or {a} != {a} else {b})",
+}
+
+
+def binary_text(kind: type[BinaryOp], dtype: DType) -> tuple[str, bool, bool]:
+    """(source with {a} and {b}, whether the result may need wrapping, whether an operand is repeated)."""
+    if dtype.is_float:
+        text, wraps = _FLOAT_TEXT[kind].replace("{t}", dtype.element), False
+    elif kind in _INTEGER_TEXT:
+        text, wraps = _INTEGER_TEXT[kind]
+        wraps = wraps and not dtype.is_bool
+    else:
+        text, wraps = f"({{a}} {kind.symbol} {{b}})", False
+    return text, wraps, text.count("{a}") > 1 or text.count("{b}") > 1
+
+
+# Casts
+
+
+def _integer_to_float(source: DType, target: Any) -> Callable[[int], Any]:
+    if source.bits <= 32 or target is np.float64:
+        return target
+    held = np.dtype(str(source))
+    if target is np.float32:
+        return lambda value: np.array(value, held).astype(np.float32)[()]
+    return lambda value: target(np.array(value, held).astype(np.float32)[()])
+
+
+def cast_function(source: DType, target: DType) -> Callable[[Any], Any]:
+    """The conversion between two element types, exact as ir/expr.py says."""
+    if target.is_bool:
+        return lambda value: bool(value != 0)
+    if target.is_float:
+        made = FLOAT_TYPES[target]
+        if source.is_float:
+            return made
+        return (lambda value: made(int(value))) if source.is_bool else _integer_to_float(source, made)
+    if source.is_float:
+        least, greatest = target.least, target.greatest
+        return lambda value: _saturated(float(value), least, greatest)
+    if source.is_bool:
+        return int
+    return lambda value: wrap_int(value, target)
+
+
+def _saturated(value: float, least: int, greatest: int) -> int:
+    if math.isnan(value):
+        return 0
+    if math.isinf(value):
+        return greatest if value > 0 else least
+    return min(max(int(value), least), greatest)
+
+
+# Intrinsics
+
+
+def _fused(a: float, b: float, c: float, dtype: DType) -> float:
+    """a * b + c, rounded once to the precision of dtype."""
+    plain = a * b + c
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)) or plain == 0 == a * b:
+        return plain
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    try:
+        rounded = float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+    error = exact - Fraction(rounded)
+    if error and dtype.bits < 64 and int(math.frexp(rounded)[0] * (1 << 53)) % 2 == 0:
+        return math.nextafter(rounded, math.inf if error > 0 else -math.inf)  # rounded to odd: the next rounding is right
+    return rounded
+
+
+def _round_half_away(value: float) -> float:
+    """To the nearest integer, halves away from zero, as C's round."""
+    if not math.isfinite(value) or abs(value) >= 2.0**52:
+        return value
+    whole = math.floor(abs(value))
+    return math.copysign(whole + (abs(value) - whole >= 0.5), value)
+
+
+_FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "log": np.log, "log2": np.log2,
+    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin,
+    "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": math.erf,
+    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil, "round": _round_half_away,
+    "trunc": np.trunc, "nearbyint": np.rint, "pow": np.power, "atan2": np.arctan2, "copysign": np.copysign,
+    "hypot": np.hypot, "abs": np.abs, "fmod": np.fmod,
+}
+
+
+def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
+    made = FLOAT_TYPES[dtype]
+    if name == "fma":
+        return lambda a, b, c: made(_fused(float(a), float(b), float(c), dtype))
+    tests: dict[str, Callable[[Any], bool]] = {
+        "isnan": lambda x: math.isnan(x), "isinf": lambda x: math.isinf(x), "isfinite": lambda x: math.isfinite(x),
+    }
+    if name in tests:
+        return tests[name]
+    function = _FLOAT_FUNCTIONS.get(name)
+    if function is None:
+        return None
+    double = np.float64
+    return lambda *values: made(function(*map(double, values)))
+
+
+def _integer_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
+    bits, mask = dtype.bits, (1 << dtype.bits) - 1
+    table: dict[str, Callable[..., int]] = {
+        "abs": lambda a: wrap_int(abs(a), dtype),
+        "popcount": lambda a: (a & mask).bit_count(),
+        "clz": lambda a: bits - (a & mask).bit_length(),
+        "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
+        "bitwise_not": lambda a: wrap_int(~a, dtype),
+        "shift_left": lambda a, b: wrap_int(a << b % bits, dtype), "shift_right": lambda a, b: a >> b % bits,
+    }
+    return table.get(name)
+
+
+def intrinsic_function(name: str, dtype: DType) -> Callable[..., Any] | None:
+    """What an intrinsic does with scalars of an element type; None where it takes no such operands."""
+    return _float_intrinsic(name, dtype) if dtype.is_float else _integer_intrinsic(name, dtype)
