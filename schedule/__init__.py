@@ -5,8 +5,9 @@ from __future__ import annotations
 from .attributes import IterAttr
 from .auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from .records import Record
+from .serialise import from_json, to_json
 from .schedule import Schedule, create_schedule
 from .stage import Stage
 
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "IterAttr", "Record", "Schedule", "Stage",
-           "create_schedule"]
+           "create_schedule", "from_json", "to_json"]

@@ -40,7 +40,7 @@ def parallel(stage: Stage, axis: IterVar) -> None:
             fix="fuse both loops and make the fused one parallel" if other is not None else
                 f"leave the loops of {stage.name} serial, or compute it elsewhere",
         )
-    stage.schedule.record("parallel", stage=stage, axis=axis)
+    stage.schedule.record("parallel", stage, axis=axis)
     _set_kind(stage, axis, "parallel")
 
 
@@ -64,7 +64,7 @@ def vectorize(stage: Stage, axis: IterVar) -> None:
     find_leaf(stage, axis, "cannot vectorize")
     if axis.kind == "reduce":
         raise _races(VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis")
-    stage.schedule.record("vectorize", stage=stage, axis=axis)
+    stage.schedule.record("vectorize", stage, axis=axis)
     _set_kind(stage, axis, "vectorized")
 
 
@@ -87,7 +87,7 @@ def _races(
 def unroll(stage: Stage, axis: IterVar) -> None:
     """See Stage.unroll."""
     find_leaf(stage, axis, "cannot unroll")
-    stage.schedule.record("unroll", stage=stage, axis=axis)
+    stage.schedule.record("unroll", stage, axis=axis)
     _set_kind(stage, axis, "unrolled")
 
 
@@ -110,7 +110,7 @@ def pragma(stage: Stage, axis: IterVar, key: str, value: Any) -> None:
         raise UnknownPragma(headline, reason=f"its value is {plain!r}"[:200], called=user_source(),
                             fix=f"s[{stage.name}].pragma({axis.name}, {key!r}, 16)" if key == PRAGMAS[0] else
                                 f"s[{stage.name}].pragma({axis.name}, {key!r}, True)")
-    stage.schedule.record("pragma", stage=stage, axis=axis, key=key, value=plain)
+    stage.schedule.record("pragma", stage, axis=axis, pragma_type=key, pragma_value=plain)
     made: Expr = StringImm(plain) if isinstance(plain, str) else const(1 if plain is None else int(plain))
     attr = stage.attr(axis)
     others = tuple(pair for pair in attr.pragmas if pair[0] != key)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import user_source
 from ..ir.expr import Expr, IterVar, Range
-from .errors import AnnotationWouldBeLost, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument
+from ..ir.visit import free_vars
+from .errors import AnnotationWouldBeLost, AxisIsNoLoop, BadReorder, NotAnAxisOfStage, WrongArgument
 from .relations import Fuse, Rebase, Relation, Split, pass_down_range, spread_down, spread_up
 
 if TYPE_CHECKING:
@@ -145,6 +146,30 @@ def derived_roots(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
     """The root axes that `axis` derives from."""
     marks = spread_up(stage.relations, {axis: True}, lambda a, b: a or b)
     return tuple(root for root in stage.root_iter_vars if root in marks)
+
+
+def dependences(stage: Stage) -> list[tuple[IterVar, IterVar]]:
+    """Pairs of root axes of which the second's domain changes with the first: its loops lie within those of the first."""
+    roots = stage.root_iter_vars
+    return [(first, second) for second in stage.op.reduce_axis if second.dom is not None
+            for var in {*free_vars(second.dom.begin), *free_vars(second.dom.extent)}
+            for first in roots if first is var]
+
+
+def refuse_swapped(stage: Stage, leaves: Sequence[IterVar], doing: str) -> None:
+    """Raise BadReorder where, with `leaves` as loops, one whose extent changes with another would not lie within it."""
+    for first, second in dependences(stage):
+        outer, inner = (spread_down(stage.relations, {root: True}, lambda a, b: a or b) for root in (first, second))
+        last = max(at for at, leaf in enumerate(leaves) if leaf in outer)
+        offending = next((leaf for leaf in leaves[:last] if leaf in inner), None)
+        if offending is not None:
+            raise BadReorder(
+                f"{doing} the loops of stage {stage.name}",
+                reason=f"the extent of {second.name} changes with {first.name}: {offending.name} has to stay within "
+                       f"{leaves[last].name}", declared=stage.op.source, called=user_source(),
+                loops=outline(stage, [leaves[last], offending]),
+                fix=f"keep the loops over {second.name} inside those over {first.name}",
+            )
 
 
 def mixes_data_and_reduce(stage: Stage, axis: IterVar) -> bool:

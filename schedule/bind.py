@@ -39,7 +39,7 @@ def bind(stage: Stage, axis: IterVar, thread: IterVar) -> None:
             declared=stage.op.source, called=user_source(), loops=outline(stage, [holder, axis]),
             fix=f"fuse both loops and bind the fused one, or bind {axis.name} to another thread axis",
         )
-    stage.schedule.record("bind", stage=stage, axis=axis, thread=thread)
+    stage.schedule.record("bind", stage, axis=axis, thread_axis=thread)
     stage.iter_attrs[axis] = replace(stage.attr(axis), kind="thread", bind_thread=thread)
 
 

@@ -80,7 +80,7 @@ def cache_write(schedule: Schedule, given: Tensor | Sequence[Tensor], scope: str
     ranges = declared_ranges(stage)
     data = [axis for axis in stage.leaf_iter_vars if axis.kind != "reduce"]
     fresh = {axis: as_axis(axis, ranges[axis], f"{axis.name}.c", "data") for axis in data}
-    with schedule.compound("cache_write", tensors=tuple(tensors), scope=scope):
+    with schedule.compound("cache_write", tensor=given, scope=scope):
         cache_op = _cache_op(stage, op, ranges, fresh, scope)
         copy_op = _copy_op(stage, op, ranges, data, cache_op)
         cache = schedule.insert_stage(schedule.place_of(stage), cache_op)

@@ -25,13 +25,13 @@ def compute_at(stage: Stage, parent: Stage, axis: IterVar) -> None:
     _check_stage(stage, parent)
     find_leaf(parent, axis, f"cannot compute {stage.name} at")
     _check_parallel(stage, parent, axis)
-    stage.schedule.record("compute_at", stage=stage, parent=parent, axis=axis)
+    stage.schedule.record("compute_at", stage, parent=parent, scope=axis)
     stage.attach("at", parent, axis)
 
 
 def compute_root(stage: Stage) -> None:
     """See Stage.compute_root."""
-    stage.schedule.record("compute_root", stage=stage)
+    stage.schedule.record("compute_root", stage)
     stage.attach("root")
 
 

@@ -9,7 +9,9 @@ from ..ir.dtype import INT32, INT64
 from ..ir.expr import IntImm, IterVar, Range
 from ..ir.ops import const
 from ..te.shape import INT64_FROM
-from .axes import declared_ranges, find_leaf, outline, refuse_lost_annotation
+from .axes import (
+    declared_ranges, dependences, derived_roots, find_leaf, outline, place_of, refuse_lost_annotation,
+)
 from .errors import FuseApart
 from .relations import Fuse, Singleton
 
@@ -33,11 +35,24 @@ def fuse(stage: Stage, axes: tuple[IterVar, ...]) -> IterVar:
     if len(axes) > 1:
         for axis in ordered:
             refuse_lost_annotation(stage, axis, "cannot fuse", "fuse first, then annotate the fused loop")
-    stage.schedule.record("fuse", stage=stage, axes=tuple(ordered))
+    _refuse_dependent(stage, ordered)
+    stage.schedule.record("fuse", stage, axes=tuple(ordered))
     fused = ordered[0]
     for inner in ordered[1:]:
         fused = _fuse_two(stage, fused, inner, first)
     return fused
+
+
+def _refuse_dependent(stage: Stage, axes: list[IterVar]) -> None:
+    """Loops of which one's extent changes with another have no product to run over."""
+    roots = [root for axis in axes for root in derived_roots(stage, axis)]
+    for first, second in dependences(stage):
+        if place_of(roots, first) >= 0 and place_of(roots, second) >= 0:
+            raise FuseApart(
+                f"cannot fuse {', '.join(axis.name for axis in axes)} of stage {stage.name}", declared=stage.op.source,
+                reason=f"the extent of {second.name} changes with {first.name}, so their iterations are no rectangle",
+                called=user_source(), loops=outline(stage, axes), fix="fuse loops whose extents do not change",
+            )
 
 
 def _fuse_two(stage: Stage, outer: IterVar, inner: IterVar, place: int) -> IterVar:
@@ -53,7 +68,7 @@ def _fuse_two(stage: Stage, outer: IterVar, inner: IterVar, place: int) -> IterV
 
 def _unit_loop(stage: Stage) -> IterVar:
     """Nothing fused, as for rank 0, gives an outermost loop of one iteration, so that there is one to annotate."""
-    stage.schedule.record("fuse", stage=stage, axes=())
+    stage.schedule.record("fuse", stage, axes=())
     unit = IterVar("singleton", INT32, Range(const(0), const(1)))
     stage.derive(Singleton(unit, user_source()), 0, 0, (unit,))
     return unit

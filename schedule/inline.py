@@ -46,7 +46,7 @@ def compute_inline(stage: Stage) -> None:
     if why_not is not None:
         raise CannotInline(f"cannot inline stage {stage.name}", reason=why_not[0], declared=stage.op.source,
                            called=user_source(), fix=why_not[1])
-    stage.schedule.record("compute_inline", stage=stage)
+    stage.schedule.record("compute_inline", stage)
     stage.attach("inline")
 
 

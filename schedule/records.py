@@ -73,15 +73,17 @@ class ExprRef:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One primitive: its name and its arguments as plain values, the references above, and tuples of these."""
+    """One primitive: its name, the place of the stage it was called on (None: on the schedule), and its arguments by the
+    names that the method gives them, as plain values, the references above, and tuples of these."""
 
     primitive: str
+    stage: int | None
     arguments: Mapping[str, Any]
     source: SourceLine | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"{self.primitive}({shown})"
+        return f"{'s' if self.stage is None else f's.stages[{self.stage}]'}.{self.primitive}({shown})"
 
 
 def encode(schedule: Schedule, value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import user_source
 from ..ir.expr import IterVar
-from .axes import find_leaf, outline
+from .axes import find_leaf, outline, refuse_swapped
 from .errors import BadReorder
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ def reorder(stage: Stage, axes: tuple[IterVar, ...]) -> None:
                 f"cannot reorder the loops of stage {stage.name}", reason=f"{axes[at].name} is listed twice",
                 declared=stage.op.source, called=user_source(), loops=outline(stage, [axes[at]]), fix="list each loop once",
             )
-    stage.schedule.record("reorder", stage=stage, axes=axes)
+    leaves = list(stage.leaf_iter_vars)
     for place, axis in zip(sorted(places), axes, strict=True):
-        stage.leaf_iter_vars[place] = axis
+        leaves[place] = axis
+    refuse_swapped(stage, leaves, "cannot reorder")
+    stage.schedule.record("reorder", stage, axes=axes)
+    stage.leaf_iter_vars = leaves

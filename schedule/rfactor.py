@@ -32,7 +32,7 @@ def rfactor(schedule: Schedule, given: Tensor | Sequence[Tensor], axis: IterVar,
     place = _checked_place(stage, axis, op, factor_axis)
     _check_attachments(stage, axis)
     ranges = declared_ranges(stage)
-    with schedule.compound("rfactor", tensors=tuple(tensors), axis=axis, factor_axis=factor_axis):
+    with schedule.compound("rfactor", tensor=given, axis=axis, factor_axis=factor_axis):
         new = _new_axes(stage, op, axis, ranges)
         partial_op = _partial_op(stage, op, reduction, ranges, new, axis, place)
         final_op = _final_op(op, reduction, partial_op, new[axis], place)

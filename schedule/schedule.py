@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,9 @@ from ..te.tensor import Tensor
 from .cache import cache_read, cache_write
 from .errors import NothingToSchedule, UnknownStage
 from .normalize import normalize
+from .python_code import as_python
 from .records import Record, encode
+from .replay import replay_all
 from .rfactor import rfactor
 from .stage import Stage
 from .symbols import free_symbols
@@ -183,19 +185,35 @@ class Schedule:
 
     trace = records
 
-    def record(self, primitive: str, **arguments: Any) -> None:
+    @staticmethod
+    def replay(records: Iterable[Record], ops: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
+        """A new schedule of `ops` to which the records are applied.
+
+        ops: the operations that they were recorded for, or others of the same make-up. Raises BadRecords, and what the
+        primitives raise.
+        """
+        made = create_schedule(ops)
+        replay_all(made, records)
+        return made
+
+    def as_python(self) -> str:
+        """Python code that makes this schedule again in `s`, given `te` and `ops` (what create_schedule took)."""
+        return as_python(self, create_schedule(self.outputs))
+
+    def record(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> None:
         """Note a primitive that is about to change the schedule, unless it is part of another. For primitives alone."""
         if not self._within_compound:
             encoded = {name: encode(self, value) for name, value in arguments.items()}
-            self._records.append(Record(primitive, encoded, user_source()))
+            place = None if stage is None else self.place_of(stage)
+            self._records.append(Record(primitive, place, encoded, user_source()))
 
     @contextmanager
-    def compound(self, primitive: str, **arguments: Any) -> Iterator[None]:
+    def compound(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> Iterator[None]:
         """Note a primitive that consists of several changes: an error in any undoes all. For primitives alone."""
         saved = self._saved()
         outermost = not self._within_compound
         try:
-            self.record(primitive, **arguments)
+            self.record(primitive, stage, **arguments)
             self._within_compound = True
             yield
         except BaseException:

@@ -28,13 +28,17 @@ def split(stage: Stage, axis: IterVar, factor: Any, nparts: Any, disable_predica
     refuse_lost_annotation(stage, axis, "cannot split", f"split first, then annotate {axis.name}.outer or {axis.name}.inner")
     checked_factor = None if factor is None else _extent(stage, axis, "factor", factor)
     checked_nparts = None if nparts is None else _extent(stage, axis, "nparts", nparts)
-    stage.schedule.record("split", stage=stage, axis=axis, factor=checked_factor, nparts=checked_nparts,
+    stage.schedule.record("split", stage, parent=axis, factor=_plain(checked_factor), nparts=_plain(checked_nparts),
                           disable_predication=bool(disable_predication))
     outer = replace(axis, name=axis.name + ".outer", dom=None)
     inner = replace(axis, name=axis.name + ".inner", dom=None)
     relation = Split(axis, outer, inner, checked_factor, checked_nparts, bool(disable_predication), user_source())
     stage.derive(relation, place, 1, (outer, inner))
     return outer, inner
+
+
+def _plain(extent: Expr | None) -> Expr | int | None:
+    return extent.value if isinstance(extent, IntImm) else extent
 
 
 def _bad(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadSplit:
@@ -69,7 +73,8 @@ def tile(stage: Stage, x: IterVar, y: IterVar, x_factor: Any, y_factor: Any) -> 
     find_leaf(stage, y, "cannot tile")
     if x is y:
         raise _bad(stage, x, "both axes of the tile are the same", "tile takes two loops: tile(i, j, 32, 8)")
-    with stage.schedule.compound("tile", stage=stage, x=x, y=y, x_factor=x_factor, y_factor=y_factor):
+    factors = (_plain(_extent(stage, x, "x_factor", x_factor)), _plain(_extent(stage, y, "y_factor", y_factor)))
+    with stage.schedule.compound("tile", stage, x_parent=x, y_parent=y, x_factor=factors[0], y_factor=factors[1]):
         x_outer, x_inner = stage.split(x, factor=x_factor)
         y_outer, y_inner = stage.split(y, factor=y_factor)
         stage.reorder(x_outer, y_outer, x_inner, y_inner)

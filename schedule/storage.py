@@ -37,7 +37,7 @@ def set_scope(stage: Stage, scope: str) -> None:
         fix = f's.cache_write({stage.name}, "{scope}")' if is_output else f's.cache_read({stage.name}, "{scope}", readers)'
         raise UnknownScope(headline, reason=f"{stage.name} is {what}: the caller passes its memory, which is global",
                            declared=stage.op.source, called=user_source(), fix=f"{fix} gives a copy there")
-    stage.schedule.record("set_scope", stage=stage, scope=scope)
+    stage.schedule.record("set_scope", stage, scope=scope)
     stage.scope = scope
 
 
@@ -60,7 +60,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
         raise bad(f"the factor is {factor!r}, no positive integer"[:200], f"storage_align({axis.name}, 32, 1)")
     if isinstance(offset, bool) or not isinstance(offset, int):
         raise bad(f"the offset is {offset!r}, no integer"[:200], f"storage_align({axis.name}, {factor}, 0)")
-    stage.schedule.record("storage_align", stage=stage, axis=axis, factor=factor, offset=offset)
+    stage.schedule.record("storage_align", stage, axis=axis, factor=factor, offset=offset)
     stage.iter_attrs[axis] = replace(stage.attr(axis), storage_align=(factor, offset % factor))
 
 
@@ -80,5 +80,5 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
             raise BadStorePredicate(headline, reason=f"`{condition}` uses {var.name}, which is no axis of {stage.name}",
                                     declared=stage.op.source, called=user_source(), loops=outline(stage),
                                     fix=f"use axes of {stage.name}, or the thread axes that its loops run on")
-    stage.schedule.record("set_store_predicate", stage=stage, predicate=condition)
+    stage.schedule.record("set_store_predicate", stage, predicate=condition)
     stage.store_predicate = condition

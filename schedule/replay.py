@@ -1,0 +1,94 @@
+"""Records back into calls, on another schedule of the same operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import user_source
+from ..ir.expr import Expr, IterVar
+from ..ir.visit import substitute
+from ..te.axis import thread_axis
+from .errors import BadRecords
+from .records import AxisRef, ExprRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+    from .stage import Stage
+
+__all__ = ["Replay", "replay_all"]
+
+T = TypeVar("T")
+
+ON_STAGES = ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "compute_at",
+             "compute_inline", "compute_root", "set_scope", "storage_align", "set_store_predicate")
+ON_SCHEDULES = ("cache_read", "cache_write", "rfactor")
+"""Every primitive, by what it is a method of."""
+
+
+class Replay:
+    """Applies records to a schedule. It keeps the thread axes, which records name by number."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.threads: dict[int, IterVar] = {}
+
+    def apply(self, record: Record) -> Any:
+        """Do what the record says; what the primitive returns. Raises BadRecords, and what the primitive raises."""
+        call, positional, named = self.bound(record)
+        return call(*positional, **named)
+
+    def bound(self, record: Record) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """The method that the record names, its positional and its named arguments."""
+        known = ON_SCHEDULES if record.stage is None else ON_STAGES
+        if record.primitive not in known:
+            raise BadRecords(f"cannot replay {record!r}", reason=f"no primitive of {'schedules' if record.stage is None else 'stages'} "
+                             f"is named {record.primitive!r}", called=user_source(), allowed=", ".join(known))
+        target = self.schedule if record.stage is None else self._stage(record.stage)
+        named = {name: self.decode(value) for name, value in record.arguments.items()}
+        return getattr(target, record.primitive), tuple(named.pop("axes", ())), named
+
+    def decode(self, value: Any) -> Any:
+        """An argument as it stands in a record, as what it stands for."""
+        if isinstance(value, StageRef):
+            return self._stage(value.stage)
+        if isinstance(value, AxisRef):
+            stage = self._stage(value.stage)
+            return self._at(stage.all_iter_vars, value.place, f"axes of {stage.name}")
+        if isinstance(value, TensorRef):
+            stage = self._stage(value.stage)
+            return self._at(stage.op.outputs, value.output, f"outputs of {stage.name}")
+        if isinstance(value, SymbolRef):
+            return self._at(self.schedule.symbols, value.place, "symbols of the operations")
+        if isinstance(value, ThreadRef):
+            return self._thread(value)
+        if isinstance(value, ExprRef):
+            return self._expression(value)
+        if isinstance(value, tuple):
+            return [self.decode(one) for one in value]
+        return value
+
+    def _stage(self, place: int) -> Stage:
+        return self._at(self.schedule.stages, place, "stages")
+
+    def _at(self, things: Sequence[T], place: int, what: str) -> T:
+        if not 0 <= place < len(things):
+            raise BadRecords("cannot replay the records on these operations",
+                             reason=f"they name number {place} of the {what}, of which there are {len(things)}",
+                             called=user_source(), fix="replay them on the operations they were recorded for")
+        return things[place]
+
+    def _thread(self, ref: ThreadRef) -> IterVar:
+        if ref.place not in self.threads:
+            self.threads[ref.place] = thread_axis(ref.tag) if ref.extent is None else thread_axis((0, ref.extent), ref.tag)
+        return self.threads[ref.place]
+
+    def _expression(self, ref: ExprRef) -> Expr:
+        return substitute(ref.expr, {var: self.decode(stands) for var, stands in ref.variables})
+
+
+def replay_all(schedule: Schedule, records: Iterable[Record]) -> None:
+    """Apply the records, in order."""
+    replay = Replay(schedule)
+    for record in records:
+        replay.apply(record)
