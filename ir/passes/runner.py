@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +13,7 @@ from typing import Protocol
 from ..stmt import Function
 from ..visit import deep_recursion
 
-__all__ = ["Dumping", "Pass", "Timing", "Verifying", "Watcher", "environment_watchers", "run_pipeline"]
+__all__ = ["Dumping", "Pass", "Timing", "Verifying", "Watcher", "environment_watchers", "pass_times", "run_pipeline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,20 @@ class Watcher(Protocol):
     def __call__(self, name: str, function: Function, seconds: float) -> None: ...
 
 
+_listening: list[dict[str, float]] = []
+
+
+@contextmanager
+def pass_times() -> Iterator[dict[str, float]]:
+    """Collects {pass: seconds} over every pipeline that runs within, in the order of the passes' first run."""
+    times: dict[str, float] = {}
+    _listening.append(times)
+    try:
+        yield times
+    finally:
+        _listening.remove(times)
+
+
 def run_pipeline(function: Function, passes: Iterable[Pass], watchers: Sequence[Watcher] = ()) -> Function:
     """`function` through every pass in order. Each watcher is called before the first and after each of them."""
     with deep_recursion():
@@ -44,6 +59,8 @@ def run_pipeline(function: Function, passes: Iterable[Pass], watchers: Sequence[
             if step.stage_after and function.attrs.get("stage") != step.stage_after:
                 function = function.with_attrs(stage=step.stage_after)
             seconds = perf_counter() - began
+            for times in _listening:
+                times[step.name] = times.get(step.name, 0.0) + seconds
             for watch in watchers:
                 watch(step.name, function, seconds)
     return function
@@ -83,7 +100,7 @@ class Dumping:
 
 @dataclass(slots=True)
 class Timing:
-    """Collects the seconds that each pass took. A pass that runs twice is listed once, with the sum."""
+    """Collects the seconds that each pass took, {pass: seconds}. A pass that runs twice is listed once, with the sum."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 

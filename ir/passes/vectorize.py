@@ -34,10 +34,9 @@ MAX_REGISTERS = 4
 MAX_UNROLLED_CHUNKS = 8
 
 
-def vectorize(function: Function) -> Function:
-    """`function` without VECTORIZED loops. attrs["vector_bits"]: the machine's vector width (512 where not given)."""
-    bits = int(function.attrs.get("vector_bits", DEFAULT_VECTOR_BITS))
-    return function.with_body(_Vectorizer(bits).visit(function.body))
+def vectorize(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS) -> Function:
+    """`function` without VECTORIZED loops. vector_bits: the width of the machine's vectors."""
+    return function.with_body(_Vectorizer(vector_bits).visit(function.body))
 
 
 @dataclass(frozen=True, slots=True)

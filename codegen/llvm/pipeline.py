@@ -1,0 +1,47 @@
+"""The CPU pipeline: from what a schedule lowers to, to what LLVM code generation takes. Order is explained here, what
+each pass does in its own file."""
+
+from __future__ import annotations
+
+from ...ir.passes.bound_checks import bound_checks as check_bounds
+from ...ir.passes.cse import share_subexpressions
+from ...ir.passes.flatten import flatten
+from ...ir.passes.hoist import hoist_invariants
+from ...ir.passes.lane_races import serialize_racing_lanes
+from ...ir.passes.loop_partition import loop_partition
+from ...ir.passes.lower_threads import lower_threads
+from ...ir.passes.narrow import narrow_offsets
+from ...ir.passes.remove_likely import remove_likely
+from ...ir.passes.runner import Pass
+from ...ir.passes.simplify import simplify
+from ...ir.passes.storage import plan_storage
+from ...ir.passes.unroll import unroll
+from ...ir.passes.unsafe_select import unsafe_select
+from ...ir.passes.vectorize import vectorize
+
+__all__ = ["cpu_pipeline"]
+
+
+def cpu_pipeline(vector_bits: int = 512, bounds_check: bool = False) -> tuple[Pass, ...]:
+    """The passes of a CPU build, in order. vector_bits: width of the target's vector registers. bounds_check: assert
+    that accesses which are not proved to be in range are."""
+    checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
+    return (
+        # n-d indices: what reasons about dimensions, guards and whole expressions
+        Pass("lower_threads", lower_threads),          # first: three loop kinds are left for all the others
+        Pass("simplify", simplify),                    # few forms for the rest to match
+        *checks,                                       # before anything drops a guard that an access relies on
+        Pass("unsafe_select", unsafe_select),          # ranges are proved a dimension at a time
+        Pass("cse", share_subexpressions),             # before statements are copied
+        Pass("loop_partition", loop_partition),        # guards out of what will be lanes and copies
+        Pass("hoist", hoist_invariants),               # the guards that partition left, out of the loops they ignore
+        Pass("simplify_pieces", simplify),             # decides the guards and bounds of the pieces
+        Pass("lane_races", serialize_racing_lanes),    # after the last change of n-d indices, before they are gone
+        # one offset an access
+        Pass("flatten", flatten, stage_after="flat"),
+        Pass("vectorize", lambda function: vectorize(function, vector_bits)),
+        Pass("unroll", unroll),                        # after vectorize, whose chunks are unrolled loops
+        Pass("narrow", narrow_offsets),                # every gather is there now
+        Pass("storage", plan_storage),                 # every allocation is there, of one known size
+        Pass("remove_likely", remove_likely, stage_after="final"),  # last: any pass may read the hint
+    )

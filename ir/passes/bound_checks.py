@@ -1,0 +1,106 @@
+"""Asserts before accesses that are not proved to be in range.
+
+    C[i] = A[index[i]]      →      assert index[i] >= 0 and index[i] < 16, "A[index[i]]: index 0 of A ..."
+                                   C[i] = A[index[i]]
+
+Optional (`bounds_check=True`): data-dependent indices alone can go astray, and this finds where. An access within a
+branch of an if_then_else is checked if that branch is chosen. On a CPU a failed assert ends the kernel with a status.
+
+It stands first after simplify: later passes drop guards and mask lanes, and dimensions are gone after flatten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..arith import Analyzer
+from ..expr import BufferLoad, Expr, IfThenElse, Let, Range
+from ..ops import TRUE, if_then_else, logical_and, logical_not
+from ..stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
+from ..visit import Rewriter, children, seq
+from .linear import expr_key
+from .simplify import analyzer_for
+
+__all__ = ["bound_checks"]
+
+
+def bound_checks(function: Function) -> Function:
+    """`function` with an Assert before every statement whose accesses may be out of range."""
+    return function.with_body(_Checker(analyzer_for(function)).visit(function.body))
+
+
+class _Checker(Rewriter):
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    def visit(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().visit(node)
+
+    def For(self, node: For) -> Stmt:
+        checks = self._checks(node.begin, node.extent)
+        self.analyzer.bind(node.var, Range(node.begin, node.extent))
+        return seq(*checks, self.generic(node))
+
+    def If(self, node: If) -> Stmt:
+        checks = self._checks(node.condition)
+        with self.analyzer.constraint(node.condition):
+            then_body = self.visit(node.then_body)
+        else_body = None
+        if node.else_body is not None:
+            with self.analyzer.constraint(logical_not(node.condition)):
+                else_body = self.visit(node.else_body)
+        return seq(*checks, If(node.condition, then_body, else_body))
+
+    def LetStmt(self, node: LetStmt) -> Stmt:
+        return seq(*self._checks(node.value), self.generic(node))
+
+    def Evaluate(self, node: Evaluate) -> Stmt:
+        return seq(*self._checks(node.value), node)
+
+    def BufferStore(self, node: BufferStore) -> Stmt:
+        checks = self._checks(*node.indices, node.value)
+        return seq(*checks, *self._access_checks(node, TRUE), node)
+
+    def _checks(self, *roots: Expr) -> list[Stmt]:
+        """Checks of all loads below, inner loads before those whose indices they are."""
+        found: dict[object, Assert] = {}
+        for root in roots:
+            for load, path in _loads_with_path(root):
+                for check in self._access_checks(load, path):
+                    found.setdefault((expr_key(check.condition), check.message), check)
+        return list(found.values())
+
+    def _access_checks(self, access: BufferLoad | BufferStore, path: Expr) -> Iterator[Assert]:
+        buffer = access.buffer
+        for dimension, (index, extent) in enumerate(zip(access.indices, buffer.shape, strict=True)):
+            with self.analyzer.constraint(path):
+                low, high = self.analyzer.can_prove(index >= 0), self.analyzer.can_prove(index < extent)
+            if low and high:
+                continue
+            within = logical_and(TRUE if low else index >= 0, TRUE if high else index < extent)
+            what = "read" if isinstance(access, BufferLoad) else "written"
+            yield Assert(
+                if_then_else(path, within, TRUE),
+                f"{buffer.name} is {what} out of range: its index {index} in dimension {dimension} is not in [0, {extent})",
+            )
+
+
+def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, Expr]]:
+    """Every load that evaluating `root` may do, with the condition under which it does; operands come first."""
+    found: list[tuple[BufferLoad, Expr]] = []
+    stack: list[tuple[Expr, Expr]] = [(root, TRUE)]
+    while stack:
+        node, path = stack.pop()
+        if isinstance(node, BufferLoad):
+            found.append((node, path))
+        if isinstance(node, IfThenElse):
+            stack.append((node.condition, path))
+            stack.append((node.true_value, logical_and(path, node.condition)))
+            stack.append((node.false_value, logical_and(path, logical_not(node.condition))))
+        elif isinstance(node, Let):
+            stack.append((node.value, path))  # what the body reads through the binding has no name out here
+        else:
+            stack.extend((child, path) for child in children(node))  # pyright: ignore[reportArgumentType]
+    found.reverse()
+    return found
