@@ -135,6 +135,11 @@ class Target:
         """How many values of `bits` bits a vector register holds."""
         return max(self.vector_bits // max(bits, 8), 1)
 
+    @property
+    def data_layout(self) -> str:
+        """The machine's data layout as LLVM writes it."""
+        return _data_layout(self)
+
     def machine(self) -> llvm.TargetMachine:
         """A fresh LLVM machine, for position-independent code of the small code model."""
         _initialize(self.is_foreign)
@@ -270,6 +275,11 @@ define void @probe(ptr %p) {
 
 
 @lru_cache(maxsize=None)
+def _data_layout(target: Target) -> str:
+    return str(target.machine().target_data)
+
+
+@lru_cache(maxsize=None)
 def _vector_bits(target: Target) -> int:
     """Seen in the registers that LLVM takes for 16 floats, so that it holds for every processor and feature."""
     if target.architecture not in ("x86_64", "i386"):
@@ -298,6 +308,9 @@ _NEVER_CHOSEN = (
     "sha512 sm3 sm4 pclmul vpclmulqdq amx-tile amx-int8 amx-bf16 amx-fp16 amx-complex prefetchi usermsr"
 ).split()
 """Instructions for systems and ciphers, which LLVM emits only for those who call them by name."""
+_X86_TUNING = ("ermsb", "fast-7bytenop", "slow-pmullq", "branch-hint", "prefer-legacy-setcc", "prefer-movmsk-over-vtest",
+               "prefer-no-gather", "prefer-no-scatter")
+"""Habits of processors that LLVM counts as instructions when it compares them."""
 
 
 @lru_cache(maxsize=None)
@@ -306,6 +319,7 @@ def _within_host(cpu: str, features: str) -> bool:
     instruction that it uses: so it is asked to."""
     here = Target()
     missing = [f"-{name}" for name in _NEVER_CHOSEN if not _host_features().get(name, True)]
+    missing += [f"-{name}" for name in _X86_TUNING] if here.architecture == "x86_64" else []
     text = _CALL_ACROSS.format(cpu=cpu, features=",".join(filter(None, [features, *missing])), host_cpu=here.llvm_cpu, host_features=here.llvm_features)
     with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
         builder = llvm.create_pass_builder(here.machine(), llvm.create_pipeline_tuning_options(2))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,29 +19,34 @@ from ..target import Target
 
 __all__ = ["CompiledModule", "compile_text"]
 
-_numbers = itertools.count()
-_link_lock = threading.Lock()
+_library_numbers = itertools.count()
 
 
 @dataclass
 class CompiledModule:
     """Machine code, and every text on the way to it. The code lives as long as this object.
 
-    ir_text: LLVM IR as it was made. messages: for each kernel, what its positive statuses stand for (status - 1).
+    ir_text: LLVM IR as it was made. messages: for each function, what its positive statuses stand for (status - 1).
     """
 
     target: Target
     ir_text: str
     object_bytes: bytes = field(repr=False)
     messages: dict[str, tuple[str, ...]]
-    _parts: tuple[str, ...] = field(repr=False, default=())
-    _code: _LinkedCode | None = field(repr=False, default=None)
+    exports: tuple[str, ...]
+    """The functions that `address` finds."""
+    _parts: tuple[str, ...] = field(repr=False)
+    _symbols: Mapping[str, int] = field(repr=False)
+    _addresses: dict[str, int] | None = field(repr=False, default=None)
 
     def address(self, name: str) -> int:
-        """The address of a function in this process. Raises ForeignTarget where the code is for another machine."""
-        if self._code is None:
-            raise _foreign(self.target)
-        return self._code.address(name)
+        """The address of a function in this process.
+
+        Raises ForeignTarget where this machine cannot run the code, UnresolvedSymbol where it calls what nobody defines.
+        """
+        if self._addresses is None:
+            self._addresses = _link(self)
+        return self._addresses[name]
 
     def asm(self) -> str:
         """The machine code as assembly text."""
@@ -47,6 +54,147 @@ class CompiledModule:
             return machine.emit_assembly(module)
 
     def llvm_text_optimized(self) -> str:
-        """The LLVM IR that machine code was made from."""
+        """The LLVM IR that the machine code was made from."""
         with _optimised(self._parts, self.target) as (_, module):
             return str(module)
+
+
+def compile_text(parts: Sequence[str], target: Target, exports: Sequence[str], messages: dict[str, tuple[str, ...]],
+                 symbols: Mapping[str, int]) -> CompiledModule:
+    """Optimised machine code of LLVM IR texts, linked into one module.
+
+    exports: the functions whose addresses will be asked for. symbols: addresses of outside functions, by name; others
+    are looked for in the process and in the C and mathematics libraries.
+    """
+    with _optimised(tuple(parts), target) as (machine, module):
+        code = machine.emit_object(module)
+    return CompiledModule(target, parts[0], code, messages, tuple(exports), tuple(parts), symbols)
+
+
+@contextmanager
+def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
+    """The parts as one LLVM module after O3, in a context of its own, and the machine to emit it with."""
+    machine = _machine(target)
+    with llvm.create_context() as context:
+        module = _parsed(parts[0], context)
+        try:
+            for part in parts[1:]:
+                module.link_in(_parsed(part, context))
+            options = llvm.create_pipeline_tuning_options(3)
+            options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = options.loop_unrolling = True
+            with llvm.create_pass_builder(machine, options) as builder, builder.getModulePassManager() as passes:
+                passes.run(module, builder)
+            yield machine, module
+        finally:
+            module.close()
+
+
+@lru_cache(maxsize=16)
+def _machine(target: Target) -> llvm.TargetMachine:
+    return target.machine()
+
+
+def _parsed(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
+    try:
+        return llvm.parse_assembly(text, context)
+    except RuntimeError as error:
+        raise _rejected(text, str(error)) from None
+
+
+def _rejected(text: str, reason: str) -> RejectedByCompiler | InternalError:
+    """LLVM did not take the text. Our own text is well-formed, but for what users name themselves: intrinsics and the
+    types of outside functions."""
+    line = _reported_line(text, reason)
+    if "llvm." in line or "declare" in line or "@" in line and "call" in line:
+        return RejectedByCompiler(
+            "LLVM does not know a function as it is called", reason=f"{reason}\nin: {line.strip()}",
+            fix="compare the name and the types of the arguments with LLVM's language reference",
+        )
+    return InternalError(f"LLVM rejects the code that was made: {reason}")
+
+
+def _reported_line(text: str, reason: str) -> str:
+    match = re.search(r":(\d+):\d+: error", reason)
+    lines = text.splitlines()
+    return lines[int(match[1]) - 1] if match and int(match[1]) <= len(lines) else ""
+
+
+# Linking
+
+_IMPLIED = ("memset", "memcpy", "memmove", "fmodf", "fmod", "fmaf", "fma", "__truncsfhf2", "__extendhfsf2", "roundf", "round",
+            "rintf", "rint", "floorf", "floor", "ceilf", "ceil", "truncf", "trunc")
+"""What LLVM itself may call for an operation that the machine lacks."""
+_DECLARATION = re.compile(r"^declare [^@\n]*@([\w.$]+)\(", re.MULTILINE)
+_DEFINITION = re.compile(r"^define [^@\n]*@([\w.$]+)\(", re.MULTILINE)
+
+
+def _link(compiled: CompiledModule) -> dict[str, int]:
+    """Loads the code into this process; it is freed with `compiled`.
+
+    Each module has an LLJIT of its own (half a millisecond): the libraries of a shared one are never quite freed.
+    """
+    target = compiled.target
+    if not target.runs_here:
+        raise ForeignTarget(
+            f"code for {str(target)!r} does not run on this machine", reason=f"this machine is {Target().llvm_cpu}, "
+            f"{Target().llvm_triple}", allowed="f.source(\"asm\"), f.source(\"llvm\") and f.export(...)", fix='target="llvm"',
+        )
+    library = llvm.JITLibraryBuilder().add_object_img(compiled.object_bytes).add_current_process()
+    for name, address in _outside_symbols(compiled).items():
+        library.import_symbol(name, address)
+    for name in compiled.exports:
+        library.export_symbol(name)
+    jit = llvm.create_lljit_compiler(_machine(target), use_jit_link=True)
+    try:
+        tracker = library.link(jit, f"tilewright_{next(_library_numbers)}")
+    except RuntimeError as error:
+        jit.close()
+        raise InternalError(f"machine code does not link: {error}") from None
+    weakref.finalize(compiled, _unload, tracker, jit).atexit = False  # at exit somebody may still be calling it
+    return {name: tracker[name] for name in compiled.exports}
+
+
+def _unload(tracker: llvm.ResourceTracker, jit: llvm.LLJIT) -> None:
+    tracker.close()
+    jit.close()
+
+
+def _outside_symbols(compiled: CompiledModule) -> dict[str, int]:
+    """The address of each function that the code calls and does not define."""
+    text = "\n".join(compiled._parts)  # pyright: ignore[reportPrivateUsage]
+    wanted = set(_DECLARATION.findall(text)) - set(_DEFINITION.findall(text))
+    found = dict(compiled._symbols)  # pyright: ignore[reportPrivateUsage]
+    for name in sorted(wanted - set(found)):
+        if name.startswith("llvm."):
+            continue
+        address = _process_symbol(name)
+        if address is None:
+            raise UnresolvedSymbol(
+                f"the program calls {name!r}, which nobody defines", reason="it is neither in this process nor in the C and "
+                "mathematics libraries", fix='load its library before building: ctypes.CDLL("libname.so", ctypes.RTLD_GLOBAL)',
+            )
+        found[name] = address
+    for name in _IMPLIED:
+        address = _process_symbol(name)
+        if address is not None:
+            found.setdefault(name, address)
+    return found
+
+
+@lru_cache(maxsize=None)
+def _libraries() -> tuple[ctypes.CDLL, ...]:
+    opened = [ctypes.CDLL(None)]
+    for name in ("libm.so.6", "libgcc_s.so.1"):
+        with suppress(OSError):  # elsewhere the C library holds them
+            opened.append(ctypes.CDLL(name))
+    return tuple(opened)
+
+
+def _process_symbol(name: str) -> int | None:
+    """Where the process or the C libraries have a function or variable; None where they do not."""
+    for library in _libraries():
+        try:
+            return ctypes.addressof(ctypes.c_char.in_dll(library, name))
+        except ValueError:
+            continue
+    return None

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 from ...ir.dtype import FLOAT32, DType
 
-__all__ = ["computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type", "shuffle_mask",
-          , "splat", "zero"]
+__all__ = ["computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type", "shuffle_mask", "splat",
+           "zero"]
 
 _REGISTER = {"bool": "i1", "float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double",
              "handle": "ptr"}

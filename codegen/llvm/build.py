@@ -1,0 +1,59 @@
+"""Functions of the loop IR, at stage "final", to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...ir.expr import Var
+from ...ir.stmt import Function
+from ..target import Target
+from .emit_stmt import emit_kernel, shape_symbols
+from .jit import CompiledModule, compile_text
+from .text import ModuleText
+
+__all__ = ["CodegenOptions", "compile_function", "kernel_symbol", "module_text"]
+
+
+@dataclass(frozen=True)
+class CodegenOptions:
+    """fast_math: floats may be reassociated, divided by reciprocals, and lose the sign of zero; NaN and infinities keep
+    their meaning. parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.
+    symbols: addresses of outside functions by name; `tw_parallel_for` must be among them where a loop is parallel.
+    shape_symbols: by function's name, the free shape symbols in the order in which callers pass them (where a pass has
+    changed the shapes since; otherwise by first appearance).
+    """
+
+    fast_math: bool = False
+    parts: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+    symbols: Mapping[str, int] = field(default_factory=dict[str, int])
+    shape_symbols: Mapping[str, tuple[Var, ...]] = field(default_factory=dict[str, tuple[Var, ...]])
+
+
+def kernel_symbol(name: str) -> str:
+    """The symbol of the kernel of a function's name."""
+    return f"tw_kernel_{name}"
+
+
+def module_text(functions: Sequence[Function], target: Target, options: CodegenOptions) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """The LLVM IR of `functions`, and for each the messages of its assertions."""
+    module = ModuleText()
+    attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"'
+    messages: dict[str, tuple[str, ...]] = {}
+    for function in functions:
+        symbols = options.shape_symbols.get(function.name)
+        messages[function.name] = emit_kernel(
+            module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
+            attributes=attributes, fast_math=options.fast_math)
+    header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"'
+    return module.text(header), messages
+
+
+def compile_function(functions: Sequence[Function], target: Target, options: CodegenOptions | None = None) -> CompiledModule:
+    """Machine code of functions of stage "final", by the kernel ABI: `i32 tw_kernel_NAME(arguments ..., i64 symbols ...)`,
+    buffers as pointers, scalars by value; 0 is success, k > 0 that assertion k - 1 failed, -1 that memory ran out."""
+    options = options or CodegenOptions()
+    text, messages = module_text(functions, target, options)
+    exports = [*(kernel_symbol(function.name) for function in functions), *options.exports]
+    return compile_text([text, *options.parts], target, exports, messages, options.symbols)
