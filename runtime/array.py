@@ -13,7 +13,7 @@ from ..errors import user_source
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .device import Device, cpu
 from .errors import DeviceUnavailable, NotATensor, UnreadableTensor, WrongDType, WrongShape
-from .tensors import NoMemory, RefusedMemory, capsule_tensor, view_tensor
+from .tensors import NoMemory, RefusedMemory, array_of, capsule_tensor, find_tensor, is_ordinary
 
 __all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", "numpy_dtype"]
 
@@ -149,7 +149,10 @@ def from_dlpack(x: Any) -> Array:
     Raises NotATensor for a value without memory, UnreadableTensor for one that does not hand it out.
     """
     try:
-        return view_tensor(x).view(Array)
+        found = find_tensor(x)
+        if not is_ordinary(found):
+            raise RefusedMemory(f"it holds {found.dtype} on {found.device or 'the host'}")
+        return array_of(found).view(Array)
     except NoMemory as error:
         raise NotATensor(f"a {type(x).__name__} has no memory to share", reason=str(error), called=user_source(),
                          fix="pass a numpy array or anything with __dlpack__") from None

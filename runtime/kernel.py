@@ -19,8 +19,8 @@ from . import diagnose
 from .abi import DLPACK_TYPES, ArgumentRecord, CallTable, Flag, numpy_layout_holds
 from .array import Array, numpy_dtype
 from .errors import NoSuchSource
-from .signature import BufferParam, ScalarParam, Signature
-from .tensors import Found, NoMemory, RefusedMemory, find_tensor
+from .signature import ScalarParam, Signature
+from .tensors import Found, NoMemory, RefusedMemory, array_of, find_tensor, is_ordinary, quick_view
 from .timing import TimingResult, time_calls
 
 __all__ = ["Kernel", "make_kernel"]
@@ -52,8 +52,18 @@ class _Entry:
         self.method = _MethodDef(signature.name.encode(), addresses["call"], _METH_FASTCALL_KEYWORDS, None)
 
     def __call__(self, *args: Any, **named: Any) -> None:
+        values = _in_order(self.signature, args, named)
+        plain = [_plain(self.signature, i, value) for i, value in enumerate(values)]
+        changed = named or any(new is not old for new, old in zip(plain, values, strict=True))
+        if changed and not any(isinstance(value, Found) for value in plain):
+            _new_builtin(ctypes.addressof(self.method), self, None)(*plain)
+        else:
+            self._carefully(plain)
+
+    def _carefully(self, plain: list[Any]) -> None:
+        """Check and run with records made here: what the code found wrong, it finds again and can be told about."""
         signature = self.signature
-        values = [_find(signature, i, value) for i, value in enumerate(_in_order(signature, args, named))]
+        values = [_find(signature, i, value) for i, value in enumerate(plain)]
         records, keep = _records(signature, values)
         symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
         status = self.check(ctypes.addressof(records), ctypes.addressof(symbols))
@@ -102,11 +112,28 @@ def _in_order(signature: Signature, args: tuple[Any, ...], named: dict[str, Any]
     return values
 
 
-def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
-    """Argument i as memory, or as a number."""
+def _plain(signature: Signature, i: int, value: Any) -> Any:
+    """Argument i as what generated code reads: a numpy array, a Python number; or Found, for what cannot be run."""
     param = signature.params[i]
     if isinstance(param, ScalarParam):
         return _number(signature, i, param, value)
+    if type(value) is np.ndarray or type(value) is Array:
+        return value
+    if isinstance(value, np.ndarray):
+        return _find(signature, i, value) if isinstance(value, np.ma.MaskedArray) else value.view(np.ndarray)
+    if hasattr(type(value), "__dlpack__"):
+        view = quick_view(value, param.is_output)
+        if view is not None:
+            return view
+    found = _find(signature, i, value)
+    return array_of(found) if isinstance(found, Found) and is_ordinary(found) else found
+
+
+def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
+    """Argument i as memory, or as a number."""
+    param = signature.params[i]
+    if isinstance(param, ScalarParam) or isinstance(value, Found):
+        return value
     try:
         found = find_tensor(value)
     except NoMemory as error:
@@ -125,11 +152,11 @@ def _number(signature: Signature, i: int, param: ScalarParam, value: Any) -> int
     if param.dtype == "bool":
         if not isinstance(value, (bool, np.bool_)):
             raise diagnose.wrong_scalar(signature, i, value)
-        return int(value)
+        return bool(value)
     if "float" in param.dtype:
         return _float(signature, i, value)
     try:
-        number = operator.index(value)
+        number = value if type(value) is int else int(operator.index(value))
     except TypeError:
         raise diagnose.wrong_scalar(signature, i, value) from None
     least, greatest = diagnose.scalar_range(param)
@@ -142,7 +169,7 @@ def _float(signature: Signature, i: int, value: Any) -> float:
     if isinstance(value, (str, bytes, bytearray, np.ndarray)):
         raise diagnose.wrong_scalar(signature, i, value)
     try:
-        return float(value)
+        return value if type(value) is float else float(value)
     except (TypeError, ValueError):
         raise diagnose.wrong_scalar(signature, i, value) from None
     except OverflowError:

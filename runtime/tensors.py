@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .device import HOST_KINDS, dlpack_name
 
-__all__ = ["DLTensor", "Found", "NoMemory", "RefusedMemory", "capsule_tensor", "find_tensor", "view_tensor"]
+__all__ = ["DLTensor", "Found", "NoMemory", "RefusedMemory", "array_of", "capsule_tensor", "find_tensor", "is_ordinary",
+           "quick_view"]
 
 _NAMES = {number: name for name, number in DLPACK_TYPES.items()}
 _READ_ONLY_FLAG = 1
@@ -104,14 +105,25 @@ def find_tensor(value: Any) -> Found:
     return _find_buffer(value)
 
 
-def view_tensor(value: Any) -> NDArray[Any]:
-    """A numpy array on the memory of a host tensor. Raises NoMemory or RefusedMemory."""
-    found = find_tensor(value)
-    if found.device:
-        raise RefusedMemory(f"its memory is on {found.device}")
+def array_of(found: Found) -> NDArray[Any]:
+    """A numpy array on a host tensor's memory; its dtype must be one of ours."""
     if isinstance(found.owner, np.ndarray):
         return found.owner
     return np.asarray(_Interface(found)).view(_numpy_dtype(found.dtype))
+
+
+def is_ordinary(found: Found) -> bool:
+    """Whether numpy can hold it: on the host, of a dtype that we have."""
+    return not found.device and found.dtype in ITEM_BYTES
+
+
+def quick_view(value: Any, writable: bool) -> NDArray[Any] | None:
+    """A numpy array on the memory of a DLPack tensor by numpy's own quick import; None where that does not serve."""
+    try:
+        view = np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError):
+        return None        # numpy knows no bfloat16, no other devices; find_tensor does, and says what is wrong
+    return view if view.flags.writeable or not writable else None
 
 
 class _Interface:
