@@ -88,7 +88,7 @@ def _to_float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _out_of_range(value: Any, dtype: DType) -> LiteralOutOfRange:

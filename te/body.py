@@ -30,9 +30,11 @@ def check_body(name: str, axis: tuple[IterVar, ...], values: tuple[Expr, ...]) -
 def _check_values(name: str, axis: tuple[IterVar, ...], reduced: tuple[IterVar, ...], values: Iterable[Expr]) -> None:
     known = {*axis, *reduced}
     for value in values:
-        for node in post_order(value):
+        nodes = list(post_order(value))
+        for node in nodes:
             if isinstance(node, Reduce):
                 raise _nested(name, node)
+        for node in nodes:
             if isinstance(node, IterVar) and node not in known and node.kind != "thread":
                 raise _unreduced(name, node) if node.kind == "reduce" else _foreign(name, node, axis)
 
