@@ -1,0 +1,347 @@
+"""Checks that a function is well formed, and that it keeps the spec of the stage that it claims to be at.
+
+What holds at every stage is a table by node class, `NODE_RULES`; what each stage adds is a row of `STAGES`. Names are
+checked on the way: everything is defined before it is used, nothing is bound twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from . import expr as E
+from .buffer import SCOPES, Buffer
+from .errors import NotWellFormed
+from .expr import BufferLoad, Call, Expr, Node, Var
+from .intrinsics import INTRINSICS
+from .ops import round_float
+from .printer import call_dtype, excerpt, shape_symbols, to_text
+from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from .visit import children
+
+__all__ = ["NODE_RULES", "STAGES", "NodeRule", "Stage", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """`holds` of every node of a class; `text` says what it demands."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a stage adds to what always holds: which nodes, loops and intrinsics no longer (or not yet) occur, and
+    whether buffers have one dimension."""
+
+    nodes: tuple[type[Node], ...] = ()
+    loops: tuple[LoopKind, ...] = ()
+    intrinsics: tuple[str, ...] = ()
+    flat: bool = False
+
+
+STAGES: dict[str, Stage] = {
+    "loops": Stage(nodes=(E.Ramp, E.Broadcast, E.Shuffle)),
+    "flat": Stage(flat=True),
+    "final": Stage(loops=(LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.THREAD), intrinsics=("likely",), flat=True),
+}
+"""By attrs["stage"]. A function that claims no stage is held to what always holds."""
+
+
+# Rules by class
+
+
+def _scalar_bool(value: Expr) -> bool:
+    return value.dtype.kind == "bool" and value.dtype.lanes == 1
+
+
+def _scalar_integer(value: Expr) -> bool:
+    return value.dtype.is_integer and value.dtype.lanes == 1
+
+
+def _access_lanes(node: BufferLoad | BufferStore) -> int:
+    return node.indices[-1].dtype.lanes if node.indices else 1
+
+
+def _predicate_fits(node: BufferLoad | BufferStore) -> bool:
+    found = node.predicate
+    return found is None or (found.dtype.kind == "bool" and found.dtype.lanes == _access_lanes(node))
+
+
+def _operands_fit(node: Call) -> bool:
+    row = INTRINSICS.get(node.name)
+    if row is None or row.result == "given":
+        return True
+    kinds = {"float": ("float", "bfloat"), "integer": ("int", "uint"), "any": ("int", "uint", "float", "bfloat", "bool")}
+    return all(a.dtype.kind in kinds[row.operands] and a.dtype == node.args[0].dtype for a in node.args)
+
+
+def _call_type_fits(node: Call) -> bool:
+    if node.name == "reinterpret":
+        return node.args[0].dtype.bytes == node.dtype.bytes
+    return node.name not in INTRINSICS or not node.args or call_dtype(node.name, node.args) in (None, node.dtype)
+
+
+def _arity_fits(node: Call) -> bool:
+    row = INTRINSICS.get(node.name)
+    return row is None or row.arity in (-1, len(node.args))
+
+
+def _choice_condition(node: E.Select) -> bool:
+    found = node.condition.dtype
+    return found.kind == "bool" and found.lanes in (1, node.dtype.lanes)
+
+
+_ACCESS = (
+    NodeRule("as many indices as the buffer has dimensions", lambda n: len(n.indices) == n.buffer.ndim),
+    NodeRule("indices are integers", lambda n: all(i.dtype.is_integer for i in n.indices)),
+    NodeRule("the lanes of the indices agree with the last one's",
+             lambda n: all(i.dtype.lanes in (1, _access_lanes(n)) for i in n.indices)),
+    NodeRule("the predicate is a bool with the lanes of the access", _predicate_fits),
+)
+_SAME_TYPES = NodeRule("both operands have the same type", lambda n: n.a.dtype == n.b.dtype)
+_ARITHMETIC = (_SAME_TYPES, NodeRule("arithmetic takes numbers", lambda n: n.a.dtype.is_integer or n.a.dtype.is_float))
+_ORDER = (_SAME_TYPES, NodeRule("only numbers and bools have an order", lambda n: n.a.dtype.kind != "handle"))
+_LOGIC = (_SAME_TYPES, NodeRule("logic takes bool", lambda n: n.a.dtype.kind == "bool"))
+_BINDING = (NodeRule("the value has the variable's type", lambda n: n.value.dtype == n.var.dtype),)
+
+NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
+    E.IntImm: (NodeRule("a constant is in the range of its type", lambda n: n.dtype.kind == "handle" or (
+        not n.dtype.is_float and n.dtype.lanes == 1 and n.dtype.least <= n.value <= n.dtype.greatest)),),
+    E.FloatImm: (NodeRule("a constant is rounded to its type", lambda n: n.dtype.is_float and n.dtype.lanes == 1 and (
+        n.value != n.value or round_float(n.value, n.dtype) == n.value)),),
+    **dict.fromkeys((E.Add, E.Sub, E.Mul, E.FloorDiv, E.FloorMod, E.TruncDiv, E.TruncMod), _ARITHMETIC),
+    E.Div: (_SAME_TYPES, NodeRule("`/` divides floats", lambda n: n.a.dtype.is_float)),
+    **dict.fromkeys((E.Min, E.Max, E.LT, E.LE, E.GT, E.GE, E.EQ, E.NE), _ORDER),
+    **dict.fromkeys((E.And, E.Or), _LOGIC),
+    E.Not: (NodeRule("logic takes bool", lambda n: n.value.dtype.kind == "bool"),),
+    E.Cast: (NodeRule("a cast keeps the lanes", lambda n: n.dtype.lanes == n.value.dtype.lanes),),
+    E.Select: (
+        NodeRule("both values have the same type", lambda n: n.true_value.dtype == n.false_value.dtype),
+        NodeRule("the condition is a bool, scalar or with the values' lanes", _choice_condition),
+    ),
+    E.IfThenElse: (
+        NodeRule("both values have the same type", lambda n: n.true_value.dtype == n.false_value.dtype),
+        NodeRule("the condition is a scalar bool (lanes cannot be left out: use select and predicates)",
+                 lambda n: _scalar_bool(n.condition)),
+    ),
+    E.Let: _BINDING, LetStmt: _BINDING,
+    Call: (
+        NodeRule("as many operands as the intrinsic takes", _arity_fits),
+        NodeRule("operands of one type that the intrinsic takes", _operands_fit),
+        NodeRule("the call's type follows from its operands", _call_type_fits),
+    ),
+    E.Ramp: (
+        NodeRule("base and stride are scalar integers of one type",
+                 lambda n: _scalar_integer(n.base) and n.base.dtype == n.stride.dtype),
+        NodeRule("a vector has at least 2 lanes", lambda n: n.lanes > 1),
+    ),
+    E.Broadcast: (
+        NodeRule("what is broadcast is a scalar", lambda n: n.value.dtype.lanes == 1),
+        NodeRule("a vector has at least 2 lanes", lambda n: n.lanes > 1),
+    ),
+    E.Shuffle: (
+        NodeRule("vectors of one element type", lambda n: len({v.dtype.element for v in n.vectors}) == 1),
+        NodeRule("lanes that the vectors have", lambda n: all(0 <= i < sum(v.dtype.lanes for v in n.vectors) for i in n.indices)),
+    ),
+    BufferLoad: _ACCESS,
+    BufferStore: (*_ACCESS, NodeRule(
+        "the value has the type of the elements", lambda n: n.value.dtype == n.buffer.dtype.with_lanes(_access_lanes(n)))),
+    For: (
+        NodeRule("begin and extent have the variable's type, an integer",
+                 lambda n: _scalar_integer(n.var) and n.begin.dtype == n.var.dtype == n.extent.dtype),
+        NodeRule("a thread loop, and no other, has a thread tag", lambda n: (n.kind is LoopKind.THREAD) == bool(n.thread)),
+    ),
+    If: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
+    Assert: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
+    Evaluate: (), Attr: (), Allocate: (), Seq: (), E.StringImm: (),
+}
+
+_BUFFER_RULES = (
+    NodeRule("elements are scalars", lambda b: b.dtype.lanes == 1 and b.dtype.kind != "handle"),
+    NodeRule(f"the scope is one of {', '.join(SCOPES)}", lambda b: b.scope in SCOPES),
+    NodeRule("extents and strides are scalar integers", lambda b: all(map(_scalar_integer, (*b.shape, *b.strides)))),
+    NodeRule("a stride for each dimension, or none", lambda b: len(b.strides) in (0, len(b.shape))),
+    NodeRule("the alignment is a power of two, or 0", lambda b: b.alignment >= 0 and b.alignment & (b.alignment - 1) == 0),
+)
+_FLAT_RULE = NodeRule("buffers have one dimension and no strides once flattened",
+                      lambda b: b.ndim == 1 and not b.strides and b.elem_offset is None)
+
+
+class _Leave:
+    """What was bound is out of scope from here on."""
+
+    __slots__ = ("things",)
+
+    def __init__(self, *things: Var | Buffer) -> None:
+        self.things = things
+
+
+class _Verifier:
+    def __init__(self, function: Function, name: str) -> None:
+        self.function, self.name = function, name
+        self.stage = STAGES.get(name, Stage())
+        self.visible: set[Var | Buffer] = set()
+        self.ever: set[Var | Buffer] = set()
+        self.statement: Stmt | None = None
+        self.writable: set[Buffer] = set(function.outputs)
+
+    def fail(self, rule: str, subject: object, details: str = "") -> NoReturn:
+        stage = f" at stage '{self.name}'" if self.name else ""
+        text = subject if isinstance(subject, str) else _first_line(subject)
+        raise NotWellFormed(
+            f"{self.function.name} is not well formed{stage}: {rule}", reason=f"in `{text}`{details}",
+            loops=excerpt(self.function, self.statement))
+
+    def define(self, thing: Var | Buffer) -> None:
+        if thing in self.ever:
+            self.fail("nothing is bound twice", f"{thing.name}")
+        self.ever.add(thing)
+        self.visible.add(thing)
+
+    # Declarations
+
+    def signature(self) -> None:
+        function = self.function
+        for symbol in shape_symbols(function):
+            self.define(symbol)
+        for parameter in function.params:
+            self.define(parameter)
+            if isinstance(parameter, Buffer):
+                self.buffer(parameter)
+        for buffer in function.outputs:
+            if buffer not in self.visible:
+                self.fail("outputs are parameters", buffer)
+
+    def buffer(self, buffer: Buffer) -> None:
+        for rule in _BUFFER_RULES:
+            if not rule.holds(buffer):
+                self.fail(rule.text, buffer)
+        if self.stage.flat and not _FLAT_RULE.holds(buffer):
+            self.fail(_FLAT_RULE.text, buffer)
+        if buffer.data is not None:
+            self.define(buffer.data)
+
+    # Statements and expressions
+
+    def body(self) -> None:
+        stack: list[Stmt | _Leave] = [self.function.body]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, _Leave):
+                self.visible.difference_update(node.things)
+                continue
+            self.statement = node
+            self.node(node)
+            stack.extend(reversed(self.parts(node)))
+
+    def parts(self, node: Stmt) -> list[Stmt | _Leave]:
+        """Check the expressions of a statement; the statements within, with what leaves scope after them."""
+        bodies: list[Stmt | _Leave] = []
+        for child in children(node):
+            if isinstance(child, Stmt):
+                bodies.append(child)
+            else:
+                self.expression(child)  # pyright: ignore[reportArgumentType]
+        match node:
+            case For():
+                for _, value in node.pragmas:
+                    self.expression(value)
+                self.define(node.var)
+                bodies.append(_Leave(node.var))
+            case LetStmt():
+                self.define(node.var)
+                bodies.append(_Leave(node.var))
+            case Allocate():
+                for value in (*node.buffer.shape, *node.buffer.strides):
+                    self.expression(value)
+                self.buffer(node.buffer)
+                self.define(node.buffer)
+                self.writable.add(node.buffer)
+                bodies.append(_Leave(node.buffer))
+            case Attr() if isinstance(node.subject, (Var, Buffer)):
+                self.used(node.subject, node)
+            case BufferStore():
+                self.used(node.buffer, node)
+                if node.buffer not in self.writable:
+                    self.fail("only outputs and allocated buffers are written", node)
+        return bodies
+
+    def expression(self, root: Expr) -> None:
+        """Every node below, shared ones once."""
+        seen: set[int] = set()
+        stack: list[Any] = [root]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, _Leave):
+                self.visible.difference_update(node.things)
+            elif isinstance(node, _Enter):
+                self.visible.add(node.var)
+            elif isinstance(node, Var):
+                self.used(node, root)
+            elif id(node) not in seen:
+                seen.add(id(node))
+                self.node(node)
+                if isinstance(node, E.Let):
+                    if node.var in self.ever:
+                        self.fail("nothing is bound twice", node.var.name)
+                    self.ever.add(node.var)
+                    stack += [_Leave(node.var), node.body, _Enter(node.var), node.value]
+                    continue
+                if isinstance(node, BufferLoad):
+                    self.used(node.buffer, node)
+                stack.extend(reversed(children(node)))
+
+    def used(self, thing: Var | Buffer, where: object) -> None:
+        if thing not in self.visible:
+            what = "the variable" if isinstance(thing, Var) else "the buffer"
+            ended = "its scope has ended" if thing in self.ever else "nothing defines it"
+            self.fail("everything is defined before it is used", where, f": {what} '{thing.name}', {ended}")
+
+    def node(self, node: Node) -> None:
+        rules = NODE_RULES.get(type(node))
+        if rules is None:
+            self.fail(f"{type(node).__name__} does not occur in functions", node)
+        for rule in rules:
+            if not rule.holds(node):
+                self.fail(rule.text, node, _types(node))
+        stage = self.stage
+        if isinstance(node, stage.nodes):
+            self.fail(f"{type(node).__name__} does not occur", node)
+        if isinstance(node, For) and node.kind in stage.loops:
+            self.fail(f"{node.kind.value} loops do not occur", node)
+        if isinstance(node, Call) and node.name in stage.intrinsics:
+            self.fail(f"{node.name} does not occur", node)
+
+
+class _Enter:
+    __slots__ = ("var",)
+
+    def __init__(self, var: Var) -> None:
+        self.var = var
+
+
+def _types(node: Node) -> str:
+    """The types of the expressions directly below, which most rules are about."""
+    found = [f"`{_first_line(child)}` is {child.dtype}" for child in children(node) if isinstance(child, Expr)]
+    return ": " + ", ".join(found[:4]) if found else ""
+
+
+def _first_line(subject: Any) -> str:
+    text = to_text(subject).partition("\n")[0]
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+def verify(function: Function, stage: str | None = None) -> None:
+    """Raise NotWellFormed (TW0302), naming the rule, the node and the text around it, where `function` breaks a rule.
+
+    stage: the stage to hold it to, by default the one that its attributes claim.
+    """
+    name = str(function.attrs.get("stage", "")) if stage is None else stage
+    if name and name not in STAGES:
+        raise NotWellFormed(f"{function.name} claims the unknown stage '{name}'", allowed=", ".join(STAGES))
+    verifier = _Verifier(function, name)
+    verifier.signature()
+    verifier.body()
