@@ -230,7 +230,7 @@ def difference_bound(a: Expr, b: Expr, analyzer: Analyzer) -> int | None:
     if isinstance(b, (Min, Max)):
         consider([(a, b.a), (a, b.b)], all_needed=isinstance(b, Min))
     if not isinstance(a, (Min, Max)) and not isinstance(b, (Min, Max)):
-        high = analyzer.interval(difference).high
+        high = analyzer.interval(difference).hi
         if high is not None:
             found.append(high)
     return min(found) if found else None
@@ -238,25 +238,21 @@ def difference_bound(a: Expr, b: Expr, analyzer: Analyzer) -> int | None:
 
 def union(spans: Iterable[Span], analyzer: Analyzer) -> Span:
     """The least span known to hold all of `spans`."""
-    pending = list(spans)
-    result = pending[0]
-    for span in pending[1:]:
-        if span.low is result.low and span.high is result.high:
-            continue
-        low = _least(result.low, span.low, analyzer)
-        high = result.high if _least(result.high, span.high, analyzer) is span.high else (
-            span.high if _least(result.high, span.high, analyzer) is result.high else maximum(result.high, span.high))
-        width = difference_bound(high, low, analyzer)
-        result = Span(low, high, width + 1 if width is not None else None)
+    result: Span | None = None
+    for span in spans:
+        if result is None:
+            result = span
+        elif span.low is not result.low or span.high is not result.high:
+            low = span.low if _at_most(span.low, result.low, analyzer) else (
+                result.low if _at_most(result.low, span.low, analyzer) else minimum(result.low, span.low))
+            high = result.high if _at_most(span.high, result.high, analyzer) else (
+                span.high if _at_most(result.high, span.high, analyzer) else maximum(result.high, span.high))
+            distance = difference_bound(high, low, analyzer)
+            result = Span(low, high, distance + 1 if distance is not None else None)
+    assert result is not None, "a union of nothing"
     return result
 
 
-def _least(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
-    """The smaller of the two where that is certain, else their minimum."""
+def _at_most(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
     above = difference_bound(a, b, analyzer)
-    if above is not None and above <= 0:
-        return a
-    above = difference_bound(b, a, analyzer)
-    if above is not None and above <= 0:
-        return b
-    return minimum(a, b)
+    return above is not None and above <= 0

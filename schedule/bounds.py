@@ -1,0 +1,385 @@
+"""Bound inference: which part of every operation is computed, and the ranges and values of all its axes.
+
+Consumers come first. The region of a producer is, for every consumer, what the consumer reads while the loops inside the
+attach point take their full range and the loops at or outside it stay at one point, thread-bound loops following the
+scope of the producer's storage; the union over the consumers is boxed. Region and loops of one stage are then related
+by the relations of its axes, as in TVM's InferBound: ranges pass down from the root axes to the leaves, values and spans
+pass up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import user_source
+from ..ir.arith.analyzer import Analyzer
+from ..ir.expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, ProducerLoad, Range, Var
+from ..ir.ops import cast, const, floordiv, floormod, is_const, maximum
+from ..ir.visit import post_order, substitute
+from ..te.operation import ComputeOp
+from .attributes import IterAttr
+from .axes import outline
+from .dataflow import Computation, Dataflow
+from .lower_errors import BoundUnknown
+from .regions import Span, SpanEvaluator, union
+from .relations import Fuse, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
+from .stage import Stage
+
+__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "thread_rank"]
+
+_SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """One leaf axis as a loop from 0. value: of the axis, which is `var`, or 0 where the loop has vanished (var None)."""
+
+    axis: IterVar
+    stage: Stage
+    extent: Expr
+    attr: IterAttr
+    var: Var | None
+    value: Expr
+
+    @property
+    def thread(self) -> str:
+        """The tag of the thread axis that it is bound to; empty for none."""
+        return self.attr.bind_thread.thread_tag if self.attr.bind_thread is not None else ""
+
+
+@dataclass(slots=True, eq=False)
+class StageBounds:
+    """What is known of one computation.
+
+    ranges: of every axis, in terms of loop variables around and of its own. offsets: every axis counted from the begin of
+    its range, in terms of the own loop variables. loops: the leaves in order; enclosing: the loops around, outermost
+    first. scope: of the storage. storage: the extents of the storage, which bound those of the region for the life of it.
+    marks: 1 on what derives from data axes, 2 on what derives from reduce axes, 3 on both.
+    """
+
+    computation: Computation
+    ranges: dict[IterVar, Range]
+    offsets: dict[IterVar, Expr]
+    loops: tuple[Loop, ...]
+    enclosing: tuple[Loop, ...]
+    scope: str
+    storage: tuple[Expr, ...]
+    marks: dict[IterVar, int]
+    domains: dict[IterVar, Range] = field(default_factory=dict)
+    """The declared domain of each root axis, in terms of loop variables."""
+
+    @property
+    def values(self) -> dict[IterVar, Expr]:
+        """The value of every axis, in terms of loop variables."""
+        return {axis: shifted(offset, self.ranges[axis], axis) for axis, offset in self.offsets.items()}
+
+    @property
+    def from_zero(self) -> dict[IterVar, Range]:
+        """The ranges of all axes, moved to begin at 0."""
+        return {axis: Range(const(0, within.begin.dtype), within.extent) for axis, within in self.ranges.items()}
+
+    @property
+    def first_reduce_loop(self) -> int:
+        """The index of the first loop related to a reduce axis; the number of loops where there is none."""
+        return next((at for at, loop in enumerate(self.loops) if self.marks.get(loop.axis, 0) & 2), len(self.loops))
+
+
+@dataclass(slots=True, eq=False)
+class Bounds:
+    """The bounds of every computation. analyzer: knows the range of every loop variable."""
+
+    dataflow: Dataflow
+    analyzer: Analyzer
+    of: dict[Computation, StageBounds]
+
+
+def shifted(offset: Expr, within: Range, axis: IterVar) -> Expr:
+    """The value of an axis, given its offset from the begin of its range."""
+    return cast(offset if is_const(within.begin, 0) else offset + within.begin, axis.dtype)
+
+
+def thread_rank(tag: str) -> int:
+    """How wide a thread axis is: 0 for blocks, 1 for threads within a block (and virtual ones)."""
+    return 0 if tag.startswith("blockIdx") else 1
+
+
+def default_scope(enclosing: Iterable[Loop]) -> str:
+    """Without threads around global, under blocks shared, under threads local."""
+    rank = max((thread_rank(loop.thread) for loop in enclosing if loop.thread), default=-1)
+    return ("global", "shared", "local")[rank + 1]
+
+
+def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
+    """The bounds of everything that is computed. `analyzer` learns the range of every loop variable."""
+    bounds = Bounds(dataflow, analyzer, {})
+    for computation in reversed(dataflow.computations):
+        parent = computation.parent
+        enclosing: tuple[Loop, ...] = ()
+        if parent is not None:
+            outer = bounds.of[parent]
+            enclosing = outer.enclosing + outer.loops[: computation.place + 1]
+        scope = computation.stage.scope or default_scope(enclosing)
+        region = _region(bounds, computation, enclosing, scope)
+        bounds.of[computation] = _stage_bounds(computation, region, enclosing, scope, analyzer)
+    return bounds
+
+
+# The region of a producer
+
+
+def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...], scope: str) -> list[Range]:
+    """The part of each dimension that is computed."""
+    axes = computation.op.axis
+    declared = [axis.dom for axis in axes if axis.dom is not None]
+    consumers = bounds.dataflow.consumers.get(computation.op, [])
+    if computation.is_output or not consumers:
+        return declared
+    unknown = [False] * len(axes)
+    spans: list[list[Span]] = [[] for _ in axes]
+    for consumer in consumers:
+        for dimension, found in enumerate(_read_by(bounds, computation, consumer, enclosing, scope)):
+            unknown[dimension] |= found is None
+            if found is not None:
+                spans[dimension].append(found)
+    region: list[Range] = []
+    for dimension, axis in enumerate(axes):
+        domain = declared[dimension]
+        if unknown[dimension] or not spans[dimension]:
+            region.append(domain)
+        else:
+            region.append(_boxed(union(spans[dimension], bounds.analyzer), domain, axis, enclosing, bounds.analyzer))
+    return region
+
+
+def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Range:
+    """A span as the range that is computed: with a constant extent where one bounds it, and never larger than the domain."""
+    low = cast(span.low, axis.dtype)
+    extent = analyzer.simplify(cast(span.high, axis.dtype) - low + 1)
+    if not isinstance(extent, IntImm) and span.width is not None and not _is_plain(extent):
+        extent = const(span.width, axis.dtype)
+    if isinstance(extent, IntImm) and extent.value < 0:
+        extent = const(0, axis.dtype)
+    if _never_less(extent, domain.extent, analyzer):
+        return domain
+    return Range(analyzer.simplify(low), extent)
+
+
+def _is_plain(extent: Expr) -> bool:
+    """Whether an extent is a sum, as of a triangular loop, which is better kept than replaced by its greatest value."""
+    return not any(isinstance(node, (Min, Max, FloorDiv, FloorMod)) for node in post_order(extent))
+
+
+def _never_less(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value >= b.value
+    return analyzer.can_prove(a >= b)
+
+
+def _read_by(
+    bounds: Bounds, computation: Computation, consumer: Computation, enclosing: tuple[Loop, ...], scope: str,
+) -> list[Span | None]:
+    """What `consumer` reads of each dimension, in terms of the loops around the computation."""
+    reader = bounds.of[consumer]
+    around = len(enclosing)
+    relaxed = [loop for at, loop in enumerate(reader.enclosing + reader.loops)
+               if loop.var is not None and (at >= around or _shared_over(loop, scope))]
+    spans = _root_spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
+    evaluate = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, bounds.analyzer)
+    unknown = {axis for axis, span in spans.items() if span is None}
+    found: list[list[Span] | None] = [[] for _ in computation.op.axis]
+    for tensor in computation.op.outputs:
+        for indices in consumer.reads.get(tensor, ()):
+            for dimension, index in enumerate(indices):
+                so_far = found[dimension]
+                if so_far is None:
+                    continue
+                span = None if unknown and any(node in unknown for node in post_order(index)) else evaluate(index)
+                if span is None:
+                    found[dimension] = None
+                else:
+                    so_far.append(span)
+    return [None if spans is None or not spans else _relaxed(union(spans, bounds.analyzer), relaxed, bounds.analyzer)
+            for spans in found]
+
+
+def _shared_over(loop: Loop, scope: str) -> bool:
+    """Whether all iterations of a thread-bound loop share storage of this scope."""
+    if not loop.thread:
+        return False
+    if scope == "warp" and loop.thread == "threadIdx.x":
+        return True
+    return _SCOPE_RANK.get(scope, 3) <= thread_rank(loop.thread)
+
+
+def _relaxed(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span:
+    """A span over all iterations of `loops` (outermost first), whose ranges may depend on loops further out."""
+    for loop in reversed(loops):
+        if not any(node is loop.var for end in (span.low, span.high) for node in post_order(end)):
+            continue
+        assert loop.var is not None
+        evaluate = SpanEvaluator({loop.var: Span.of(const(0, loop.var.dtype), loop.extent)}, analyzer)
+        low, high = evaluate(span.low), evaluate(span.high)
+        assert low is not None and high is not None, "the end of a span reads memory"
+        # Every member is some low end plus less than the width that the span had.
+        width = low.width + span.width - 1 if low.width is not None and span.width is not None else None
+        span = Span(low.low, high.high, width)
+    return span
+
+
+def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
+    """What each axis of a stage takes while its loops in `relaxed` run and the others stand still; None: not known."""
+    spans: dict[IterVar, Span | None] = {}
+    full: set[IterVar] = set()
+    for loop in reader.loops:
+        if loop.axis in relaxed or loop.var is None:
+            full.add(loop.axis)
+            spans[loop.axis] = None if _reads_memory(loop.extent) else Span.of(const(0, loop.axis.dtype), loop.extent)
+        else:
+            spans[loop.axis] = Span.point(loop.value)
+    for relation in reversed(reader.computation.stage.relations):
+        if not all(child in spans for child in relation.children):
+            continue
+        whole = all(child in full for child in relation.children)
+        parts = [spans[child] for child in relation.children]
+        for parent in relation.parents:
+            within = reader.ranges[parent]
+            if whole:
+                full.add(parent)
+                spans[parent] = None if _reads_memory(within.extent) else Span.of(const(0, parent.dtype), within.extent)
+            elif any(part is None for part in parts):
+                spans[parent] = None
+            else:
+                spans[parent] = _passed_up(relation, parent, [part for part in parts if part is not None], reader, analyzer)
+    return {axis: _shifted_span(spans.get(axis), reader.ranges[axis], axis) for axis in reader.domains}
+
+
+def _passed_up(
+    relation: Relation, parent: IterVar, parts: list[Span], reader: StageBounds, analyzer: Analyzer,
+) -> Span | None:
+    """The span of an axis, counted from the begin of its range, from those of the axes that a relation made of it."""
+    if isinstance(relation, Split):
+        outer, inner = parts
+        extent = reader.ranges[relation.inner].extent
+        if outer.is_point and inner.is_point:
+            return Span.point(outer.low * extent + inner.low)
+        width = None
+        if isinstance(extent, IntImm) and outer.width is not None and inner.width is not None:
+            width = (outer.width - 1) * extent.value + inner.width
+        return Span(outer.low * extent + inner.low, outer.high * extent + inner.high, width)
+    if isinstance(relation, Fuse):
+        extent = reader.ranges[relation.inner].extent
+        fused = Var("fused", relation.fused.dtype)
+        found = SpanEvaluator({fused: parts[0]}, analyzer)((floordiv if parent is relation.outer else floormod)(fused, extent))
+        if found is None:
+            return None
+        low = cast(found.low, parent.dtype)
+        return Span.point(low) if found.is_point else Span(low, cast(found.high, parent.dtype), found.width)
+    return parts[0]
+
+
+def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | None:
+    """From a span counted from the begin of the range to one of values."""
+    if span is None or _reads_memory(within.begin):
+        return None
+    low = shifted(span.low, within, axis)
+    return Span.point(low) if span.is_point else Span(low, shifted(span.high, within, axis), span.width)
+
+
+def _reads_memory(value: Expr) -> bool:
+    if isinstance(value, (IntImm, Var)):
+        return False
+    return any(isinstance(node, (ProducerLoad, BufferLoad)) for node in post_order(value))
+
+
+# The bounds of one stage
+
+
+def _stage_bounds(
+    computation: Computation, region: list[Range], enclosing: tuple[Loop, ...], scope: str, analyzer: Analyzer,
+) -> StageBounds:
+    stage, op = computation.stage, computation.op
+    roots = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
+    marks = spread_down(stage.relations, roots, lambda a, b: a | b)
+    domains = {axis: axis.dom for axis in op.axis if axis.dom is not None} | computation.domains
+    dependent = [axis for axis in op.reduce_axis if _roots_in(domains[axis], op)]
+    found = StageBounds(computation, dict(zip(op.axis, region, strict=True)), {}, (), enclosing, scope, (), marks, domains)
+    found.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
+    bound = {axis: True for axis in stage.leaf_iter_vars if stage.attr(axis).bind_thread is not None}
+    keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)
+    _derive(found, keeps_factor, analyzer)
+    for axis in dependent:
+        found.ranges[axis] = _dependent_range(found, axis, analyzer)
+        _derive(found, keeps_factor, analyzer)
+    for axis in dependent:
+        domains[axis] = _in_loops(domains[axis], found.values)
+    found.storage = tuple(_storage_extent(within.extent, axis, enclosing, analyzer)
+                          for axis, within in zip(op.axis, region, strict=True))
+    return found
+
+
+def _derive(found: StageBounds, keeps_factor: Mapping[IterVar, bool], analyzer: Analyzer) -> None:
+    """Pass the ranges known so far down, make loops of the leaves that have got one, and pass their values up."""
+    stage, made = found.computation.stage, {loop.axis: loop for loop in found.loops}
+    found.ranges.update(pass_down_range(stage.relations, found.ranges, keeps_factor))
+    loops = [made.get(axis) or _loop(stage, axis, found.ranges[axis].extent, analyzer)
+             for axis in stage.leaf_iter_vars if axis in found.ranges]
+    found.loops = tuple(loops)
+    found.offsets = pass_up_value(stage.relations, found.from_zero, {loop.axis: loop.value for loop in loops})
+
+
+def _loop(stage: Stage, axis: IterVar, extent: Expr, analyzer: Analyzer) -> Loop:
+    attr = stage.attr(axis)
+    extent = extent if isinstance(extent, IntImm) else analyzer.simplify(extent)
+    if is_const(extent, 1) and attr.bind_thread is None and not attr.pragmas:
+        return Loop(axis, stage, extent, attr, None, const(0, axis.dtype))
+    var = Var(axis.name, axis.dtype)
+    analyzer.bind(var, (0, None) if _reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype)))
+    return Loop(axis, stage, extent, attr, var, var)
+
+
+def _roots_in(domain: Range, op: ComputeOp) -> list[IterVar]:
+    """The axes of the operation that the domain of a reduce axis speaks of."""
+    axes = {*op.axis, *op.reduce_axis}
+    return [node for value in (domain.begin, domain.extent) if not isinstance(value, IntImm)
+            for node in post_order(value) if isinstance(node, IterVar) and node in axes]
+
+
+def _dependent_range(found: StageBounds, axis: IterVar, analyzer: Analyzer) -> Range:
+    """The range of a reduce axis whose domain depends on other axes: exactly the domain where their loops lie outside
+    its own; otherwise what covers it while they run, and the guard against the domain does the rest."""
+    computation, domain = found.computation, found.domains[axis]
+    leaves, relations = computation.stage.leaf_iter_vars, computation.stage.relations
+    own = spread_down(relations, {axis: True}, lambda a, b: a or b)
+    first = next(at for at, leaf in enumerate(leaves) if leaf in own)
+    others = spread_down(relations, dict.fromkeys(_roots_in(domain, computation.op), True), lambda a, b: a or b)
+    inside = {leaf for leaf in leaves[first:] if leaf in others}
+    if not inside:
+        return _in_loops(domain, found.values)
+    spans = _root_spans(found, {loop.axis for loop in found.loops if loop.axis in inside}, analyzer)
+    evaluate = SpanEvaluator({root: span for root, span in spans.items() if span is not None}, analyzer)
+    low, high = evaluate(domain.begin), evaluate(domain.begin + domain.extent)
+    if low is None or high is None:
+        name, outer = computation.name, next(leaf for leaf in leaves[first:] if leaf in inside)
+        raise BoundUnknown(
+            f"cannot lower {name}: the extent of '{axis.name}' is not known outside the loop '{outer.name}'",
+            reason=f"it is read from a tensor for each {outer.name}: {domain.extent}", declared=computation.op.source,
+            called=user_source(), loops=outline(computation.stage, [leaves[first]]),
+            fix=f"s[{name}].reorder(...) so that '{outer.name}' stands outside '{leaves[first].name}'",
+        )
+    return Range(low.low, analyzer.simplify(high.high - low.low))
+
+
+def _in_loops(domain: Range, values: Mapping[IterVar, Expr]) -> Range:
+    return Range(substitute(domain.begin, values), substitute(domain.extent, values))
+
+
+def _storage_extent(extent: Expr, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Expr:
+    """What bounds the extent of a region in all iterations of the loops around."""
+    if isinstance(extent, IntImm):
+        return extent
+    greatest = _relaxed(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer).high
+    declared = axis.dom.extent if axis.dom is not None else greatest
+    if _never_less(greatest, declared, analyzer):
+        greatest = declared
+    return greatest if analyzer.can_prove(greatest >= 0) else maximum(greatest, 0)

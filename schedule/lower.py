@@ -1,0 +1,209 @@
+"""Lowering: from a schedule to a function of the loop IR.
+
+`lower` is a pure function of the schedule's state: dataflow (with inlining), bounds, then a nest for each stage, producers
+first, each placed before the rest of the body of the loop that it is computed at. What is no argument is allocated there,
+as large as the region that is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import user_source
+from ..ir.arith.analyzer import Analyzer
+from ..ir.buffer import Buffer
+from ..ir.dtype import INT32
+from ..ir.expr import Expr, IterVar, Var
+from ..ir.ops import const, floormod
+from ..ir.stmt import Allocate, Function, Stmt
+from ..ir.visit import deep_recursion, free_vars, seq
+from ..te.operation import Operation
+from ..te.tensor import Tensor
+from .bounds import Bounds, Loop, StageBounds, infer_bounds
+from .checks import check_loops
+from .dataflow import Computation, Dataflow, analyse
+from .lower_errors import MissingArgument, MissingSymbol, NotAnArgument
+from .nest import Nest, Storage
+from .schedule import Schedule
+
+__all__ = ["lower"]
+
+_SYMBOL_LIMIT = (1 << 30) - 1
+"""What the check of a call lets an int32 extent be at most, so that rounding it up does not overflow."""
+
+
+def lower(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
+    """The loop IR (stage "loops") of `schedule` as a function of `args`: tensors and scalar te.vars, in call order.
+
+    Raises LoweringError where the schedule as a whole does not hold together, or where a tensor that is read from
+    outside, an output or a scalar is missing from `args`.
+    """
+    with deep_recursion():
+        return _Lowering(schedule, args, name).run()
+
+
+@dataclass(slots=True)
+class _Arguments:
+    """params: in call order. buffers: the parameter of each tensor, by the tensor that the schedule computes now."""
+
+    params: list[Buffer | Var]
+    buffers: dict[Tensor, Buffer]
+
+
+class _Lowering:
+    """One run; the steps share the schedule, the arguments, the bounds and the storage."""
+
+    def __init__(self, schedule: Schedule, args: Sequence[Tensor | Var], name: str) -> None:
+        self.schedule, self.name = schedule, name
+        self.arguments = _arguments(schedule, args)
+        self.analyzer = Analyzer()
+        self.storage = Storage()
+        self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
+
+    def run(self) -> Function:
+        self._bind_symbols()
+        given = self.arguments.buffers
+        dataflow = analyse(self.schedule, [tensor.op for tensor in given])
+        _check_arguments(self.schedule, dataflow, given)
+        bounds = infer_bounds(dataflow, self.analyzer)
+        check_loops(bounds)
+        for tensor, buffer in given.items():
+            self.storage.place(tensor, buffer)
+        for computation in dataflow.computations:
+            self._place(bounds.of[computation])
+        for computation in dataflow.computations:
+            self._build(bounds, computation)
+        body = self._with_pending(None, -1, None)
+        outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
+        function = Function(self.name, tuple(self.arguments.params), body, outputs, {"stage": "loops"})
+        _check_symbols(function)
+        return function
+
+    def _bind_symbols(self) -> None:
+        for buffer in self.arguments.buffers.values():
+            for extent in buffer.shape:
+                if isinstance(extent, Var):
+                    self.analyzer.bind(extent, (0, _SYMBOL_LIMIT if extent.dtype == INT32 else None))
+
+    def _place(self, found: StageBounds) -> None:
+        """Give the outputs of a stage storage."""
+        computation = found.computation
+        origin = tuple(found.ranges[axis].begin for axis in computation.op.axis)
+        strides = _aligned_strides(found)
+        for tensor in computation.op.outputs:
+            if tensor not in self.storage.buffers:
+                buffer = Buffer(tensor.name, found.storage, tensor.dtype, strides, scope=found.scope)
+                self.storage.place(tensor, buffer, origin)
+
+    def _build(self, bounds: Bounds, computation: Computation) -> None:
+        places = {loop: at for at, loop in enumerate(bounds.of[computation].loops)}
+
+        def wrap(loop: Loop, body: Stmt) -> Stmt:
+            return self._with_pending(computation, places[loop], body)
+
+        statement = Nest(bounds, bounds.of[computation], self.storage, wrap).build()
+        self.pending.setdefault((computation.parent, computation.place), []).append((computation, statement))
+
+    def _with_pending(self, parent: Computation | None, place: int, body: Stmt | None) -> Stmt:
+        """The stages computed at a loop (or at root), producers first, then `body`; each allocated around what follows."""
+        for computation, statement in reversed(self.pending.pop((parent, place), [])):
+            body = seq(statement, body)
+            for tensor in reversed(computation.op.outputs):
+                if tensor not in self.arguments.buffers:
+                    body = Allocate(self.storage.buffers[tensor], body)
+        return body if body is not None else seq()
+
+
+# Storage
+
+
+def _aligned_strides(found: StageBounds) -> tuple[Expr, ...]:
+    """Strides that hold what storage_align asked for; () for compact storage."""
+    axes, stage = found.computation.op.axis, found.computation.stage
+    wanted = [stage.attr(axis).storage_align for axis in axes]
+    if not any(wanted):
+        return ()
+    strides: list[Expr] = []
+    stride: Expr = const(1, axes[-1].dtype)
+    for align, extent in zip(reversed(wanted), reversed(found.storage), strict=True):
+        if align is not None:
+            factor, offset = align
+            stride = stride + floormod(offset - stride, factor)
+        strides.append(stride)
+        stride = stride * extent
+    return tuple(reversed(strides))
+
+
+# Arguments
+
+
+def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
+    found = _Arguments([], {})
+    seen: set[Tensor | Var] = set()
+    for position, arg in enumerate(args):
+        if isinstance(arg, Tensor):
+            tensor = _current(schedule, arg, position)
+            buffer = Buffer(arg.name, arg.shape, arg.dtype)
+            found.buffers.setdefault(tensor, buffer)
+            found.params.append(buffer)
+        elif isinstance(arg, Var) and not isinstance(arg, IterVar):
+            found.params.append(arg)
+        else:
+            raise NotAnArgument(f"argument {position} is neither a tensor nor a scalar", called=user_source(),
+                                reason=f"got {arg!r}"[:200], allowed="tensors and te.vars, in call order")
+        if arg in seen:
+            raise NotAnArgument(f"argument {position}, {arg.name}, is given twice", called=user_source(),
+                                reason="each argument has one place in the call", fix="list it once")
+        seen.add(arg)
+    return found
+
+
+def _current(schedule: Schedule, tensor: Tensor, position: int) -> Tensor:
+    """The tensor that the schedule computes now for one that was declared."""
+    if tensor not in schedule:
+        if tensor.op.kind == "placeholder":
+            return tensor  # a parameter that nothing reads
+        raise NotAnArgument(
+            f"argument {position}, {tensor.name}, is not computed by this schedule", declared=tensor.op.source,
+            called=user_source(), reason="the schedule was created from other outputs",
+            fix=f"te.create_schedule([..., {tensor.name}.op])",
+        )
+    stage = schedule[tensor]
+    if stage.attach_type in ("inline", "inlined"):
+        raise NotAnArgument(
+            f"argument {position}, {tensor.name}, is not stored anywhere", declared=tensor.op.source, called=user_source(),
+            reason=f"{stage.name} is inlined into its consumers", fix=f"s[{stage.name}].compute_root(), or do not pass it",
+        )
+    return stage.op.output(tensor.value_index)
+
+
+def _check_arguments(schedule: Schedule, dataflow: Dataflow, given: dict[Tensor, Buffer]) -> None:
+    """Everything that is read from outside, and every output, must be an argument."""
+    for tensor in dataflow.placeholders:
+        if tensor not in given:
+            raise _missing(tensor.op, f"{tensor.name} is read, but is not among the arguments")
+    for stage in schedule.stages:
+        if stage.is_output and not any(tensor in given for tensor in stage.op.outputs):
+            raise _missing(stage.op, f"the output {stage.name} is not among the arguments")
+
+
+def _missing(op: Operation, what: str) -> MissingArgument:
+    return MissingArgument(f"cannot lower: {what}", declared=op.source, called=user_source(),
+                           reason="a kernel reads and writes memory that its caller passes",
+                           fix=f"add {op.name} to the list of arguments")
+
+
+def _check_symbols(function: Function) -> None:
+    """Every scalar that is read must be an argument, or occur in the shape of one."""
+    known: set[Expr] = set(function.scalars)
+    for buffer in function.buffers:
+        for extent in buffer.shape:
+            known.update([extent] if isinstance(extent, Var) else free_vars(extent))
+    for var in free_vars(function):
+        if var not in known:
+            raise MissingSymbol(
+                f"cannot lower: {var.name} is read, but is not among the arguments", called=user_source(),
+                reason=f"no argument's shape tells {var.name}, so its value must be passed",
+                fix=f"add {var.name} to the list of arguments",
+            )

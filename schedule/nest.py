@@ -1,0 +1,169 @@
+"""The loop nest of one stage: its loops, where its reduction is initialised, its guards and its stores.
+
+    for i.outer in 4:              # loops outside the first reduce loop: shared by both nests
+        for i.inner in 8:
+            if likely(...): C[...] = 0          # init: the remaining data loops, with guards of its own
+        for k in 128:
+            for i.inner in 8:
+                if likely(...): C[...] = C[...] + ...
+
+Stages that are computed at a loop come first in its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ..errors import user_source
+from ..ir.arith.analyzer import Analyzer
+from ..ir.buffer import Buffer
+from ..ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Var
+from ..ir.ops import cast, const, is_const, likely
+from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
+from ..ir.visit import rewrite, seq, substitute
+from ..te.tensor import Tensor
+from .axes import outline
+from .bounds import Bounds, Loop, StageBounds, shifted
+from .lower_errors import UnboundThread
+from .predicates import guards
+from .reduction import reduction_nest
+from .relations import pass_up_value
+
+__all__ = ["Nest", "Storage"]
+
+_KINDS = {"serial": LoopKind.SERIAL, "parallel": LoopKind.PARALLEL, "vectorized": LoopKind.VECTORIZED,
+          "unrolled": LoopKind.UNROLLED, "thread": LoopKind.THREAD}
+
+
+class Storage:
+    """Where tensors live: a buffer, and which element of the tensor its first one is (absent: the first one)."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[Tensor, Buffer] = {}
+        self.origins: dict[Tensor, tuple[Expr, ...]] = {}
+
+    def place(self, tensor: Tensor, buffer: Buffer, origin: tuple[Expr, ...] = ()) -> None:
+        """Say that `tensor` lives in `buffer`, element `origin` first."""
+        self.buffers[tensor] = buffer
+        if not all(is_const(begin, 0) for begin in origin):
+            self.origins[tensor] = origin
+
+
+class Nest:
+    """Builds the nest of one stage; `wrap` puts around a loop's body what is computed there.
+
+    renamed: the variables that stand for loops while a second nest over the same loops is built.
+    """
+
+    def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop, Stmt], Stmt]) -> None:
+        self.analyzer: Analyzer = bounds.analyzer
+        self.found, self.storage, self.wrap = found, storage, wrap
+        self.computation = found.computation
+        self.buffers = [storage.buffers[tensor] for tensor in found.computation.op.outputs]
+        self.renamed: dict[Loop, Var] = {}
+
+    def build(self) -> Stmt:
+        """The statement that computes the region of the stage."""
+        if self.computation.reduction is not None:
+            return reduction_nest(self, self.computation.reduction)
+        axes = self.axis_values(self.found.offsets)
+        stored = self.stores([self.value(value, axes) for value in self.computation.values], self.found.offsets)
+        return self.loops(self.found.loops, self.guarded(self.predicated(stored, self.found.offsets), self.found.offsets), attach=True)
+
+    def rename(self, loops: Sequence[Loop]) -> dict[IterVar, Expr]:
+        """Give `loops` new variables, for another nest over them, and return the offsets of the axes that `loops` and
+        the loops before the first reduce loop determine."""
+        found = self.found
+        self.renamed = {loop: Var(loop.var.name, loop.var.dtype) for loop in loops if loop.var is not None}
+        for loop, var in self.renamed.items():
+            self.analyzer.bind(var, Range(const(0, var.dtype), cast(loop.extent, var.dtype)))
+        leaves = {loop.axis: self.renamed.get(loop, loop.value) for loop in (*found.loops[: found.first_reduce_loop], *loops)}
+        return pass_up_value(self.computation.stage.relations, found.from_zero, leaves)
+
+    # Loops
+
+    def loops(self, loops: Sequence[Loop], body: Stmt, attach: bool) -> Stmt:
+        """`loops` around `body`; with `attach` also what is computed at them."""
+        for loop in reversed(loops):
+            if attach:
+                body = self.wrap(loop, body)
+            var = self.renamed.get(loop, loop.var)
+            if var is not None:
+                pragmas = tuple((key, value if value is not None else const(1)) for key, value in loop.attr.pragmas)
+                extent = loop.extent
+                if not isinstance(extent, IntImm):
+                    extent = self.value(substitute(extent, {old.var: new for old, new in self.renamed.items() if old.var is not None}), {})
+                body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread, pragmas)
+        return body
+
+    def guarded(self, body: Stmt, offsets: dict[IterVar, Expr], skipped: frozenset[IterVar] = frozenset()) -> Stmt:
+        """`body` under the guards of an iteration, the outermost condition first."""
+        for condition in reversed(guards(self.found, offsets, self.analyzer, skipped)):
+            body = If(likely(self.value(condition, {})), body)
+        return body
+
+    # Values
+
+    def value(self, value: Expr, axes: Mapping[IterVar, Expr]) -> Expr:
+        """`value` with axes replaced by what they are in terms of loops, and tensors read from where they live."""
+
+        def rule(node: Node) -> Node | None:
+            if isinstance(node, IterVar):
+                inner = axes.get(node)
+                return inner if inner is not None else self.thread(node)
+            return self.load(node) if isinstance(node, ProducerLoad) else None
+
+        if isinstance(value, IntImm):
+            return value
+        return self.analyzer.simplify(rewrite(value, rule))
+
+    def load(self, node: ProducerLoad) -> BufferLoad:
+        tensor = node.producer
+        assert isinstance(tensor, Tensor)
+        buffer, origin = self.storage.buffers[tensor], self.storage.origins.get(tensor)
+        if origin is None:
+            return BufferLoad(buffer, node.indices)
+        return BufferLoad(buffer, tuple(index - begin for index, begin in zip(node.indices, origin, strict=True)))
+
+    def thread(self, axis: IterVar) -> Expr | None:
+        """The loop that is bound to a thread axis: to this very one, else to one of its tag, own loops first."""
+        if axis.kind != "thread":
+            return None
+        loops = [loop for loop in (*self.found.loops, *reversed(self.found.enclosing)) if loop.thread == axis.thread_tag]
+        for loop in sorted(loops, key=lambda loop: loop.attr.bind_thread is not axis):
+            return self.renamed.get(loop, loop.value)
+        name = self.computation.name
+        raise UnboundThread(
+            f"cannot lower {name}: it reads the thread axis {axis.name}", called=user_source(),
+            reason=f"no loop of {name}, or around it, is bound to {axis.thread_tag}", declared=self.computation.op.source,
+            loops=outline(self.computation.stage), fix=f"s[{name}].bind(a loop, the thread axis {axis.name})",
+        )
+
+    # Elements
+
+    def indices(self, offsets: Mapping[IterVar, Expr], tensor: Tensor) -> tuple[Expr, ...]:
+        """Where the element of an iteration is stored."""
+        shifts = tensor not in self.storage.origins
+        result: list[Expr] = []
+        for axis in self.computation.op.axis:
+            offset, within = offsets[axis], self.found.ranges[axis]
+            result.append(self.analyzer.simplify(shifted(offset, within, axis) if shifts else offset))
+        return tuple(result)
+
+    def axis_values(self, offsets: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
+        """The value of each root axis that `offsets` determines."""
+        return {axis: shifted(offsets[axis], self.found.ranges[axis], axis)
+                for axis in self.found.domains if axis in offsets}
+
+    def stores(self, values: Sequence[Expr], offsets: Mapping[IterVar, Expr]) -> Stmt:
+        """The outputs' elements set to `values`, which are already in terms of loops."""
+        outputs = zip(self.computation.op.outputs, self.buffers, values, strict=True)
+        return seq(*(BufferStore(buffer, value, self.indices(offsets, tensor)) for tensor, buffer, value in outputs))
+
+    def predicated(self, body: Stmt, offsets: Mapping[IterVar, Expr]) -> Stmt:
+        """`body` where the store predicate holds."""
+        predicate = self.computation.stage.store_predicate
+        if predicate is None:
+            return body
+        condition = self.value(predicate, self.axis_values(offsets))
+        return body if is_const(condition, 1) else If(condition, body)

@@ -1,0 +1,58 @@
+"""What `print(s)` shows: the loops as they stand now.
+
+The schedule is lowered with everything that it reads and computes as arguments. Where it does not hold together yet, the
+loops of each stage are shown as far as they are known, then what is still open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import LoweringError
+from ..ir.expr import Var
+from ..te.tensor import Tensor
+from .axes import outline
+from .lower import lower
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+    from .stage import Stage
+
+__all__ = ["all_arguments", "schedule_text"]
+
+
+def all_arguments(schedule: Schedule) -> list[Tensor | Var]:
+    """Scalars that no shape tells, then what the schedule reads from outside, then its outputs."""
+    inputs = [tensor for stage in schedule.stages if stage.op.kind == "placeholder" for tensor in stage.op.outputs]
+    outputs = [tensor for stage in schedule.stages if stage.is_output for tensor in stage.op.outputs]
+    told = {extent for tensor in (*inputs, *outputs) for extent in tensor.shape if isinstance(extent, Var)}
+    scalars = [symbol for symbol in schedule.symbols if symbol not in told]
+    return [*scalars, *inputs, *outputs]
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """The program that the schedule stands for now, or its stages and what is open."""
+    name = "_".join(stage.name for stage in schedule.stages if stage.is_output)
+    try:
+        function = lower(schedule, all_arguments(schedule), name)
+    except LoweringError as problem:
+        return _unfinished(schedule, problem)
+    return str(replace(function, attrs={}))
+
+
+def _unfinished(schedule: Schedule, problem: LoweringError) -> str:
+    parts = [_stage_text(stage) for stage in schedule.stages if stage.op.kind != "placeholder"]
+    parts.append(f"open: {problem.headline}" + (f", because {problem.reason}" if problem.reason else ""))
+    if problem.fix:
+        parts.append(f"  fix: {problem.fix}")
+    return "\n".join(parts)
+
+
+def _stage_text(stage: Stage) -> str:
+    where = {"at": "", "inline": ", inlined", "inlined": ", inlined", "root": ""}[stage.attach_type]
+    if stage.attach_type == "at" and stage.attach_stage is not None and stage.attach_axis is not None:
+        where = f", computed at {stage.attach_axis.name} of {stage.attach_stage.name}"
+    loops = outline(stage) if stage.attach_type not in ("inline", "inlined") else ""
+    lines = [f"stage {stage.name}{where}" + (":" if loops else "")]
+    return "\n".join(lines + ["  " + line for line in loops.splitlines()])
