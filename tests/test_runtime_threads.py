@@ -1,0 +1,311 @@
+"""Threads: the lock, concurrent calls, parallel loops, forks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import handmade
+import numpy as np
+import pytest
+from handmade import BufferParam, ScalarParam, Signature
+
+import tilewright  # noqa: F401
+from tilewright.runtime import errors, threads
+from tilewright.runtime.abi import GIL_THRESHOLD
+
+SPIN = """
+define i32 KERNEL(i64 %n, ptr %o) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i1, %loop ]
+  %i1 = add i64 %i, 1
+  store volatile i64 %i1, ptr %o
+  %end = icmp sge i64 %i1, %n
+  br i1 %end, label %out, label %loop
+out:
+  ret i32 0
+}
+"""
+
+# A parallel kernel: task t of n writes n into its share of o, and its thread's mark; `bad` makes that task fail.
+PARALLEL = """
+declare i32 @tw_parallel_for(ptr, ptr, i32)
+define internal i32 @task(i32 %t, i32 %n, ptr %context) {
+  %out = load ptr, ptr %context
+  %limit_at = getelementptr i8, ptr %context, i64 8
+  %bad_at = getelementptr i8, ptr %context, i64 12
+  %bad = load i32, ptr %bad_at
+  %at = getelementptr i32, ptr %out, i32 %t
+  %before = atomicrmw add ptr %at, i32 1 monotonic
+  %wrong = icmp eq i32 %bad, %t
+  %status = select i1 %wrong, i32 7, i32 0
+  ret i32 %status
+}
+define i32 KERNEL(i32 %limit, i32 %bad, ptr %out) {
+  %context = alloca { ptr, i32, i32 }
+  store ptr %out, ptr %context
+  %limit_at = getelementptr i8, ptr %context, i64 8
+  store i32 %limit, ptr %limit_at
+  %bad_at = getelementptr i8, ptr %context, i64 12
+  store i32 %bad, ptr %bad_at
+  %status = call i32 @tw_parallel_for(ptr @task, ptr %context, i32 %limit)
+  ret i32 %status
+}
+"""
+
+NESTED = PARALLEL.replace("define i32 KERNEL(", "define internal i32 @inner(") + """
+define internal i32 @outer(i32 %t, i32 %n, ptr %context) {
+  %out = load ptr, ptr %context
+  %row = mul i32 %t, 16
+  %at = getelementptr i32, ptr %out, i32 %row
+  %status = call i32 @inner(i32 16, i32 -1, ptr %at)
+  ret i32 %status
+}
+define i32 KERNEL(i32 %limit, i32 %bad, ptr %out) {
+  %context = alloca { ptr, i32, i32 }
+  store ptr %out, ptr %context
+  %status = call i32 @tw_parallel_for(ptr @outer, ptr %context, i32 %limit)
+  ret i32 %status
+}
+"""
+
+
+def spinning(long_running=True, size=1):
+    return handmade.build(Signature("spin", (ScalarParam("n", "int64"), BufferParam("O", "int64", (size,), True)),
+                                    long_running=long_running), SPIN)
+
+
+def counting(text=PARALLEL):
+    params = (ScalarParam("limit", "int32"), ScalarParam("bad", "int32"), BufferParam("O", "int32", (4096,), True))
+    return handmade.build(Signature("count", params, long_running=True), text, tuple("abcdefg"))
+
+
+@pytest.fixture
+def two_threads():
+    before = threads.num_threads()
+    threads.set_num_threads(2)
+    yield
+    threads.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("long_running", "size", "released"), [
+    (True, 1, True), (False, 1, False), (False, GIL_THRESHOLD // 8, True), (False, GIL_THRESHOLD // 8 - 1, False),
+])
+def test_long_kernels_and_large_tensors_release_the_lock(long_running, size, released):
+    spin, ticks, out = spinning(long_running, size), [], np.zeros(size, np.int64)
+    count = int(0.2 / spin.time(1_000_000, out, repeat=1, min_repeat_ms=0).median * 1e6)
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    done = threading.Event()
+    other = threading.Thread(target=tick)
+    other.start()
+    time.sleep(0.02)
+    begin = time.perf_counter()
+    spin(count, out)
+    end = time.perf_counter()
+    done.set()
+    other.join()
+    inside = sum(begin + 0.01 < t < end - 0.01 for t in ticks)
+    assert inside >= 5 if released else inside <= 2
+
+
+def test_two_threads_call_one_kernel():
+    add, failures = handmade.vector_add(), []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(300):
+            n = int(rng.integers(0, 40_000))
+            a, b = rng.random(n, np.float32), rng.random(n, np.float32)
+            c = np.empty_like(a)
+            add(a, b, c)
+            if not np.array_equal(c, a + b):
+                failures.append(n)
+            try:
+                add(a, b[:-1], c)
+                failures.append("accepted")
+            except errors.SymbolDisagrees:
+                pass
+            except errors.OverlappingOutput:
+                failures.append("wrong error")
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [f for f in failures if f != "accepted" and f != 0] == [] and failures.count("accepted") <= 1
+
+
+def test_a_kernel_dropped_while_another_thread_runs_it():
+    kernels = [spinning()]
+    out = np.zeros(1, np.int64)
+    started = threading.Event()
+
+    def run():
+        kernel = kernels.pop()
+        started.set()
+        kernel(100_000_000, out)
+
+    worker = threading.Thread(target=run)
+    worker.start()
+    started.wait()
+    for _ in range(20):
+        handmade.vector_add()              # memory that was freed too early would be used again
+    worker.join()
+    assert out[0] == 100_000_000
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 7, 8, 9, 1000])
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_every_task_runs_once(limit, count):
+    kernel, before = counting(), threads.num_threads()
+    try:
+        threads.set_num_threads(count)
+        for _ in range(20):
+            out = np.zeros(4096, np.int32)
+            kernel(limit, -1, out)
+            tasks = 0 if limit == 0 else 1 if min(limit, threads.num_threads()) == 1 else min(
+                limit, 4 * min(limit, threads.num_threads()))
+            assert out[:tasks].tolist() == [1] * tasks and not out[tasks:].any()
+    finally:
+        threads.set_num_threads(before)
+
+
+def test_a_failing_task_fails_the_loop(two_threads):
+    with pytest.raises(errors.KernelAssertion, match="count stopped: g"):
+        counting()(1000, 3, np.zeros(4096, np.int32))
+
+
+def test_parallel_loops_nest(two_threads):
+    out = np.zeros(4096, np.int32)
+    counting(NESTED)(2, -1, out)
+    rows = out.reshape(-1, 16)[:2]
+    assert (rows[:, 0] == 1).all() and set(np.unique(rows)) <= {0, 1}
+    assert not out[32:].any()
+
+
+def least_until(good, measure, seconds=8.0):
+    """The least of repeated measurements, until one is good enough: other work on the machine only ever adds time."""
+    deadline, least = time.monotonic() + seconds, float("inf")
+    while not good(least) and time.monotonic() < deadline:
+        least = min(least, measure())
+    return least
+
+
+def test_parallel_work_takes_less_time(two_threads):
+    """Two tasks on two threads take clearly less time than on one."""
+    if threads.available_cpus() < 2 or threads.openmp_library() is None:
+        pytest.skip("one CPU, or no OpenMP")
+    text = PARALLEL.replace("  %before = atomicrmw add ptr %at, i32 1 monotonic\n", """  %t16 = mul i32 %t, 16
+  %line = getelementptr i32, ptr %out, i32 %t16
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %0 ], [ %i1, %loop ]
+  %i1 = add i64 %i, 1
+  store volatile i32 1, ptr %line
+  %end = icmp sge i64 %i1, 3000000
+  br i1 %end, label %done, label %loop
+done:
+""")
+    kernel, out = counting(text), np.zeros(4096, np.int32)
+
+    def seconds():
+        return kernel.time(2, -1, out, repeat=3, min_repeat_ms=0).min
+
+    threads.set_num_threads(2)
+    kernel(2, -1, out)
+    assert out[0] == out[16] == 1
+    threads.set_num_threads(1)
+    alone = 2 * seconds()      # serially there is one task
+    threads.set_num_threads(2)
+    shared = least_until(lambda found: found < 0.8 * alone, seconds)
+    print(f"two tasks: {alone * 1e3:.2f} ms on one thread, {shared * 1e3:.2f} ms on two")
+    assert shared < 0.8 * alone
+
+
+def test_the_cost_of_fork_and_join(two_threads):
+    kernel, out = counting(), np.zeros(4096, np.int32)
+
+    def seconds():
+        return kernel.time(2, -1, out, repeat=9, min_repeat_ms=1).min
+
+    threads.set_num_threads(1)
+    serial = seconds()
+    threads.set_num_threads(2)
+    parallel = least_until(lambda found: found < 5e-6, seconds)
+    print(f"fork and join: {(parallel - serial) * 1e6:.2f} us (a serial call {serial * 1e6:.2f} us)")
+    assert serial < parallel < 100e-6 or threads.num_threads() == 1
+
+
+def test_a_forked_child_runs_serially(two_threads):
+    kernel, out = counting(), np.zeros(4096, np.int32)
+    kernel(8, -1, out)
+    parent = out.any() and int(out.sum())
+    child = os.fork()
+    if child == 0:
+        fresh = np.zeros(4096, np.int32)
+        kernel(8, -1, fresh)
+        os._exit(0 if fresh.sum() == 1 and threads.num_threads() == 1 else 3)
+    deadline = time.monotonic() + 20
+    status = (0, 0)
+    while status[0] == 0 and time.monotonic() < deadline:
+        status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if status[0] == 0:
+        os.kill(child, 9)
+    assert status == (child, 0), "the child hung or failed"
+    again = np.zeros(4096, np.int32)
+    kernel(8, -1, again)
+    assert int(again.sum()) == parent
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", 1), ("64,4", None), ("", None), ("none", None)])
+def test_omp_num_threads_is_honoured(value, expected):
+    code = "import tilewright.runtime.threads as t; print(t.num_threads(), t.available_cpus(), t.openmp_library())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "OMP_NUM_THREADS": value}, cwd=Path(__file__).parent)
+    count, cpus, library = done.stdout.split(maxsplit=2)
+    assert int(count) == (1 if library.strip() == "None" else expected or int(cpus))
+
+
+def test_the_affinity_mask_is_honoured():
+    code = ("import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+            "import tilewright.runtime.threads as t; print(t.num_threads())")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    assert done.stdout.strip() == "1"
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", True, 5000])
+def test_a_senseless_number_of_threads_is_refused(count):
+    with pytest.raises(errors.WrongThreadCount, match="cannot run on .* threads"):
+        threads.set_num_threads(count)
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("max 100000", None), ("150000 100000", 1.5), ("nonsense", None)])
+def test_the_control_group_quota_is_read(monkeypatch, tmp_path, text, cpus):
+    unified = tmp_path / "cpu.max"
+    unified.write_text(text)
+    monkeypatch.setattr(threads, "Path", lambda path: tmp_path / Path(path).name)
+    assert threads._cgroup_quota() == cpus
+
+
+def test_without_any_openmp_loops_run_serially(monkeypatch):
+    monkeypatch.setattr(threads, "_loaded_libraries", list)
+    monkeypatch.setattr(threads, "_shipped_libraries", list)
+    monkeypatch.setattr("ctypes.CDLL", _no_library)
+    assert threads._find_openmp() is None
+
+
+def _no_library(path):
+    raise OSError(path)
