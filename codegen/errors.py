@@ -57,3 +57,15 @@ class UnsupportedIntrinsic(CodegenError):
     """An intrinsic that the target has no row for."""
 
     code = "TW0413"
+
+
+class ArgumentNotBuildable(CodegenError):
+    """Something that no kernel can be built from."""
+
+    code = "TW0420"
+
+
+class ExtentNotCheckable(CodegenError):
+    """An extent of an argument that no call could check."""
+
+    code = "TW0421"

@@ -1,99 +1,91 @@
-"""The signature of a function: the plain data that its call stub and its error messages are made from."""
+"""What a function takes, as plain data: the signature that its call stub and its error messages are made from."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from ..errors import user_source
 from ..ir.buffer import Buffer
-from ..ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
-from ..ir.stmt import For, Function, LoopKind, Stmt
-from ..ir.visit import children, walk
-from ..runtime.signature import INT32_SYMBOL_LIMIT, BufferParam, Extent, ScalarParam, Signature, Symbol
-from ..runtime.errors import UnknownExtent
+from ..ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var
+from ..ir.stmt import For, Function, LoopKind
+from ..ir.visit import walk
+from ..runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
+from .errors import ExtentNotCheckable
 
-__all__ = ["signature_of", "symbols_of"]
+__all__ = ["signature_of"]
 
-_OPERATORS: dict[type[Expr], str] = {
-    Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", TruncDiv: "//", TruncMod: "%", Min: "min", Max: "max",
+_EXTENT_OPERATORS = {
+    Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
+    TruncDiv: "//", TruncMod: "%",  # the same where nothing is negative, as extents are
 }
-"""Truncating division of extents is floor division: a shape's symbols are not negative."""
-
-_LONG_RUN = 1 << 16
-"""Iterations from which a kernel is taken to run long whatever its arguments' size."""
-
-
-def symbols_of(function: Function) -> tuple[Var, ...]:
-    """The variables in the shapes of a function's parameters that are no parameters, by first appearance: the order in
-    which the kernel takes them."""
-    found: dict[Var, None] = {}
-    for buffer in function.buffers:
-        for extent in buffer.shape:
-            found.update((node, None) for node in walk(extent) if isinstance(node, Var))
-    return tuple(var for var in found if var not in function.scalars)
+_SYMBOL_LIMIT = (1 << 30) - 1
+_LONG_RUN = 200_000
+"""Iterations of the innermost statements from which a kernel counts as long-running, whatever its arguments' size."""
 
 
-def signature_of(function: Function) -> Signature:
-    """What calls of `function` must pass. The function's buffers must still have their n-d shapes.
-
-    Names that several parameters share get a number, so that each can be named in a call and in an error. Raises
-    UnknownExtent for a shape that is no integer arithmetic, SymbolNotBound for a symbol that no shape determines.
-    """
-    names = _unique_names((*function.params, *symbols_of(function)))
-    in_shapes = {node for b in function.buffers for extent in b.shape for node in walk(extent) if isinstance(node, Var)}
-    params = tuple(
-        BufferParam(names[p], str(p.dtype), tuple(_extent(e, names, p) for e in p.shape), p in function.outputs)
-        if isinstance(p, Buffer) else _scalar(p, names[p], p in in_shapes)
-        for p in function.params
+def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
+    """The signature of a lowered function (before its buffers are flattened); `symbols`: its free shape symbols, in the
+    order in which the kernel takes them. Raises ExtentNotCheckable for an extent that is no integer arithmetic."""
+    names = _unique_names(function, symbols)
+    in_shapes = {var for buffer in function.buffers for extent in buffer.shape for var in walk(extent) if isinstance(var, Var)}
+    params: list[BufferParam | ScalarParam] = []
+    for param in function.params:
+        if isinstance(param, Buffer):
+            shape = tuple(_extent(extent, names, param) for extent in param.shape)
+            params.append(BufferParam(names[param], str(param.dtype), shape, param in function.outputs))
+        elif param in in_shapes and param.dtype == "int32":
+            params.append(ScalarParam(names[param], "int32", 0, _SYMBOL_LIMIT))
+        else:
+            params.append(ScalarParam(names[param], str(param.dtype)))
+    return Signature(
+        function.name, tuple(params), tuple(Symbol(names[var], str(var.dtype)) for var in symbols), _runs_long(function)
     )
-    symbols = tuple(Symbol(names[var], str(var.dtype)) for var in symbols_of(function))
-    return Signature(function.name, params, symbols, _runs_long(function.body))
 
 
-def _unique_names(params: tuple[Buffer | Var, ...]) -> dict[Buffer | Var, str]:
+def _unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Var, str]:
     names: dict[Buffer | Var, str] = {}
     taken: set[str] = set()
-    for param in params:
-        name, number = param.name, 0
+    for item in (*function.params, *symbols):
+        name, number = item.name, 0
         while name in taken:
             number += 1
-            name = f"{param.name}_{number}"
+            name = f"{item.name}_{number}"
         taken.add(name)
-        names[param] = name
+        names[item] = name
     return names
 
 
-def _scalar(var: Var, name: str, in_shapes: bool) -> ScalarParam:
-    """A scalar parameter. As an extent, or a SizeVar, it is not negative, and in int32 it is limited like any symbol."""
-    if not (in_shapes or isinstance(var, SizeVar)):
-        return ScalarParam(name, str(var.dtype))
-    return ScalarParam(name, str(var.dtype), 0, INT32_SYMBOL_LIMIT - 1 if var.dtype == "int32" else None)
-
-
-def _extent(expr: Expr, names: dict[Buffer | Var, str], buffer: Buffer) -> Extent:
-    if isinstance(expr, IntImm):
-        return expr.value
-    if isinstance(expr, Var):
-        return names[expr]
-    if isinstance(expr, Cast):
-        return _extent(expr.value, names, buffer)
-    operator = _OPERATORS.get(type(expr))
+def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> Extent:
+    if isinstance(extent, IntImm):
+        return extent.value
+    if isinstance(extent, Var):
+        return names[extent]
+    operator = _EXTENT_OPERATORS.get(type(extent))  # pyright: ignore[reportArgumentType]
     if operator is None:
-        raise UnknownExtent(f"the extent {expr} of argument '{buffer.name}' cannot be checked at a call",
-                            reason="shapes are made of integers, symbols and + - * // % min max",
-                            fix="pass the extent as a scalar argument, and use that in the shape")
-    left, right = (_extent(child, names, buffer) for child in children(expr))  # pyright: ignore[reportArgumentType]
-    return operator, left, right
+        raise ExtentNotCheckable(
+            f"the extent `{extent}` of {buffer.name} cannot be checked when the kernel is called", called=user_source(),
+            reason="only + - * // % min and max of symbols and integers can", fix="pass the extent as a symbol of its own",
+        )
+    return (operator, _extent(extent.a, names, buffer), _extent(extent.b, names, buffer))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
 
 
-def _runs_long(body: Stmt) -> bool:
-    """Whether some statement runs in parallel, or very often by the constant loops around it."""
-    pending: list[tuple[Stmt, int]] = [(body, 1)]
-    while pending:
-        stmt, trips = pending.pop()
-        if isinstance(stmt, For):
-            if stmt.kind is LoopKind.PARALLEL:
+def _runs_long(function: Function) -> bool:
+    """Whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
+    stack: list[tuple[object, int]] = [(function.body, 1)]
+    while stack:
+        node, turns = stack.pop()
+        if isinstance(node, For):
+            if node.kind is LoopKind.PARALLEL:
                 return True
-            trips *= stmt.extent.value if isinstance(stmt.extent, IntImm) else 1
-        if trips >= _LONG_RUN:
-            return True
-        pending += [(child, trips) for child in children(stmt) if isinstance(child, Stmt)]
+            turns *= node.extent.value if isinstance(node.extent, IntImm) else 1
+            if turns >= _LONG_RUN:
+                return True
+            stack.append((node.body, turns))
+        else:
+            stack.extend((child, turns) for child in _statements(node))
     return False
 
+
+def _statements(node: object) -> list[object]:
+    found = [getattr(node, name, None) for name in ("body", "then_body", "else_body")]
+    return [s for one in found for s in (one if isinstance(one, tuple) else (one,)) if s is not None]

@@ -1,0 +1,62 @@
+"""Lowered functions to kernels that Python calls: passes, LLVM, call stubs, and the texts on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import user_source
+from ..ir.passes.runner import Watcher, environment_watchers, run_pipeline
+from ..ir.stmt import For, Function, LoopKind
+from ..ir.visit import walk
+from ..runtime.errors import NoSuchSource
+from ..runtime.kernel import Kernel, make_kernel
+from .llvm.build import CodegenOptions, compile_function
+from .llvm.emit_stmt import shape_symbols
+from .llvm.jit import CompiledModule
+from .llvm.pipeline import cpu_pipeline
+from .parallel import parallel_text
+from .signature import signature_of
+from .stub import stub_symbols, stub_text
+from .target import Target
+
+__all__ = ["build_kernels"]
+
+
+def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check: bool, fast_math: bool) -> list[Kernel]:
+    """A kernel for each function, all in one module of machine code that lives as long as any of them."""
+    watchers: list[Watcher] = environment_watchers()
+    symbols = {function.name: tuple(shape_symbols(function)) for function in functions}
+    signatures = [signature_of(function, symbols[function.name]) for function in functions]
+    pipeline = cpu_pipeline(target.vector_bits, bounds_check)
+    final = [run_pipeline(function, pipeline, watchers) for function in functions]
+    parallel = any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in final for n in walk(function.body))
+    compiled = compile_function(final, target, CodegenOptions(
+        fast_math=fast_math,
+        parts=(*map(stub_text, signatures), *([parallel_text()] if parallel else [])),
+        exports=(*(symbol for s in signatures for symbol in stub_symbols(s.name).values()), *(["tw_threads"] if parallel else [])),
+        shape_symbols=symbols,
+    ))
+    kernels = []
+    for signature, function in zip(signatures, final, strict=True):
+        addresses = {role: compiled.address(symbol) for role, symbol in stub_symbols(signature.name).items()}
+        if parallel:
+            addresses["threads"] = compiled.address("tw_threads")
+        kernels.append(make_kernel(
+            signature, addresses, messages=compiled.messages[function.name], code=compiled, sources=_Sources(function, compiled),
+        ))
+    return kernels
+
+
+class _Sources:
+    """The texts of one kernel, by kind."""
+
+    def __init__(self, function: Function, compiled: CompiledModule) -> None:
+        self._texts = {
+            "ir": lambda: str(function), "llvm": lambda: compiled.ir_text, "asm": compiled.asm,
+        }
+
+    def __call__(self, kind: str) -> str:
+        if kind not in self._texts:
+            raise NoSuchSource(f"a CPU kernel has no source {kind!r}", called=user_source(), allowed=", ".join(self._texts),
+                               fix='f.source("asm") shows the machine code')
+        return self._texts[kind]()
