@@ -19,8 +19,9 @@ from .buffer import Buffer
 from .errors import AssertionFailed, OutOfBounds, ParallelRace, UninitializedRead
 from .expr import Var
 from .interpret.faults import MANY, Fault
-from .interpret.generate import SOURCE_NAME, Program, generate
+from .interpret.generate import Program, generate
 from .interpret.memory import find_symbols, scalar_value, to_list, write_back
+from .interpret.source import SOURCE_NAME
 from .stmt import Function
 from .visit import deep_recursion
 

@@ -30,268 +30,30 @@ Everything iterates, so a deep program is no danger to the stack.
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from . import expr as E
 from .buffer import Buffer
-from .dtype import FLOAT32, INT32, DType
-from .expr import Expr, FloatImm, IntImm, Node, SizeVar, Var
-from .intrinsics import INTRINSICS
+from .dtype import INT32
+from .expr import Expr, IntImm, Node, SizeVar, Var
+from .expr_text import NAME, RESERVED, Names, expression_text, indexed, value_text
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 
-__all__ = ["RESERVED", "excerpt", "loop_header", "loops_outline", "to_text"]
-
-RESERVED = frozenset((
-    "def", "for", "in", "with", "if", "elif", "else", "scope", "pass", "assert", "attr", "and", "or", "not", "True", "False",
-    "None", "inf", "nan", "out", "size",
-))
-"""Words that no variable or buffer is printed as."""
-
-_Piece = Any
-"""A str, or (node, precedence that needs no parentheses), or (literal, its explicit text is wanted)."""
-
-_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
-
-# Python's precedences.
-_OR, _AND, _NOT, _COMPARE, _BITOR, _BITXOR, _BITAND, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 13)
-
-INFIX: dict[type[Expr], tuple[str, int]] = {
-    E.Or: ("or", _OR), E.And: ("and", _AND), E.LT: ("<", _COMPARE), E.LE: ("<=", _COMPARE), E.GT: (">", _COMPARE),
-    E.GE: (">=", _COMPARE), E.EQ: ("==", _COMPARE), E.NE: ("!=", _COMPARE), E.Add: ("+", _SUM), E.Sub: ("-", _SUM),
-    E.Mul: ("*", _PRODUCT), E.Div: ("/", _PRODUCT), E.FloorDiv: ("//", _PRODUCT), E.FloorMod: ("%", _PRODUCT),
-}
-INFIX_CALLS: dict[str, tuple[str, int]] = {
-    "bitwise_or": ("|", _BITOR), "bitwise_xor": ("^", _BITXOR), "bitwise_and": ("&", _BITAND),
-    "shift_left": ("<<", _SHIFT), "shift_right": (">>", _SHIFT),
-}
-PREFIX_FUNCTIONS: dict[type[Expr], str] = {E.Min: "min", E.Max: "max", E.TruncDiv: "truncdiv", E.TruncMod: "truncmod"}
-
-
-class _Names:
-    """One name for each variable, buffer and tensor, unique among those that are visible."""
-
-    def __init__(self) -> None:
-        self.of: dict[Any, str] = {}
-        self.taken: set[str] = set(RESERVED)
-
-    def __call__(self, thing: Any) -> str:
-        found = self.of.get(thing)
-        return found if found is not None else self.bind(thing)
-
-    def bind(self, thing: Any) -> str:
-        """A fresh name, or the one that it has while it is bound already (a program that binds twice is printed too)."""
-        if thing in self.of:
-            return self.of[thing]
-        wanted = thing.name
-        if _NAME.fullmatch(wanted) is None:
-            wanted = re.sub(r"\W", "_", wanted) or "v"
-            wanted = wanted if not wanted[0].isdigit() else "v" + wanted
-        name, count = wanted, 0
-        while name in self.taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        self.taken.add(name)
-        self.of[thing] = name
-        return name
-
-    def release(self, thing: Any) -> None:
-        name = self.of.pop(thing, None)
-        self.taken.discard(name or "")
-
-
-# Expressions
-
-
-def number_text(value: float, dtype: DType) -> str:
-    """The shortest text that reads back as this number in its dtype, without the dtype."""
-    if dtype.kind == "bool":
-        return "True" if value else "False"
-    if not dtype.is_float:
-        return str(value)
-    if dtype.bits == 64 or not math.isfinite(value):
-        return repr(float(value))
-    text = f"{value:.6g}"
-    if _ops.round_float(float(text), dtype) != value:
-        text = next((t for t in (f"{value:.{p}g}" for p in (7, 8)) if _ops.round_float(float(t), dtype) == value), f"{value:.9g}")
-    return text if "." in text or "e" in text else text + ".0"
-
-
-def _literal(value: IntImm | FloatImm, typed: bool) -> str:
-    text = number_text(value.value, value.dtype)
-    return text if not typed or value.dtype.kind == "bool" else f"{value.dtype}({text})"
-
-
-def _is_default(dtype: DType) -> bool:
-    return dtype is INT32 or dtype is FLOAT32
-
-
-def _beside(operands: Iterable[Expr], precedence: Callable[[int], int] | None = None, like: DType | None = None) -> list[_Piece]:
-    """Operands whose numbers take each other's type (or the type `like`) as pieces."""
-    operands = tuple(operands)
-    if like is None:
-        like = next((o.dtype for o in operands if type(o) is not IntImm and type(o) is not FloatImm), None)
-    pieces: list[_Piece] = []
-    for position, operand in enumerate(operands):
-        if type(operand) is IntImm or type(operand) is FloatImm:
-            pieces.append(_literal(operand, operand.dtype is not like if like is not None else not _is_default(operand.dtype)))
-        else:
-            pieces.append((operand, precedence(position) if precedence is not None else 0))
-    return pieces
-
-
-def _commas(pieces: Iterable[_Piece]) -> list[_Piece]:
-    result: list[_Piece] = []
-    for piece in pieces:
-        if result:
-            result.append(", ")
-        result.append(piece)
-    return result
-
-
-def _infix(symbol: str, own: int, a: Expr, b: Expr, outer: int) -> list[_Piece]:
-    left, right = _beside((a, b), lambda position: own + (position if own != _COMPARE else 1))
-    pieces = [left, f" {symbol} ", right]
-    return pieces if own >= outer else ["(", *pieces, ")"]
-
-
-def _indexed(name: str, indices: tuple[Expr, ...], predicate: Expr | None) -> list[_Piece]:
-    pieces = _commas(_alone(index) for index in indices) or ["()"]
-    return [name, "[", *pieces, *(() if predicate is None else (", where=", (predicate, 0))), "]"]
-
-
-def _alone(value: Expr) -> _Piece:
-    return _beside((value,))[0]
-
-
-def _call(node: E.Call, outer: int) -> list[_Piece]:
-    name, args = node.name, node.args
-    row = INTRINSICS.get(name)
-    if row is None or (row.arity >= 0 and row.arity != len(args)):
-        return ["call(", str(node.dtype), ", ", json.dumps(name), *(p for a in args for p in (", ", _alone(a))), ")"]
-    if row.result == "given":
-        return [name, "(", str(node.dtype), *(p for a in args for p in (", ", _alone(a))), ")"]
-    if call_dtype(name, args) != node.dtype:
-        return ["call(", str(node.dtype), ", ", json.dumps(name), *(p for a in args for p in (", ", _alone(a))), ")"]
-    if name in INFIX_CALLS:
-        return _infix(*INFIX_CALLS[name], args[0], args[1], outer)
-    if name == "bitwise_not" and type(args[0]) is not IntImm:
-        pieces: list[_Piece] = ["~", (args[0], _UNARY)]
-        return pieces if outer <= _UNARY else ["(", *pieces, ")"]
-    return [name, "(", *_commas(_beside(args)), ")"]
-
-
-def call_dtype(name: str, args: tuple[Expr, ...]) -> DType | None:
-    """The type that a call of an intrinsic has by its row; None where the call says it itself."""
-    row = INTRINSICS[name]
-    if row.result == "given":
-        return None
-    return args[0].dtype if row.result == "same" else DType(row.result).with_lanes(args[0].dtype.lanes)
-
-
-def _reduce(node: E.Reduce, names: _Names) -> list[_Piece]:
-    sources = _commas(_alone(source) for source in node.sources)
-    several = len(node.sources) > 1
-    pieces: list[_Piece] = [node.combiner.name, "(", *(["(", *sources, ")"] if several else sources), ", axis=["]
-    pieces += [", ".join(names(axis) for axis in node.axes), "]"]
-    if not (isinstance(node.condition, IntImm) and node.condition.value):
-        pieces += [", where=", (node.condition, 0)]
-    if node.init:
-        pieces += [", init=[", *_commas(_alone(value) for value in node.init), "]"]
-    return [*pieces, ")", *([f"[{node.value_index}]"] if several else ())]
-
-
-def _expand(node: Expr, outer: int, names: _Names) -> list[_Piece]:
-    """The pieces that the text of a node is made of, for every class that is not treated in `_expression`."""
-    cls = type(node)
-    match node:
-        case E.Min() | E.Max() | E.TruncDiv() | E.TruncMod():
-            return [PREFIX_FUNCTIONS[cls], "(", *_commas(_beside((node.a, node.b))), ")"]
-        case E.Not():
-            pieces: list[_Piece] = ["not ", (node.value, _NOT)]
-            return pieces if outer <= _NOT else ["(", *pieces, ")"]
-        case E.Cast():
-            inner = node.value
-            literal = isinstance(inner, (IntImm, FloatImm)) and inner.dtype.kind != "bool"
-            return [str(node.dtype), "(", _literal(inner, True) if literal else (inner, 0), ")"]  # pyright: ignore[reportArgumentType]
-        case E.Select() | E.IfThenElse():
-            values = _commas(_beside((node.true_value, node.false_value)))
-            return ["select(" if cls is E.Select else "if_then_else(", (node.condition, 0), ", ", *values, ")"]
-        case E.Ramp():
-            return ["ramp(", *_commas(_beside((node.base, node.stride))), f", {node.lanes})"]
-        case E.Broadcast():
-            return ["broadcast(", _alone(node.value), f", {node.lanes})"]
-        case E.Shuffle():
-            return ["shuffle([", *_commas(_alone(v) for v in node.vectors), f"], {list(node.indices)})"]
-        case E.Call():
-            return _call(node, outer)
-        case E.Let():
-            name = names.bind(node.var)
-            value = _beside((node.value,), like=node.var.dtype)[0]
-            return [f"let({name}: {node.var.dtype} = ", value, ", ", _alone(node.body), _Release(node.var), ")"]
-        case E.ProducerLoad():
-            return _indexed(names(node.producer), node.indices, None)
-        case E.Reduce():
-            return _reduce(node, names)
-        case E.StringImm():
-            return [json.dumps(node.value)]
-        case _:
-            return [f"<{cls.__name__}>"]
-
-
-class _Release:
-    """A piece that prints nothing: the name of a variable becomes free again."""
-
-    __slots__ = ("thing",)
-
-    def __init__(self, thing: object) -> None:
-        self.thing = thing
-
-
-def _expression(pieces: list[_Piece], names: _Names) -> str:
-    """The text of pieces, given in order."""
-    out: list[str] = []
-    stack = pieces[::-1]
-    while stack:
-        piece = stack.pop()
-        if type(piece) is str:
-            out.append(piece)
-            continue
-        if type(piece) is _Release:
-            names.release(piece.thing)
-            continue
-        node, outer = piece
-        cls = type(node)
-        if cls in INFIX:
-            stack.extend(reversed(_infix(*INFIX[cls], node.a, node.b, outer)))
-        elif isinstance(node, Var):
-            out.append(names(node))
-        elif cls is E.BufferLoad:
-            stack.extend(reversed(_indexed(names(node.buffer), node.indices, node.predicate)))
-        elif cls is IntImm or cls is FloatImm:
-            out.append(_literal(node, not _is_default(node.dtype)))
-        else:
-            stack.extend(reversed(_expand(node, outer, names)))
-    return "".join(out)
-
-
-def _text(value: Expr, names: _Names, like: DType | None = None) -> str:
-    return _expression(_beside((value,), like=like), names)
+__all__ = ["excerpt", "loop_header", "loops_outline", "to_text"]
 
 
 # Declarations and headers
 
 
-def _declaration(buffer: Buffer, names: _Names, output: bool = False) -> str:
+def _declaration(buffer: Buffer, names: Names, output: bool = False) -> str:
     """`A: out local float32[16, strides=[...]]`."""
     name = names.bind(buffer)
-    inside = ", ".join(_text(extent, names) for extent in buffer.shape) or "()"
+    inside = ", ".join(value_text(extent, names) for extent in buffer.shape) or "()"
     if buffer.strides:
-        inside += f", strides=[{', '.join(_text(stride, names) for stride in buffer.strides)}]"
+        inside += f", strides=[{', '.join(value_text(stride, names) for stride in buffer.strides)}]"
     if buffer.elem_offset is not None:
-        inside += f", offset={_text(buffer.elem_offset, names)}"
+        inside += f", offset={value_text(buffer.elem_offset, names)}"
     if buffer.alignment:
         inside += f", align={buffer.alignment}"
     if buffer.data is not None:
@@ -300,11 +62,11 @@ def _declaration(buffer: Buffer, names: _Names, output: bool = False) -> str:
     return f"{name}: {'out ' if output else ''}{scope}{buffer.dtype}[{inside}]"
 
 
-def loop_header(loop: For, names: _Names | None = None) -> str:
+def loop_header(loop: For, names: Names | None = None) -> str:
     """`for i in parallel(32):`, the first line of a loop."""
-    names = names or _Names()
+    names = names or Names()
     dtype = loop.var.dtype
-    begin, extent = _text(loop.begin, names, dtype), _text(loop.extent, names, dtype)
+    begin, extent = value_text(loop.begin, names, dtype), value_text(loop.extent, names, dtype)
     zero = isinstance(loop.begin, IntImm) and loop.begin.value == 0 and loop.begin.dtype is dtype
     inside = extent if zero else f"{begin}, extent={extent}"
     if loop.kind is LoopKind.THREAD:
@@ -313,7 +75,7 @@ def loop_header(loop: For, names: _Names | None = None) -> str:
         inside = f"{loop.kind.value}({inside})"
     elif not zero:
         inside = f"range({inside})"
-    pragmas = ", ".join(f"{_key(key)}={_text(value, names)}" for key, value in loop.pragmas)
+    pragmas = ", ".join(f"{_key(key)}={value_text(value, names)}" for key, value in loop.pragmas)
     name = names.bind(loop.var)
     return f"for {name}{'' if dtype is INT32 else f': {dtype}'} in {inside}{' with ' + pragmas if pragmas else ''}:"
 
@@ -341,7 +103,7 @@ def shape_symbols(function: Function) -> list[Var]:
     return list(found)
 
 
-def _function_header(function: Function, names: _Names) -> list[str]:
+def _function_header(function: Function, names: Names) -> list[str]:
     for parameter in function.params:
         names.bind(parameter)
     symbols = ", ".join(symbol_text(symbol, names(symbol)) for symbol in shape_symbols(function))
@@ -352,7 +114,7 @@ def _function_header(function: Function, names: _Names) -> list[str]:
             params.append(_declaration(parameter, names, parameter in outputs))
         else:
             params.append(f"{names(parameter)}: {'size ' if isinstance(parameter, SizeVar) else ''}{parameter.dtype}")
-    name = function.name if _NAME.fullmatch(function.name) else json.dumps(function.name)
+    name = function.name if NAME.fullmatch(function.name) else json.dumps(function.name)
     opening = f"def {name}{f'[{symbols}]' if symbols else ''}("
     header = [f"{opening}{', '.join(params)}):"]
     if len(header[0]) > 110:
@@ -383,7 +145,7 @@ def _plain(value: object) -> str:
 class _Lines:
     """The text of statements, line by line, with the line on which each statement of interest begins."""
 
-    def __init__(self, names: _Names, mark: Stmt | None = None) -> None:
+    def __init__(self, names: Names, mark: Stmt | None = None) -> None:
         self.names, self.mark = names, mark
         self.lines: list[str] = []
         self.marked: int | None = None
@@ -422,24 +184,24 @@ class _Lines:
                 self.add(depth, loop_header(node, names))
                 self.later((self.block, (node.body, depth + 1)), (names.release, (node.var,)))
             case BufferStore():
-                target = _expression(_indexed(names(node.buffer), node.indices, node.predicate), names)
+                target = expression_text(indexed(names(node.buffer), node.indices, node.predicate), names)
                 lanes = node.indices[-1].dtype.lanes if node.indices else 1
-                self.add(depth, f"{target} = {_text(node.value, names, node.buffer.dtype.with_lanes(lanes))}")
+                self.add(depth, f"{target} = {value_text(node.value, names, node.buffer.dtype.with_lanes(lanes))}")
             case Allocate():
                 self.add(depth, _declaration(node.buffer, names))
                 self.later((self.block, (node.body, depth)), (names.release, (node.buffer,)))
             case If():
                 self.condition("if", node, depth)
             case LetStmt():
-                value = _text(node.value, names, node.var.dtype)
+                value = value_text(node.value, names, node.var.dtype)
                 self.add(depth, f"{names.bind(node.var)}: {node.var.dtype} = {value}")
                 self.later((self.block, (node.body, depth)), (names.release, (node.var,)))
             case Evaluate():
-                self.add(depth, _text(node.value, names))
+                self.add(depth, value_text(node.value, names))
             case Assert():
-                self.add(depth, f"assert {_text(node.condition, names)}, {json.dumps(node.message)}")
+                self.add(depth, f"assert {value_text(node.condition, names)}, {json.dumps(node.message)}")
             case Attr():
-                self.add(depth, f"attr({json.dumps(node.key)}, {self.subject(node.subject)}, {_text(node.value, names)})")
+                self.add(depth, f"attr({json.dumps(node.key)}, {self.subject(node.subject)}, {value_text(node.value, names)})")
                 self.later((self.block, (node.body, depth)))
             case _:
                 self.add(depth, f"<{type(node).__name__}>")
@@ -447,10 +209,10 @@ class _Lines:
     def subject(self, subject: object) -> str:
         if isinstance(subject, (Var, Buffer)):
             return self.names(subject)
-        return _text(subject, self.names) if isinstance(subject, Expr) else _plain(subject)
+        return value_text(subject, self.names) if isinstance(subject, Expr) else _plain(subject)
 
     def condition(self, word: str, node: If, depth: int) -> None:
-        self.add(depth, f"{word} {_text(node.condition, self.names)}:")
+        self.add(depth, f"{word} {value_text(node.condition, self.names)}:")
         otherwise = node.else_body
         following: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(self.block, (node.then_body, depth + 1))]
         if isinstance(otherwise, If):
@@ -476,7 +238,7 @@ def flattened(statement: Stmt) -> list[Stmt]:
 
 
 def _function_lines(function: Function, mark: Stmt | None = None) -> _Lines:
-    names = _Names()
+    names = Names()
     printed = _Lines(names, mark)
     printed.lines += _function_header(function, names)
     printed.run(function.body, 1)
@@ -490,14 +252,14 @@ def to_text(node: Node | Function | Buffer) -> str:
     """The text of an expression, a statement, a buffer's declaration or a whole function (see the module's notes)."""
     if isinstance(node, Function):
         return "\n".join(_function_lines(node).lines)
-    names = _Names()
+    names = Names()
     if isinstance(node, Buffer):
         return _declaration(node, names)
     if isinstance(node, Stmt):
         printed = _Lines(names)
         printed.run(node, 0)
         return "\n".join(printed.lines)
-    return _expression([(node, 0)], names)
+    return expression_text([(node, 0)], names)
 
 
 def excerpt(function: Function, at: Stmt | None, around: int = 4) -> str:
@@ -512,7 +274,7 @@ def excerpt(function: Function, at: Stmt | None, around: int = 4) -> str:
 
 def loops_outline(statement: Stmt, mark: Var | None = None) -> str:
     """The loop headers alone, nested, for error messages; a caret stands under the variable of the loop `mark`."""
-    names = _Names()
+    names = Names()
     lines: list[str] = []
     stack: list[tuple[Stmt, int]] = [(statement, 0)]
     while stack:
@@ -528,5 +290,4 @@ def loops_outline(statement: Stmt, mark: Var | None = None) -> str:
     return "\n".join(lines)
 
 
-from . import ops as _ops  # noqa: E402  (rounding of literals; it needs the nodes, whose text comes from here)
 from . import visit  # noqa: E402

@@ -16,7 +16,8 @@ from .errors import NotWellFormed
 from .expr import BufferLoad, Call, Expr, Node, Var
 from .intrinsics import INTRINSICS
 from .ops import round_float
-from .printer import call_dtype, excerpt, shape_symbols, to_text
+from .expr_text import call_dtype
+from .printer import excerpt, shape_symbols, to_text
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from .visit import children
 
