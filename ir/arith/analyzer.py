@@ -1,0 +1,141 @@
+"""The analyzer: everything that the compiler asks about integer arithmetic, behind one object."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ..dtype import DType
+from ..expr import EQ, Expr, IntImm, Range, Var
+from ..ops import const
+from ..visit import free_vars
+from . import facts
+from .bounds import exact_form, interval_of, modular_of
+from .interval import Interval
+from .linear import LinearForm
+from .modular import Modular
+from .scope import INDEX, Scope
+from .simplify import Simplifier
+from .sums import expression_of
+from .symbolic import symbolic_bounds
+
+__all__ = ["Analyzer", "detect_stride", "linear", "simplify"]
+
+_DEEP = 1_000_000
+
+
+class Analyzer:
+    """Intervals, remainders, simplification and proofs, under the ranges and conditions that it was told.
+
+    It is meant to be kept while a program is walked: bind each loop's variable on entering it (a later binding of the
+    same variable replaces the earlier one), and hold `constraint` while within a condition. Results are remembered
+    until something new is told.
+    """
+
+    def __init__(self) -> None:
+        self._scope = Scope()
+        self._simplifier = Simplifier(self._scope)
+
+    def copy(self) -> Analyzer:
+        """An analyzer that knows the same, and from here on learns apart."""
+        new = Analyzer.__new__(Analyzer)
+        new._scope = Scope(self._scope.nodes, self._scope.known.copy())
+        new._simplifier = Simplifier(new._scope)
+        return new
+
+    def bind(self, var: Var, value: Range | tuple[int, int] | Expr) -> None:
+        """`var` lies in a range ([begin, begin + extent - 1], either may be symbolic), or between two integers (both
+        included), or is a value."""
+        if isinstance(value, Range):
+            facts.bind_range(self._scope, var, self.simplify(value.begin), self.simplify(value.extent))
+        elif isinstance(value, tuple):
+            facts.bind_interval(self._scope, var, Interval(*value))
+        else:
+            facts.bind_value(self._scope, var, self.simplify(value))
+
+    @contextmanager
+    def constraint(self, condition: Expr) -> Iterator[None]:
+        """Within it `condition` is known to hold. Conditions on memory are left aside: a store could break them."""
+        with self._simplifier.given(self.simplify(condition)):
+            yield
+
+    def simplify(self, expr: Expr) -> Expr:
+        """An expression of the same value, in simplest form; `expr` itself where it has that form."""
+        limit = sys.getrecursionlimit()
+        if limit >= _DEEP:
+            return self._simplifier.visit(expr)
+        sys.setrecursionlimit(_DEEP)  # the walk recurses in Python alone, which takes no C stack
+        try:
+            return self._simplifier.visit(expr)
+        finally:
+            sys.setrecursionlimit(limit)
+
+    def interval(self, expr: Expr) -> Interval:
+        """Bounds of the value of `expr`, over all lanes."""
+        return interval_of(self._scope, self.simplify(expr))
+
+    def modular(self, expr: Expr) -> Modular:
+        """What is known of the remainders of an integer scalar."""
+        return modular_of(self._scope, self.simplify(expr))
+
+    def can_prove(self, condition: Expr) -> bool:
+        """Whether `condition` is proved to hold in every case. False says nothing."""
+        found = self.simplify(condition)
+        return isinstance(found, IntImm) and bool(found.value)
+
+    def can_prove_equal(self, a: Expr | int, b: Expr | int) -> bool:
+        """Whether two expressions are proved to be of one value."""
+        left = a if isinstance(a, Expr) else const(a, b.dtype if isinstance(b, Expr) else None)
+        right = b if isinstance(b, Expr) else const(b, left.dtype)
+        left, right = self.simplify(left), self.simplify(right)
+        if left is right:
+            return True
+        if not (left.dtype.is_integer and right.dtype.is_integer and left.dtype.lanes == right.dtype.lanes == 1):
+            return left.dtype is right.dtype and left.dtype.is_bool and self.can_prove(EQ(left, right))
+        return self.can_prove(left.equal(right))
+
+    def symbolic_bounds(self, expr: Expr, over: Iterable[Var]) -> tuple[Expr | None, Expr | None]:
+        """The least and the greatest value of an integer scalar where the variables in `over` run over their ranges
+        and all others stay as they are. Each is exact where every variable occurs in linear terms alone, otherwise a
+        bound; None where there is none."""
+        return symbolic_bounds(self._scope, self.simplify(expr), set(over), self.simplify)
+
+    def linear(self, expr: Expr) -> LinearForm | None:
+        """The linear form of an integer scalar whose sum does not wrap, else None."""
+        if not expr.dtype.is_integer or expr.dtype.lanes > 1:
+            return None
+        found = self.simplify(expr)
+        form = self._scope.nodes.form(found)
+        return form if exact_form(self._scope, form, found.dtype) else None
+
+    def expression(self, form: LinearForm, dtype: DType) -> Expr:
+        """The expression of a linear form of this analyzer."""
+        return expression_of(self._scope, form, dtype)
+
+    def is_index(self, expr: Expr) -> bool:
+        """Whether `expr` is made of int32 and int64 variables and constants alone, so that it does not overflow."""
+        return bool(self._scope.nodes.traits(expr) & INDEX)
+
+
+def simplify(expr: Expr) -> Expr:
+    """`expr` simplified with nothing known of its variables."""
+    return Analyzer().simplify(expr)
+
+
+def linear(expr: Expr) -> LinearForm | None:
+    """`expr` as a sum of coefficients times atoms; None where it is no integer scalar or where it may wrap."""
+    return Analyzer().linear(expr)
+
+
+def detect_stride(expr: Expr, var: Var) -> tuple[int, Expr] | None:
+    """(stride, base) with expr = stride * var + base, where `var` does not occur in base; None where there is none."""
+    analyzer = Analyzer()
+    form = analyzer.linear(expr)
+    if form is None:
+        return None
+    stride = form.coeffs.get(var, 0)
+    base = form.without(var)
+    if any(var in free_vars(atom) for atom in base.coeffs):
+        return None
+    return stride, analyzer.expression(base, expr.dtype)

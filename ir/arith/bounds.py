@@ -1,0 +1,351 @@
+"""Intervals and remainders of interned expressions, under what a scope knows.
+
+Both treat a sum by its linear form, so that terms which cancel do not widen it. A result that may leave its dtype has
+wrapped and can be anything of that dtype; an index expression cannot overflow unless its finite bounds say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..dtype import DType
+from ..expr import (
+    Broadcast, BinaryOp, Call, Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Ramp, Select, Shuffle,
+    SizeVar, Var,
+)
+from ..visit import children
+from .interval import BOOLEAN, EVERYTHING, INTERVAL_OF, Interval, intersect, scale, shift, union
+from .linear import LinearForm, single
+from .modular import ANY_INTEGER, Modular, modular_add, modular_multiply, modular_union, modular_wrap
+from .scope import INDEX, Scope
+
+__all__ = ["exact_form", "form_interval", "form_modular", "interval_of", "is_exact", "modular_of", "value_form"]
+
+
+def dtype_interval(dtype: DType) -> Interval:
+    """All values of a dtype; unbounded for floats and handles."""
+    if dtype.is_integer:
+        return Interval(dtype.least, dtype.greatest)
+    return BOOLEAN if dtype.is_bool else EVERYTHING
+
+
+# Intervals
+
+
+def interval_of(scope: Scope, node: Expr) -> Interval:
+    """Bounds of the values of `node`, over all lanes."""
+    found = scope.known.intervals.get(node)
+    if found is not None:
+        return found
+    dtype = node.dtype.element
+    if dtype.is_bool:
+        found = Interval(node.value, node.value) if isinstance(node, IntImm) else BOOLEAN
+    elif not dtype.is_integer:
+        found = EVERYTHING
+    else:
+        found = _INTERVALS.get(type(node), _interval_unknown)(scope, node)
+        known = scope.known.bounds.get(node)
+        if known is not None:
+            found = intersect(found, known)
+    scope.known.intervals[node] = found
+    return found
+
+
+def form_interval(scope: Scope, form: LinearForm) -> Interval:
+    """Bounds of a linear form over the integers, term by term, and by a fact on the same terms."""
+    lo: int | None = form.const
+    hi: int | None = form.const
+    intervals = scope.known.intervals
+    for atom, coeff in form.coeffs.items():
+        a, b = intervals.get(atom) or interval_of(scope, atom)
+        if coeff < 0:
+            a, b = b, a
+        lo = None if lo is None or a is None else lo + coeff * a
+        hi = None if hi is None or b is None else hi + coeff * b
+    facts = scope.known.facts
+    if facts and len(form.coeffs) > 1:
+        below = facts.get(form.key)
+        if below is not None and (lo is None or lo < form.const - below.const):
+            lo = form.const - below.const
+        above = facts.get(form.scaled(-1).key)
+        if above is not None and (hi is None or hi > form.const + above.const):
+            hi = form.const + above.const
+    return Interval(lo, hi)
+
+
+def _fitted(scope: Scope, found: Interval, node: Expr) -> Interval:
+    """`found`, computed over the integers, as the bounds of a node that may wrap."""
+    dtype = node.dtype.element
+    lo, hi = found
+    if lo is not None and not dtype.least <= lo <= dtype.greatest or hi is not None and not dtype.least <= hi <= dtype.greatest:
+        return Interval(dtype.least, dtype.greatest)
+    if (lo is None or hi is None) and not scope.nodes.traits(node) & INDEX:
+        return Interval(dtype.least, dtype.greatest)
+    return found
+
+
+def _interval_var(scope: Scope, node: Var) -> Interval:
+    if node.dtype.kind == "int" and node.dtype.bits >= 32:
+        return Interval(0, None) if isinstance(node, SizeVar) else EVERYTHING
+    found = dtype_interval(node.dtype)
+    return Interval(0, found.hi) if isinstance(node, SizeVar) else found
+
+
+def _interval_binary(scope: Scope, node: BinaryOp) -> Interval:
+    form = scope.nodes.forms.get(node)
+    if form is not None and form.coeffs.get(node) is None:
+        return _fitted(scope, form_interval(scope, form), node)
+    found = INTERVAL_OF[type(node)](interval_of(scope, node.a), interval_of(scope, node.b))
+    if isinstance(node, FloorDiv | FloorMod):
+        found = _sharpened(scope, node, found)
+    return _fitted(scope, found, node)
+
+
+def _sharpened(scope: Scope, node: FloorDiv | FloorMod, found: Interval) -> Interval:
+    """x // y for x in [0, y * k): the ends of a symbolic divisor are open, but its remainder's sign is not."""
+    if isinstance(node, FloorDiv) and found.lo is None and node.b.dtype.kind == "int":
+        numerator, divisor = interval_of(scope, node.a), interval_of(scope, node.b)
+        if numerator.lo is not None and divisor.lo is not None and divisor.lo >= 0:
+            return Interval(min(numerator.lo, 0), found.hi)
+    return found
+
+
+def _interval_cast(scope: Scope, node: Cast) -> Interval:
+    source, target = node.value.dtype.element, node.dtype.element
+    if source.is_float or source.kind == "handle":
+        return dtype_interval(target)
+    found = interval_of(scope, node.value)
+    if found.within(target.least, target.greatest):
+        return found
+    if source.kind == "int" and target.kind == "int" and target.bits >= source.bits:
+        return found
+    return dtype_interval(target)
+
+
+def _interval_choice(scope: Scope, node: Select | IfThenElse) -> Interval:
+    return union(interval_of(scope, node.true_value), interval_of(scope, node.false_value))
+
+
+def _interval_ramp(scope: Scope, node: Ramp) -> Interval:
+    base, stride = interval_of(scope, node.base), interval_of(scope, node.stride)
+    steps = INTERVAL_OF[Mul](stride, Interval(0, node.lanes - 1))
+    return _fitted(scope, Interval(None if base.lo is None or steps.lo is None else base.lo + steps.lo,
+                                   None if base.hi is None or steps.hi is None else base.hi + steps.hi), node)
+
+
+def _interval_call(scope: Scope, node: Call) -> Interval:
+    dtype = node.dtype.element
+    rule = _CALL_INTERVALS.get(node.name)
+    if rule is None:
+        return dtype_interval(dtype)
+    found = rule(dtype, [interval_of(scope, argument) for argument in node.args])
+    return _fitted(scope, found, node)
+
+
+def _interval_unknown(scope: Scope, node: Expr) -> Interval:
+    return dtype_interval(node.dtype.element)
+
+
+_INTERVALS: dict[type[Expr], Callable[[Scope, Any], Interval]] = {
+    **dict.fromkeys(Var.__subclasses__(), _interval_var), Var: _interval_var,
+    IntImm: lambda scope, node: Interval(node.value, node.value),
+    **dict.fromkeys(INTERVAL_OF, _interval_binary),
+    Cast: _interval_cast, Select: _interval_choice, IfThenElse: _interval_choice, Ramp: _interval_ramp,
+    Broadcast: lambda scope, node: interval_of(scope, node.value), Call: _interval_call,
+    Shuffle: lambda scope, node: _union_of(scope, node.vectors),
+}
+
+
+def _union_of(scope: Scope, nodes: tuple[Expr, ...]) -> Interval:
+    found = interval_of(scope, nodes[0])
+    for node in nodes[1:]:
+        found = union(found, interval_of(scope, node))
+    return found
+
+
+def _magnitude(dtype: DType, operands: list[Interval]) -> Interval:
+    a, = operands
+    if a.lo is not None and a.lo >= 0:
+        return a
+    return union(Interval(0, 0), union(Interval(max(a.lo or 0, 0), a.hi), scale(a, -1)))._replace(lo=0)
+
+
+def _masked(dtype: DType, operands: list[Interval]) -> Interval:
+    nonnegative = [a.hi for a in operands if a.lo is not None and a.lo >= 0 and a.hi is not None]
+    return Interval(0, min(nonnegative)) if nonnegative else dtype_interval(dtype)
+
+
+def _joined_bits(dtype: DType, operands: list[Interval]) -> Interval:
+    a, b = operands
+    if a.lo is None or b.lo is None or a.lo < 0 or b.lo < 0 or a.hi is None or b.hi is None:
+        return dtype_interval(dtype)
+    return Interval(0, (1 << max(a.hi, b.hi).bit_length()) - 1)
+
+
+def _shifted_right(dtype: DType, operands: list[Interval]) -> Interval:
+    a, b = operands
+    if not b.is_point or b.lo is None or not 0 <= b.lo < dtype.bits:
+        return dtype_interval(dtype)
+    return Interval(None if a.lo is None else a.lo >> b.lo, None if a.hi is None else a.hi >> b.lo)
+
+
+def _shifted_left(dtype: DType, operands: list[Interval]) -> Interval:
+    a, b = operands
+    if not b.is_point or b.lo is None or not 0 <= b.lo < dtype.bits or a.lo is None or a.hi is None:
+        return dtype_interval(dtype)
+    return scale(a, 1 << b.lo)
+
+
+def _flipped(dtype: DType, operands: list[Interval]) -> Interval:
+    return shift(scale(operands[0], -1), -1 if dtype.kind == "int" else dtype.greatest)
+
+
+_CALL_INTERVALS: dict[str, Callable[[DType, list[Interval]], Interval]] = {
+    "abs": _magnitude,
+    "popcount": lambda dtype, operands: Interval(0, min(dtype.bits, dtype.greatest)),
+    "clz": lambda dtype, operands: Interval(0, 64),
+    "bitwise_and": _masked, "bitwise_or": _joined_bits, "bitwise_xor": _joined_bits, "bitwise_not": _flipped,
+    "shift_right": _shifted_right, "shift_left": _shifted_left,
+    "likely": lambda dtype, operands: operands[0],
+}
+
+
+# Whether arithmetic is that of the integers
+
+
+def exact_form(scope: Scope, form: LinearForm, dtype: DType) -> bool:
+    """Whether the sum that `form` describes, computed in `dtype`, is its value over the integers."""
+    lo, hi = form_interval(scope, form)
+    if lo is not None and hi is not None:
+        return dtype.least <= lo and hi <= dtype.greatest
+    if lo is not None and lo > dtype.greatest or hi is not None and hi < dtype.least:
+        return False
+    if lo is not None and lo < dtype.least or hi is not None and hi > dtype.greatest:
+        return False
+    traits = scope.nodes.traits
+    return all(traits(atom) & INDEX for atom in form.coeffs)
+
+
+def value_form(scope: Scope, node: Expr) -> LinearForm:
+    """The value of an integer scalar over the integers: its linear form, or itself as an atom where the sum may wrap."""
+    form = scope.nodes.form(node)
+    if form.coeffs.get(node) == 1 or exact_form(scope, form, node.dtype):
+        return form
+    return single(node)
+
+
+def is_exact(scope: Scope, node: Expr) -> bool:
+    """Whether every operator in `node`, an interned expression, gives its value over the integers."""
+    found = scope.known.exact.get(node)
+    if found is None:
+        found = scope.known.exact[node] = _is_exact(scope, node)
+    return found
+
+
+def _is_exact(scope: Scope, node: Expr) -> bool:
+    if isinstance(node, (Var, IntImm)):
+        return True
+    if not scope.nodes.traits(node) & INDEX:
+        return False
+    if node.dtype.is_integer:
+        form = scope.nodes.forms.get(node)
+        if form is not None and form.coeffs.get(node) is None:
+            return exact_form(scope, form, node.dtype) and _all_exact(scope, list(form.coeffs))
+        # The bounds of a node that overflowed are those of its dtype, as are those of one that may be anything.
+        if isinstance(node, Mul | FloorDiv | Call | Cast | Ramp) and interval_of(scope, node) == dtype_interval(node.dtype.element):
+            return False
+    return _all_exact(scope, children(node))
+
+
+def _all_exact(scope: Scope, nodes: list[Any]) -> bool:
+    for node in nodes:
+        if not is_exact(scope, node):
+            return False
+    return True
+
+
+# Remainders
+
+
+def modular_of(scope: Scope, node: Expr) -> Modular:
+    """What is known of the remainders of an integer scalar."""
+    found = scope.known.modulars.get(node)
+    if found is None:
+        found = _MODULARS.get(type(node), _modular_unknown)(scope, node) if node.dtype.is_integer else ANY_INTEGER
+        found = _sharper(found, scope.known.remainders.get(node))
+        bounds = interval_of(scope, node)
+        if bounds.is_point and bounds.lo is not None:
+            found = Modular(0, bounds.lo)
+        scope.known.modulars[node] = found
+    return found
+
+
+def _sharper(found: Modular, known: Modular | None) -> Modular:
+    if known is None or found.coeff == 0:
+        return found
+    return known if known.coeff == 0 or known.coeff > found.coeff else found
+
+
+def form_modular(scope: Scope, form: LinearForm) -> Modular:
+    """What is known of the remainders of a linear form, over the integers."""
+    found = Modular(0, form.const)
+    for atom, coeff in form.coeffs.items():
+        found = modular_add(found, modular_of(scope, atom), coeff)
+        if found.coeff == 1:
+            break
+    return found
+
+
+def _modular_binary(scope: Scope, node: BinaryOp) -> Modular:
+    form = scope.nodes.forms.get(node)
+    if form is not None and form.coeffs.get(node) is None:
+        found = form_modular(scope, form)
+        return found if exact_form(scope, form, node.dtype) else _wrapped(found, node.dtype)
+    if isinstance(node, Mul):
+        found = modular_multiply(modular_of(scope, node.a), modular_of(scope, node.b))
+        return found if is_exact(scope, node) else _wrapped(found, node.dtype)
+    if isinstance(node, Min | Max):
+        return modular_union(modular_of(scope, node.a), modular_of(scope, node.b))
+    divisor = node.b.value if isinstance(node.b, IntImm) else 0
+    if isinstance(node, FloorDiv | FloorMod) and divisor > 0:
+        of = modular_of(scope, node.a)
+        if of.coeff % divisor == 0:
+            if isinstance(node, FloorMod):
+                return Modular(0, of.base % divisor)
+            coeff = of.coeff // divisor
+            return Modular(coeff, of.base // divisor % coeff if coeff else of.base // divisor)
+        if isinstance(node, FloorMod):
+            return modular_add(of, Modular(divisor, 0))
+    return ANY_INTEGER
+
+
+def _wrapped(found: Modular, dtype: DType) -> Modular:
+    return modular_wrap(found, dtype.bits)
+
+
+def _modular_cast(scope: Scope, node: Cast) -> Modular:
+    source, target = node.value.dtype, node.dtype
+    if not source.is_integer:
+        return ANY_INTEGER
+    found = modular_of(scope, node.value)
+    return found if _keeps_values(source, target) else _wrapped(found, target)
+
+
+def _keeps_values(source: DType, target: DType) -> bool:
+    return source.is_integer and target.is_integer and target.least <= source.least and source.greatest <= target.greatest
+
+
+def _modular_choice(scope: Scope, node: Select | IfThenElse) -> Modular:
+    return modular_union(modular_of(scope, node.true_value), modular_of(scope, node.false_value))
+
+
+def _modular_unknown(scope: Scope, node: Expr) -> Modular:
+    return ANY_INTEGER
+
+
+_MODULARS: dict[type[Expr], Callable[[Scope, Any], Modular]] = {
+    IntImm: lambda scope, node: Modular(0, node.value),
+    **dict.fromkeys(INTERVAL_OF, _modular_binary),
+    Cast: _modular_cast, Select: _modular_choice, IfThenElse: _modular_choice,
+}

@@ -1,0 +1,142 @@
+"""Putting ranges, values and conditions into a scope."""
+
+from __future__ import annotations
+
+from ..expr import (
+    EQ, LE, LT, And, Call, CompareOp, Expr, FloorMod, IntImm, Not, Or, Var,
+)
+from ..ops import FALSE, TRUE
+from .bounds import dtype_interval, exact_form, form_interval, interval_of, modular_of
+from .interval import EVERYTHING, Interval, intersect
+from .linear import LinearForm
+from .modular import Modular
+from .scope import IMPURE, READS, Scope
+
+__all__ = ["bind_interval", "bind_range", "bind_value", "learn"]
+
+
+def bind_interval(scope: Scope, var: Var, bounds: Interval) -> None:
+    """`var` lies within constant bounds. What was bound before is forgotten."""
+    known = scope.known
+    for table in (known.lows, known.highs, known.order, known.remainders, known.truth):
+        table.pop(var, None)
+    known.bounds[var] = bounds
+    known.forget()
+
+
+def bind_range(scope: Scope, var: Var, begin: Expr, extent: Expr) -> None:
+    """`var` lies in [begin, begin + extent - 1]; both ends are simplified and may be symbolic."""
+    nodes, dtype = scope.nodes, var.dtype
+    first, count = nodes.form(begin), nodes.form(extent)
+    exact = exact_form(scope, first, begin.dtype) and exact_form(scope, count, extent.dtype)
+    last = first.plus(count).shifted(-1)
+    lo = interval_of(scope, begin).lo
+    hi = form_interval(scope, last).hi if exact else None
+    bind_interval(scope, var, intersect(dtype_interval(dtype) if dtype.bits < 32 else EVERYTHING, Interval(lo, hi)))
+    if exact and not (first.is_const and last.is_const):
+        scope.known.lows[var], scope.known.highs[var] = first, last
+        scope.known.order[var] = len(scope.known.order)
+
+
+def bind_value(scope: Scope, var: Var, value: Expr) -> None:
+    """`var` is `value`, which is simplified."""
+    if not value.dtype.is_integer or value.dtype.lanes > 1:
+        return
+    bounds, remainder = interval_of(scope, value), modular_of(scope, value)
+    form = scope.nodes.form(value)
+    exact = exact_form(scope, form, value.dtype) and not _unstable(scope, value)
+    bind_interval(scope, var, bounds)
+    scope.known.remainders[var] = remainder
+    if exact and not form.is_const:
+        scope.known.lows[var] = scope.known.highs[var] = form
+        scope.known.order[var] = len(scope.known.order)
+
+
+def _unstable(scope: Scope, node: Expr) -> bool:
+    """Whether another evaluation of `node` may give another value: it reads memory that may be written to meanwhile."""
+    return bool(scope.nodes.traits(node) & (READS | IMPURE))
+
+
+def learn(scope: Scope, condition: Expr, holds: bool = True) -> None:
+    """Take in that a simplified condition holds, or does not. What is no use is left aside."""
+    stack = [(condition, holds)]
+    while stack:
+        node, truth = stack.pop()
+        if isinstance(node, Call) and node.name == "likely":
+            stack.append((node.args[0], truth))
+        elif isinstance(node, Not):
+            stack.append((node.value, not truth))
+        elif isinstance(node, And if truth else Or):
+            stack.append((node.a, truth))  # pyright: ignore[reportAttributeAccessIssue]
+            stack.append((node.b, truth))  # pyright: ignore[reportAttributeAccessIssue]
+        elif not isinstance(node, IntImm) and node.dtype.lanes == 1 and not _unstable(scope, node):
+            scope.known.truth[node] = TRUE if truth else FALSE
+            if isinstance(node, CompareOp) and node.a.dtype.is_integer:
+                _learn_comparison(scope, node, truth)
+    scope.known.forget()
+
+
+def _learn_comparison(scope: Scope, node: CompareOp, truth: bool) -> None:
+    left, right = scope.nodes.form(node.a), scope.nodes.form(node.b)
+    if not exact_form(scope, left, node.a.dtype) or not exact_form(scope, right, node.a.dtype):
+        return
+    form = right.plus(left, -1)
+    kind = type(node)
+    if kind is LT or kind is LE:
+        if truth:
+            _learn_nonnegative(scope, form.shifted(-1) if kind is LT else form)
+        else:
+            form = form.scaled(-1)
+            _learn_nonnegative(scope, form if kind is LT else form.shifted(-1))
+    elif (kind is EQ) == truth:
+        _learn_nonnegative(scope, form)
+        _learn_nonnegative(scope, form.scaled(-1))
+        _learn_remainder(scope, node)
+    elif form.coeffs:
+        scope.known.disequal.add((form.key, form.const))
+        _learn_apart(scope, form)
+
+
+def _learn_nonnegative(scope: Scope, form: LinearForm) -> None:
+    """form >= 0."""
+    if not form.coeffs:
+        return
+    content = form.content
+    if content > 1:
+        form = form.divided(content)
+    if len(form.coeffs) == 1:
+        (atom, coeff), = form.coeffs.items()
+        _narrow(scope, atom, Interval(-form.const, None) if coeff > 0 else Interval(None, form.const))
+        return
+    facts = scope.known.facts
+    before = facts.get(form.key)
+    if before is None or before.const > form.const:
+        facts[form.key] = form
+
+
+def _narrow(scope: Scope, atom: Expr, bounds: Interval) -> None:
+    known = scope.known.bounds.get(atom)
+    scope.known.bounds[atom] = bounds if known is None else intersect(known, bounds)
+    scope.known.forget()
+
+
+def _learn_remainder(scope: Scope, node: CompareOp) -> None:
+    """x % c == k."""
+    if isinstance(node.a, FloorMod) and isinstance(node.a.b, IntImm) and isinstance(node.b, IntImm):
+        divisor = node.a.b.value
+        if divisor > 0 and 0 <= node.b.value < divisor:
+            scope.known.remainders[node.a.a] = Modular(divisor, node.b.value)
+
+
+def _learn_apart(scope: Scope, form: LinearForm) -> None:
+    """form != 0, where it is one variable at the end of its range."""
+    if len(form.coeffs) == 1:
+        (atom, coeff), = form.coeffs.items()
+        if abs(coeff) == 1:
+            bounds, value = interval_of(scope, atom), -form.const * coeff
+            if bounds.lo == value:
+                _narrow(scope, atom, Interval(value + 1, None))
+            elif bounds.hi == value:
+                _narrow(scope, atom, Interval(None, value - 1))
+
+

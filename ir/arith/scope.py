@@ -1,0 +1,198 @@
+"""What an analysis knows: interned nodes, ranges of variables, facts that hold here, and what was computed from them.
+
+Interned nodes and their linear forms hold everywhere. What is derived from ranges and facts lives in `Knowledge`,
+which a constraint replaces by a copy while it holds; a new fact or range starts the derived tables afresh.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ..dtype import BOOL, DType
+from ..expr import (
+    BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, IfThenElse, IntImm, Mul, Not, ProducerLoad, Ramp,
+    Select, Shuffle, StringImm, Var,
+)
+from ..intrinsics import INTRINSICS
+from ..ops import FALSE, TRUE, wrap_int
+from ..visit import children
+from .interval import Interval
+from .linear import LinearForm, single
+from .modular import Modular
+
+__all__ = ["IMPURE", "INDEX", "READS", "Knowledge", "Scope"]
+
+INDEX, READS, IMPURE = 1, 2, 4
+"""Traits of an expression: its leaves are int32 and int64 variables and constants alone; it reads memory; it calls
+code that may have effects."""
+
+
+class Knowledge:
+    """Ranges, facts, and what was derived under them."""
+
+    __slots__ = ("bounds", "disequal", "exact", "facts", "highs", "intervals", "lows", "modulars", "order", "remainders",
+                 "results", "truth")
+
+    def __init__(self) -> None:
+        self.bounds: dict[Expr, Interval] = {}
+        """Of variables, by their range, and of atoms, by a constraint."""
+        self.remainders: dict[Expr, Modular] = {}
+        """Of variables and atoms, by a constraint or a bound value."""
+        self.lows: dict[Expr, LinearForm] = {}
+        """The symbolic least value of a variable."""
+        self.highs: dict[Expr, LinearForm] = {}
+        """The symbolic greatest value of a variable."""
+        self.order: dict[Expr, int] = {}
+        """Variables with symbolic bounds, in the order of binding: a bound speaks of earlier ones."""
+        self.facts: dict[frozenset[tuple[Expr, int]], LinearForm] = {}
+        """Forms that are known to be at least 0, by their terms."""
+        self.disequal: set[tuple[frozenset[tuple[Expr, int]], int]] = set()
+        """(terms, constant) of forms that are known not to be 0."""
+        self.truth: dict[Expr, Expr] = {}
+        """Conditions known to be true or false as they stand."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was derived."""
+        self.results: dict[Expr, Expr] = {}
+        self.intervals: dict[Expr, Interval] = {}
+        self.modulars: dict[Expr, Modular] = {}
+        self.exact: dict[Expr, bool] = {}
+
+    def copy(self) -> Knowledge:
+        """The same ranges and facts, nothing derived yet."""
+        new = Knowledge.__new__(Knowledge)
+        new.bounds, new.remainders, new.lows, new.highs = dict(self.bounds), dict(self.remainders), dict(self.lows), dict(self.highs)
+        new.order, new.facts, new.disequal, new.truth = dict(self.order), dict(self.facts), set(self.disequal), dict(self.truth)
+        new.forget()
+        return new
+
+
+class Nodes:
+    """Interned expressions: structurally equal ones become one object, so that sameness is `is`."""
+
+    __slots__ = ("forms", "keys", "table", "traits_of")
+
+    def __init__(self) -> None:
+        self.table: dict[Any, Expr] = {(1, BOOL): TRUE, (0, BOOL): FALSE}
+        self.forms: dict[Expr, LinearForm] = {}
+        """The linear form of every interned sum, product with a constant, and widening cast."""
+        self.traits_of: dict[Expr, int] = {}
+        self.keys: dict[Expr, tuple[int, str, int]] = {}
+
+    def intern(self, node: Expr) -> Expr:
+        """The representative of `node`, whose children are representatives already."""
+        key = _KEY_OF.get(type(node), _by_class)(node)
+        if key is None:
+            return node
+        return self.table.setdefault(key, node)
+
+    def make(self, kind: Callable[..., Expr], *operands: Any) -> Expr:
+        """The interned node of class `kind`; the operands are representatives, dtypes or numbers."""
+        key = (kind, *operands)
+        found = self.table.get(key)
+        if found is None:
+            found = self.table[key] = kind(*operands)
+        return found
+
+    def integer(self, value: int, dtype: DType) -> Expr:
+        """A constant, wrapped into its dtype, in every lane."""
+        if dtype.lanes > 1:
+            return self.make(Broadcast, self.integer(value, dtype.element), dtype.lanes)
+        value = wrap_int(value, dtype)
+        found = self.table.get((value, dtype))
+        if found is None:
+            found = self.table[value, dtype] = IntImm(value, dtype)
+        return found
+
+    def form(self, node: Expr) -> LinearForm:
+        """The linear form of an interned integer scalar."""
+        found = self.forms.get(node)
+        if found is None:
+            found = LinearForm({}, node.value) if isinstance(node, IntImm) else single(node)
+            self.forms[node] = found
+        return found
+
+    def sort_key(self, atom: Expr) -> tuple[int, str, int]:
+        """Products first, then variables by name, then the rest: an order that does not depend on the analyzer."""
+        found = self.keys.get(atom)
+        if found is None:
+            rank = 0 if isinstance(atom, Mul) else 1 if isinstance(atom, Var) else 2
+            name = atom.name if isinstance(atom, Var) else type(atom).__name__
+            found = self.keys[atom] = (rank, name, len(self.keys))
+        return found
+
+    def traits(self, node: Expr) -> int:
+        """INDEX, READS and IMPURE as they hold of `node`."""
+        found = self.traits_of.get(node)
+        if found is not None:
+            return found
+        kind = type(node)
+        if isinstance(node, Var):
+            found = INDEX if node.dtype.kind == "int" and node.dtype.bits >= 32 else 0
+        elif isinstance(node, IntImm):
+            found = INDEX if _index_dtype(node.dtype) else 0
+        elif isinstance(node, (FloatImm, StringImm)):
+            found = 0
+        else:
+            found = INDEX if _index_dtype(node.dtype) else 0
+            for child in children(node):
+                below = self.traits(child)  # pyright: ignore[reportArgumentType]
+                found = (found & below & INDEX) | ((found | below) & (READS | IMPURE))
+            if kind is BufferLoad or kind is ProducerLoad:
+                found = (found | READS) & ~INDEX
+            elif isinstance(node, Call):
+                row = INTRINSICS.get(node.name)
+                if row is None or not row.pure:
+                    found = (found | IMPURE | READS) & ~INDEX
+                elif row.arity < 0:
+                    found = (found | READS) & ~INDEX
+        self.traits_of[node] = found
+        return found
+
+
+def _index_dtype(dtype: DType) -> bool:
+    return dtype.kind == "bool" or dtype.kind == "int" and dtype.bits >= 32
+
+
+class Scope:
+    """Interned nodes with the knowledge that holds at the moment."""
+
+    __slots__ = ("known", "nodes")
+
+    def __init__(self, nodes: Nodes | None = None, known: Knowledge | None = None) -> None:
+        self.nodes = Nodes() if nodes is None else nodes
+        self.known = Knowledge() if known is None else known
+
+
+# Keys by which nodes are interned. None: never (an effect must stay where it is, a binder binds).
+
+
+def _by_class(node: Expr) -> Any:
+    if isinstance(node, BinaryOp):
+        return (type(node), node.a, node.b)
+    return node if isinstance(node, Var) else None
+
+
+def _of_call(node: Call) -> Any:
+    row = INTRINSICS.get(node.name)
+    return None if row is None or not row.pure else (Call, node.name, node.args, node.dtype)
+
+
+_KEY_OF: dict[type[Expr], Callable[[Any], Any]] = {
+    IntImm: lambda e: (e.value, e.dtype),
+    FloatImm: lambda e: (FloatImm, struct.pack("<d", e.value), e.dtype),  # by bits: 0.0 is not -0.0, a NaN is itself
+    StringImm: lambda e: (StringImm, e.value),
+    Cast: lambda e: (Cast, e.value, e.dtype),
+    Not: lambda e: (Not, e.value),
+    Select: lambda e: (Select, e.condition, e.true_value, e.false_value),
+    IfThenElse: lambda e: (IfThenElse, e.condition, e.true_value, e.false_value),
+    Call: _of_call,
+    Ramp: lambda e: (Ramp, e.base, e.stride, e.lanes),
+    Broadcast: lambda e: (Broadcast, e.value, e.lanes),
+    Shuffle: lambda e: (Shuffle, e.vectors, e.indices),
+    BufferLoad: lambda e: (BufferLoad, e.buffer, e.indices, e.predicate),
+    ProducerLoad: lambda e: (ProducerLoad, e.producer, e.indices),
+}

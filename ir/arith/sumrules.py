@@ -1,0 +1,161 @@
+"""Terms of a sum that belong together: the rules of `rules.add`, matched against the terms of a linear form.
+
+A rule's pattern is a sum of two terms. One of them is matched with an atom, at a coefficient that may be a multiple k
+of the pattern's; the other with k times another atom or, where it is a variable that the first has bound, with k times
+the terms of its linear form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..dtype import DType
+from ..expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub
+from .bounds import is_exact, modular_of, value_form
+from .linear import LinearForm
+from .pattern import Operation, Pattern, Rule, Wild, build, evaluate, has_wild, match, variants
+from .prove import always_nonzero, expanded
+from .rules.add import EXACT_SUM_RULES, SUM_RULES
+from .scope import Scope
+from .sums import expression_of
+
+__all__ = ["WATCHERS", "combined"]
+
+_TERMS = 24
+"""Sums of more terms than this are left as they are, since pairs of terms are compared."""
+WATCHERS: list[Callable[[Rule], None]] = []
+"""Told of every rule that fires; the tests count."""
+
+
+def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]) -> LinearForm | None:
+    """A simpler form of the same value, or None."""
+    if len(form.coeffs) > _TERMS:
+        return None
+    for atom, coeff in form.coeffs.items():
+        if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):
+            found = _exact_quotient(scope, form, atom, coeff)
+            if found is not None:
+                return found
+        for candidate in _SUMS.get(type(atom), ()):
+            found = candidate.applied(scope, form, atom, coeff, simplified)
+            if found is not None:
+                return found
+    if form.const and len(form.coeffs) == 1:
+        return _into_arms(scope, form, dtype, simplified)
+    grown = expanded(scope, form)
+    return grown if grown is not None and len(grown.coeffs) < len(form.coeffs) else None
+
+
+def _exact_quotient(scope: Scope, form: LinearForm, atom: FloorDiv, coeff: int) -> LinearForm | None:
+    """(a // c) * c is a - r where the remainder r of a by c is known."""
+    divisor = atom.b.value  # pyright: ignore[reportAttributeAccessIssue]
+    if divisor <= 0 or coeff % divisor:
+        return None
+    known = modular_of(scope, atom.a).remainder(divisor)
+    if known is None:
+        return None
+    return form.without(atom).plus(value_form(scope, atom.a).shifted(-known), coeff // divisor)
+
+
+def _into_arms(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]) -> LinearForm | None:
+    """min(x, c0) + c1 as min(x + c1, c0 + c1), and c1 - min(x, c0) as max(c1 - x, c1 - c0)."""
+    (atom, coeff), = form.coeffs.items()
+    if not isinstance(atom, Min | Max) or abs(coeff) != 1 or not isinstance(atom.b, IntImm) or not is_exact(scope, atom):
+        return None
+    kind = type(atom) if coeff > 0 else Max if isinstance(atom, Min) else Min
+    arms = [value_form(scope, arm).scaled(coeff).shifted(form.const) for arm in (atom.a, atom.b)]
+    made = scope.nodes.make(kind, *[expression_of(scope, arm, dtype) for arm in arms])
+    made = simplified(made)
+    return scope.nodes.form(made) if is_exact(scope, made) else None
+
+
+class _Term(NamedTuple):
+    """One of the two terms of a pattern: sign * number * atom."""
+
+    sign: int
+    atom: Pattern
+    number: Pattern | None
+
+    def factor(self, bound: dict[str, Any]) -> int:
+        value = 1 if self.number is None else evaluate(self.number, bound)
+        assert value is not None
+        return self.sign * value
+
+
+class _SumRule(NamedTuple):
+    rule: Rule
+    first: _Term
+    second: _Term
+    exact: bool
+
+    def applied(self, scope: Scope, form: LinearForm, atom: Expr, coeff: int,
+                simplified: Callable[[Expr], Expr]) -> LinearForm | None:
+        """The form with the rule applied to the term in `atom`, or None."""
+        bound: dict[str, Any] = {}
+        if not match(self.first.atom, atom, bound) or not self.rule.applies(bound):
+            return None
+        factor = self.first.factor(bound)
+        if factor == 0 or coeff % factor:
+            return None
+        times = coeff // factor
+        rest = self._rest(scope, form, atom, times, bound)
+        if rest is None or self.exact and not is_exact(scope, atom) or not self._given(scope, bound):
+            return None
+        built = build(self.rule.result, bound, atom, scope.nodes)
+        if built is None:
+            return None
+        result = simplified(built)
+        if self.exact and not is_exact(scope, result):
+            return None
+        for watcher in WATCHERS:
+            watcher(self.rule)
+        return rest.plus(scope.nodes.form(result), times)
+
+    def _rest(self, scope: Scope, form: LinearForm, atom: Expr, times: int, bound: dict[str, Any]) -> LinearForm | None:
+        """What the form holds beside the two terms, or None if it lacks the second."""
+        remaining = form.without(atom)
+        if isinstance(self.second.atom, Wild):
+            value = scope.nodes.form(bound[self.second.atom.name])
+            factor = times * self.second.factor(bound)
+            if not value.coeffs or any(remaining.coeffs.get(a) != c * factor for a, c in value.coeffs.items()):
+                return None
+            return remaining.plus(value, -factor)
+        for other, coeff in remaining.coeffs.items():
+            trial = dict(bound)
+            if match(self.second.atom, other, trial) and self.rule.applies(trial) and coeff == times * self.second.factor(trial):
+                bound.update(trial)
+                return remaining.without(other)
+        return None
+
+    def _given(self, scope: Scope, bound: dict[str, Any]) -> bool:
+        """Conditions of sum rules all say that something is not 0."""
+        return all(always_nonzero(scope, value_form(scope, bound[condition.operands[0].name]))  # pyright: ignore[reportAttributeAccessIssue]
+                   for condition in self.rule.given)
+
+
+def _terms(pattern: Operation) -> tuple[_Term, _Term]:
+    """The terms of a two-term pattern, the one with structure first."""
+    assert pattern.kind in (Add, Sub)
+    left, right = pattern.operands
+    first, second = _term(1, left), _term(1 if pattern.kind is Add else -1, right)
+    return (second, first) if isinstance(first.atom, Wild) else (first, second)
+
+
+def _term(sign: int, pattern: Pattern) -> _Term:
+    if isinstance(pattern, Operation) and pattern.kind is Mul and not has_wild(pattern.operands[1]):
+        return _Term(sign, pattern.operands[0], pattern.operands[1])
+    return _Term(sign, pattern, None)
+
+
+def _by_class() -> dict[type[Expr], list[_SumRule]]:
+    found: dict[type[Expr], list[_SumRule]] = {}
+    for rule in (*SUM_RULES, *EXACT_SUM_RULES):
+        for pattern in variants(rule.pattern):
+            first, second = _terms(pattern)
+            assert isinstance(first.atom, Operation)
+            found.setdefault(first.atom.kind, []).append(_SumRule(rule, first, second, rule in EXACT_SUM_RULES))
+    return found
+
+
+_SUMS = _by_class()
