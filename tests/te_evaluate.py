@@ -1,4 +1,4 @@
-"""The slow, obvious meaning of tensor expressions: every element by itself, in numpy scalars. The oracle of te's tests."""
+"""The slow, obvious meaning of tensor expressions: every element by itself. The oracle of te's tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BINARY = {
     e.Or: np.logical_or,
 }
 _CALLS = {
-    "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs, "pow": np.power, "shift_left": np.left_shift,
+    "likely": bool, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs, "pow": np.power, "shift_left": np.left_shift,
     "bitwise_and": np.bitwise_and, "bitwise_not": np.bitwise_not, "isnan": np.isnan, "floor": np.floor,
 }
 
@@ -38,9 +38,11 @@ def _tensor(tensor: Tensor, known: dict[Tensor, np.ndarray], symbols: dict[Any, 
     shape = tuple(int(_value(extent, known, symbols)) for extent in op.output_shape)
     outputs = [np.empty(shape, str(value.dtype)) for value in op.body]
     for point in itertools.product(*map(range, shape)):
-        scope = {**symbols, **{axis: np.dtype(str(axis.dtype)).type(at) for axis, at in zip(op.axis, point, strict=True)}}
+        scope = {**symbols,
+                 **{axis: np.dtype(str(axis.dtype)).type(at) for axis, at in zip(op.axis, point, strict=True)}}
         reduction = op.reduction
-        values = _reduce(reduction, known, scope) if reduction is not None else [_value(v, known, scope) for v in op.body]
+        values = _reduce(reduction, known,
+                         scope) if reduction is not None else [_value(v, known, scope) for v in op.body]
         for output, value in zip(outputs, values, strict=True):
             output[point] = value
     for at, output in enumerate(outputs):

@@ -138,8 +138,11 @@ TensorExpressionError TW0112: tensor A has 2 dimensions and was read with 3 indi
 """)
 
 
-@pytest.mark.parametrize("use", [lambda x: x + 1, lambda x: 1 + x, te.exp, lambda x: -x, lambda x: te.sum(x, te.reduce_axis((0, 4))),
-                                 lambda x: te.select(True, x, 0), lambda x: x < 3, lambda x: te.compute((1,), lambda i: x)])
+@pytest.mark.parametrize("use",
+                         [lambda x: x + 1, lambda x: 1 + x, te.exp, lambda x: -x,
+                          lambda x: te.sum(x, te.reduce_axis((0, 4))),
+                                 lambda x: te.select(True, x, 0), lambda x: x < 3,
+                                 lambda x: te.compute((1,), lambda i: x)])
 def test_too_few_indices_however_the_element_is_used(use):
     A = te.placeholder((4, 5), name="A")
     with pytest.raises(te_errors.WrongNumberOfIndices, match=r"tensor A has 2 dimensions and was read with 1 index\n"):
@@ -190,7 +193,8 @@ TensorExpressionError TW0114: index 1 of A is out of range
 
 def test_a_negative_index():
     A = te.placeholder((4,), name="A")
-    with pytest.raises(te_errors.IndexOutOfRange, match=r"fix: write the position itself, A\.shape\[0\] - 1: nothing counts"):
+    with pytest.raises(te_errors.IndexOutOfRange,
+                       match=r"fix: write the position itself, A\.shape\[0\] - 1: nothing counts"):
         _ = A[-1]
 
 
@@ -204,13 +208,14 @@ TensorExpressionError TW0114: D reads outside A
   index 0, `i - 1`, runs from -1 to 6; dimension 0 of A: float32[8] has the indices 0 to 8 - 1   (@@leaves A@@)
   called at @leaves@
   fix: choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), A[...], 0), or compute fewer elements
-""")
+""")  # noqa: E501
 
 
 def test_a_matmul_whose_depths_differ():
     A, B = te.placeholder((4, 6), name="A"), te.placeholder((5, 4), name="B")
     k = te.reduce_axis((0, 6), "k")
-    with pytest.raises(te_errors.IndexOutOfRange, match=r"C reads outside B\n  index 0, `k`, runs from 0 to 5; dimension 0 of B"):
+    with pytest.raises(te_errors.IndexOutOfRange,
+                       match=r"C reads outside B\n  index 0, `k`, runs from 0 to 5; dimension 0 of B"):
         te.compute((4, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
 
 
@@ -249,7 +254,8 @@ TensorExpressionError TW0115: the function of C returned no expression
 """)
 
 
-@pytest.mark.parametrize(("value", "what"), [("text", "no expression"), (np.ones(3), "no expression"), ((), "an empty tuple"),
+@pytest.mark.parametrize(("value", "what"),
+                         [("text", "no expression"), (np.ones(3), "no expression"), ((), "an empty tuple"),
                                              ({}, "no expression"), ((1, None), "no expression")])
 def test_other_bad_bodies(value, what):
     with pytest.raises(te_errors.BadBody, match=f"the function of C returned {what}"):
@@ -364,11 +370,14 @@ def test_reducers_that_do_not_fit():
     k = te.reduce_axis((0, 8), "k")
     cases = [
         (lambda: te.comm_reducer(lambda x: x, lambda t: 0, "one"), "the combiner of one does not take two values"),
-        (lambda: te.comm_reducer(lambda x, y: x, lambda a, b: 0, "few")((k, k), axis=k), "the combiner of few gives 2|the identity of few gives 1"),
-        (lambda: te.comm_reducer(lambda x, y: x * 0.5, lambda t: 0, "half")(k, axis=k), "the combiner of half is float32, but the reduced value is int32"),
+        (lambda: te.comm_reducer(lambda x, y: x, lambda a, b: 0, "few")((k, k), axis=k),
+         "the combiner of few gives 2|the identity of few gives 1"),
+        (lambda: te.comm_reducer(lambda x, y: x * 0.5, lambda t: 0, "half")(k, axis=k),
+         "the combiner of half is float32, but the reduced value is int32"),
         (lambda: te.sum(k, axis=k, init=0.5), "the init= of sum is float32, but the reduced value is int32"),
         (lambda: te.sum(k, axis=k, init=(0, 1)), "init= of sum has 2 elements for 1 values"),
-        (lambda: te.compute((), lambda: te.sum(k, axis=k, init=k)), "the init of compute depends on the reduce axis 'k'"),
+        (lambda: te.compute((), lambda: te.sum(k, axis=k, init=k)),
+         "the init of compute depends on the reduce axis 'k'"),
     ]
     for call, message in cases:
         with pytest.raises(te_errors.BadReducer, match=message):
@@ -376,7 +385,8 @@ def test_reducers_that_do_not_fit():
 
 
 def test_bad_domains_of_reduce_axes():
-    for dom, message in [(8, r"is no pair \(begin, end\)"), ((0, 8, 2), "is no pair"), ((4, 2), "negative extent"), ((0, 2.5), "no integer")]:
+    for dom, message in [(8, r"is no pair \(begin, end\)"), ((0, 8, 2), "is no pair"), ((4, 2), "negative extent"),
+                         ((0, 2.5), "no integer")]:
         with pytest.raises(te_errors.BadExtent, match=message):
             te.reduce_axis(dom, "k")
 
@@ -389,7 +399,7 @@ TensorExpressionError TW0123: unknown thread tag 'threadIdx.w'
   called at @thread@
   allowed: blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, vthread, vthread.x, vthread.y, vthread.z, cthread
   fix: te.thread_axis("threadIdx.x") or te.thread_axis((0, 32), "threadIdx.x")
-""")
+""")  # noqa: E501
     with pytest.raises(te_errors.BadThreadAxis, match="a thread axis needs a tag"):
         te.thread_axis((0, 32))
 
@@ -405,7 +415,7 @@ TensorExpressionError TW0124: the truth of a comparison `<` of whole tensors is 
   it is a tensor of bools, one for each element   (@@truth A@@)
   called at @truth@
   fix: choose by element: te.compute(shape, lambda *i: te.if_then_else(A[i] < B[i], a, b))
-""")
+""")  # noqa: E501
 
 
 def test_the_truth_of_a_comparison_of_elements():
@@ -454,5 +464,6 @@ def test_dtypes_of_elements(dtype):
 def test_every_code_of_te_is_raised_by_some_test():
     text = "\n".join(LINES)
     for error in vars(te_errors).values():
-        if isinstance(error, type) and getattr(error, "code", "").startswith("TW01") and error is not TensorExpressionError:
+        if isinstance(error, type) and getattr(error, "code",
+                                               "").startswith("TW01") and error is not TensorExpressionError:
             assert error.code in text or error.__name__ in text, f"{error.__name__} {error.code} has no test"

@@ -1,5 +1,7 @@
 """Tensors, computes, axes, and operators on whole tensors (API.md, section 1)."""
 
+# ruff: noqa: SIM201, SIM202, SIM300  (what == and != mean, and from either side, is what is tested)
+
 import functools
 import sys
 
@@ -25,7 +27,8 @@ def data(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> np.nd
 
 
 def test_a_placeholder_knows_what_and_where_it_is():
-    A = te.placeholder((3, 4), "int8", name="A"); here = line()
+    here = line() + 1
+    A = te.placeholder((3, 4), "int8", name="A")
     assert (A.dtype, A.ndim, A.name, A.op.name) == ("int8", 2, "A", "A")
     assert A.source is not None and (A.source.line, A.source.file) == (here, __file__)
     assert isinstance(A.op, te.PlaceholderOp) and A.op.input_tensors == () and A.op.num_outputs == 1
@@ -46,14 +49,16 @@ def test_shapes_are_taken_as_users_write_them(shape):
 
 
 def test_dtypes_are_taken_as_users_write_them():
-    assert [te.placeholder((1,), d).dtype for d in (np.float16, np.dtype("uint8"), "bfloat16", float, bool, "int64")] == [
+    assert [te.placeholder((1,), d).dtype for d in (np.float16, np.dtype("uint8"), "bfloat16", float, bool,
+                                                    "int64")] == [
         "float16", "uint8", "bfloat16", "float32", "bool", "int64"]
 
 
 def test_lambda_parameters_name_the_axes():
     C = te.compute((2, 3), lambda row, column: row + column, name="C")
     assert [axis.name for axis in C.op.axis] == ["row", "column"]
-    assert [(axis.kind, int(axis.dom.begin), int(axis.dom.extent)) for axis in C.op.axis] == [("data", 0, 2), ("data", 0, 3)]
+    assert [(axis.kind, int(axis.dom.begin), int(axis.dom.extent)) for axis in C.op.axis] == [("data", 0, 2),
+        ("data", 0, 3)]
 
 
 def test_varargs_get_all_axes():
@@ -73,7 +78,8 @@ def test_parameters_with_defaults_capture_and_are_no_axes():
 
 def test_axis_dtypes_follow_the_extent():
     n64 = te.var("n", "int64")
-    dtypes = [te.compute((extent,), lambda i: i).op.axis[0].dtype for extent in (2**30 - 1, 2**30, 2**40, n64, te.var("m"))]
+    dtypes = [te.compute((extent,), lambda i: i).op.axis[0].dtype for extent in (2**30 - 1, 2**30, 2**40, n64,
+        te.var("m"))]
     assert dtypes == ["int32", "int64", "int64", "int64", "int32"]
     assert te.compute((te.var("b", "uint8"),), lambda i: i).op.axis[0].dtype == "int32"
 
@@ -193,7 +199,8 @@ def test_equality_of_tensors_is_an_expression_with_the_truth_of_identity():
 def test_comparisons_of_whole_tensors():
     A, B = te.placeholder((2, 3), name="A"), te.placeholder((3,), name="B")
     a, b = data((2, 3)), data((3,), seed=1)
-    for symbol, made, expected in [("<", A < B, a < b), ("<=", A <= 1, a <= 1), (">", A > B, a > b), (">=", 0.5 >= A, a <= 0.5),
+    for symbol, made, expected in [("<", A < B, a < b), ("<=", A <= 1, a <= 1), (">", A > B, a > b),
+                                   (">=", 0.5 >= A, a <= 0.5),
                                    ("==", A == A, a == a), ("!=", A != B, a != b)]:
         assert made.dtype == "bool" and (evaluate(made, {A: a, B: b}) == expected).all(), symbol
 
@@ -212,7 +219,8 @@ def test_symbolic_broadcasting():
     n, m = te.var("n"), te.size_var("m")
     A, B, C = te.placeholder((n, m + 1), name="A"), te.placeholder((1, m + 1), name="B"), te.placeholder((1,), name="C")
     made = A + B + C
-    assert made.shape[0] is n and evaluate(made, {A: data((2, 4)), B: data((1, 4)), C: data((1,))}, {n: 2, m: 3}) == pytest.approx(
+    assert made.shape[0] is n and evaluate(made, {A: data((2, 4)), B: data((1, 4)), C: data((1,))},
+                                           {n: 2, m: 3}) == pytest.approx(
         data((2, 4)) + data((1, 4)) + data((1,)))
 
 
@@ -220,9 +228,12 @@ def test_operators_and_their_reflections():
     A, I = te.placeholder((5,), name="A"), te.placeholder((5,), "int32", name="I")
     a, i = np.abs(data((5,))) + 1, np.array([-7, -1, 1, 3, 9], "int32")
     cases = [
-        (A + 1, a + 1), (1 - A, 1 - a), (2 * A, 2 * a), (1 / A, 1 / a), (A / 2, a / 2), (A ** 2, a ** 2), (A ** 0.5, a ** 0.5),
-        (2 ** A, np.float32(2) ** a), (-A, -a), (+A, a), (abs(I), abs(i)), (I // 2, i // 2), (7 // I, 7 // i), (I % 3, i % 3),
-        (7 % I, 7 % i), (I << 2, i << 2), (I & 6, i & 6), (~I, ~i), (np.float32(3) * A, 3 * a), (A * te.const(2.0), a * 2),
+        (A + 1, a + 1), (1 - A, 1 - a), (2 * A, 2 * a), (1 / A, 1 / a), (A / 2, a / 2), (A ** 2, a ** 2),
+        (A ** 0.5, a ** 0.5),
+        (2 ** A, np.float32(2) ** a), (-A, -a), (+A, a), (abs(I), abs(i)), (I // 2, i // 2), (7 // I, 7 // i),
+        (I % 3, i % 3),
+        (7 % I, 7 % i), (I << 2, i << 2), (I & 6, i & 6), (~I, ~i), (np.float32(3) * A, 3 * a),
+        (A * te.const(2.0), a * 2),
         (I * 0.5, i.astype("float32") * 0.5), (I.astype("int64") * 10**10, i.astype("int64") * 10**10),
     ]
     for at, (made, expected) in enumerate(cases):
@@ -233,7 +244,8 @@ def test_operators_and_their_reflections():
 def test_logic_on_bool_tensors():
     P, Q = te.placeholder((4,), "bool", name="P"), te.placeholder((4,), "bool", name="Q")
     p, q = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
-    for made, expected in [(P & Q, p & q), (P | Q, p | q), (P ^ Q, p ^ q), (~P, ~p), (te.all(P, Q), p & q), (te.any(P, Q), p | q)]:
+    for made, expected in [(P & Q, p & q), (P | Q, p | q), (P ^ Q, p ^ q), (~P, ~p), (te.all(P, Q), p & q),
+                           (te.any(P, Q), p | q)]:
         assert made.dtype == "bool" and (evaluate(made, {P: p, Q: q}) == expected).all()
 
 
@@ -254,7 +266,8 @@ def test_names_and_tags_of_elementwise_operations():
 
 def test_elementwise_operations_say_where_they_were_written():
     A = te.placeholder((3,), name="A")
-    B = A + 1; here = line()
+    here = line() + 1
+    B = A + 1
     assert B.source is not None and B.source.line == here
 
 
@@ -295,3 +308,9 @@ def test_errors_of_te_are_values_errors_of_the_family():
     with pytest.raises(ValueError, match="TW0110") as caught:
         te.placeholder((2.5,))
     assert isinstance(caught.value, TilewrightError) and caught.value.code == "TW0110"
+
+
+def test_schedules_are_found_on_the_face_of_te():
+    from tilewright import schedule
+
+    assert te.create_schedule is schedule.create_schedule and te.Schedule is schedule.Schedule
