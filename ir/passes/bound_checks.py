@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith.analyzer import Analyzer
 from ..expr import BufferLoad, Expr, IfThenElse, Let, Range
 from ..ops import TRUE, if_then_else, logical_and, logical_not
 from ..stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt

@@ -19,7 +19,8 @@ from ..buffer import Buffer
 from ..expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, Let, Node, Var
 from ..stmt import Allocate, BufferStore, Evaluate, For, Function, LetStmt, LoopKind
 from ..visit import rewrite, walk
-from .linear import Linear, expr_key, linear
+from .copying import substitute_expr
+from .linear import Linear, expr_key, is_index, linear
 
 __all__ = ["lanes_are_independent", "serialize_racing_lanes"]
 
@@ -42,23 +43,31 @@ class _Accesses:
     stored: dict[Buffer, list[tuple[Expr, ...]]] = field(default_factory=dict)
     loaded: dict[Buffer, list[tuple[Expr, ...]]] = field(default_factory=dict)
     inner: dict[Var, For | None] = field(default_factory=dict)
-    """Inner loops by their variable; None for what a let binds."""
+    """Inner loops by their variable; None for a value that a let binds and that is no index arithmetic."""
+    lets: dict[Var, Expr] = field(default_factory=dict)
+    """Index arithmetic by the variable that it is bound to."""
     private: set[Buffer] = field(default_factory=set)
     opaque: bool = False
     """Some effect is not a store."""
+
+    def opened(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple([substitute_expr(index, self.lets) for index in indices]) if self.lets else indices
 
 
 def _accesses(body: Node) -> _Accesses:
     found = _Accesses()
     for node in walk(body):
         if isinstance(node, BufferStore):
-            found.stored.setdefault(node.buffer, []).append(node.indices)
+            found.stored.setdefault(node.buffer, []).append(found.opened(node.indices))
         elif isinstance(node, BufferLoad):
-            found.loaded.setdefault(node.buffer, []).append(node.indices)
+            found.loaded.setdefault(node.buffer, []).append(found.opened(node.indices))
         elif isinstance(node, For):
             found.inner[node.var] = node
         elif isinstance(node, (LetStmt, Let)):
-            found.inner[node.var] = None
+            if is_index(node.value):
+                found.lets[node.var] = substitute_expr(node.value, found.lets)
+            else:
+                found.inner[node.var] = None
         elif isinstance(node, Allocate):
             found.private.add(node.buffer)
         elif isinstance(node, Evaluate) and not isinstance(node.value, IntImm):

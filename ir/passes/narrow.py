@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith.analyzer import Analyzer
 from ..dtype import INT32, INT64
 from ..expr import Add, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Range, Sub, Var
 from ..ops import const

@@ -25,8 +25,8 @@ from .linear import expr_key
 
 __all__ = ["MIN_SHARED_BYTES", "plan_storage"]
 
-MIN_SHARED_BYTES = 1024
-"""Smaller allocations live in registers or the first cache; sharing would only hide that they are different."""
+MIN_SHARED_BYTES = 8192
+"""Smaller allocations live in registers or on the stack, where sharing would only keep them from being promoted."""
 
 
 def plan_storage(function: Function) -> Function:

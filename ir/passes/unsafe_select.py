@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith.analyzer import Analyzer
 from ..expr import BufferLoad, Call, Expr, IfThenElse, Let, Node, Range, Select
 from ..ops import logical_not
 from ..stmt import BufferStore, For, Function, If, Stmt

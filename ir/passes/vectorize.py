@@ -84,6 +84,8 @@ class _Vectorizer(Rewriter):
         body = self.visit(node.body)  # the innermost vectorized loop first: the ones around it then run serially
         if node.kind is not LoopKind.VECTORIZED:
             return rebuild(node, [node.begin, node.extent, body])
+        if isinstance(node.extent, IntImm) and node.extent.value <= 0:
+            return seq()
         lanes = choose_lanes(body, self.vector_bits)
         pieces = _Pieces(node, body)
         try:
