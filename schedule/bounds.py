@@ -12,21 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..errors import user_source
 from ..ir.arith.analyzer import Analyzer
 from ..ir.expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, ProducerLoad, Range, Var
 from ..ir.ops import cast, const, floordiv, floormod, is_const, maximum
 from ..ir.visit import post_order, substitute
 from ..te.operation import ComputeOp
 from .attributes import IterAttr
-from .axes import outline
 from .dataflow import Computation, Dataflow
-from .lower_errors import BoundUnknown
 from .regions import Span, SpanEvaluator, union
 from .relations import Fuse, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
 from .stage import Stage
 
-__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "thread_rank"]
+__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "reads_memory", "shifted", "thread_rank"]
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
@@ -234,7 +231,7 @@ def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) 
     for loop in reader.loops:
         if loop.axis in relaxed or loop.var is None:
             full.add(loop.axis)
-            spans[loop.axis] = None if _reads_memory(loop.extent) else Span.of(const(0, loop.axis.dtype), loop.extent)
+            spans[loop.axis] = None if reads_memory(loop.extent) else Span.of(const(0, loop.axis.dtype), loop.extent)
         else:
             spans[loop.axis] = Span.point(loop.value)
     for relation in reversed(reader.computation.stage.relations):
@@ -246,7 +243,7 @@ def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) 
             within = reader.ranges[parent]
             if whole:
                 full.add(parent)
-                spans[parent] = None if _reads_memory(within.extent) else Span.of(const(0, parent.dtype), within.extent)
+                spans[parent] = None if reads_memory(within.extent) else Span.of(const(0, parent.dtype), within.extent)
             elif any(part is None for part in parts):
                 spans[parent] = None
             else:
@@ -280,13 +277,14 @@ def _passed_up(
 
 def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | None:
     """From a span counted from the begin of the range to one of values."""
-    if span is None or _reads_memory(within.begin):
+    if span is None or reads_memory(within.begin):
         return None
     low = shifted(span.low, within, axis)
     return Span.point(low) if span.is_point else Span(low, shifted(span.high, within, axis), span.width)
 
 
-def _reads_memory(value: Expr) -> bool:
+def reads_memory(value: Expr) -> bool:
+    """Whether a bound is read from a tensor."""
     if isinstance(value, (IntImm, Var)):
         return False
     return any(isinstance(node, (ProducerLoad, BufferLoad)) for node in post_order(value))
@@ -308,11 +306,9 @@ def _stage_bounds(
     bound = {axis: True for axis in stage.leaf_iter_vars if stage.attr(axis).bind_thread is not None}
     keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)
     _derive(found, keeps_factor, analyzer)
-    for axis in dependent:
-        found.ranges[axis] = _dependent_range(found, axis, analyzer)
+    for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
+        found.ranges[axis] = domains[axis] = _in_loops(domains[axis], found.values)
         _derive(found, keeps_factor, analyzer)
-    for axis in dependent:
-        domains[axis] = _in_loops(domains[axis], found.values)
     found.storage = tuple(_storage_extent(within.extent, axis, enclosing, analyzer)
                           for axis, within in zip(op.axis, region, strict=True))
     return found
@@ -334,7 +330,7 @@ def _loop(stage: Stage, axis: IterVar, extent: Expr, analyzer: Analyzer) -> Loop
     if is_const(extent, 1) and attr.bind_thread is None and not attr.pragmas:
         return Loop(axis, stage, extent, attr, None, const(0, axis.dtype))
     var = Var(axis.name, axis.dtype)
-    analyzer.bind(var, (0, None) if _reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype)))
+    analyzer.bind(var, (0, var.dtype.greatest) if reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype)))
     return Loop(axis, stage, extent, attr, var, var)
 
 
@@ -343,31 +339,6 @@ def _roots_in(domain: Range, op: ComputeOp) -> list[IterVar]:
     axes = {*op.axis, *op.reduce_axis}
     return [node for value in (domain.begin, domain.extent) if not isinstance(value, IntImm)
             for node in post_order(value) if isinstance(node, IterVar) and node in axes]
-
-
-def _dependent_range(found: StageBounds, axis: IterVar, analyzer: Analyzer) -> Range:
-    """The range of a reduce axis whose domain depends on other axes: exactly the domain where their loops lie outside
-    its own; otherwise what covers it while they run, and the guard against the domain does the rest."""
-    computation, domain = found.computation, found.domains[axis]
-    leaves, relations = computation.stage.leaf_iter_vars, computation.stage.relations
-    own = spread_down(relations, {axis: True}, lambda a, b: a or b)
-    first = next(at for at, leaf in enumerate(leaves) if leaf in own)
-    others = spread_down(relations, dict.fromkeys(_roots_in(domain, computation.op), True), lambda a, b: a or b)
-    inside = {leaf for leaf in leaves[first:] if leaf in others}
-    if not inside:
-        return _in_loops(domain, found.values)
-    spans = _root_spans(found, {loop.axis for loop in found.loops if loop.axis in inside}, analyzer)
-    evaluate = SpanEvaluator({root: span for root, span in spans.items() if span is not None}, analyzer)
-    low, high = evaluate(domain.begin), evaluate(domain.begin + domain.extent)
-    if low is None or high is None:
-        name, outer = computation.name, next(leaf for leaf in leaves[first:] if leaf in inside)
-        raise BoundUnknown(
-            f"cannot lower {name}: the extent of '{axis.name}' is not known outside the loop '{outer.name}'",
-            reason=f"it is read from a tensor for each {outer.name}: {domain.extent}", declared=computation.op.source,
-            called=user_source(), loops=outline(computation.stage, [leaves[first]]),
-            fix=f"s[{name}].reorder(...) so that '{outer.name}' stands outside '{leaves[first].name}'",
-        )
-    return Range(low.low, analyzer.simplify(high.high - low.low))
 
 
 def _in_loops(domain: Range, values: Mapping[IterVar, Expr]) -> Range:

@@ -84,7 +84,7 @@ class _Lowering:
         for buffer in self.arguments.buffers.values():
             for extent in buffer.shape:
                 if isinstance(extent, Var):
-                    self.analyzer.bind(extent, (0, _SYMBOL_LIMIT if extent.dtype == INT32 else None))
+                    self.analyzer.bind(extent, (0, _SYMBOL_LIMIT if extent.dtype == INT32 else extent.dtype.greatest))
 
     def _place(self, found: StageBounds) -> None:
         """Give the outputs of a stage storage."""

@@ -87,9 +87,3 @@ class CannotInline(LoweringError):
     """A stage that is to be inlined, but has several outputs or reduces."""
 
     code = "TW0343"
-
-
-class BoundUnknown(LoweringError):
-    """A loop whose extent is read from memory for each iteration of a loop inside it."""
-
-    code = "TW0344"

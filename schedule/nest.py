@@ -23,7 +23,7 @@ from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ..ir.visit import rewrite, seq, substitute
 from ..te.tensor import Tensor
 from .axes import outline
-from .bounds import Bounds, Loop, StageBounds, shifted
+from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
 from .lower_errors import UnboundThread
 from .predicates import guards
 from .reduction import reduction_nest
@@ -152,8 +152,13 @@ class Nest:
 
     def axis_values(self, offsets: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
         """The value of each root axis that `offsets` determines."""
-        return {axis: shifted(offsets[axis], self.found.ranges[axis], axis)
-                for axis in self.found.domains if axis in offsets}
+        values: dict[IterVar, Expr] = {}
+        for axis in self.found.domains:
+            if axis in offsets:
+                within = self.found.ranges[axis]
+                value = shifted(offsets[axis], within, axis)
+                values[axis] = self.value(value, {}) if reads_memory(within.begin) else value
+        return values
 
     def stores(self, values: Sequence[Expr], offsets: Mapping[IterVar, Expr]) -> Stmt:
         """The outputs' elements set to `values`, which are already in terms of loops."""

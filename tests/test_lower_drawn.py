@@ -1,0 +1,133 @@
+"""Drawn schedules of small programs: each is refused with a typed error, or lowers to a program that agrees with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import drawn
+import lowered
+import numpy as np
+from tilewright import te
+from tilewright.errors import TilewrightError
+from tilewright.schedule import create_schedule
+
+Program = tuple[Any, list[Any], list[np.ndarray], np.ndarray]
+
+
+def matmul(rng: np.random.Generator) -> Program:
+    m, n, k = (int(rng.choice([1, 2, 3, 4, 5, 8, 9])) for _ in range(3))
+    A, B = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+    r = te.reduce_axis((0, k), "r")
+    P = te.compute((k, n), lambda i, j: B[i, j] * 2.0, name="P")
+    C = te.compute((m, n), lambda i, j: te.sum(A[i, r] * P[r, j], axis=r), name="C")
+    D = te.compute((m, n), lambda i, j: te.max(C[i, j], 0.0), name="D")
+    a, b = lowered.floats(m, k), lowered.floats(k, n, seed=1)
+    return D, [A, B, D], [a, b], np.maximum(a @ (2 * b), 0)
+
+
+def blur(rng: np.random.Generator) -> Program:
+    m, n = (int(rng.choice([1, 2, 3, 5, 8, 9])) for _ in range(2))
+    A = te.placeholder((m, n), name="A")
+    P = te.compute((m + 2, n + 2), lambda i, j: te.if_then_else(
+        te.all(i >= 1, i <= m, j >= 1, j <= n), A[i - 1, j - 1], 0.0), name="P")
+    X = te.compute((m + 2, n), lambda i, j: P[i, j] + P[i, j + 1] + P[i, j + 2], name="X")
+    Y = te.compute((m, n), lambda i, j: X[i, j] + X[i + 1, j] + X[i + 2, j], name="Y")
+    a = lowered.floats(m, n)
+    p = np.pad(a, 1)
+    x = p[:, :-2] + p[:, 1:-1] + p[:, 2:]
+    return Y, [A, Y], [a], x[:-2] + x[1:-1] + x[2:]
+
+
+def clamped(rng: np.random.Generator) -> Program:
+    n = int(rng.choice([1, 2, 3, 5, 8, 9, 17]))
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[te.max(i - 2, 0)] + A[i], name="B")
+    C = te.compute((n,), lambda i: B[te.min(i + 1, n - 1)] * B[n - 1 - i], name="C")
+    S = te.compute((n,), lambda i: C[i] + B[i], name="S")
+    a = lowered.floats(n)
+    i = np.arange(n)
+    b = a[np.maximum(i - 2, 0)] + a
+    return S, [A, S], [a], b[np.minimum(i + 1, n - 1)] * b[n - 1 - i] + b
+
+
+def layout(rng: np.random.Generator) -> Program:
+    n = int(rng.choice([1, 3, 4, 8]))
+    A = te.placeholder((n * 4, n), name="A")
+    F = te.compute((n * n * 4,), lambda i: A[i // n, i % n] + 1.0, name="F")
+    T = te.compute((n, n * 4), lambda i, j: F[j * n + i] * 2.0, name="T")
+    a = lowered.floats(n * 4, n)
+    return T, [A, T], [a], ((a + 1) * 2).T
+
+
+def symbolic(rng: np.random.Generator) -> Program:
+    n = te.size_var("n")
+    size = int(rng.choice([0, 1, 2, 5, 8, 9]))
+    A = te.placeholder((n + 2, 3), name="A")
+    B = te.compute((n + 2, 3), lambda i, j: A[i, j] * 2.0, name="B")
+    k = te.reduce_axis((0, 3), "k")
+    C = te.compute((n, 3), lambda i, j: te.sum(B[i + k, j], axis=k), name="C")
+    D = te.compute((n, 3), lambda i, j: C[i, j] + B[i, j], name="D")
+    a = lowered.floats(size + 2, 3)
+    b = 2 * a
+    return D, [A, D], [a], b[:-2] + b[1:-1] + b[2:] + b[:-2]
+
+
+PROGRAMS: list[Callable[[np.random.Generator], Program]] = [matmul, blur, clamped, layout, symbolic]
+
+
+def draw_primitive(rng: np.random.Generator, s: Any) -> None:
+    """One primitive on a drawn stage; raises what the primitive raises."""
+    stages = [stage for stage in s.stages if stage.op.kind == "compute"]
+    stage = stages[rng.integers(len(stages))]
+    leaves = stage.leaf_iter_vars
+    axis = leaves[rng.integers(len(leaves))] if leaves else None
+    what = rng.choice(["split", "nparts", "fuse", "reorder", "at", "at", "inline", "kind", "write", "read", "rfactor", "bind"])
+    if what in ("split", "nparts") and axis is not None:
+        size = int(rng.integers(1, 7))
+        stage.split(axis, size) if what == "split" else stage.split(axis, nparts=size)
+    elif what == "fuse" and len(leaves) > 1:
+        at = int(rng.integers(len(leaves) - 1))
+        stage.fuse(leaves[at], leaves[at + 1])
+    elif what == "reorder":
+        stage.reorder(*(leaves[at] for at in rng.permutation(len(leaves))))
+    elif what == "at":
+        other = stages[rng.integers(len(stages))]
+        if other.leaf_iter_vars:
+            stage.compute_at(other, other.leaf_iter_vars[rng.integers(len(other.leaf_iter_vars))])
+    elif what == "inline":
+        stage.compute_inline()
+    elif what == "kind" and axis is not None:
+        getattr(stage, str(rng.choice(["parallel", "vectorize", "unroll"])))(axis)
+    elif what == "bind" and axis is not None:
+        stage.bind(axis, te.thread_axis(str(rng.choice(["blockIdx.x", "threadIdx.x", "vthread"]))))
+    elif what == "write":
+        s.cache_write(stage.op.output(0), str(rng.choice(["global", "local"])))
+    elif what == "read":
+        tensors = list(stage.op.input_tensors)
+        s.cache_read(tensors[rng.integers(len(tensors))], "local", [stage.op])
+    elif what == "rfactor" and axis is not None:
+        s.rfactor(stage.op.output(0), axis)
+
+
+def test_drawn_schedules_agree_with_numpy() -> None:
+    accepted = 0
+    cases = drawn.count(150, 20_000)
+    for case in range(cases):
+        rng = drawn.rng("lowering", case)
+        output, args, inputs, expected = PROGRAMS[case % len(PROGRAMS)](rng)
+        s = create_schedule(output.op)
+        for _ in range(int(rng.integers(1, 9))):
+            try:
+                draw_primitive(rng, s)
+            except TilewrightError:
+                continue  # a refused primitive leaves the schedule as it was
+        try:
+            lowered.check(s, args, inputs, expected.astype("float32"))
+        except TilewrightError as error:
+            assert error.code != "TW0302", f"case {case}: {error}"
+            continue
+        except Exception as error:
+            raise AssertionError(f"case {case} of seed {drawn.SEED}, after {s.records}") from error
+        accepted += 1
+    assert accepted >= cases // 4
