@@ -4,9 +4,9 @@ from __future__ import annotations
 
 # The nodes come first: the printer, which they import last, needs statements and buffers, and those need the nodes.
 from .expr import (  # isort: skip
-    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, BufferLoad, Call, Cast, CommReducer, CompareOp, Div, Expr,
-    FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, IterVar, Let, Max, Min, Mul, Node, Not, Or, Producer, ProducerLoad,
-    Ramp, Range, Reduce, Select, Shuffle, SizeVar, StringImm, Sub, TruncDiv, TruncMod, Var,
+    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, BufferLoad, Call, Cast, CommReducer, CompareOp, Div,
+    Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, IterVar, Let, Max, Min, Mul, Node, Not, Or, Producer,
+    ProducerLoad, Ramp, Range, Reduce, Select, Shuffle, SizeVar, StringImm, Sub, TruncDiv, TruncMod, Var,
 )
 from .buffer import SCOPES, Buffer
 from .dtype import DType
@@ -18,11 +18,11 @@ from .verify import verify
 from .visit import children, deep_recursion, free_vars, post_order, rewrite, substitute, walk
 
 __all__ = [
-    "EQ", "GE", "GT", "LE", "LT", "NE", "SCOPES", "Add", "Allocate", "And", "Assert", "Attr", "BinaryOp", "Broadcast",
-    "Buffer", "BufferLoad", "BufferStore", "Call", "Cast", "CommReducer", "CompareOp", "DType", "Div", "Evaluate", "Expr",
-    "FloatImm", "FloorDiv", "FloorMod", "For", "Function", "If", "IfThenElse", "IntImm", "IterVar", "Let", "LetStmt",
-    "LoopKind", "Max", "Min", "Mul", "Node", "Not", "Or", "Producer", "ProducerLoad", "Ramp", "Range", "Reduce", "Select",
-    "Seq", "Shuffle", "SizeVar", "Stmt", "StringImm", "Sub", "TruncDiv", "TruncMod", "Var", "children", "deep_recursion",
-    "equal", "free_vars", "parse", "parse_expression", "post_order", "rewrite", "structural_hash", "substitute", "to_text",
-    "verify", "walk",
+    "EQ", "GE", "GT", "LE", "LT", "NE", "SCOPES", "Add", "Allocate", "And", "Assert", "Attr", "BinaryOp",
+    "Broadcast", "Buffer", "BufferLoad", "BufferStore", "Call", "Cast", "CommReducer", "CompareOp", "DType", "Div",
+    "Evaluate", "Expr", "FloatImm", "FloorDiv", "FloorMod", "For", "Function", "If", "IfThenElse", "IntImm",
+    "IterVar", "Let", "LetStmt", "LoopKind", "Max", "Min", "Mul", "Node", "Not", "Or", "Producer", "ProducerLoad",
+    "Ramp", "Range", "Reduce", "Select", "Seq", "Shuffle", "SizeVar", "Stmt", "StringImm", "Sub", "TruncDiv",
+    "TruncMod", "Var", "children", "deep_recursion", "equal", "free_vars", "parse", "parse_expression",
+    "post_order", "rewrite", "structural_hash", "substitute", "to_text", "verify", "walk",
 ]

@@ -22,7 +22,7 @@ from .tokens import Token, fail, tokenize
 __all__ = ["ExpressionParser"]
 
 _OPERATORS: dict[str, tuple[int, type[BinaryOp] | str]] = {
-    **{symbol: (precedence, kind) for kind, (symbol, precedence) in INFIX.items()},  # pyright: ignore[reportAssignmentType]
+    **{symbol: (precedence, kind) for kind, (symbol, precedence) in INFIX.items()},
     **{symbol: (precedence, name) for name, (symbol, precedence) in INFIX_CALLS.items()},
 }
 _COMPARE, _NOT, _UNARY = _OPERATORS["<"][0], 3, 11
@@ -122,9 +122,8 @@ class ExpressionParser:
             return found
         what = "buffer" if wanted is Buffer else "variable"
         known = ", ".join(name for name, thing in self.names.items() if isinstance(thing, wanted)) or "none"
-        self.fail(f"a {what} that is known here ({known})", token,
-                  fix="declare a shape symbol in brackets after the function's name: def f[n](A: float32[n])"
-                  if wanted is Var else "")
+        advice = "declare a shape symbol in brackets after the function's name: def f[n](A: float32[n])"
+        return self.fail(f"a {what} that is known here ({known})", token, fix=advice if wanted is Var else "")
 
     # Expressions
 
@@ -204,8 +203,8 @@ class ExpressionParser:
         token = self.advance()
         after = self.token
         if after.kind == "name" and after.line == token.line and after.column == token.column + len(token.text):
-            self.fail("a number without a suffix", after, fix="a number takes the type of what stands beside it; to say "
-                      f"it, write float32({token.text})")
+            self.fail("a number without a suffix", after, fix="a number takes the type of what stands beside it; to "
+                      f"say it, write float32({token.text})")
         return Number(int(token.text) if token.text.isdigit() else float(token.text), token)
 
     def load(self, token: Token) -> BufferLoad:
@@ -240,7 +239,8 @@ class ExpressionParser:
         elif name in INTRINSICS:
             result = self.intrinsic(token)
         else:
-            self.fail("an intrinsic, a dtype or an operator", token, fix=f'outside code is called by call_extern(float32, "{name}", ...)')
+            self.fail("an intrinsic, a dtype or an operator", token,
+                      fix=f'outside code is called by call_extern(float32, "{name}", ...)')
         self.expect(")")
         return result
 
@@ -336,7 +336,8 @@ class ExpressionParser:
 
 _SPECIAL: dict[str, Callable[[ExpressionParser], Expr]] = {
     "select": lambda parser: parser.choice(Select), "if_then_else": lambda parser: parser.choice(IfThenElse),
-    "ramp": ExpressionParser.ramp, "broadcast": ExpressionParser.broadcast, "shuffle": ExpressionParser.shuffle, "let": ExpressionParser.let,
+    "ramp": ExpressionParser.ramp, "broadcast": ExpressionParser.broadcast, "shuffle": ExpressionParser.shuffle,
+    "let": ExpressionParser.let,
     "call": ExpressionParser.any_call,
 }
 

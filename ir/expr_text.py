@@ -16,12 +16,12 @@ from .dtype import FLOAT32, INT32, DType
 from .expr import Expr, FloatImm, IntImm, Var
 from .intrinsics import INTRINSICS
 
-__all__ = ["INFIX", "INFIX_CALLS", "NAME", "PREFIX_FUNCTIONS", "RESERVED", "Names", "beside", "call_dtype", "expression_text",
-           "indexed", "number_text", "value_text"]
+__all__ = ["INFIX", "INFIX_CALLS", "NAME", "PREFIX_FUNCTIONS", "RESERVED", "Names", "beside", "call_dtype",
+           "expression_text", "indexed", "number_text", "value_text"]
 
 RESERVED = frozenset((
-    "def", "for", "in", "with", "if", "elif", "else", "scope", "pass", "assert", "attr", "and", "or", "not", "True", "False",
-    "None", "inf", "nan", "out", "size",
+    "def", "for", "in", "with", "if", "elif", "else", "scope", "pass", "assert", "attr", "and", "or", "not", "True",
+    "False", "None", "inf", "nan", "out", "size",
 ))
 """Words that no variable or buffer is printed as."""
 
@@ -57,7 +57,7 @@ class Names:
         return found if found is not None else self.bind(thing)
 
     def bind(self, thing: Any) -> str:
-        """A fresh name, or the one that it has while it is bound already (a program that binds twice is printed too)."""
+        """A fresh name, or the one that it has while it is bound already (programs that bind twice print too)."""
         if thing in self.of:
             return self.of[thing]
         wanted = thing.name
@@ -90,7 +90,8 @@ def number_text(value: float, dtype: DType) -> str:
         return repr(float(value))
     text = f"{value:.6g}"
     if _ops.round_float(float(text), dtype) != value:
-        text = next((t for t in (f"{value:.{p}g}" for p in (7, 8)) if _ops.round_float(float(t), dtype) == value), f"{value:.9g}")
+        longer = (f"{value:.{digits}g}" for digits in (7, 8))
+        text = next((t for t in longer if _ops.round_float(float(t), dtype) == value), f"{value:.9g}")
     return text if "." in text or "e" in text else text + ".0"
 
 
@@ -103,7 +104,9 @@ def _is_default(dtype: DType) -> bool:
     return dtype is INT32 or dtype is FLOAT32
 
 
-def beside(operands: Iterable[Expr], precedence: Callable[[int], int] | None = None, like: DType | None = None) -> list[Piece]:
+def beside(
+    operands: Iterable[Expr], precedence: Callable[[int], int] | None = None, like: DType | None = None,
+) -> list[Piece]:
     """Operands whose numbers take each other's type (or the type `like`) as pieces."""
     operands = tuple(operands)
     if like is None:
@@ -111,7 +114,8 @@ def beside(operands: Iterable[Expr], precedence: Callable[[int], int] | None = N
     pieces: list[Piece] = []
     for position, operand in enumerate(operands):
         if type(operand) is IntImm or type(operand) is FloatImm:
-            pieces.append(_literal(operand, operand.dtype is not like if like is not None else not _is_default(operand.dtype)))
+            typed = operand.dtype is not like if like is not None else not _is_default(operand.dtype)
+            pieces.append(_literal(operand, typed))
         else:
             pieces.append((operand, precedence(position) if precedence is not None else 0))
     return pieces
@@ -189,8 +193,8 @@ def _expand(node: Expr, outer: int, names: Names) -> list[Piece]:
             return pieces if outer <= _NOT else ["(", *pieces, ")"]
         case E.Cast():
             inner = node.value
-            literal = isinstance(inner, (IntImm, FloatImm)) and inner.dtype.kind != "bool"
-            return [str(node.dtype), "(", _literal(inner, True) if literal else (inner, 0), ")"]  # pyright: ignore[reportArgumentType]
+            piece = _literal(inner, True) if isinstance(inner, (IntImm, FloatImm)) else (inner, 0)
+            return [str(node.dtype), "(", piece, ")"]
         case E.Select() | E.IfThenElse():
             values = _commas(beside((node.true_value, node.false_value)))
             return ["select(" if cls is E.Select else "if_then_else(", (node.condition, 0), ", ", *values, ")"]

@@ -70,7 +70,9 @@ class Interpreter:
                 write_back(declared, argument, value, symbols)
 
 
-def run(function: Function, args: Sequence[Any], *, check: bool = True, declared: Sequence[Buffer | Var] | None = None) -> None:
+def run(
+    function: Function, args: Sequence[Any], *, check: bool = True, declared: Sequence[Buffer | Var] | None = None,
+) -> None:
     """Run `function` on numpy arrays and scalars in call order; outputs are written in place.
 
     Raises OutOfBounds, AssertionFailed, ArgumentsDoNotFit, UnknownOutsideCode, and with `check` UninitializedRead and
@@ -104,10 +106,11 @@ def _explained(function: Function, program: Program, fault: Fault) -> Exception:
             reason=f"index {wrong} is {index[wrong]}, and the extent there is {extents[wrong]}{at}")
     if fault.kind == "unwritten":
         return UninitializedRead(
-            f"{function.name} reads {program.element(fault.details[0], fault.details[1])}, to which nothing has been written",
+            f"{function.name} reads {program.element(*fault.details)}, to which nothing has been written",
             reason=f"its memory is not initialised{at}")
     number, place, former, latter, action = fault.details
     several = "several iterations" if former == MANY else f"iteration {former}"
     return ParallelRace(
         f"iterations of a parallel loop of {function.name} race on {buffer.name}",
-        reason=f"{program.element(number, place)} is touched by {several} and by iteration {latter}, which {action}{at}")
+        reason=f"{program.element(number, place)} is touched by {several} and by iteration {latter}, "
+               f"which {action}{at}")

@@ -236,7 +236,7 @@ class _Parser(ExpressionParser):
                 if not self.sees("}"):
                     self.expect(",")
             return table
-        self.fail("a string, a number, True, False, None, a list, a tuple or a dict")
+        return self.fail("a string, a number, True, False, None, a list, a tuple or a dict")
 
     def function(self) -> Function:
         attrs: dict[str, Any] = {}
@@ -287,7 +287,7 @@ class _Parser(ExpressionParser):
         return tuple(params), tuple(outputs)
 
     def parameter(self) -> tuple[Token, bool, str, DType, int]:
-        """(name, whether it is an output, scope, dtype, where its brackets begin, or -1 for a scalar, which is bound)."""
+        """(name, whether it is an output, scope, dtype, where its brackets begin, or -1 for a scalar, bound here)."""
         token = self.name("a parameter's name")
         self.expect(":")
         output, size, scope = self.accept("out"), self.accept("size"), self.scope()
@@ -304,7 +304,9 @@ class _Parser(ExpressionParser):
                 return token, output, scope, dtype, where
 
 
-_COMPOUND: dict[str, Callable[[_Parser], Stmt]] = {"for": _Parser.loop, "if": _Parser.condition, "scope": _Parser.scoped}
+_COMPOUND: dict[str, Callable[[_Parser], Stmt]] = {
+    "for": _Parser.loop, "if": _Parser.condition, "scope": _Parser.scoped,
+}
 
 
 def parse(text: str) -> Function:

@@ -11,7 +11,7 @@
                     B[i, j] = select(i < j, float32(i), 0.0)
             x: int64 = int64(i) * 3                       # LetStmt, to the end of the block
 
-* Loops: `in 32`, `in range(4, extent=12)`, and likewise `parallel`, `vectorized`, `unrolled`, `thread("threadIdx.x", 32)`.
+* Loops: `in 32`, `in range(4, extent=12)`, likewise `parallel`, `vectorized`, `unrolled`, `thread("threadIdx.x", 32)`.
   `for i: int64 in ...` where the variable is not int32. Pragmas follow `with`.
 * A number has the type of the operand beside it, or of the element that it is stored to; standing alone it is int32 or
   float32, else its type is written: `int64(3)`. Every other `float32(x)` is a cast.
@@ -201,7 +201,8 @@ class _Lines:
             case Assert():
                 self.add(depth, f"assert {value_text(node.condition, names)}, {json.dumps(node.message)}")
             case Attr():
-                self.add(depth, f"attr({json.dumps(node.key)}, {self.subject(node.subject)}, {value_text(node.value, names)})")
+                value = value_text(node.value, names)
+                self.add(depth, f"attr({json.dumps(node.key)}, {self.subject(node.subject)}, {value})")
                 self.later((self.block, (node.body, depth)))
             case _:
                 self.add(depth, f"<{type(node).__name__}>")

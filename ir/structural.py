@@ -60,7 +60,8 @@ def _buffer_items(buffer: Buffer) -> list[_Item]:
     """What a declaration says, besides its name."""
     offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
     return [
-        ("buffer", str(buffer.dtype), buffer.scope, buffer.alignment, len(buffer.shape), len(buffer.strides), len(offset)),
+        ("buffer", str(buffer.dtype), buffer.scope, buffer.alignment),
+        ("sizes", len(buffer.shape), len(buffer.strides), len(offset)),
         *buffer.shape, *buffer.strides, *offset, *(() if buffer.data is None else (_Bind(buffer.data),)),
     ]
 
@@ -77,8 +78,8 @@ def _let(node: Let | LetStmt) -> list[_Item]:
 
 def _for(node: For) -> list[_Item]:
     pragmas: list[_Item] = [item for key, value in node.pragmas for item in (("pragma", key), value)]
-    return [("kind", node.kind.value, node.thread, len(node.pragmas)), node.begin, node.extent, *pragmas, _Bind(node.var),
-            *_statements(node.body), _Unbind(node.var)]
+    header = ("kind", node.kind.value, node.thread, len(node.pragmas))
+    return [header, node.begin, node.extent, *pragmas, _Bind(node.var), *_statements(node.body), _Unbind(node.var)]
 
 
 def _reduce(node: Reduce) -> list[_Item]:
@@ -87,8 +88,8 @@ def _reduce(node: Reduce) -> list[_Item]:
     domains: list[_Item] = [e for axis in node.axes if axis.dom is not None for e in (axis.dom.begin, axis.dom.extent)]
     return [
         ("reduce", len(node.sources), len(node.axes), len(node.init), node.value_index, len(bound), len(domains)),
-        *map(_Bind, bound), *combiner.result, *map(_Unbind, bound), *combiner.identity, *domains, *map(_Bind, node.axes),
-        *node.sources, node.condition, *node.init, *map(_Unbind, node.axes),
+        *map(_Bind, bound), *combiner.result, *map(_Unbind, bound), *combiner.identity, *domains,
+        *map(_Bind, node.axes), *node.sources, node.condition, *node.init, *map(_Unbind, node.axes),
     ]
 
 

@@ -75,7 +75,8 @@ def _operands_fit(node: Call) -> bool:
     row = INTRINSICS.get(node.name)
     if row is None or row.result == "given":
         return True
-    kinds = {"float": ("float", "bfloat"), "integer": ("int", "uint"), "any": ("int", "uint", "float", "bfloat", "bool")}
+    floats, integers = ("float", "bfloat"), ("int", "uint")
+    kinds = {"float": floats, "integer": integers, "any": (*integers, *floats, "bool")}
     return all(a.dtype.kind in kinds[row.operands] and a.dtype == node.args[0].dtype for a in node.args)
 
 
@@ -145,15 +146,18 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
     ),
     E.Shuffle: (
         NodeRule("vectors of one element type", lambda n: len({v.dtype.element for v in n.vectors}) == 1),
-        NodeRule("lanes that the vectors have", lambda n: all(0 <= i < sum(v.dtype.lanes for v in n.vectors) for i in n.indices)),
+        NodeRule("lanes that the vectors have",
+                 lambda n: all(0 <= i < sum(v.dtype.lanes for v in n.vectors) for i in n.indices)),
     ),
     BufferLoad: _ACCESS,
     BufferStore: (*_ACCESS, NodeRule(
-        "the value has the type of the elements", lambda n: n.value.dtype == n.buffer.dtype.with_lanes(_access_lanes(n)))),
+        "the value has the type of the elements",
+        lambda n: n.value.dtype == n.buffer.dtype.with_lanes(_access_lanes(n)))),
     For: (
         NodeRule("begin and extent have the variable's type, an integer",
                  lambda n: _scalar_integer(n.var) and n.begin.dtype == n.var.dtype == n.extent.dtype),
-        NodeRule("a thread loop, and no other, has a thread tag", lambda n: (n.kind is LoopKind.THREAD) == bool(n.thread)),
+        NodeRule("a thread loop, and no other, has a thread tag",
+                 lambda n: (n.kind is LoopKind.THREAD) == bool(n.thread)),
     ),
     If: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
     Assert: (NodeRule("the condition is a scalar bool", lambda n: _scalar_bool(n.condition)),),
@@ -165,7 +169,8 @@ _BUFFER_RULES = (
     NodeRule(f"the scope is one of {', '.join(SCOPES)}", lambda b: b.scope in SCOPES),
     NodeRule("extents and strides are scalar integers", lambda b: all(map(_scalar_integer, (*b.shape, *b.strides)))),
     NodeRule("a stride for each dimension, or none", lambda b: len(b.strides) in (0, len(b.shape))),
-    NodeRule("the alignment is a power of two, or 0", lambda b: b.alignment >= 0 and b.alignment & (b.alignment - 1) == 0),
+    NodeRule("the alignment is a power of two, or 0",
+             lambda b: b.alignment >= 0 and b.alignment & (b.alignment - 1) == 0),
 )
 _FLAT_RULE = NodeRule("buffers have one dimension and no strides once flattened",
                       lambda b: b.ndim == 1 and not b.strides and b.elem_offset is None)

@@ -25,7 +25,8 @@ def fault(kind: str, *details: Any) -> None:
 
 
 def offsets(
-    buffer: int, indices: Sequence[Any], extents: Sequence[int], strides: Sequence[int], first: int, lanes: int, mask: Any,
+    buffer: int, indices: Sequence[Any], extents: Sequence[int], strides: Sequence[int], first: int, lanes: int,
+    mask: Any,
 ) -> list[int | None]:
     """The element offsets of an access, lane by lane; None for lanes that `mask` excludes."""
     found: list[int | None] = []

@@ -99,7 +99,8 @@ class FunctionWriter(ValueWriter):
             steps, step = [], "1"
             for extent in reversed(extents):
                 steps.insert(0, step)
-                step = str(int(step) * int(extent)) if step.isdigit() and extent.isdigit() else self.keep(f"{step} * {extent}")
+                known = step.isdigit() and extent.isdigit()
+                step = str(int(step) * int(extent)) if known else self.keep(f"{step} * {extent}")
         first = "0" if buffer.elem_offset is None else self.extent(buffer.elem_offset)
         made = Memory(len(self.buffers), data, extents, steps, first, self.check, buffer not in self.written)
         self.buffers.append(buffer)

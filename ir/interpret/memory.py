@@ -11,6 +11,7 @@ from ..buffer import Buffer
 from ..errors import ArgumentsDoNotFit
 from ..expr import BinaryOp, Cast, Expr, IntImm, Var
 from ..ops import cast, fold_binary
+from ..printer import to_text
 from ..stmt import Function
 from ..visit import rewrite
 from .scalars import FLOAT_TYPES, numpy_dtype
@@ -54,7 +55,7 @@ def find_symbols(
     for buffer, array in pairs:
         _check_shape(function, buffer, array, symbols)
     strides = {
-        parameter: _strides_in_memory(parameter, spoken, array, symbols)
+        parameter: _strides_in_memory(parameter, array, symbols)
         for parameter, spoken, array in zip(function.params, declared, args, strict=True)
         if isinstance(parameter, Buffer) and isinstance(spoken, Buffer)
     }
@@ -67,9 +68,11 @@ def _steps(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
 
 def _check_type(function: Function, buffer: Buffer, array: Any) -> None:
     if not isinstance(array, np.ndarray):
-        raise ArgumentsDoNotFit(f"argument '{buffer.name}' of {function.name} must be an array", reason=f"got {type(array).__name__}")
+        raise ArgumentsDoNotFit(
+            f"argument '{buffer.name}' of {function.name} must be an array", reason=f"got {type(array).__name__}")
     if array.dtype != numpy_dtype(buffer.dtype):
-        raise ArgumentsDoNotFit(f"argument '{buffer.name}' of {function.name} must be {buffer.dtype}", reason=f"got {array.dtype}")
+        raise ArgumentsDoNotFit(
+            f"argument '{buffer.name}' of {function.name} must be {buffer.dtype}", reason=f"got {array.dtype}")
 
 
 def _check_shape(function: Function, buffer: Buffer, array: np.ndarray[Any, Any], symbols: Mapping[Var, int]) -> None:
@@ -78,16 +81,17 @@ def _check_shape(function: Function, buffer: Buffer, array: np.ndarray[Any, Any]
         fits = wanted is None or wanted == array.size or bool(buffer.strides)
     else:
         fits = buffer.ndim == array.ndim and all(
-            constant_value(extent, symbols) in (None, actual) for extent, actual in zip(buffer.shape, array.shape, strict=True)
+            constant_value(extent, symbols) in (None, actual)
+            for extent, actual in zip(buffer.shape, array.shape, strict=True)
         )
     if not fits:
         raise ArgumentsDoNotFit(
             f"argument '{buffer.name}' of {function.name} has the wrong shape",
-            reason=f"it is declared {buffer.name}: {buffer.dtype}[{', '.join(map(str, buffer.shape))}], and got {list(array.shape)}")
+            reason=f"it is declared `{to_text(buffer)}`, and got {list(array.shape)}")
 
 
 def _strides_in_memory(
-    parameter: Buffer, declared: Buffer, array: np.ndarray[Any, Any], symbols: Mapping[Var, int],
+    parameter: Buffer, array: np.ndarray[Any, Any], symbols: Mapping[Var, int],
 ) -> tuple[int, ...]:
     """In elements: the declared ones, else those of compact row-major order."""
     if parameter.strides:

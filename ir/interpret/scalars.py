@@ -144,7 +144,7 @@ def _fused(a: float, b: float, c: float, dtype: DType) -> float:
         return math.copysign(math.inf, exact)
     error = exact - Fraction(rounded)
     if error and dtype.bits < 64 and int(math.frexp(rounded)[0] * (1 << 53)) % 2 == 0:
-        return math.nextafter(rounded, math.inf if error > 0 else -math.inf)  # rounded to odd: the next rounding is right
+        return math.nextafter(rounded, math.inf if error > 0 else -math.inf)  # to odd: the next rounding is then right
     return rounded
 
 
@@ -160,8 +160,9 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "log": np.log, "log2": np.log2,
     "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": math.erf,
-    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil, "round": _round_half_away,
+    "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "erf": math.erf, "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil, "round": _round_half_away,
+   
     "trunc": np.trunc, "nearbyint": np.rint, "pow": np.power, "atan2": np.arctan2, "copysign": np.copysign,
     "hypot": np.hypot, "abs": np.abs, "fmod": np.fmod,
 }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ..buffer import Buffer
-from ..expr import Var
 from .faults import HELPERS
 from .scalars import truncated_division, truncated_remainder
 
@@ -36,7 +35,7 @@ class Code:
 
 @dataclass(slots=True)
 class Memory:
-    """How a buffer is reached from the source: names, or constants, for its list, extents, strides and first element."""
+    """How a buffer is reached from the source: names or constants for its list, extents, strides, first element."""
 
     number: int
     data: str

@@ -24,7 +24,9 @@ __all__ = ["ValueWriter"]
 class ValueWriter(Source):
     """Writes expressions."""
 
-    def __init__(self, function_name: str, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(
+        self, function_name: str, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any]],
+    ) -> None:
         super().__init__()
         self.function_name, self.externs = function_name, externs
         self.values: dict[Var, Code] = {var: Code(_number(value), 0, value, value) for var, value in symbols.items()}
@@ -61,7 +63,8 @@ class ValueWriter(Source):
     def reached(self, buffer: Buffer) -> Memory:
         found = self.memories.get(buffer)
         if found is None:
-            raise NotWellFormed(f"buffer '{buffer.name}' is used where it has no memory", reason=f"in function {self.function_name}")
+            raise NotWellFormed(
+                f"buffer '{buffer.name}' is used where it has no memory", reason=f"in function {self.function_name}")
         return found
 
     def place(self, memory: Memory, indices: tuple[Expr, ...]) -> Code:
@@ -72,7 +75,8 @@ class ValueWriter(Source):
         tests: list[str] = []
         for index, extent, stride in zip(indices, memory.extents, memory.strides, strict=True):
             code = self.exact(index)
-            safe = code.lo is not None and code.hi is not None and code.lo >= 0 and extent.isdigit() and code.hi < int(extent)
+            known = code.lo is not None and code.hi is not None and extent.isdigit()
+            safe = known and code.lo >= 0 and code.hi < int(extent)
             text = code.text if safe else self.atom(code)
             nesting = max(nesting, code.nesting + 1)
             if not safe:
@@ -89,7 +93,8 @@ class ValueWriter(Source):
         mask = "None" if predicate is None else self.exact(predicate).text
         inside = "".join(self.exact(index).text + ", " for index in indices)
         extents, strides = "".join(e + ", " for e in memory.extents), "".join(s + ", " for s in memory.strides)
-        return self.spill(f"offsets({memory.number}, ({inside}), ({extents}), ({strides}), {memory.first}, {lanes}, {mask})")
+        layout = f"({extents}), ({strides}), {memory.first}"
+        return self.spill(f"offsets({memory.number}, ({inside}), {layout}, {lanes}, {mask})")
 
     def races_of(self, buffer: Buffer, place: str, kind: str, vector: bool = False) -> None:
         for race in self.races:
@@ -185,7 +190,8 @@ class ValueWriter(Source):
     def Var(self, node: Var) -> Code:
         found = self.values.get(node)
         if found is None:
-            raise NotWellFormed(f"'{node.name}' is used where it has no value", reason=f"in function {self.function_name}")
+            raise NotWellFormed(
+                f"'{node.name}' is used where it has no value", reason=f"in function {self.function_name}")
         return found
 
     def IntImm(self, node: IntImm) -> Code:
@@ -298,10 +304,12 @@ class ValueWriter(Source):
 
     def IfThenElse(self, node: IfThenElse) -> Code:
         if node.condition.dtype.lanes > 1:
-            raise NotWellFormed("if_then_else by lanes cannot be run", reason=f"`{node}`: only a whole value can be left out",
-                                fix="use select, with predicates on the loads")
+            raise NotWellFormed(
+                "if_then_else by lanes cannot be run", reason=f"`{node}`: only a whole value can be left out",
+                fix="use select, with predicates on the loads")
         condition = self.atom(self.exact(node.condition))
-        return self.branches(condition, lambda: self.exact(node.true_value).text, lambda: self.exact(node.false_value).text)
+        return self.branches(
+            condition, lambda: self.exact(node.true_value).text, lambda: self.exact(node.false_value).text)
 
     def Let(self, node: Let) -> Code:
         code = self.exact(node.value)
