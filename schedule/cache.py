@@ -30,9 +30,12 @@ __all__ = ["cache_read", "cache_write"]
 
 def cache_read(schedule: Schedule, given: Tensor, scope: str, readers: Any) -> Tensor:
     """See Schedule.cache_read."""
-    source, tensors = check_outputs(schedule, given, BadCacheRead, "cannot cache reads of")
+    if not isinstance(given, Tensor):
+        raise BadCacheRead(f"cannot cache reads of {given!r}"[:200], called=user_source(),
+                           reason=f"a tensor is asked for, {type(given).__name__} was given", fix="pass what te.compute returned")
     check_scope(scope, f"cannot cache reads of {given.name} in {scope!r}")
-    tensor = source.op.output(tensors[0].value_index)
+    source = schedule[given]
+    tensor = source.op.output(given.value_index)
     stages = _reader_stages(schedule, tensor, readers)
     with schedule.compound("cache_read", tensor=given, scope=scope, readers=tuple(stages)):
         cache = _copy_of(tensor, scope)

@@ -10,12 +10,12 @@ from ..errors import user_source
 from ..ir.expr import Expr, IntImm, IterVar, Range, Reduce
 from ..ir.ops import all_of, const, if_then_else, is_const, likely
 from ..ir.visit import free_vars
+from ..te.tensor import Tensor
 from .axes import outline, place_of
 from .relations import Split
 
 if TYPE_CHECKING:
     from ..errors import ScheduleError
-    from ..te.tensor import Tensor
     from .schedule import Schedule
     from .stage import Stage
 
@@ -59,10 +59,8 @@ def check_outputs(
     schedule: Schedule, given: Tensor | Sequence[Tensor], error: type[ScheduleError], doing: str,
 ) -> tuple[Stage, list[Tensor]]:
     """The stage of the given tensors, which are outputs of one operation, and its outputs as they stand in `given`."""
-    from ..te.tensor import Tensor as TensorClass
-
-    tensors = [given] if isinstance(given, TensorClass) else list(given)
-    if not tensors or not all(isinstance(one, TensorClass) for one in tensors):
+    tensors = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not tensors or not all(isinstance(one, Tensor) for one in tensors):
         raise error(f"{doing} {given!r}"[:200], reason="a tensor is asked for, or a list of the outputs of one operation",
                     called=user_source(), fix="pass what te.compute returned")
     stages = [schedule[one] for one in tensors]

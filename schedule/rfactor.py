@@ -110,7 +110,8 @@ def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, 
     loops = [one for one in stage.leaf_iter_vars if one in touched and one is not axis]
     for one in [*untouched, *loops]:
         dom = Range(substitute(ranges[one].begin, new), substitute(ranges[one].extent, new))
-        new[one] = as_axis(one, dom, one.name, "reduce")
+        same = one.dom is not None and dom.begin is one.dom.begin and dom.extent is one.dom.extent
+        new[one] = one if same else as_axis(one, dom, one.name, "reduce")  # a whole axis goes on under its own name
     new[axis] = as_axis(axis, ranges[axis], axis.name, "data")
     return new
 

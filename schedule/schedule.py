@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import InternalError, user_source
@@ -58,6 +57,19 @@ def producers_first(outputs: Sequence[Operation]) -> list[Operation]:
             stack.append((op, True))
             stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors))
     return list(order)
+
+
+class Compound:
+    """Several changes to a schedule as one."""
+
+    def __init__(self, schedule: Schedule, saved: tuple[Any, ...]) -> None:
+        self.schedule, self.saved, self.outermost = schedule, saved, False
+
+    def __enter__(self) -> None:
+        self.outermost = self.schedule.enter_compound()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.schedule.leave_compound(self.outermost, None if error is None else self.saved)
 
 
 class Schedule:
@@ -207,21 +219,24 @@ class Schedule:
             place = None if stage is None else self.place_of(stage)
             self._records.append(Record(primitive, place, encoded, user_source()))
 
-    @contextmanager
-    def compound(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> Iterator[None]:
-        """Note a primitive that consists of several changes: an error in any undoes all. For primitives alone."""
+    def compound(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> Compound:
+        """Note a primitive that consists of several changes, made within `with`: an error in any undoes all, and those
+        that are primitives are not noted by themselves. For primitives alone."""
         saved = self._saved()
-        outermost = not self._within_compound
-        try:
-            self.record(primitive, stage, **arguments)
-            self._within_compound = True
-            yield
-        except BaseException:
-            self._restore(saved)
-            raise
-        finally:
-            if outermost:
-                self._within_compound = False
+        self.record(primitive, stage, **arguments)
+        return Compound(self, saved)
+
+    def leave_compound(self, outermost: bool, undo: tuple[Any, ...] | None) -> None:
+        """The end of a compound primitive; `undo` is the state to go back to, if any."""
+        if undo is not None:
+            self._restore(undo)
+        if outermost:
+            self._within_compound = False
+
+    def enter_compound(self) -> bool:
+        """The begin of a compound primitive; whether it is part of no other."""
+        outermost, self._within_compound = not self._within_compound, True
+        return outermost
 
     def _saved(self) -> tuple[Any, ...]:
         return ([(stage, stage.saved()) for stage in self.stages], dict(self.stage_map), dict(self.retired),
@@ -247,6 +262,12 @@ class Schedule:
             if stage.attach_stage is not None:
                 stage.attach_stage = twins[id(stage.attach_stage)]
         return made
+
+    def __str__(self) -> str:
+        """The loops as they stand now, or, of a schedule that does not hold together yet, what is still open."""
+        from .view import schedule_text  # lowering stands on schedules
+
+        return schedule_text(self)
 
     def __repr__(self) -> str:
         return f"schedule({', '.join(stage.name for stage in self.stages)})"

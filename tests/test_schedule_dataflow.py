@@ -1,0 +1,245 @@
+"""cache_read, cache_write, rfactor and inlining rewrite operations: what is computed stays the same, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from te_evaluate import evaluate
+from tilewright import te
+from tilewright.schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule
+
+N, M, K = 5, 6, 7
+
+
+def values(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype("float32")
+
+
+def matmul() -> tuple[te.Tensor, te.Tensor, te.Tensor, dict[te.Tensor, np.ndarray]]:
+    A, B = te.placeholder((N, K), name="A"), te.placeholder((K, M), name="B")
+    k = te.reduce_axis((0, K), "k")
+    C = te.compute((N, M), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    return A, B, C, {A: values(N, K), B: values(K, M, seed=1)}
+
+
+def same(s: Schedule, tensor: te.Tensor, inputs: dict[te.Tensor, np.ndarray]) -> None:
+    """Assert that the schedule's own operation for `tensor` computes what was declared."""
+    now = s[tensor].op.output(tensor.value_index)
+    np.testing.assert_array_equal(evaluate(now, inputs), evaluate(tensor, inputs))
+
+
+def test_cache_read_redirects_the_listed_readers_only() -> None:
+    A, _, C, inputs = matmul()
+    D = te.compute((N, M), lambda i, j: C[i, j] + A[i, j], name="D")
+    s = te.create_schedule(D)
+    AA = s.cache_read(A, "shared", [C])
+    assert (AA.name, s[AA].scope, AA.shape[1]) == ("A.shared", "shared", A.shape[1])
+    assert [stage.name for stage in s.stages] == ["A", "A.shared", "B", "C", "D"]
+    assert AA in s[C].op.input_tensors and A not in s[C].op.input_tensors
+    assert A in s[D].op.input_tensors and AA not in s[D].op.input_tensors
+    assert s[C].op is not C.op and s[C].origin_op is C.op
+    assert s[D].op.input_tensors[0] is s[C].op.output(0), "D reads what C's stage computes now"
+    same(s, D, inputs)
+
+
+def test_a_cache_can_be_cached_and_read_by_names_of_any_age() -> None:
+    A, _, C, inputs = matmul()
+    s = te.create_schedule(C)
+    AA = s.cache_read(A, "shared", C)
+    AL = s.cache_read(AA, "local", [C.op])
+    assert [stage.name for stage in s.stages] == ["A", "A.shared", "A.shared.local", "B", "C"]
+    assert s[C].op.input_tensors[0] is AL
+    CC = s.cache_write(C, "local")
+    AX = s.cache_read(AL, "", [s[CC]])
+    assert AX.name == "A.shared.local.global" and s[AX].scope == ""
+    same(s, C, inputs)
+
+
+def test_cache_write_makes_the_stage_a_copy_and_keeps_its_axes() -> None:
+    _, _, C, inputs = matmul()
+    s = te.create_schedule(C)
+    CC = s.cache_write(C, "local")
+    assert CC.name == "C.local" and s[CC].scope == "local" and not s[CC].is_output and s[C].is_output
+    assert s[C].op.axis == C.op.axis and s[C].op.reduce_axis == ()
+    assert s[CC].op.reduce_axis == C.op.reduce_axis and not set(s[CC].op.axis) & set(C.op.axis)
+    xo, xi = s[C].split(C.op.axis[0], 4)
+    s[CC].compute_at(s[C], xo)
+    s[CC].split(s[CC].op.reduce_axis[0], 2)
+    assert s[CC].attach_axis is xo and s[C].leaf_iter_vars[1] is xi
+    same(s, C, inputs)
+
+
+def test_splits_and_reorders_before_cache_write_define_its_layout() -> None:
+    _, _, C, inputs = matmul()
+    s = te.create_schedule(C)
+    i, j = C.op.axis
+    io, ii = s[C].split(i, 2)
+    jo, ji = s[C].split(j, nparts=4)
+    s[C].reorder(jo, io, ji, ii)
+    CC = s.cache_write(C, "global")
+    assert [int(extent) for extent in CC.shape] == [4, 3, 2, 2]
+    assert [axis.name for axis in s[CC].leaf_iter_vars] == ["j.outer.c", "i.outer.c", "j.inner.c", "i.inner.c", "k"]
+    assert s[C].leaf_iter_vars == [i, j] and s[C].relations == []
+    same(s, C, inputs)
+
+
+def test_cache_write_of_fused_loops_and_of_a_value_without_reduction() -> None:
+    A = te.placeholder((N, M), name="A")
+    B = te.compute((N, M), lambda i, j: te.log(A[i, j]) + A[N - 1 - i, j], name="B")
+    s = te.create_schedule(B)
+    fused = s[B].fuse(*B.op.axis)
+    s[B].split(fused, 4)
+    BB = s.cache_write(B, "local")
+    assert [int(extent) for extent in BB.shape] == [8, 4]
+    assert "if_then_else" in str(s[BB].op.body[0]) or " if " in str(s[BB].op.body[0]), "30 elements in 32 places need a guard"
+
+
+def test_what_was_done_to_reduce_axes_moves_to_the_cache() -> None:
+    _, _, C, inputs = matmul()
+    s = te.create_schedule(C)
+    k = C.op.reduce_axis[0]
+    ko, ki = s[C].split(k, 3)
+    s[C].unroll(ki)
+    s[C].reorder(ko, *C.op.axis, ki)
+    CC = s.cache_write(C, "local")
+    assert [axis.name for axis in s[CC].leaf_iter_vars] == ["k.outer", "i.c", "j.c", "k.inner"]
+    assert s[CC].attr(ki).kind == "unrolled" and len(s[CC].relations) == 1
+    same(s, C, inputs)
+
+
+def test_cache_write_of_all_outputs_of_an_operation() -> None:
+    A = te.placeholder((N, M), name="A")
+    P, Q = te.compute((N, M), lambda i, j: (A[i, j] + 1, A[i, j] * 2), name="P")
+    D = te.compute((N, M), lambda i, j: P[i, j] - Q[i, j], name="D")
+    s = te.create_schedule(D)
+    QQ, PP = s.cache_write([Q, P], "local")
+    assert s[P] is s[Q] and s[PP] is s[QQ] and (PP.value_index, QQ.value_index) == (0, 1)
+    same(s, D, {A: values(N, M)})
+
+
+def test_stages_attached_at_loops_that_vanish_follow_to_the_cache() -> None:
+    A, _, C, inputs = matmul()
+    s = te.create_schedule(C)
+    AA = s.cache_read(A, "local", C)
+    io, _ = s[C].split(C.op.axis[0], 2)
+    s[AA].compute_at(s[C], io)
+    CC = s.cache_write(C, "local")
+    assert s[AA].attach_stage is s[CC] and s[AA].attach_axis is s[CC].op.axis[0]
+    same(s, C, inputs)
+
+
+@pytest.mark.parametrize("factor_axis", [0, 1, 2, -1, -3])
+@pytest.mark.parametrize("factor", [1, 2, 3, 7, 9])
+def test_rfactor_of_any_split_is_the_same_sum(factor: int, factor_axis: int) -> None:
+    _, _, C, inputs = matmul()
+    s = te.create_schedule(C)
+    _, ki = s[C].split(C.op.reduce_axis[0], factor)
+    CF = s.rfactor(C, ki, factor_axis)
+    assert CF.name == "C.rf" and int(CF.shape[factor_axis]) == min(factor, K)
+    assert s[C].op.axis == C.op.axis and len(s[C].op.reduce_axis) == 1 and [stage.name for stage in s.stages][2:] == ["C.rf", "C"]
+    same(s, C, inputs)
+
+
+def test_rfactor_over_the_outer_part_the_whole_axis_and_again() -> None:
+    A = te.placeholder((N, K, M), name="A")
+    k, m = te.reduce_axis((0, K), "k"), te.reduce_axis((0, M), "m")
+    B = te.compute((N,), lambda i: te.max(A[i, k, m], axis=[k, m], where=k + m > 2), name="B")
+    inputs = {A: values(N, K, M)}
+
+    s = te.create_schedule(B)
+    ko, _ = s[B].split(k, nparts=3)
+    s.rfactor(B, ko)
+    same(s, B, inputs)
+
+    s = te.create_schedule(B)
+    fused = s[B].fuse(k, m)
+    fo, fi = s[B].split(fused, 5)
+    fio, fii = s[B].split(fi, 2)
+    BF = s.rfactor(B, fii)
+    BFF = s.rfactor(BF, s[BF].op.reduce_axis[0], -1)
+    assert len(BFF.shape) == 3
+    same(s, B, inputs)
+
+    s = te.create_schedule(B)
+    BK = s.rfactor(B, k)
+    assert s[BK].op.reduce_axis == (m,)
+    s.rfactor(BK, m)
+    same(s, B, inputs)
+
+
+def test_rfactor_of_a_tuple_reduction() -> None:
+    A = te.placeholder((N, K), name="A")
+    k = te.reduce_axis((0, K), "k")
+    argmax = te.comm_reducer(
+        lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax")
+    index, best = te.compute((N,), lambda i: argmax((k, A[i, k]), axis=k), name="T")
+    s = te.create_schedule(best)
+    _, ki = s[best].split(k, 4)
+    factored = s.rfactor(best, ki)
+    assert isinstance(factored, list) and len(factored) == 2
+    inputs = {A: np.random.default_rng(3).permutation(N * K).reshape(N, K).astype("float32")}
+    same(s, best, inputs)
+    same(s, index, inputs)
+
+
+def test_init_goes_to_the_last_stage_alone() -> None:
+    A = te.placeholder((N, K), name="A")
+    k = te.reduce_axis((0, K), "k")
+    B = te.compute((N,), lambda i: te.sum(A[i, k], axis=k, init=te.const(10.0, "float32")), name="B")
+    s = te.create_schedule(B)
+    BF = s.rfactor(B, s[B].split(k, 3)[1])
+    assert s[BF].op.body[0].init == () and str(s[B].op.body[0].init[0]) == str(B.op.body[0].init[0])
+    same(s, B, {A: values(N, K)})
+
+
+def test_a_reduction_over_a_triangle_is_cached_and_factored() -> None:
+    A = te.placeholder((K, K), name="A")
+
+    def element(i: Any) -> Any:
+        k = te.reduce_axis((0, i + 1), "k")
+        return te.sum(A[i, k], axis=k)
+
+    B = te.compute((K,), element, name="B")
+    inputs = {A: values(K, K)}
+    s = te.create_schedule(B)
+    BB = s.cache_write(B, "local")
+    same(s, B, inputs)
+    s.rfactor(BB, s[BB].split(s[BB].op.reduce_axis[0], 3)[1])
+    same(s, B, inputs)
+
+
+def test_normalize_puts_inlined_stages_into_their_readers() -> None:
+    A, _, C, inputs = matmul()
+    P = te.compute((N, M), lambda i, j: C[i, j] + 1, name="P")
+    Q = te.compute((M, N), lambda i, j: P[j, i] * P[j, i], name="Q")
+    D = te.compute((N, M), lambda i, j: Q[j, i] - P[i, j], name="D")
+    s = te.create_schedule(D)
+    s[P].compute_inline()
+    s[Q].compute_inline()
+    before = [stage.op for stage in s.stages]
+    made = s.normalize()
+    assert [stage.op for stage in s.stages] == before, "normalize leaves its schedule alone"
+    assert made[D].op.input_tensors == (C,) and made[P].attach_type == made[Q].attach_type == "inlined"
+    same(made, D, inputs)
+    assert [axis.name for axis in made[D].leaf_iter_vars] == ["i", "j"] and not set(made[D].leaf_iter_vars) & set(D.op.axis)
+
+
+@pytest.mark.parametrize(("auto", "inlined"), [
+    (AutoInlineElemWise, ["E"]), (AutoInlineBroadcast, ["E", "R"]), (AutoInlineInjective, ["E", "R", "X"])])
+def test_auto_inline_takes_what_its_name_says(auto: Any, inlined: list[str]) -> None:
+    A, V = te.placeholder((N, N), name="A"), te.placeholder((N,), name="V")
+    E = te.compute((N, N), lambda i, j: A[i, j] + 1, name="E")
+    R = te.compute((N, N), lambda i, j: E[i, j] + V[j], name="R")
+    X = te.compute((N, N), lambda i, j: R[j, i], name="X")
+    k = te.reduce_axis((0, N), "k")
+    S = te.compute((N,), lambda i: te.sum(X[i, k], axis=k), name="S")
+    P, Q = te.compute((N,), lambda i: (S[i], S[i] + 1), name="P")
+    U = te.compute((N,), lambda i: P[i] + Q[i], name="U")
+    W = te.compute((N,), lambda i: U[i] + 1, name="W")
+    s = te.create_schedule(W)
+    s[U].split(U.op.axis[0], 2)
+    auto(s)
+    assert [stage.name for stage in s.stages if stage.attach_type == "inline"] == inlined, "U is scheduled, W is the output"
