@@ -13,7 +13,8 @@ P = te.placeholder((6,), "int32", name="P")
 rng = np.random.default_rng(0)
 VALUES = {
     A: rng.standard_normal((5, 7)).astype("float32"), S: np.array(2, "float32"),
-    B: rng.integers(0, 2, (5, 7)).astype(bool), I: rng.integers(-128, 128, (5, 7)).astype("int8"), P: np.array([0, 2, 2, 5, 6, 7], "int32"),
+    B: rng.integers(0, 2, (5, 7)).astype(bool), I: rng.integers(-128, 128, (5, 7)).astype("int8"),
+    P: np.array([0, 2, 2, 5, 6, 7], "int32"),
 }
 k = te.reduce_axis((0, 7), "k")
 
