@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ...ir.expr import Var
 from ...ir.stmt import Function
+from ..stub import kernel_symbol
 from ..target import Target
 from .emit_stmt import emit_kernel, shape_symbols
 from .jit import CompiledModule, compile_text
@@ -29,11 +30,6 @@ class CodegenOptions:
     exports: tuple[str, ...] = ()
     symbols: Mapping[str, int] = field(default_factory=dict[str, int])
     shape_symbols: Mapping[str, tuple[Var, ...]] = field(default_factory=dict[str, tuple[Var, ...]])
-
-
-def kernel_symbol(name: str) -> str:
-    """The symbol of the kernel of a function's name."""
-    return f"tw_kernel_{name}"
 
 
 def module_text(functions: Sequence[Function], target: Target, options: CodegenOptions) -> tuple[str, dict[str, tuple[str, ...]]]:

@@ -6,7 +6,7 @@ status and jumping to the one exit, which frees what is on the heap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,10 +66,10 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     """
     kernel = KernelText(module, symbol, attributes, fast_math)
     parameters: list[str] = []
-    written = _written(function.body)
+    touched = _touched(function.body, function.buffers)
     for i, param in enumerate(function.params):
         if isinstance(param, Buffer):
-            parameters.append(f"{_pointer_attributes(param, param in written, param.dtype.bytes)} %p{i}")
+            parameters.append(f"{_pointer_attributes(param, touched.get(param, False), param.dtype.bytes)} %p{i}")
         else:
             parameters.append(f"{llvm_type(param.dtype)} %p{i}")
     parameters += [f"i64 %n{i}" for i in range(len(symbols))]
@@ -97,7 +97,8 @@ def _pointer_attributes(buffer: Buffer, written: bool, alignment: int) -> str:
     each other, which noalias allows."""
     size = _constant_bytes(buffer)
     reach = f" dereferenceable({size})" if size else ""
-    return f"ptr noalias {'' if written else 'readonly '}captures(none) align {alignment}{reach}"
+    kept = "" if buffer.data is not None else "captures(none) "  # outside code that gets the pointer may do as it likes
+    return f"ptr noalias {'' if written else 'readonly '}{kept}align {alignment}{reach}"
 
 
 def _constant_bytes(buffer: Buffer) -> int | None:
@@ -109,8 +110,17 @@ def _constant_bytes(buffer: Buffer) -> int | None:
     return size
 
 
-def _written(body: Stmt) -> set[Buffer]:
-    return {node.buffer for node in walk(body) if isinstance(node, BufferStore)}
+def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
+    """Which of `buffers` a statement uses, by first use, and whether it may write them: what outside code gets a pointer
+    to, it may."""
+    pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
+    known, found = set(buffers), dict[Buffer, bool]()
+    for node in walk(body):
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in known:
+            found[node.buffer] = found.get(node.buffer, False) or isinstance(node, BufferStore)
+        elif isinstance(node, Var) and node in pointers:
+            found[pointers[node]] = True
+    return found
 
 
 class StmtEmitter:
@@ -313,8 +323,7 @@ class StmtEmitter:
 
     def _chunk(self, stmt: For, name: str, captured: list[_Captured]) -> None:
         """The loop over [lo, hi) as a function of its own, whose arguments tell LLVM again that nothing overlaps."""
-        written = _written(stmt.body)
-        parameters = ["i64 %lo", "i64 %hi", *(item.parameter(i, written) for i, item in enumerate(captured))]
+        parameters = ["i64 %lo", "i64 %hi", *(item.parameter(i) for i, item in enumerate(captured))]
         f = FunctionText(self.kernel.module, f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}")
         inner = StmtEmitter(self.kernel, f, in_parallel=True)
         inner.exprs.facts = self.exprs.facts
@@ -336,29 +345,25 @@ class _Captured:
     subject: Buffer | Var
     value: str
     alignment: int = 0
+    written: bool = False
 
     @property
     def passed(self) -> tuple[str, str]:
+        """Its LLVM type and its value outside."""
         return ("ptr" if isinstance(self.subject, Buffer) else llvm_type(self.subject.dtype)), self.value
 
-    def parameter(self, i: int, written: set[Buffer]) -> str:
+    def parameter(self, i: int) -> str:
+        """It as parameter i of the body."""
         if isinstance(self.subject, Buffer):
-            return f"{_pointer_attributes(self.subject, self.subject in written, self.alignment)} %c{i}"
+            return f"{_pointer_attributes(self.subject, self.written, self.alignment)} %c{i}"
         return f"{llvm_type(self.subject.dtype)} %c{i}"
 
 
 def _captures(stmt: For, exprs: ExprEmitter) -> list[_Captured]:
-    used: dict[Buffer, None] = {}
-    data: set[Var] = set()
-    for node in walk(stmt.body):
-        if isinstance(node, (BufferLoad, BufferStore)):
-            used.setdefault(node.buffer)
-    buffers = [buffer for buffer in used if buffer in exprs.places]
-    data.update(buffer.data for buffer in buffers if buffer.data is not None)
-    found = [_Captured(b, exprs.places[b].pointer, exprs.places[b].alignment) for b in buffers]
-    for var in free_vars(stmt.body):
-        if var is not stmt.var and var not in data:
-            found.append(_Captured(var, exprs.value(var)))
+    touched = _touched(stmt.body, exprs.places)
+    found = [_Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()]
+    pointers = {buffer.data for buffer in touched if buffer.data is not None}
+    found += [_Captured(var, exprs.value(var)) for var in free_vars(stmt.body) if var is not stmt.var and var not in pointers]
     return found
 
 

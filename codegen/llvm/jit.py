@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ...errors import InternalError
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
@@ -80,13 +81,23 @@ def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.Ta
         try:
             for part in parts[1:]:
                 module.link_in(_parsed(part, context))
-            options = llvm.create_pipeline_tuning_options(3)
-            options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = options.loop_unrolling = True
-            with llvm.create_pass_builder(machine, options) as builder, builder.getModulePassManager() as passes:
-                passes.run(module, builder)
+            _optimise(module, machine)
             yield machine, module
         finally:
             module.close()
+
+
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    with llvm.create_pipeline_tuning_options(3) as options:
+        options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = options.loop_unrolling = True
+        with llvm.create_pass_builder(machine, options) as builder:
+            passes = builder.getModulePassManager()
+            try:
+                passes.run(module, builder)
+            finally:
+                # Its own close() frees nothing: ObjectRef's empty _dispose comes first in the class's bases.
+                NewPassManager._dispose(passes)
+                passes.detach()
 
 
 @lru_cache(maxsize=16)
