@@ -14,7 +14,7 @@ from .llvm.build import CodegenOptions, compile_function
 from .llvm.emit_stmt import shape_symbols
 from .llvm.jit import CompiledModule
 from .llvm.pipeline import cpu_pipeline
-from .parallel import parallel_text
+from .parallel import PARALLEL_FOR, parallel_for_address
 from .signature import signature_of
 from .stub import stub_symbols, stub_text
 from .target import Target
@@ -32,15 +32,14 @@ def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check
     parallel = any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in final for n in walk(function.body))
     compiled = compile_function(final, target, CodegenOptions(
         fast_math=fast_math,
-        parts=(*map(stub_text, signatures), *([parallel_text()] if parallel else [])),
-        exports=(*(symbol for s in signatures for symbol in stub_symbols(s.name).values()), *(["tw_threads"] if parallel else [])),
+        parts=tuple(map(stub_text, signatures)),
+        exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()),
+        symbols={PARALLEL_FOR: parallel_for_address()} if parallel else {},
         shape_symbols=symbols,
     ))
     kernels = []
     for signature, function in zip(signatures, final, strict=True):
         addresses = {role: compiled.address(symbol) for role, symbol in stub_symbols(signature.name).items()}
-        if parallel:
-            addresses["threads"] = compiled.address("tw_threads")
         kernels.append(make_kernel(
             signature, addresses, messages=compiled.messages[function.name], code=compiled, sources=_Sources(function, compiled),
         ))

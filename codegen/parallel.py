@@ -5,8 +5,8 @@
 shares a loop among threads: it chooses a number of tasks, at most `limit`, calls `i32 body(i32 task, i32 tasks, ptr
 context)` once for each, and returns the status of the first task that failed, or 0. Serially there is one task.
 
-There are a few tasks for each thread. A thread does its own first, in order, so that a loop which is run again finds its
-data in the same cache; then it takes over what slower threads have not begun. (The distributed counters of work
+There are a few tasks for each thread. A thread does its own first, in order, so that a loop which is run again finds
+its data in the same cache; then it takes over what slower threads have not begun. (The distributed counters of work
 stealing, Blumofe and Leiserson 1999, without their deques: all tasks are known from the start.)
 
 The variable `tw_threads` points to the process's runtime.threads.ThreadState; null, as it is until someone fills it,

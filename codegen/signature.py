@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import user_source
 from ..ir.buffer import Buffer
-from ..ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var
+from ..ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
 from ..ir.stmt import For, Function, LoopKind
 from ..ir.visit import walk
 from ..runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
@@ -33,8 +33,9 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
         if isinstance(param, Buffer):
             shape = tuple(_extent(extent, names, param) for extent in param.shape)
             params.append(BufferParam(names[param], str(param.dtype), shape, param in function.outputs))
-        elif param in in_shapes and param.dtype == "int32":
-            params.append(ScalarParam(names[param], "int32", 0, _SYMBOL_LIMIT))
+        elif param in in_shapes or isinstance(param, SizeVar):  # code relies on extents and sizes not being negative
+            limit = _SYMBOL_LIMIT if param.dtype == "int32" else None
+            params.append(ScalarParam(names[param], str(param.dtype), 0, limit))
         else:
             params.append(ScalarParam(names[param], str(param.dtype)))
     return Signature(

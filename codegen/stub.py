@@ -1,9 +1,9 @@
-"""The way into a kernel, as LLVM IR text that joins the kernel's own module.
+"""The way into a kernel, as LLVM IR text that is linked with the kernel's.
 
 For a kernel NAME (the function `tw_kernel_NAME`) four things are written:
 
-* `i32 tw_check_NAME(records, symbols)` compares the arguments with the signature, writes the free shape symbols and, after
-  them, the tensors' total bytes. It is the one implementation of the checks: Python calls, `_checked` entries of
+* `i32 tw_check_NAME(records, symbols)` compares the arguments with the signature, writes the free shape symbols and,
+  after them, the tensors' total bytes. It is the one implementation of the checks: Python calls, `_checked` entries of
   exported libraries and the Python path below all use it.
 * `i32 tw_run_NAME(records, symbols)` unpacks checked records and calls the kernel.
 * `PyObject *tw_call_NAME(self, args, nargs, kwnames)`, for METH_FASTCALL | METH_KEYWORDS: reads numpy arrays and
@@ -61,8 +61,11 @@ def scalar_type(dtype: str) -> str:
 
 
 def stub_text(signature: Signature) -> str:
-    """The text of all entries for one kernel; `tw_kernel_NAME` itself must be defined in the same module."""
-    return "\n".join((_check_text(signature), _run_text(signature), _call_text(signature)))
+    """The text of all entries for one kernel: a module of its own, to be linked with the kernel's."""
+    kinds = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
+    kinds += ["i64"] * len(signature.symbols)
+    declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
+    return "\n".join((declaration, _check_text(signature), _run_text(signature), _call_text(signature)))
 
 
 class _Text:
@@ -143,7 +146,8 @@ def _check_text(signature: Signature) -> str:
         text.start("fail")
         text.add("%status = phi i32 " + ", ".join(f"[ {status}, %{block} ]" for status, block in text.exits))
         text.add("ret i32 %status")
-    return _function(f"i32 @{_symbol('check', signature.name)}(ptr noalias readonly %args, ptr noalias %symbols) nounwind", text)
+    name = _symbol("check", signature.name)
+    return _function(f"i32 @{name}(ptr noalias readonly %args, ptr noalias %symbols) nounwind", text)
 
 
 def _function(head: str, text: _Text) -> str:
@@ -360,7 +364,8 @@ def _call_text(signature: Signature) -> str:
     strings = (f'@{_symbol("failed", name)} = private constant [7 x i8] c"failed\\00"\n'
                f'@{_symbol("format", name)} = private constant [2 x i8] c"i\\00"\n')
     table = f"@{_symbol('python', name)} = global [{len(CallTable._fields_)} x ptr] zeroinitializer\n"
-    return table + strings + _function(f"ptr @{_symbol('call', name)}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)", text)
+    head = f"ptr @{_symbol('call', name)}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)"
+    return table + strings + _function(head, text)
 
 
 def _read_array(text: _Text, name: str, i: int, param: BufferParam, given: str) -> None:

@@ -1,7 +1,7 @@
 """The memory layouts that generated code and the interpreter share, and the status numbers that kernels return.
 
-A status is an int32. 0: done. Positive: 1 + the place of an assertion's message. -1: out of memory. Every other negative
-one says which check of the arguments failed: see `pack_status`.
+A status is an int32. 0: done. Positive: 1 + the place of an assertion's message. -1: out of memory. Every other
+negative one says which check of the arguments failed: see `pack_status`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from enum import IntEnum
 
 import numpy as np
 
-__all__ = ["DLPACK_TYPES", "GIL_THRESHOLD", "ITEM_BYTES", "NUMPY_TYPE_NUMBERS", "OUT_OF_MEMORY", "ArgumentRecord", "ArrayFields", "CallTable", "Check", "Flag",
+__all__ = ["DLPACK_TYPES", "GIL_THRESHOLD", "ITEM_BYTES", "NUMPY_TYPE_NUMBERS", "OUT_OF_MEMORY", "ArgumentRecord",
+           "ArrayFields", "CallTable", "Check", "DescrFields", "Flag", "WRITEABLE",
            "numpy_layout_holds", "pack_status", "unpack_status"]
 
 OUT_OF_MEMORY = -1

@@ -28,7 +28,7 @@ class Array(NDArray[Any]):
     numpy(), copyfrom() and copyto() are TVM's."""
 
     @property
-    def device(self) -> Device:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def device(self) -> Device:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Where the memory lies."""
         return cpu()
 
@@ -37,7 +37,7 @@ class Array(NDArray[Any]):
         return np.array(self, copy=True, subok=False)
 
     def copyfrom(self, source: Any) -> Array:
-        """Overwrite the elements with those of `source`, converted as numpy does. Raises WrongShape if shapes differ."""
+        """Overwrite the elements with those of `source`, converted as numpy does. Raises WrongShape."""
         values = _readable(source)
         if values.shape != self.shape:
             raise WrongShape(f"cannot copy shape {values.shape} into an array of shape {self.shape}",
@@ -83,7 +83,8 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 def _dtype_of(dtype: Any) -> np.dtype[Any]:
     """What users write as a dtype: our names (TVM's "float" too), numpy's dtypes and types."""
     if isinstance(dtype, str):
-        return numpy_dtype({"float": "float32", "int": "int32", "uint": "uint32"}.get(str.__str__(dtype), str.__str__(dtype)))
+        name = str.__str__(dtype)
+        return numpy_dtype({"float": "float32", "int": "int32", "uint": "uint32"}.get(name, name))
     return numpy_dtype(dtype_name(np.dtype(dtype)))
 
 
@@ -139,7 +140,7 @@ def _natural_dtype(x: Any, source: NDArray[Any]) -> np.dtype[Any]:
         return source.dtype
     if source.dtype == np.float64:
         return np.dtype(np.float32)
-    fits = source.dtype == np.int64 and (source.size == 0 or (-2**31 <= source.min() and source.max() < 2**31))
+    fits = source.dtype == np.int64 and (source.size == 0 or (source.min() >= -2**31 and source.max() < 2**31))
     return np.dtype(np.int32) if fits else source.dtype
 
 

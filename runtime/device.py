@@ -10,7 +10,9 @@ from .errors import UnknownDevice
 __all__ = ["Device", "cpu", "cuda"]
 
 DLPACK_KINDS = {"cpu": 1, "cuda": 2}
-_DLPACK_NAMES = {1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda_managed"}
+_DLPACK_NAMES = {
+    1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda_managed",
+}
 HOST_KINDS = (1, 3)
 """DLPack device types whose memory the CPU may read and write."""
 

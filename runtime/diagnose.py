@@ -162,7 +162,7 @@ class _Report:
             if isinstance(found, Found) and binding.dim < len(found.shape):
                 value = found.shape[binding.dim]
                 for operator, number in binding.steps:
-                    value = value - number if operator == "-" else value + number if operator == "+" else value // number
+                    value = evaluate_extent((operator, value, number), {})
                 known[name] = value
         return known
 

@@ -153,9 +153,3 @@ class UnknownDevice(CallError):
     """A device kind or index that does not exist."""
 
     code = "TW0525"
-
-
-class UnknownExtent(CallError):
-    """An extent in a signature that calls could not be compared with."""
-
-    code = "TW0526"

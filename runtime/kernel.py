@@ -32,7 +32,9 @@ _Raw = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 class _MethodDef(ctypes.Structure):
     """CPython's PyMethodDef."""
 
-    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
+    )
 
 
 _new_builtin = ctypes.pythonapi.PyCFunction_NewEx
@@ -45,7 +47,9 @@ class _Entry:
     It is the `self` of the builtin that enters the code, hence must not refer to the Kernel, which owns that builtin.
     """
 
-    def __init__(self, signature: Signature, addresses: Mapping[str, int], messages: Sequence[str], code: object) -> None:
+    def __init__(
+        self, signature: Signature, addresses: Mapping[str, int], messages: Sequence[str], code: object,
+    ) -> None:
         self.signature, self.messages, self.code = signature, tuple(messages), code
         self.check, self.run = _Raw(addresses["check"]), _Raw(addresses["run"])
         _fill_table(CallTable.from_address(addresses["python"]), signature)
@@ -176,7 +180,9 @@ def _float(signature: Signature, i: int, value: Any) -> float:
         raise diagnose.scalar_out_of_range(signature, i, value, -(1 << 1023), 1 << 1023) from None
 
 
-def _records(signature: Signature, values: Sequence[Found | int | float]) -> tuple[ctypes.Array[ArgumentRecord], list[Any]]:
+def _records(
+    signature: Signature, values: Sequence[Found | int | float],
+) -> tuple[ctypes.Array[ArgumentRecord], list[Any]]:
     """The records of all arguments, and what must live as long as they do."""
     records = (ArgumentRecord * max(len(values), 1))()
     keep: list[Any] = []

@@ -148,7 +148,8 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
 def _find_array(values: NDArray[Any], owner: Any) -> Found:
     if isinstance(owner, np.ma.MaskedArray):
         raise NoMemory("it is a masked array, and kernels know no masks: pass x.data, or x.filled(value)")
-    return Found(values.__array_interface__["data"][0], values.dtype.name, values.shape, values.strides, not values.flags.writeable, values,
+    data = values.__array_interface__["data"][0]
+    return Found(data, values.dtype.name, values.shape, values.strides, not values.flags.writeable, values,
                  swapped=not values.dtype.isnative)
 
 

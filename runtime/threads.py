@@ -13,12 +13,14 @@ import mmap
 import os
 import re
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import user_source
 from .errors import WrongThreadCount
 
-__all__ = ["ThreadState", "available_cpus", "num_threads", "openmp_library", "set_num_threads", "state_address"]
+__all__ = ["ThreadState", "available_cpus", "describe", "num_threads", "openmp_library", "set_num_threads",
+           "state_address"]
 
 _WIPE_ON_FORK = 18
 """Linux's MADV_WIPEONFORK, which the mmap module does not name."""
@@ -46,18 +48,18 @@ def _shared_state() -> ThreadState:
         if _state is not None:
             return _state
         _page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        try:
+        with suppress(OSError):        # kernels before 4.14; forks by Python are seen below all the same
             _page.madvise(_WIPE_ON_FORK)
-        except OSError:
-            pass        # kernels before 4.14; forks by Python are seen below all the same
         state = ThreadState.from_buffer(_page)
         os.register_at_fork(after_in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
-        found = _find_openmp()
+        cpus, found = available_cpus(), _find_openmp()
         if found is not None:
             _library, library = found
+            # Under OMP_PROC_BIND the library has pinned this thread by now, but knows what there was before.
+            cpus = max(cpus, _within_quota(library.omp_get_num_procs()))
             state.parallel = _address(library, "GOMP_parallel")
             state.thread_number = _address(library, "omp_get_thread_num")
-        state.count = _default_threads()
+        state.count = _default_threads(cpus)
         _state = state
         return state
 
@@ -91,18 +93,30 @@ def set_num_threads(count: int) -> None:
     _shared_state().count = count
 
 
+def describe() -> tuple[bool, str]:
+    """(whether parallel loops run in parallel, how many threads they use and by which library), for people."""
+    library = openmp_library()
+    if library is None:
+        return False, "no OpenMP library found; parallel loops run serially"
+    count, cpus = num_threads(), available_cpus()
+    return True, f"{count} thread{'s' if count > 1 else ''} by {library}; {cpus} CPU{'s' if cpus > 1 else ''} to use"
+
+
 def available_cpus() -> int:
     """CPUs that this process may use: its affinity mask, cut to its control group's quota."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _within_quota(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _within_quota(cpus: int) -> int:
     quota = _cgroup_quota()
     return max(1, cpus if quota is None else min(cpus, math.ceil(quota)))
 
 
-def _default_threads() -> int:
+def _default_threads(cpus: int) -> int:
     """OMP_NUM_THREADS (the outermost level's number) where it is set, but never more than there are CPUs."""
     match = re.match(r"\s*(\d+)", os.environ.get("OMP_NUM_THREADS", ""))
     wanted = int(match[1]) if match else 0
-    return min(wanted, available_cpus()) if wanted > 0 else available_cpus()
+    return min(wanted, cpus) if wanted > 0 else cpus
 
 
 def _cgroup_quota() -> float | None:
@@ -124,7 +138,7 @@ def _find_openmp() -> tuple[str, ctypes.CDLL] | None:
     for path in (*_loaded_libraries(), "libgomp.so.1", *_shipped_libraries()):
         try:
             library = ctypes.CDLL(path)
-            if all(hasattr(library, name) for name in ("GOMP_parallel", "omp_get_thread_num")):
+            if all(hasattr(library, name) for name in ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_procs")):
                 return path, library
         except OSError:
             continue
@@ -144,4 +158,5 @@ def _shipped_libraries() -> list[str]:
     if spec is None or spec.origin is None:
         return []
     site = Path(spec.origin).parent.parent
-    return [str(path) for folder in ("xgboost.libs", "xgboost_cpu.libs") for path in sorted((site / folder).glob("*gomp*"))]
+    folders = (site / "xgboost.libs", site / "xgboost_cpu.libs")
+    return [str(path) for folder in folders for path in sorted(folder.glob("*gomp*"))]

@@ -54,7 +54,7 @@ def _readable(seconds: float) -> str:
 
 
 def time_calls(
-    function: Callable[..., Any], args: tuple[Any, ...], *, number: int = 1, repeat: int = 9, min_repeat_ms: float = 0.0,
+    function: Callable[..., Any], args: tuple[Any, ...], *, number: int, repeat: int, min_repeat_ms: float,
 ) -> TimingResult:
     """Time `function(*args)`: one untimed call, then `repeat` times `number` calls, where `number` grows until a
     repeat takes `min_repeat_ms`. Raises WrongTiming for counts below 1 or a negative duration."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import llvmlite.binding as llvm
-
 from tilewright.codegen.parallel import PARALLEL_FOR, parallel_for_address
 from tilewright.codegen.stub import kernel_symbol, stub_symbols, stub_text
 from tilewright.runtime.kernel import Kernel, make_kernel
@@ -18,10 +17,10 @@ _numbers = itertools.count()
 
 def build(signature: Signature, text: str, messages: tuple[str, ...] = (), **rest: object) -> Kernel:
     """Compile `text`, in which KERNEL stands for the kernel's symbol, with its call stub, and make it callable."""
-    whole = text.replace("KERNEL", "@" + kernel_symbol(signature.name)) + "\n" + stub_text(signature)
+    kernel = text.replace("KERNEL", "@" + kernel_symbol(signature.name))
     machine = llvm.Target.from_default_triple().create_target_machine(opt=1)
     jit = llvm.create_lljit_compiler(machine)
-    builder = llvm.JITLibraryBuilder().add_ir(whole).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_ir(kernel).add_ir(stub_text(signature)).add_current_process()
     if PARALLEL_FOR in text:
         builder.import_symbol(PARALLEL_FOR, parallel_for_address())
     symbols = stub_symbols(signature.name)

@@ -9,9 +9,8 @@ import handmade
 import ml_dtypes
 import numpy as np
 import pytest
-from handmade import BufferParam, ScalarParam, Signature, Symbol, buffers
-
 import tilewright  # noqa: F401
+from handmade import BufferParam, ScalarParam, Signature, Symbol, buffers
 from tilewright.errors import CallError
 from tilewright.runtime import abi, errors
 from tilewright.runtime.array import Array, array, empty
@@ -53,7 +52,7 @@ def test_each_dtype_is_taken_on_the_fast_path_and_no_other(name, monkeypatch):
     kernel = handmade.build(Signature("one", (BufferParam("A", name, (3,)), BufferParam("B", name, (3,), True))),
                             "define i32 KERNEL(ptr %a, ptr %b) {\n ret i32 0\n}")
     dtype = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
-    other = np.dtype("int16" if dtype.itemsize == 2 and name != "int16" else "float32" if name != "float32" else "int32")
+    other = np.dtype("int32" if name == "float32" else "float32")
     with pytest.raises(errors.WrongDType, match=f"'B' .*has dtype {other}; {name} is expected"):
         kernel(np.zeros(3, dtype), np.zeros(3, other))
     monkeypatch.setattr("tilewright.runtime.kernel._Entry.__call__", None)
@@ -116,16 +115,16 @@ def test_a_read_only_output_is_refused_and_a_read_only_input_taken(add2):
     add2(x, x, c)
     np.testing.assert_array_equal(c, x + x)
     c.flags.writeable = False
-    with pytest.raises(errors.ReadOnlyOutput, match="'C' .* is read-only"):
+    with pytest.raises(errors.ReadOnlyOutput, match=r"'C' .* is read-only"):
         add2(x, x, c)
 
 
 def test_an_output_shares_memory_with_nothing(add):
     memory = np.zeros(40, F32)
     a, b, c = memory[:16], memory[16:32], memory[15:31]
-    with pytest.raises(errors.OverlappingOutput, match="'C' .* shares memory with 'A' "):
+    with pytest.raises(errors.OverlappingOutput, match=r"'C' .* shares memory with 'A' "):
         add(a, b, c)
-    with pytest.raises(errors.OverlappingOutput, match="'C' .* shares memory with 'B' "):
+    with pytest.raises(errors.OverlappingOutput, match=r"'C' .* shares memory with 'B' "):
         add(np.zeros(16, F32), b, c)
     add(a, a, b)                                       # neighbours share nothing, and inputs may be the same
     add(memory[:0], memory[:0], memory[:0])            # nor do empty tensors
@@ -135,13 +134,14 @@ def test_released_memory_is_refused(add):
     a, c = make(), np.zeros(16, F32)
     view = memoryview(a)
     view.release()
-    with pytest.raises(errors.UnreadableTensor, match="'A' .*memoryview(.|\n)*buffer is gone"):
+    with pytest.raises(errors.UnreadableTensor, match=r"'A' .*memoryview(.|\n)*buffer is gone"):
         add(view, a, c)
 
 
 def test_symbols_bind_where_they_first_occur():
     kernel = handmade.build(
-        Signature("f", (BufferParam("A", "float32", (("+", ("*", "n", 2), 1), "m")), BufferParam("B", "float32", ("m",)),
+        Signature("f", (BufferParam("A", "float32", (("+", ("*", "n", 2), 1), "m")),
+                        BufferParam("B", "float32", ("m",)),
                         BufferParam("C", "float32", ("n", ("//", "m", "n"), ("min", "n", "m")), True)),
                   (Symbol("n"), Symbol("m"))),
         "define i32 KERNEL(ptr %a, ptr %b, ptr %c, i64 %n, i64 %m) {\n"
@@ -150,8 +150,8 @@ def test_symbols_bind_where_they_first_occur():
     a, b, c = np.zeros((7, 8), F32), np.zeros(8, F32), np.zeros((3, 2, 3), F32)
     kernel(a, b, c)
     assert (b[0], c[0, 0, 0]) == (3, 8)
-    with pytest.raises(errors.SymbolDisagrees, match=r"'A' .* in dimension 0; \(n \* 2\) \+ 1 = 7 is expected\n  'n' is 3, "
-                                                     "from dimension 0 of 'C'"):
+    with pytest.raises(errors.SymbolDisagrees, match=r"'A' .* in dimension 0; \(n \* 2\) \+ 1 = 7 is expected\n"
+                                                     r"  'n' is 3, from dimension 0 of 'C'"):
         kernel(np.zeros((6, 8), F32), b, c)
     with pytest.raises(errors.SymbolDisagrees, match="dimension 1; m // n = 2 is expected"):
         kernel(a, b, np.zeros((3, 3, 3), F32))
@@ -194,8 +194,9 @@ def test_strides_of_unit_and_empty_dimensions_are_free():
 
 
 def test_scalars_are_passed_by_value_and_range_checked():
-    params = (ScalarParam("i", "int8"), ScalarParam("u", "uint64"), ScalarParam("x", "float32"), ScalarParam("h", "float16"),
-              ScalarParam("t", "bool"), ScalarParam("n", "int32", 0, (1 << 30) - 1), BufferParam("O", "float64", (6,), True))
+    params = (ScalarParam("i", "int8"), ScalarParam("u", "uint64"), ScalarParam("x", "float32"),
+              ScalarParam("h", "float16"), ScalarParam("t", "bool"), ScalarParam("n", "int32", 0, (1 << 30) - 1),
+              BufferParam("O", "float64", (6,), True))
     kernel = handmade.build(Signature("s", params), """
 define i32 KERNEL(i8 %i, i64 %u, float %x, half %h, i1 %t, i32 %n, ptr %o) {
   %a = sitofp i8 %i to double
@@ -245,7 +246,7 @@ def test_a_scalar_may_be_an_extent():
     kernel = handmade.build(Signature("k", (BufferParam("A", "int8", ("n",)), ScalarParam("n", "int32", 0, 100))),
                             "define i32 KERNEL(ptr %a, i32 %n) {\n ret i32 0\n}")
     kernel(np.zeros(5, np.int8), 5)
-    with pytest.raises(errors.SymbolDisagrees, match="(?s)has 5 .* n = 6 is expected.*'n' is 6, from argument 2"):
+    with pytest.raises(errors.SymbolDisagrees, match=r"(?s)has 5 .* n = 6 is expected.*'n' is 6, from argument 2"):
         kernel(np.zeros(5, np.int8), 6)
 
 
@@ -272,7 +273,9 @@ def test_the_python_path_and_the_fast_path_agree_on_every_status(add2):
         assert abi.unpack_status(status) == (check, 2, 1)
         assert -(1 << 31) <= status < -1
         error = decode_status(signature, status)
-        assert type(error) is kind and "'C' (argument 3 of add2)" in str(error) and error.fix
+        assert type(error) is kind
+        assert "'C' (argument 3 of add2)" in str(error)
+        assert error.fix
 
 
 def test_a_signature_survives_json():

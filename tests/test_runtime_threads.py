@@ -12,9 +12,8 @@ from pathlib import Path
 import handmade
 import numpy as np
 import pytest
-from handmade import BufferParam, ScalarParam, Signature
-
 import tilewright  # noqa: F401
+from handmade import BufferParam, ScalarParam, Signature
 from tilewright.runtime import errors, threads
 from tilewright.runtime.abi import GIL_THRESHOLD
 
@@ -144,7 +143,8 @@ def test_two_threads_call_one_kernel():
         worker.start()
     for worker in workers:
         worker.join()
-    assert [f for f in failures if f != "accepted" and f != 0] == [] and failures.count("accepted") <= 1
+    assert [f for f in failures if f != "accepted" and f != 0] == []
+    assert failures.count("accepted") <= 1
 
 
 def test_a_kernel_dropped_while_another_thread_runs_it():
@@ -177,7 +177,8 @@ def test_every_task_runs_once(limit, count):
             kernel(limit, -1, out)
             tasks = 0 if limit == 0 else 1 if min(limit, threads.num_threads()) == 1 else min(
                 limit, 4 * min(limit, threads.num_threads()))
-            assert out[:tasks].tolist() == [1] * tasks and not out[tasks:].any()
+            assert out[:tasks].tolist() == [1] * tasks
+            assert not out[tasks:].any()
     finally:
         threads.set_num_threads(before)
 
@@ -191,7 +192,8 @@ def test_parallel_loops_nest(two_threads):
     out = np.zeros(4096, np.int32)
     counting(NESTED)(2, -1, out)
     rows = out.reshape(-1, 16)[:2]
-    assert (rows[:, 0] == 1).all() and set(np.unique(rows)) <= {0, 1}
+    assert (rows[:, 0] == 1).all()
+    assert set(np.unique(rows)) <= {0, 1}
     assert not out[32:].any()
 
 
@@ -230,7 +232,7 @@ done:
     alone = 2 * seconds()      # serially there is one task
     threads.set_num_threads(2)
     shared = least_until(lambda found: found < 0.8 * alone, seconds)
-    print(f"two tasks: {alone * 1e3:.2f} ms on one thread, {shared * 1e3:.2f} ms on two")
+    print(f"two tasks: {alone * 1e3:.2f} ms on one thread, {shared * 1e3:.2f} ms on two")  # noqa: T201
     assert shared < 0.8 * alone
 
 
@@ -244,7 +246,7 @@ def test_the_cost_of_fork_and_join(two_threads):
     serial = seconds()
     threads.set_num_threads(2)
     parallel = least_until(lambda found: found < 5e-6, seconds)
-    print(f"fork and join: {(parallel - serial) * 1e6:.2f} us (a serial call {serial * 1e6:.2f} us)")
+    print(f"fork and join: {(parallel - serial) * 1e6:.2f} us (a serial call {serial * 1e6:.2f} us)")  # noqa: T201
     assert serial < parallel < 100e-6 or threads.num_threads() == 1
 
 
@@ -279,16 +281,25 @@ def test_omp_num_threads_is_honoured(value, expected):
     assert int(count) == (1 if library.strip() == "None" else expected or int(cpus))
 
 
+def test_binding_threads_does_not_hide_the_cpus():
+    code = ("import tilewright.runtime.threads as t; cpus = t.available_cpus()\n"
+            "print(t.num_threads() == cpus, t.openmp_library())")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "OMP_PROC_BIND": "true"}, cwd=Path(__file__).parent)
+    assert done.stdout.startswith("True") or done.stdout.strip().endswith("None")
+
+
 def test_the_affinity_mask_is_honoured():
     code = ("import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
             "import tilewright.runtime.threads as t; print(t.num_threads())")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          cwd=Path(__file__).parent)
     assert done.stdout.strip() == "1"
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, "2", True, 5000])
 def test_a_senseless_number_of_threads_is_refused(count):
-    with pytest.raises(errors.WrongThreadCount, match="cannot run on .* threads"):
+    with pytest.raises(errors.WrongThreadCount, match=r"cannot run on .* threads"):
         threads.set_num_threads(count)
 
 
@@ -309,3 +320,11 @@ def test_without_any_openmp_loops_run_serially(monkeypatch):
 
 def _no_library(path):
     raise OSError(path)
+
+
+def test_threads_are_described(two_threads, monkeypatch):
+    if threads.openmp_library() is not None:
+        assert threads.describe() == (True, f"2 threads by {threads.openmp_library()}; {threads.available_cpus()} "
+                                            f"CPU{'s' if threads.available_cpus() > 1 else ''} to use")
+    monkeypatch.setattr(threads, "_library", None)
+    assert threads.describe() == (False, "no OpenMP library found; parallel loops run serially")
