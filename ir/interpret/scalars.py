@@ -82,7 +82,7 @@ _FLOAT_TEXT: dict[type[BinaryOp], str] = {
 
 def binary_text(kind: type[BinaryOp], dtype: DType) -> tuple[str, bool, bool]:
     """(source with {a} and {b}, whether the result may need wrapping, whether an operand is repeated)."""
-    if dtype.is_float:
+    if dtype.is_float and kind in _FLOAT_TEXT:
         text, wraps = _FLOAT_TEXT[kind].replace("{t}", dtype.element), False
     elif kind in _INTEGER_TEXT:
         text, wraps = _INTEGER_TEXT[kind]
@@ -161,9 +161,8 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erf": math.erf, "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil, "round": _round_half_away,
-   
-    "trunc": np.trunc, "nearbyint": np.rint, "pow": np.power, "atan2": np.arctan2, "copysign": np.copysign,
+    "erf": math.erf, "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil,
+    "round": _round_half_away, "trunc": np.trunc, "nearbyint": np.rint, "pow": np.power, "atan2": np.arctan2, "copysign": np.copysign,
     "hypot": np.hypot, "abs": np.abs, "fmod": np.fmod,
 }
 
