@@ -99,7 +99,7 @@ def pragma(stage: Stage, axis: IterVar, key: str, value: Any) -> None:
     """See Stage.pragma."""
     find_leaf(stage, axis, "cannot put a pragma on")
     headline = f"cannot put the pragma {key!r} on '{axis.name}' of stage {stage.name}"
-    if not isinstance(key, str) or key not in PRAGMAS and not key.startswith("parallel_"):
+    if not isinstance(key, str) or not (key in PRAGMAS or key.startswith("parallel_")):
         raise UnknownPragma(headline, reason="no pass reads this key", called=user_source(),
                             allowed=", ".join(PRAGMAS) + ", parallel_*")
     plain = value.value if isinstance(value, (IntImm, StringImm)) else value
@@ -119,5 +119,9 @@ def pragma(stage: Stage, axis: IterVar, key: str, value: Any) -> None:
 
 def wrong_stage(stage: Stage, given: object, doing: str) -> WrongArgument:
     """The error for something that should be a stage."""
-    return WrongArgument(f"{doing} stage {stage.name}", reason=f"a stage is asked for, {type(given).__name__} was given",
-                         called=user_source(), fix="pass s[T], T being a tensor or an operation")
+    return WrongArgument(
+        f"{doing} stage {stage.name}",
+        reason=f"a stage is asked for, {type(given).__name__} was given",
+        called=user_source(),
+        fix="pass s[T], T being a tensor or an operation",
+    )

@@ -6,6 +6,7 @@ The names are TVM's. A stage is left alone where it is an output, has several ou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from ..ir.expr import IterVar, ProducerLoad
 from ..ir.visit import walk
@@ -39,25 +40,30 @@ def _loads(op: ComputeOp) -> Iterator[ProducerLoad]:
 def _ascending(op: ComputeOp, load: ProducerLoad) -> bool:
     places = {axis: at for at, axis in enumerate(op.axis)}
     found = [places.get(index, -1) if isinstance(index, IterVar) else -1 for index in load.indices]
-    return all(place >= 0 for place in found) and all(a < b for a, b in zip(found, found[1:], strict=False))
+    return all(place >= 0 for place in found) and all(a < b for a, b in pairwise(found))
 
 
 def _auto_inline(schedule: Schedule, fits: Callable[[ComputeOp], bool]) -> None:
     for stage in list(schedule.stages):
-        if isinstance(stage.op, ComputeOp) and not stage.is_scheduled() and fits(stage.op) and why_not_inline(stage) is None:
+        if (
+            isinstance(stage.op, ComputeOp)
+            and not stage.is_scheduled()
+            and fits(stage.op)
+            and why_not_inline(stage) is None
+        ):
             stage.compute_inline()
 
 
-def AutoInlineElemWise(schedule: Schedule) -> None:  # noqa: N802
+def AutoInlineElemWise(schedule: Schedule) -> None:
     """Inline the stages that read everything at exactly their axes."""
     _auto_inline(schedule, is_elementwise)
 
 
-def AutoInlineBroadcast(schedule: Schedule) -> None:  # noqa: N802
+def AutoInlineBroadcast(schedule: Schedule) -> None:
     """Inline the stages that read everything at some of their axes, in order."""
     _auto_inline(schedule, is_broadcast)
 
 
-def AutoInlineInjective(schedule: Schedule) -> None:  # noqa: N802
+def AutoInlineInjective(schedule: Schedule) -> None:
     """Inline the stages that are no reductions."""
     _auto_inline(schedule, is_injective)

@@ -1,4 +1,4 @@
-"""Finding the loop that a primitive speaks of, and showing it: the loops of a stage as text, and what became of an axis."""
+"""Finding the loop that a primitive speaks of, and showing it: a stage's loops as text, what became of an axis."""
 
 from __future__ import annotations
 
@@ -81,8 +81,11 @@ def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
     Raises WrongArgument and NotAnAxisOfStage."""
     if not isinstance(axis, IterVar):
         raise WrongArgument(
-            f"{doing} {axis!r} of stage {stage.name}"[:200], reason=f"an axis is asked for, {type(axis).__name__} was given",
-            declared=stage.op.source, called=user_source(), loops=outline(stage),
+            f"{doing} {axis!r} of stage {stage.name}"[:200],
+            reason=f"an axis is asked for, {type(axis).__name__} was given",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage),
             fix=f"pass one of s[{stage.name}].leaf_iter_vars",
         )
     if place_of(stage.all_iter_vars, axis) < 0:
@@ -105,7 +108,11 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
     else:
         reason = f"{axis.name} is no axis of any stage of this schedule (was it made for another schedule?)"
     if not stage.leaf_iter_vars:
-        fix = f"{name} has no loops of its own; schedule the stages that read it" if stage.op.kind == "placeholder" else ""
+        fix = (
+            f"{name} has no loops of its own; schedule the stages that read it"
+            if stage.op.kind == "placeholder"
+            else ""
+        )
     return NotAnAxisOfStage(f"{doing} '{axis.name}' of stage {name}", reason=reason, declared=stage.op.source,
                             called=user_source(), loops=outline(stage), fix=fix)
 
@@ -119,8 +126,12 @@ def find_leaf(stage: Stage, axis: object, doing: str) -> int:
     if place < 0:
         became, leaves = what_became_of(stage, found)
         raise AxisIsNoLoop(
-            f"{doing} '{found.name}' of stage {stage.name}", reason=became, declared=stage.op.source, called=user_source(),
-            loops=outline(stage, leaves), fix=f"use {_names(leaves, ' or ')}",
+            f"{doing} '{found.name}' of stage {stage.name}",
+            reason=became,
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, leaves),
+            fix=f"use {_names(leaves, ' or ')}",
         )
     return place
 
@@ -130,15 +141,19 @@ def _names(axes: Sequence[IterVar], joined: str = ", ") -> str:
 
 
 def refuse_lost_annotation(stage: Stage, axis: IterVar, doing: str, then: str) -> None:
-    """Raise AnnotationWouldBeLost where the loop `axis`, about to vanish, is annotated. `then` says what to do first."""
+    """Raise AnnotationWouldBeLost where the loop `axis`, about to vanish, is annotated. `then` is the fix."""
     attr = stage.iter_attrs.get(axis)
     if attr is None or not attr.annotates_loop:
         return
     kind = attr.kind if attr.bind_thread is None else f"bound to {attr.bind_thread.thread_tag}"
     carried = f"is {kind}" if attr.kind != "serial" else f"has the pragma {attr.pragmas[0][0]}"
     raise AnnotationWouldBeLost(
-        f"{doing} '{axis.name}' of stage {stage.name}", reason=f"{axis.name} {carried}, which would be lost with the loop",
-        declared=stage.op.source, called=user_source(), loops=outline(stage, [axis]), fix=then,
+        f"{doing} '{axis.name}' of stage {stage.name}",
+        reason=f"{axis.name} {carried}, which would be lost with the loop",
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
+        fix=then,
     )
 
 
@@ -149,7 +164,7 @@ def derived_roots(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
 
 
 def dependences(stage: Stage) -> list[tuple[IterVar, IterVar]]:
-    """Pairs of root axes of which the second's domain changes with the first: its loops lie within those of the first."""
+    """Pairs of root axes of which the second's domain changes with the first: its loops lie within the first's."""
     roots = stage.root_iter_vars
     return [(first, second) for second in stage.op.reduce_axis if second.dom is not None
             for var in {*free_vars(second.dom.begin), *free_vars(second.dom.extent)}

@@ -27,11 +27,19 @@ def bind(stage: Stage, axis: IterVar, thread: IterVar) -> None:
     find_leaf(stage, axis, "cannot bind")
     if not isinstance(thread, IterVar) or thread.kind != "thread":
         shown = thread.name if isinstance(thread, IterVar) else repr(thread)
-        raise _bad(stage, axis, "", f"{shown} is no thread axis"[:200], 'te.thread_axis("threadIdx.x"), blockIdx.y, vthread ...')
+        raise _bad(
+            stage,
+            axis,
+            "",
+            f"{shown} is no thread axis"[:200],
+            'te.thread_axis("threadIdx.x"), blockIdx.y, vthread ...',
+        )
     _check_ranges(stage, axis, thread)
     if axis.kind == "reduce":
         _check_reduction(stage, axis, thread)
-    holder = next((one for one in stage.leaf_iter_vars if one is not axis and _same(stage.attr(one).bind_thread, thread)), None)
+    holder = next(
+        (one for one in stage.leaf_iter_vars if one is not axis and _same(stage.attr(one).bind_thread, thread)), None
+    )
     if holder is not None:
         raise ThreadBoundTwice(
             f"cannot bind '{axis.name}' of stage {stage.name} to {thread.thread_tag}",
@@ -45,7 +53,7 @@ def bind(stage: Stage, axis: IterVar, thread: IterVar) -> None:
 
 def _same(bound: IterVar | None, thread: IterVar) -> bool:
     """Whether both are one index; several virtual threads of one name are not."""
-    return bound is thread or bound is not None and bound.thread_tag == thread.thread_tag and not is_virtual(thread)
+    return bound is thread or (bound is not None and bound.thread_tag == thread.thread_tag and not is_virtual(thread))
 
 
 def _check_ranges(stage: Stage, axis: IterVar, thread: IterVar) -> None:
@@ -58,8 +66,13 @@ def _check_ranges(stage: Stage, axis: IterVar, thread: IterVar) -> None:
                    f'te.thread_axis("{thread.thread_tag}"), which takes the extent of the loop')
     found = declared_ranges(stage).get(axis)
     if found is not None and not is_const(found.begin, 0):
-        raise _bad(stage, axis, thread.thread_tag, f"{axis.name} begins at {found.begin}, and threads are counted from 0",
-                   f"declare the axis from 0, or split {axis.name} and bind a part")
+        raise _bad(
+            stage,
+            axis,
+            thread.thread_tag,
+            f"{axis.name} begins at {found.begin}, and threads are counted from 0",
+            f"declare the axis from 0, or split {axis.name} and bind a part",
+        )
 
 
 def _check_reduction(stage: Stage, axis: IterVar, thread: IterVar) -> None:
@@ -68,8 +81,13 @@ def _check_reduction(stage: Stage, axis: IterVar, thread: IterVar) -> None:
         raise _bad(stage, axis, tag, f"{axis.name} runs over data and reduce axes at once: threads would race on the "
                    f"elements of {stage.name}", "fuse data axes with data axes, and reduce axes with reduce axes")
     if not tag.startswith("threadIdx"):
-        raise _bad(stage, axis, tag, f"{stage.name} is a reduction over {axis.name}: its parts are joined within a block, "
-                   "by threadIdx", f'bind it to te.thread_axis("threadIdx.x"), or s.rfactor({stage.name}, {axis.name}) first')
+        raise _bad(
+            stage,
+            axis,
+            tag,
+            f"{stage.name} is a reduction over {axis.name}: its parts are joined within a block, by threadIdx",
+            f'bind it to te.thread_axis("threadIdx.x"), or s.rfactor({stage.name}, {axis.name}) first',
+        )
     reduction = getattr(stage.op, "reduction", None)
     if reduction is not None and reduction.init:
         raise _bad(stage, axis, tag, f"{stage.name} reduces with init=, and a reduction across threads starts each of "
@@ -78,5 +96,11 @@ def _check_reduction(stage: Stage, axis: IterVar, thread: IterVar) -> None:
 
 def _bad(stage: Stage, axis: IterVar, tag: str, reason: str, fix: str) -> BadThreadBinding:
     to = f" to {tag}" if tag else ""
-    return BadThreadBinding(f"cannot bind '{axis.name}' of stage {stage.name}{to}", reason=reason, declared=stage.op.source,
-                            called=user_source(), loops=outline(stage, [axis]), fix=fix)
+    return BadThreadBinding(
+        f"cannot bind '{axis.name}' of stage {stage.name}{to}",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
+        fix=fix,
+    )

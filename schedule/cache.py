@@ -13,11 +13,17 @@ from ..te.rewrite import substitute_axes
 from ..te.shape import zero_based
 from ..te.tensor import Tensor
 from .axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
-from .redirect import Redirection, rename_axes
 from .errors import BadCacheRead, BadCacheWrite
 from .layout import (
-    as_axis, check_outputs, guarded, inexact_splits, move_attachments, refuse_dangling_predicate, retire,
+    as_axis,
+    check_outputs,
+    guarded,
+    inexact_splits,
+    move_attachments,
+    refuse_dangling_predicate,
+    retire,
 )
+from .redirect import Redirection, rename_axes
 from .relations import Relation, pass_down_value, pass_up_value, spread_down
 from .storage import check_scope
 
@@ -31,8 +37,12 @@ __all__ = ["cache_read", "cache_write"]
 def cache_read(schedule: Schedule, given: Tensor, scope: str, readers: Any) -> Tensor:
     """See Schedule.cache_read."""
     if not isinstance(given, Tensor):
-        raise BadCacheRead(f"cannot cache reads of {given!r}"[:200], called=user_source(),
-                           reason=f"a tensor is asked for, {type(given).__name__} was given", fix="pass what te.compute returned")
+        raise BadCacheRead(
+            f"cannot cache reads of {given!r}"[:200],
+            called=user_source(),
+            reason=f"a tensor is asked for, {type(given).__name__} was given",
+            fix="pass what te.compute returned",
+        )
     check_scope(scope, f"cannot cache reads of {given.name} in {scope!r}")
     source = schedule[given]
     tensor = source.op.output(given.value_index)
@@ -50,7 +60,9 @@ def cache_read(schedule: Schedule, given: Tensor, scope: str, readers: Any) -> T
 
 
 def _copy_of(tensor: Tensor, scope: str) -> Tensor:
-    axis = tuple(IterVar(f"ax{at}", (dom := zero_based(extent)).begin.dtype, dom) for at, extent in enumerate(tensor.shape))
+    axis = tuple(
+        IterVar(f"ax{at}", (dom := zero_based(extent)).begin.dtype, dom) for at, extent in enumerate(tensor.shape)
+    )
     name = f"{tensor.name}.{scope or 'global'}"
     return ComputeOp(name=name, source=user_source(), axis=axis, body=(ProducerLoad(tensor, axis),)).output(0)
 
@@ -69,7 +81,11 @@ def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Sta
         if wrong is not None and wrong.origin_op is not wrong.op:
             reason += " any more: " + ", ".join(one.name for one in wrong.op.input_tensors) + " is what it reads"
         raise BadCacheRead(
-            f"cannot cache reads of {tensor.name}", reason=reason, declared=tensor.source, called=user_source(), allowed=known,
+            f"cannot cache reads of {tensor.name}",
+            reason=reason,
+            declared=tensor.source,
+            called=user_source(),
+            allowed=known,
             fix=f's.cache_read({tensor.name}, "local", [{actual[0]}])' if actual else "",
         )
     return list(dict.fromkeys(stages))
@@ -147,7 +163,7 @@ def _copy_op(
 
 def _take_over(stage: Stage, op: ComputeOp, cache: Stage, fresh: dict[IterVar, IterVar]) -> None:
     """Give the cache the loops over reduce axes, with what was done to them, in the order of all loops."""
-    reduce_axes = spread_down(stage.relations, {axis: True for axis in op.reduce_axis}, lambda a, b: a or b)
+    reduce_axes = spread_down(stage.relations, dict.fromkeys(op.reduce_axis, True), lambda a, b: a or b)
     kept: list[Relation] = [one for one in stage.relations if one.parents and one.parents[0] in reduce_axes]
     new_roots = cache.op.reduce_axis
     cache.relations = kept
@@ -166,7 +182,9 @@ def _become_copy(stage: Stage, cache: Stage, copy_op: Operation, fresh: dict[Ite
     moved = {axis: fresh.get(axis, axis) for axis in stage.leaf_iter_vars}
     move_attachments(stage, kept, cache, moved)
     gone = [axis for axis in stage.all_iter_vars if axis.kind != "reduce" and not any(axis is one for one in kept)]
-    retire(schedule, gone, f"was a loop of {stage.name} until cache_write made it part of the layout of {cache.name}{{at}}")
+    retire(
+        schedule, gone, f"was a loop of {stage.name} until cache_write made it part of the layout of {cache.name}{{at}}"
+    )
     redirection = Redirection(schedule)
     redirection.replace_whole(stage, copy_op)
     redirection.follow_all(schedule.place_of(stage) + 1)

@@ -48,7 +48,9 @@ def _check_stage(stage: Stage, parent: Stage) -> None:
         raise _bad(stage, parent, f"{name} is an output: all of it is computed once, whatever {above} reads",
                    f'attach a stage that it reads, or s.cache_write({name}, "local") and attach the cache')
     if parent.attach_type in ("inline", "inlined"):
-        raise _bad(stage, parent, f"{above} is inlined and has no loops", f"compute {name} at a stage that reads {above}")
+        raise _bad(
+            stage, parent, f"{above} is inlined and has no loops", f"compute {name} at a stage that reads {above}"
+        )
     if stage.reads(parent):
         raise _bad(stage, parent, f"{name} reads {above}, so it cannot be computed before {above} is done (a cycle)",
                    f"s[{above}].compute_at(s[{name}], axis) is the possible direction")
@@ -78,7 +80,10 @@ def _check_parallel(stage: Stage, parent: Stage, axis: IterVar) -> None:
     if above is not None:
         raise NestedParallel(
             f"cannot compute {stage.name} at '{axis.name}' of stage {parent.name}",
-            reason=f"{inner.name} of {stage.name} is parallel, and so is {above[1].name} of {above[0].name}, which would "
-                   "surround it: parallel loops do not nest", declared=stage.op.source, called=user_source(),
-            loops=outline(parent, [axis]), fix=f"leave {inner.name} serial",
+            reason=f"{inner.name} of {stage.name} is parallel, and so is {above[1].name} of {above[0].name}, which "
+            "would surround it: parallel loops do not nest",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(parent, [axis]),
+            fix=f"leave {inner.name} serial",
         )

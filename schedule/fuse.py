@@ -10,7 +10,13 @@ from ..ir.expr import IntImm, IterVar, Range
 from ..ir.ops import const
 from ..te.shape import INT64_FROM
 from .axes import (
-    declared_ranges, dependences, derived_roots, find_leaf, outline, place_of, refuse_lost_annotation,
+    declared_ranges,
+    dependences,
+    derived_roots,
+    find_leaf,
+    outline,
+    place_of,
+    refuse_lost_annotation,
 )
 from .errors import FuseApart
 from .relations import Fuse, Singleton

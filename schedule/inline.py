@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import user_source
+from ..ir.expr import Expr, IterVar
 from ..te.operation import ComputeOp
 from ..te.rewrite import inline
-from .redirect import Redirection
+from ..te.tensor import Tensor
 from .errors import CannotInline
+from .redirect import Redirection
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -33,7 +35,9 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     if op.num_outputs > 1:
         return (f"{name} has {op.num_outputs} outputs, and only a stage with one is inlined",
                 f"s[{name}].compute_at(s[consumer], axis), or declare its outputs as tensors of their own")
-    attached = next((one for one in stage.schedule.stages if one.attach_type == "at" and one.attach_stage is stage), None)
+    attached = next(
+        (one for one in stage.schedule.stages if one.attach_type == "at" and one.attach_stage is stage), None
+    )
     if attached is not None:
         return (f"stage {attached.name} is computed at a loop of {name}, which would vanish",
                 f"s[{attached.name}].compute_root() first, or compute it at a stage that reads {name}")
@@ -60,8 +64,12 @@ def inject_inline(schedule: Schedule) -> None:
         assert isinstance(op, ComputeOp)
         stage.attach("inlined")
         tensor, axes, value = op.output(0), op.axis, op.body[0]
-        redirected = Redirection(schedule)
+        redirection = Redirection(schedule)
+
+        def rule(expr: Expr, tensor: Tensor = tensor, axes: tuple[IterVar, ...] = axes, value: Expr = value) -> Expr:
+            return inline(expr, tensor, axes, value)
+
         for consumer in schedule.stages[at + 1 :]:
-            redirected.follow(consumer)
+            redirection.follow(consumer)
             if isinstance(consumer.op, ComputeOp) and any(one is tensor for one in consumer.op.input_tensors):
-                redirected.change(consumer, consumer.op.rewritten(lambda expr: inline(expr, tensor, axes, value)))
+                redirection.change(consumer, consumer.op.rewritten(rule))

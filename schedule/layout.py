@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from .schedule import Schedule
     from .stage import Stage
 
-__all__ = ["as_axis", "check_outputs", "guarded", "inexact_splits", "move_attachments", "refuse_dangling_predicate", "retire"]
+__all__ = [
+    "as_axis",
+    "check_outputs",
+    "guarded",
+    "inexact_splits",
+    "move_attachments",
+    "refuse_dangling_predicate",
+    "retire",
+]
 
 
 def as_axis(axis: IterVar, within: Range, name: str, kind: str) -> IterVar:
@@ -59,16 +67,25 @@ def check_outputs(
     schedule: Schedule, given: Tensor | Sequence[Tensor], error: type[ScheduleError], doing: str,
 ) -> tuple[Stage, list[Tensor]]:
     """The stage of the given tensors, which are outputs of one operation, and its outputs as they stand in `given`."""
-    tensors = list(given) if isinstance(given, (list, tuple)) else [given]
-    if not tensors or not all(isinstance(one, Tensor) for one in tensors):
-        raise error(f"{doing} {given!r}"[:200], reason="a tensor is asked for, or a list of the outputs of one operation",
-                    called=user_source(), fix="pass what te.compute returned")
+    listed: list[object] = list(given) if isinstance(given, (list, tuple)) else [given]
+    tensors = [one for one in listed if isinstance(one, Tensor)]
+    if not tensors or len(tensors) < len(listed):
+        raise error(
+            f"{doing} {given!r}"[:200],
+            reason="a tensor is asked for, or a list of the outputs of one operation",
+            called=user_source(),
+            fix="pass what te.compute returned",
+        )
     stages = [schedule[one] for one in tensors]
     names = ", ".join(one.name for one in tensors)
     other = next((one for one in stages if one is not stages[0]), None)
     if other is not None:
-        raise error(f"{doing} {names}", reason=f"{stages[0].name} and {other.name} are two operations", called=user_source(),
-                    fix="call it for each operation by itself")
+        raise error(
+            f"{doing} {names}",
+            reason=f"{stages[0].name} and {other.name} are two operations",
+            called=user_source(),
+            fix="call it for each operation by itself",
+        )
     return stages[0], tensors
 
 
@@ -79,9 +96,14 @@ def refuse_dangling_predicate(stage: Stage, kept: Iterable[IterVar], error: type
     keeps = set(kept)
     for var in free_vars(stage.store_predicate):
         if isinstance(var, IterVar) and var.kind != "thread" and var not in keeps:
-            raise error(f"{doing} {stage.name}", reason=f"its store predicate speaks of {var.name}, an axis that would vanish",
-                        declared=stage.op.source, called=user_source(), loops=outline(stage),
-                        fix="set the store predicate afterwards")
+            raise error(
+                f"{doing} {stage.name}",
+                reason=f"its store predicate speaks of {var.name}, an axis that would vanish",
+                declared=stage.op.source,
+                called=user_source(),
+                loops=outline(stage),
+                fix="set the store predicate afterwards",
+            )
 
 
 def retire(schedule: Schedule, axes: Iterable[IterVar], sentence: str) -> None:

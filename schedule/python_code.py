@@ -8,8 +8,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ..ir.expr import (
-    EQ, And, BinaryOp, Call, Cast, CompareOp, Expr, FloatImm, IfThenElse, IntImm, IterVar, Max, Min, Node, Not, Or, Select,
-    TruncDiv, TruncMod, Var,
+    EQ,
+    And,
+    BinaryOp,
+    Call,
+    Cast,
+    CompareOp,
+    Expr,
+    FloatImm,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Node,
+    Not,
+    Or,
+    Select,
+    TruncDiv,
+    TruncMod,
+    Var,
 )
 from ..ir.visit import children, post_order
 from ..te.operation import Operation

@@ -73,8 +73,8 @@ class ExprRef:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One primitive: its name, the place of the stage it was called on (None: on the schedule), and its arguments by the
-    names that the method gives them, as plain values, the references above, and tuples of these."""
+    """One primitive: its name, the place of the stage it was called on (None: on the schedule), and its arguments by
+    the names that the method gives them, as plain values, the references above, and tuples of these."""
 
     primitive: str
     stage: int | None

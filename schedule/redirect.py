@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..ir.expr import IterVar
+from ..ir.expr import Expr, IterVar, Var
 from ..ir.visit import substitute
 from ..te.operation import Operation
 from ..te.tensor import Tensor
@@ -58,7 +58,7 @@ class Redirection:
 
 
 def rename_axes(stage: Stage, renamed: dict[IterVar, IterVar]) -> None:
-    """Root axes that were made anew, since their domain reads something that was replaced, take the old ones' places."""
+    """Root axes made anew, since their domain reads something that was replaced, take the old ones' places."""
     if not renamed:
         return
     stage.all_iter_vars = [renamed.get(axis, axis) for axis in stage.all_iter_vars]
@@ -66,14 +66,16 @@ def rename_axes(stage: Stage, renamed: dict[IterVar, IterVar]) -> None:
     stage.relations = [_renamed(relation, renamed) for relation in stage.relations]
     stage.iter_attrs = {renamed.get(axis, axis): attr for axis, attr in stage.iter_attrs.items()}
     if stage.store_predicate is not None:
-        stage.store_predicate = substitute(stage.store_predicate, renamed)
+        values: dict[Var, Expr] = {**renamed}
+        stage.store_predicate = substitute(stage.store_predicate, values)
     for other in stage.schedule.stages:
         at = other.given_attach_axis
         if other.attach_stage is stage and at is not None and at in renamed:
             other.attach(other.attach_type, stage, renamed[at])
     for old in renamed:
         stage.schedule.retired[old] = (
-            f"{old.name} was made anew when what its extent depends on was replaced: s[{stage.name}].op has the new axis")
+            f"{old.name} was made anew when what its extent depends on was replaced: s[{stage.name}].op has the new one"
+        )
 
 
 def _renamed(relation: Relation, renamed: dict[IterVar, IterVar]) -> Relation:

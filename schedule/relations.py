@@ -106,7 +106,7 @@ Relation: TypeAlias = Split | Fuse | Rebase | Singleton
 def pass_down_range(
     relations: Sequence[Relation], ranges: Mapping[IterVar, Range], keeps_factor: Container[IterVar] = (),
 ) -> dict[IterVar, Range]:
-    """`ranges` (of the roots) with those of every axis that derives from them; axes without a known parent are left out.
+    """`ranges` (of the roots) with those of every axis that derives from them; others are left out.
 
     The inner extent of a split is min(factor, extent) where both are constants; an axis in `keeps_factor` (one that
     ends up bound to a thread) keeps the factor, so that the block sizes of kernels agree.
@@ -214,7 +214,9 @@ def _counted(value: Expr, within: Range) -> Expr:
     return value if is_const(within.begin, 0) else value - within.begin
 
 
-def spread_down(relations: Iterable[Relation], marks: Mapping[IterVar, T], join: Callable[[T, T], T]) -> dict[IterVar, T]:
+def spread_down(
+    relations: Iterable[Relation], marks: Mapping[IterVar, T], join: Callable[[T, T], T]
+) -> dict[IterVar, T]:
     """Marks of axes handed on to everything that derives from them; where two meet, they are joined."""
     found = dict(marks)
     for relation in relations:

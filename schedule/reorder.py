@@ -21,8 +21,12 @@ def reorder(stage: Stage, axes: tuple[IterVar, ...]) -> None:
     for at, place in enumerate(places):
         if place in places[:at]:
             raise BadReorder(
-                f"cannot reorder the loops of stage {stage.name}", reason=f"{axes[at].name} is listed twice",
-                declared=stage.op.source, called=user_source(), loops=outline(stage, [axes[at]]), fix="list each loop once",
+                f"cannot reorder the loops of stage {stage.name}",
+                reason=f"{axes[at].name} is listed twice",
+                declared=stage.op.source,
+                called=user_source(),
+                loops=outline(stage, [axes[at]]),
+                fix="list each loop once",
             )
     leaves = list(stage.leaf_iter_vars)
     for place, axis in zip(sorted(places), axes, strict=True):

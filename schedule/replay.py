@@ -42,8 +42,13 @@ class Replay:
         """The method that the record names, its positional and its named arguments."""
         known = ON_SCHEDULES if record.stage is None else ON_STAGES
         if record.primitive not in known:
-            raise BadRecords(f"cannot replay {record!r}", reason=f"no primitive of {'schedules' if record.stage is None else 'stages'} "
-                             f"is named {record.primitive!r}", called=user_source(), allowed=", ".join(known))
+            raise BadRecords(
+                f"cannot replay {record!r}",
+                reason=f"no primitive of {'schedules' if record.stage is None else 'stages'} "
+                f"is named {record.primitive!r}",
+                called=user_source(),
+                allowed=", ".join(known),
+            )
         target = self.schedule if record.stage is None else self._stage(record.stage)
         named = {name: self.decode(value) for name, value in record.arguments.items()}
         return getattr(target, record.primitive), tuple(named.pop("axes", ())), named
@@ -80,7 +85,9 @@ class Replay:
 
     def _thread(self, ref: ThreadRef) -> IterVar:
         if ref.place not in self.threads:
-            self.threads[ref.place] = thread_axis(ref.tag) if ref.extent is None else thread_axis((0, ref.extent), ref.tag)
+            self.threads[ref.place] = (
+                thread_axis(ref.tag) if ref.extent is None else thread_axis((0, ref.extent), ref.tag)
+            )
         return self.threads[ref.place]
 
     def _expression(self, ref: ExprRef) -> Expr:

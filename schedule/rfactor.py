@@ -7,15 +7,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import user_source
-from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce
+from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
 from ..ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
 from ..ir.visit import free_vars, substitute
 from ..te.operation import ComputeOp
 from ..te.tensor import Tensor
-from .axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline, place_of, refuse_lost_annotation, related_axes
-from .redirect import Redirection
+from .axes import (
+    declared_ranges,
+    find_leaf,
+    mixes_data_and_reduce,
+    outline,
+    place_of,
+    refuse_lost_annotation,
+    related_axes,
+)
 from .errors import BadRfactor
 from .layout import as_axis, check_outputs, inexact_splits, move_attachments, refuse_dangling_predicate, retire
+from .redirect import Redirection
 from .relations import pass_up_value
 
 if TYPE_CHECKING:
@@ -25,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["rfactor"]
 
 
-def rfactor(schedule: Schedule, given: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int) -> Tensor | list[Tensor]:
+def rfactor(
+    schedule: Schedule, given: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int
+) -> Tensor | list[Tensor]:
     """See Schedule.rfactor."""
     stage, tensors = check_outputs(schedule, given, BadRfactor, "cannot factor the reduction")
     op, reduction = _check(stage, axis)
@@ -51,15 +61,26 @@ def rfactor(schedule: Schedule, given: Tensor | Sequence[Tensor], axis: IterVar,
 
 
 def _bad(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadRfactor:
-    return BadRfactor(f"cannot factor the reduction {stage.name} over '{axis.name}'", reason=reason, declared=stage.op.source,
-                      called=user_source(), loops=outline(stage, [axis]), fix=fix)
+    return BadRfactor(
+        f"cannot factor the reduction {stage.name} over '{axis.name}'",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
+        fix=fix,
+    )
 
 
 def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
     op = stage.op
     if not isinstance(op, ComputeOp) or op.reduction is None:
-        raise BadRfactor(f"cannot factor stage {stage.name}", reason=f"{stage.name} is no reduction", declared=op.source,
-                         called=user_source(), fix="factor the stage that reduces (after cache_write that is the cache)")
+        raise BadRfactor(
+            f"cannot factor stage {stage.name}",
+            reason=f"{stage.name} is no reduction",
+            declared=op.source,
+            called=user_source(),
+            fix="factor the stage that reduces (after cache_write that is the cache)",
+        )
     find_leaf(stage, axis, "cannot factor over")
     names = ", ".join(one.name for one in stage.leaf_iter_vars if one.kind == "reduce")
     if axis.kind != "reduce":
@@ -74,8 +95,12 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
         raise _bad(stage, axis, f"{axis.name} begins at {found.begin}, and the partial results are counted from 0",
                    f"declare the axis from 0, or split {axis.name} and factor over a part")
     if any(var is one for var in free_vars(found.extent) for one in (*op.axis, *op.reduce_axis)):
-        raise _bad(stage, axis, f"its extent {found.extent} changes with other axes, so the partial results have no shape",
-                   f"split {axis.name} by a constant factor and factor over the inner part")
+        raise _bad(
+            stage,
+            axis,
+            f"its extent {found.extent} changes with other axes, so the partial results have no shape",
+            f"split {axis.name} by a constant factor and factor over the inner part",
+        )
     for one in stage.leaf_iter_vars:
         if not any(one is root for root in op.axis):
             refuse_lost_annotation(stage, one, f"cannot factor the reduction {stage.name}: the loop",
@@ -87,8 +112,12 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
 def _checked_place(stage: Stage, axis: IterVar, op: ComputeOp, factor_axis: int) -> int:
     rank = len(op.axis)
     if isinstance(factor_axis, bool) or not isinstance(factor_axis, int) or not -rank - 1 <= factor_axis <= rank:
-        raise _bad(stage, axis, f"factor_axis is {factor_axis!r}: the place of the new dimension among those of {stage.name}",
-                   f"give a place from 0 to {rank}, or from -1 (last) to {-rank - 1}")
+        raise _bad(
+            stage,
+            axis,
+            f"factor_axis is {factor_axis!r}: the place of the new dimension among those of {stage.name}",
+            f"give a place from 0 to {rank}, or from -1 (last) to {-rank - 1}",
+        )
     return factor_axis if factor_axis >= 0 else factor_axis + rank + 1
 
 
@@ -109,7 +138,8 @@ def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, 
     untouched = [one for one in op.reduce_axis if one not in touched]
     loops = [one for one in stage.leaf_iter_vars if one in touched and one is not axis]
     for one in [*untouched, *loops]:
-        dom = Range(substitute(ranges[one].begin, new), substitute(ranges[one].extent, new))
+        at: dict[Var, Expr] = {**new}
+        dom = Range(substitute(ranges[one].begin, at), substitute(ranges[one].extent, at))
         same = one.dom is not None and dom.begin is one.dom.begin and dom.extent is one.dom.extent
         new[one] = one if same else as_axis(one, dom, one.name, "reduce")  # a whole axis goes on under its own name
     new[axis] = as_axis(axis, ranges[axis], axis.name, "data")
@@ -124,8 +154,9 @@ def _partial_op(
     at_loops: dict[IterVar, Expr] = {
         one: const(0, one.dtype) if is_const(ranges[one].extent, 1) else made for one, made in new.items()}
     values = pass_up_value(stage.relations, ranges, at_loops)
-    conditions = [substitute(one, new) for one in inexact_splits(stage.relations, ranges, values)]
-    at_roots = {one: values[one] for one in (*op.axis, *op.reduce_axis)}
+    at_axes: dict[Var, Expr] = {**new}
+    conditions = [substitute(one, at_axes) for one in inexact_splits(stage.relations, ranges, values)]
+    at_roots: dict[Var, Expr] = {one: values[one] for one in (*op.axis, *op.reduce_axis)}
     rest = tuple(made for one, made in new.items() if one.kind == "reduce" and one is not axis)
     condition = substitute(reduction.condition, at_roots)
     if conditions:
@@ -140,7 +171,9 @@ def _partial_op(
                      for source, identity in zip(sources, reduction.combiner.identity, strict=True))
     data = [new[one] for one in op.axis]
     data.insert(place, new[axis])
-    return ComputeOp(name=f"{op.name}.rf", tag=op.tag, attrs=op.attrs, source=user_source(), axis=tuple(data), body=body)
+    return ComputeOp(
+        name=f"{op.name}.rf", tag=op.tag, attrs=op.attrs, source=user_source(), axis=tuple(data), body=body
+    )
 
 
 def _final_op(op: ComputeOp, reduction: Reduce, partial_op: ComputeOp, factored: IterVar, place: int) -> ComputeOp:

@@ -8,20 +8,23 @@ from dataclasses import fields
 from typing import Any, cast
 
 from ..errors import user_source
+from ..ir import expr as nodes
 from ..ir.dtype import DType
-from ..ir.expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, Call, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul,
-    Not, Or, Select, Sub, TruncDiv, TruncMod, Var,
-)
+from ..ir.expr import Expr, Var
 from ..ir.visit import deep_recursion
 from .errors import BadRecords
 from .records import AxisRef, ExprRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef, VarRef
 
 __all__ = ["from_json", "to_json"]
 
-_NODES: dict[str, type[Any]] = {cls.__name__: cls for cls in (
-    EQ, GE, GT, LE, LT, NE, Add, And, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Not,
-    Or, Select, Sub, TruncDiv, TruncMod)}
+_NODES: dict[str, type[Any]] = {
+    name: getattr(nodes, name)
+    for name in (
+        "Add", "And", "Call", "Cast", "Div", "EQ", "FloatImm", "FloorDiv", "FloorMod", "GE", "GT", "IfThenElse",
+        "IntImm", "LE", "LT", "Max", "Min", "Mul", "NE", "Not", "Or", "Select", "Sub", "TruncDiv", "TruncMod",
+    )
+}
+"""What an expression in a record may consist of, besides variables."""
 _REFERENCES: dict[str, type[Any]] = {
     "stage": StageRef, "axis": AxisRef, "tensor": TensorRef, "symbol": SymbolRef, "thread": ThreadRef}
 _REFERENCE_NAMES = {cls: name for name, cls in _REFERENCES.items()}
@@ -30,7 +33,10 @@ _REFERENCE_NAMES = {cls: name for name, cls in _REFERENCES.items()}
 def to_json(records: Iterable[Record]) -> str:
     """The records as a JSON list of [primitive, place of the stage or null, arguments]."""
     with deep_recursion():
-        plain = [[one.primitive, one.stage, {name: _plain(value) for name, value in one.arguments.items()}] for one in records]
+        plain = [
+            [one.primitive, one.stage, {name: _plain(value) for name, value in one.arguments.items()}]
+            for one in records
+        ]
     return json.dumps(plain)
 
 
@@ -62,11 +68,20 @@ def from_json(text: str) -> tuple[Record, ...]:
     try:
         with deep_recursion():
             return tuple(
-                Record(str(primitive), None if stage is None else int(stage), {str(k): _value(v) for k, v in arguments.items()})
-                for primitive, stage, arguments in json.loads(text))
+                Record(
+                    str(primitive),
+                    None if stage is None else int(stage),
+                    {str(k): _value(v) for k, v in arguments.items()},
+                )
+                for primitive, stage, arguments in json.loads(text)
+            )
     except (ValueError, TypeError, KeyError, AttributeError) as fault:
-        raise BadRecords("the text holds no records", reason=f"{type(fault).__name__}: {fault}"[:200], called=user_source(),
-                         fix="pass what to_json(s.trace) gave") from None
+        raise BadRecords(
+            "the text holds no records",
+            reason=f"{type(fault).__name__}: {fault}"[:200],
+            called=user_source(),
+            fix="pass what to_json(s.trace) gave",
+        ) from None
 
 
 def _value(plain: Any) -> Any:

@@ -24,8 +24,12 @@ def split(stage: Stage, axis: IterVar, factor: Any, nparts: Any, disable_predica
     place = find_leaf(stage, axis, "cannot split")
     if (factor is None) == (nparts is None):
         given = "neither factor nor nparts was given" if factor is None else "both factor and nparts were given"
-        raise _bad(stage, axis, f"{given}: either fixes the other", "give the inner extent (factor=8) or the outer (nparts=4)")
-    refuse_lost_annotation(stage, axis, "cannot split", f"split first, then annotate {axis.name}.outer or {axis.name}.inner")
+        raise _bad(
+            stage, axis, f"{given}: either fixes the other", "give the inner extent (factor=8) or the outer (nparts=4)"
+        )
+    refuse_lost_annotation(
+        stage, axis, "cannot split", f"split first, then annotate {axis.name}.outer or {axis.name}.inner"
+    )
     checked_factor = None if factor is None else _extent(stage, axis, "factor", factor)
     checked_nparts = None if nparts is None else _extent(stage, axis, "nparts", nparts)
     stage.schedule.record("split", stage, parent=axis, factor=_plain(checked_factor), nparts=_plain(checked_nparts),
@@ -53,13 +57,15 @@ def _extent(stage: Stage, axis: IterVar, name: str, given: Any) -> Expr:
         number = given if isinstance(given, Expr) else int(given.__index__())
     except (AttributeError, TypeError):
         raise _bad(stage, axis, f"{name} is {given!r}, no integer"[:200], advice) from None
-    if isinstance(given, bool) or isinstance(number, Expr) and not number.dtype.is_integer:
+    if isinstance(given, bool) or (isinstance(number, Expr) and not number.dtype.is_integer):
         raise _bad(stage, axis, f"{name} is {given!r}, no integer"[:200], advice)
     if isinstance(number, (int, IntImm)):
         if int(number) <= 0:
             raise _bad(stage, axis, f"{name} is {int(number)}, and a loop is not split into parts of that size", advice)
         if int(number) > axis.dtype.greatest:
-            raise _bad(stage, axis, f"{name} is {int(number)}, which {axis.name} ({axis.dtype}) cannot count to", advice)
+            raise _bad(
+                stage, axis, f"{name} is {int(number)}, which {axis.name} ({axis.dtype}) cannot count to", advice
+            )
         return IntImm(int(number), axis.dtype)
     loose = next((var for var in free_vars(number) if isinstance(var, IterVar)), None)
     if loose is not None:
@@ -67,7 +73,9 @@ def _extent(stage: Stage, axis: IterVar, name: str, given: Any) -> Expr:
     return convert(number)
 
 
-def tile(stage: Stage, x: IterVar, y: IterVar, x_factor: Any, y_factor: Any) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+def tile(
+    stage: Stage, x: IterVar, y: IterVar, x_factor: Any, y_factor: Any
+) -> tuple[IterVar, IterVar, IterVar, IterVar]:
     """See Stage.tile."""
     find_leaf(stage, x, "cannot tile")
     find_leaf(stage, y, "cannot tile")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
-from .attributes import AttachType, AxisKind, IterAttr
 from .annotate import parallel, pragma, unroll, vectorize
+from .attributes import AttachType, AxisKind, IterAttr
 from .bind import bind
 from .compute_at import compute_at, compute_root
 from .fuse import fuse
@@ -126,8 +126,21 @@ class Stage:
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Back to the state that `saved` gave."""
-        (self.op, self.origin_op, self.schedule, self.is_output, self.all_iter_vars, self.leaf_iter_vars, self.relations,
-         self.iter_attrs, self.attach_type, self.attach_stage, self._attach_axis, self.scope, self.store_predicate) = state
+        (
+            self.op,
+            self.origin_op,
+            self.schedule,
+            self.is_output,
+            self.all_iter_vars,
+            self.leaf_iter_vars,
+            self.relations,
+            self.iter_attrs,
+            self.attach_type,
+            self.attach_stage,
+            self._attach_axis,
+            self.scope,
+            self.store_predicate,
+        ) = state
 
     def is_scheduled(self) -> bool:
         """Whether any loop was changed or the stage was placed."""

@@ -34,7 +34,11 @@ def set_scope(stage: Stage, scope: str) -> None:
     if scope not in ("", "global") and (stage.is_output or stage.op.kind == "placeholder"):
         is_output = stage.is_output
         what = "an output" if is_output else "a placeholder"
-        fix = f's.cache_write({stage.name}, "{scope}")' if is_output else f's.cache_read({stage.name}, "{scope}", readers)'
+        fix = (
+            f's.cache_write({stage.name}, "{scope}")'
+            if is_output
+            else f's.cache_read({stage.name}, "{scope}", readers)'
+        )
         raise UnknownScope(headline, reason=f"{stage.name} is {what}: the caller passes its memory, which is global",
                            declared=stage.op.source, called=user_source(), fix=f"{fix} gives a copy there")
     stage.schedule.record("set_scope", stage, scope=scope)
@@ -70,8 +74,12 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
     condition = const(predicate) if isinstance(predicate, bool) else predicate
     if not isinstance(condition, Expr) or condition.dtype != "bool":
         shown = condition.dtype if isinstance(condition, Expr) else type(predicate).__name__
-        raise BadStorePredicate(headline, reason=f"`{predicate}` is no condition, but {shown}"[:200], called=user_source(),
-                                fix="compare: axis.equal(0), axis < 8")
+        raise BadStorePredicate(
+            headline,
+            reason=f"`{predicate}` is no condition, but {shown}"[:200],
+            called=user_source(),
+            fix="compare: axis.equal(0), axis < 8",
+        )
     if stage.op.kind == "placeholder":
         raise BadStorePredicate(headline, reason=f"{stage.name} is a placeholder: nothing is stored",
                                 declared=stage.op.source, called=user_source())

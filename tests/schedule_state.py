@@ -28,16 +28,40 @@ def shape_of(schedule: Schedule) -> list[Any]:
 
 def _stage(schedule: Schedule, stage: Stage) -> Any:
     axes = {axis: at for at, axis in enumerate(stage.all_iter_vars)}
-    relations = [(type(one).__name__, [axes[axis] for axis in (*one.parents, *one.children)], str(getattr(one, "factor", "")),
-                  str(getattr(one, "nparts", ""))) for one in stage.relations]
+    relations = [
+        (
+            type(one).__name__,
+            [axes[axis] for axis in (*one.parents, *one.children)],
+            str(getattr(one, "factor", "")),
+            str(getattr(one, "nparts", "")),
+        )
+        for one in stage.relations
+    ]
     attrs = sorted(
-        (axes[axis], attr.kind, attr.bind_thread.thread_tag if attr.bind_thread is not None else "",
-         [(key, str(value)) for key, value in attr.pragmas], attr.storage_align) for axis, attr in stage.iter_attrs.items())
+        (
+            axes[axis],
+            attr.kind,
+            attr.bind_thread.thread_tag if attr.bind_thread is not None else "",
+            [(key, str(value)) for key, value in attr.pragmas],
+            attr.storage_align,
+        )
+        for axis, attr in stage.iter_attrs.items()
+    )
     at = stage.attach_axis
     place = None
     if stage.attach_stage is not None and at is not None:
         onto = stage.attach_stage
         place = schedule.place_of(onto), [one is at for one in onto.leaf_iter_vars].index(True)
-    return (stage.name, [axis.name for axis in stage.all_iter_vars], [axes[axis] for axis in stage.leaf_iter_vars], relations,
-            attrs, stage.attach_type, place, stage.scope, str(stage.store_predicate), stage.is_output,
-            [str(value) for value in getattr(stage.op, "body", ())])
+    return (
+        stage.name,
+        [axis.name for axis in stage.all_iter_vars],
+        [axes[axis] for axis in stage.leaf_iter_vars],
+        relations,
+        attrs,
+        stage.attach_type,
+        place,
+        stage.scope,
+        str(stage.store_predicate),
+        stage.is_output,
+        [str(value) for value in getattr(stage.op, "body", ())],
+    )

@@ -1,4 +1,4 @@
-"""cache_read, cache_write, rfactor and inlining rewrite operations: what is computed stays the same, element by element."""
+"""cache_read, cache_write, rfactor and inlining rewrite operations: what is computed stays the same."""
 
 from __future__ import annotations
 
@@ -37,9 +37,12 @@ def test_cache_read_redirects_the_listed_readers_only() -> None:
     AA = s.cache_read(A, "shared", [C])
     assert (AA.name, s[AA].scope, AA.shape[1]) == ("A.shared", "shared", A.shape[1])
     assert [stage.name for stage in s.stages] == ["A", "A.shared", "B", "C", "D"]
-    assert AA in s[C].op.input_tensors and A not in s[C].op.input_tensors
-    assert A in s[D].op.input_tensors and AA not in s[D].op.input_tensors
-    assert s[C].op is not C.op and s[C].origin_op is C.op
+    assert AA in s[C].op.input_tensors
+    assert A not in s[C].op.input_tensors
+    assert A in s[D].op.input_tensors
+    assert AA not in s[D].op.input_tensors
+    assert s[C].op is not C.op
+    assert s[C].origin_op is C.op
     assert s[D].op.input_tensors[0] is s[C].op.output(0), "D reads what C's stage computes now"
     same(s, D, inputs)
 
@@ -53,7 +56,8 @@ def test_a_cache_can_be_cached_and_read_by_names_of_any_age() -> None:
     assert s[C].op.input_tensors[0] is AL
     CC = s.cache_write(C, "local")
     AX = s.cache_read(AL, "", [s[CC]])
-    assert AX.name == "A.shared.local.global" and s[AX].scope == ""
+    assert AX.name == "A.shared.local.global"
+    assert s[AX].scope == ""
     same(s, C, inputs)
 
 
@@ -61,13 +65,19 @@ def test_cache_write_makes_the_stage_a_copy_and_keeps_its_axes() -> None:
     _, _, C, inputs = matmul()
     s = te.create_schedule(C)
     CC = s.cache_write(C, "local")
-    assert CC.name == "C.local" and s[CC].scope == "local" and not s[CC].is_output and s[C].is_output
-    assert s[C].op.axis == C.op.axis and s[C].op.reduce_axis == ()
-    assert s[CC].op.reduce_axis == C.op.reduce_axis and not set(s[CC].op.axis) & set(C.op.axis)
+    assert CC.name == "C.local"
+    assert s[CC].scope == "local"
+    assert not s[CC].is_output
+    assert s[C].is_output
+    assert s[C].op.axis == C.op.axis
+    assert s[C].op.reduce_axis == ()
+    assert s[CC].op.reduce_axis == C.op.reduce_axis
+    assert not set(s[CC].op.axis) & set(C.op.axis)
     xo, xi = s[C].split(C.op.axis[0], 4)
     s[CC].compute_at(s[C], xo)
     s[CC].split(s[CC].op.reduce_axis[0], 2)
-    assert s[CC].attach_axis is xo and s[C].leaf_iter_vars[1] is xi
+    assert s[CC].attach_axis is xo
+    assert s[C].leaf_iter_vars[1] is xi
     same(s, C, inputs)
 
 
@@ -81,7 +91,8 @@ def test_splits_and_reorders_before_cache_write_define_its_layout() -> None:
     CC = s.cache_write(C, "global")
     assert [int(extent) for extent in CC.shape] == [4, 3, 2, 2]
     assert [axis.name for axis in s[CC].leaf_iter_vars] == ["j.outer.c", "i.outer.c", "j.inner.c", "i.inner.c", "k"]
-    assert s[C].leaf_iter_vars == [i, j] and s[C].relations == []
+    assert s[C].leaf_iter_vars == [i, j]
+    assert s[C].relations == []
     same(s, C, inputs)
 
 
@@ -93,7 +104,9 @@ def test_cache_write_of_fused_loops_and_of_a_value_without_reduction() -> None:
     s[B].split(fused, 4)
     BB = s.cache_write(B, "local")
     assert [int(extent) for extent in BB.shape] == [8, 4]
-    assert "if_then_else" in str(s[BB].op.body[0]) or " if " in str(s[BB].op.body[0]), "30 elements in 32 places need a guard"
+    assert "if_then_else" in str(s[BB].op.body[0]) or " if " in str(s[BB].op.body[0]), (
+        "30 elements in 32 places need a guard"
+    )
 
 
 def test_what_was_done_to_reduce_axes_moves_to_the_cache() -> None:
@@ -105,7 +118,8 @@ def test_what_was_done_to_reduce_axes_moves_to_the_cache() -> None:
     s[C].reorder(ko, *C.op.axis, ki)
     CC = s.cache_write(C, "local")
     assert [axis.name for axis in s[CC].leaf_iter_vars] == ["k.outer", "i.c", "j.c", "k.inner"]
-    assert s[CC].attr(ki).kind == "unrolled" and len(s[CC].relations) == 1
+    assert s[CC].attr(ki).kind == "unrolled"
+    assert len(s[CC].relations) == 1
     same(s, C, inputs)
 
 
@@ -115,7 +129,9 @@ def test_cache_write_of_all_outputs_of_an_operation() -> None:
     D = te.compute((N, M), lambda i, j: P[i, j] - Q[i, j], name="D")
     s = te.create_schedule(D)
     QQ, PP = s.cache_write([Q, P], "local")
-    assert s[P] is s[Q] and s[PP] is s[QQ] and (PP.value_index, QQ.value_index) == (0, 1)
+    assert s[P] is s[Q]
+    assert s[PP] is s[QQ]
+    assert (PP.value_index, QQ.value_index) == (0, 1)
     same(s, D, {A: values(N, M)})
 
 
@@ -126,7 +142,8 @@ def test_stages_attached_at_loops_that_vanish_follow_to_the_cache() -> None:
     io, _ = s[C].split(C.op.axis[0], 2)
     s[AA].compute_at(s[C], io)
     CC = s.cache_write(C, "local")
-    assert s[AA].attach_stage is s[CC] and s[AA].attach_axis is s[CC].op.axis[0]
+    assert s[AA].attach_stage is s[CC]
+    assert s[AA].attach_axis is s[CC].op.axis[0]
     same(s, C, inputs)
 
 
@@ -137,8 +154,17 @@ def test_rfactor_of_any_split_is_the_same_sum(factor: int, factor_axis: int) -> 
     s = te.create_schedule(C)
     _, ki = s[C].split(C.op.reduce_axis[0], factor)
     CF = s.rfactor(C, ki, factor_axis)
-    assert CF.name == "C.rf" and int(CF.shape[factor_axis]) == min(factor, K)
-    assert s[C].op.axis == C.op.axis and len(s[C].op.reduce_axis) == 1 and [stage.name for stage in s.stages][2:] == ["C.rf", "C"]
+    assert CF.name == "C.rf"
+    assert int(CF.shape[factor_axis]) == min(factor, K)
+    assert (
+        s[C].op.axis == C.op.axis
+    )
+    assert (
+        len(s[C].op.reduce_axis) == 1
+    )
+    assert (
+        [stage.name for stage in s.stages][2:] == ["C.rf", "C"]
+    )
     same(s, C, inputs)
 
 
@@ -155,8 +181,8 @@ def test_rfactor_over_the_outer_part_the_whole_axis_and_again() -> None:
 
     s = te.create_schedule(B)
     fused = s[B].fuse(k, m)
-    fo, fi = s[B].split(fused, 5)
-    fio, fii = s[B].split(fi, 2)
+    _fo, fi = s[B].split(fused, 5)
+    _fio, fii = s[B].split(fi, 2)
     BF = s.rfactor(B, fii)
     BFF = s.rfactor(BF, s[BF].op.reduce_axis[0], -1)
     assert len(BFF.shape) == 3
@@ -179,7 +205,8 @@ def test_rfactor_of_a_tuple_reduction() -> None:
     s = te.create_schedule(best)
     _, ki = s[best].split(k, 4)
     factored = s.rfactor(best, ki)
-    assert isinstance(factored, list) and len(factored) == 2
+    assert isinstance(factored, list)
+    assert len(factored) == 2
     inputs = {A: np.random.default_rng(3).permutation(N * K).reshape(N, K).astype("float32")}
     same(s, best, inputs)
     same(s, index, inputs)
@@ -191,7 +218,8 @@ def test_init_goes_to_the_last_stage_alone() -> None:
     B = te.compute((N,), lambda i: te.sum(A[i, k], axis=k, init=te.const(10.0, "float32")), name="B")
     s = te.create_schedule(B)
     BF = s.rfactor(B, s[B].split(k, 3)[1])
-    assert s[BF].op.body[0].init == () and str(s[B].op.body[0].init[0]) == str(B.op.body[0].init[0])
+    assert s[BF].op.body[0].init == ()
+    assert str(s[B].op.body[0].init[0]) == str(B.op.body[0].init[0])
     same(s, B, {A: values(N, K)})
 
 
@@ -212,7 +240,7 @@ def test_a_reduction_over_a_triangle_is_cached_and_factored() -> None:
 
 
 def test_normalize_puts_inlined_stages_into_their_readers() -> None:
-    A, _, C, inputs = matmul()
+    _A, _, C, inputs = matmul()
     P = te.compute((N, M), lambda i, j: C[i, j] + 1, name="P")
     Q = te.compute((M, N), lambda i, j: P[j, i] * P[j, i], name="Q")
     D = te.compute((N, M), lambda i, j: Q[j, i] - P[i, j], name="D")
@@ -222,9 +250,13 @@ def test_normalize_puts_inlined_stages_into_their_readers() -> None:
     before = [stage.op for stage in s.stages]
     made = s.normalize()
     assert [stage.op for stage in s.stages] == before, "normalize leaves its schedule alone"
-    assert made[D].op.input_tensors == (C,) and made[P].attach_type == made[Q].attach_type == "inlined"
+    assert made[D].op.input_tensors == (C,)
+    assert made[P].attach_type == made[Q].attach_type == "inlined"
     same(made, D, inputs)
-    assert [axis.name for axis in made[D].leaf_iter_vars] == ["i", "j"] and not set(made[D].leaf_iter_vars) & set(D.op.axis)
+    assert [axis.name for axis in made[D].leaf_iter_vars] == ["i", "j"]
+    assert not set(made[D].leaf_iter_vars) & set(
+        D.op.axis
+    )
 
 
 @pytest.mark.parametrize(("auto", "inlined"), [
@@ -242,4 +274,6 @@ def test_auto_inline_takes_what_its_name_says(auto: Any, inlined: list[str]) -> 
     s = te.create_schedule(W)
     s[U].split(U.op.axis[0], 2)
     auto(s)
-    assert [stage.name for stage in s.stages if stage.attach_type == "inline"] == inlined, "U is scheduled, W is the output"
+    assert [stage.name for stage in s.stages if stage.attach_type == "inline"] == inlined, (
+        "U is scheduled, W is the output"
+    )

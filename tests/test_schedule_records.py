@@ -36,7 +36,7 @@ def elaborate() -> SimpleNamespace:
     s[C].pragma(io, "auto_unroll_max_step", 16)
     s[C].unroll(ii)
     s[CC].compute_at(s[C], jo)
-    ko, ki = s[CC].split(s[CC].op.reduce_axis[0], factor=2)
+    _ko, ki = s[CC].split(s[CC].op.reduce_axis[0], factor=2)
     CF = s.rfactor(CC, ki, factor_axis=-1)
     s[CF].compute_at(s[CC], s[CC].op.axis[1])
     AA = s.cache_read(A, "shared", [B, s[D]])
@@ -50,7 +50,9 @@ def elaborate() -> SimpleNamespace:
     s[D].bind(outer, bx)
     s[D].bind(inner, tx)
     s[C].set_scope("global")
-    s[D].set_store_predicate(te.all(te.any(tx.equal(0), outer < 2), ~(inner > te.min(fused, 7)), te.likely(fused % 2 < 5)))
+    s[D].set_store_predicate(
+        te.all(te.any(tx.equal(0), outer < 2), ~(inner > te.min(fused, 7)), te.likely(fused % 2 < 5))
+    )
     s[C].vectorize(ji)
     s[CC].reorder(s[CC].op.axis[1], s[CC].op.axis[0])
     s[C].parallel(io)
@@ -62,13 +64,35 @@ def elaborate() -> SimpleNamespace:
 def test_records_say_what_was_done_by_place() -> None:
     p = elaborate()
     assert [record.primitive for record in p.s.trace] == [
-        "cache_write", "tile", "pragma", "unroll", "compute_at", "split", "rfactor", "compute_at", "cache_read", "storage_align",
-        "compute_inline", "compute_root", "fuse", "split", "bind", "bind", "set_scope", "set_store_predicate", "vectorize",
-        "reorder", "parallel", "fuse", "unroll"]
+        "cache_write",
+        "tile",
+        "pragma",
+        "unroll",
+        "compute_at",
+        "split",
+        "rfactor",
+        "compute_at",
+        "cache_read",
+        "storage_align",
+        "compute_inline",
+        "compute_root",
+        "fuse",
+        "split",
+        "bind",
+        "bind",
+        "set_scope",
+        "set_store_predicate",
+        "vectorize",
+        "reorder",
+        "parallel",
+        "fuse",
+        "unroll",
+    ]
     tile = p.s.trace[1]
     assert repr(tile) == ("s.stages[4].tile(x_parent=AxisRef(stage=4, place=0), y_parent=AxisRef(stage=4, place=1), "
                           "x_factor=2, y_factor=3)")
-    assert tile.source is not None and tile.source.text.startswith("io, jo, ii, ji = s[C].tile")
+    assert tile.source is not None
+    assert tile.source.text.startswith("io, jo, ii, ji = s[C].tile")
 
 
 def test_replay_makes_the_same_schedule_of_the_same_and_of_like_operations() -> None:
@@ -91,7 +115,8 @@ def test_as_python_is_the_schedule_as_code() -> None:
     p = elaborate()
     space: dict[str, Any] = {"te": te, "ops": [p.D]}
     exec(p.s.as_python(), space)
-    assert shape_of(space["s"]) == shape_of(p.s) and to_json(space["s"].trace) == to_json(p.s.trace)
+    assert shape_of(space["s"]) == shape_of(p.s)
+    assert to_json(space["s"].trace) == to_json(p.s.trace)
 
 
 def test_as_python_reads_like_code_by_hand() -> None:
@@ -124,7 +149,8 @@ def test_symbols_are_named_by_place() -> None:
     space: dict[str, Any] = {"te": te, "ops": B}
     exec(s.as_python(), space)
     for made in (space["s"], Schedule.replay(from_json(to_json(s.trace)), B)):
-        assert str(made[B].relations[0].factor) == "min(m, 8)" and made.symbols[1] is m
+        assert str(made[B].relations[0].factor) == "min(m, 8)"
+        assert made.symbols[1] is m
         assert shape_of(made) == shape_of(s)
 
 
@@ -136,18 +162,27 @@ def test_a_copy_goes_its_own_way() -> None:
     assert all(stage.attach_stage is None or stage.attach_stage in twin.stages for stage in twin.stages)
     twin[p.W].set_scope("global")
     twin[p.C].unroll(twin[p.C].leaf_iter_vars[1])
-    assert exact(p.s) == before and len(twin.trace) == len(p.s.trace) + 2
+    assert exact(p.s) == before
+    assert len(twin.trace) == len(p.s.trace) + 2
 
 
-@pytest.mark.parametrize(("text", "match"), [
-    ("[", "the text holds no records"), ("[[1]]", "the text holds no records"), ('[["split", 1, 3]]', "the text holds no records"),
-    ('[["split", 1, {"a": {"what": 1}}]]', "the text holds no records"),
-    ('[["explode", 1, {}]]', "no primitive of stages is named 'explode'"),
-    ('[["split", null, {}]]', "no primitive of schedules is named 'split'"),
-    ('[["compute_inline", 9, {}]]', "number 9 of the stages, of which there are 5"),
-    ('[["vectorize", 4, {"axis": {"axis": [4, 7]}}]]', "number 7 of the axes of C, of which there are 2"),
-    ('[["split", 4, {"parent": {"axis": [4, 0]}, "factor": {"expr": {"symbol": [0]}}}]]', "number 0 of the symbols"),
-])
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("[", "the text holds no records"),
+        ("[[1]]", "the text holds no records"),
+        ('[["split", 1, 3]]', "the text holds no records"),
+        ('[["split", 1, {"a": {"what": 1}}]]', "the text holds no records"),
+        ('[["explode", 1, {}]]', "no primitive of stages is named 'explode'"),
+        ('[["split", null, {}]]', "no primitive of schedules is named 'split'"),
+        ('[["compute_inline", 9, {}]]', "number 9 of the stages, of which there are 5"),
+        ('[["vectorize", 4, {"axis": {"axis": [4, 7]}}]]', "number 7 of the axes of C, of which there are 2"),
+        (
+            '[["split", 4, {"parent": {"axis": [4, 0]}, "factor": {"expr": {"symbol": [0]}}}]]',
+            "number 0 of the symbols",
+        ),
+    ],
+)
 def test_records_that_do_not_fit_are_refused(text: str, match: str) -> None:
     with pytest.raises(errors.BadRecords, match=match):
         te.Schedule.replay(from_json(text), program().D)
@@ -195,7 +230,10 @@ def test_drawn_schedules_replay_and_compute_what_was_declared() -> None:
         space: dict[str, Any] = {"te": te, "ops": p.D}
         exec(p.s.as_python(), space)
         assert shape_of(space["s"]) == shape_of(p.s), case
-        inputs = {p.A: rng.integers(-4, 5, (N, K)).astype("float32"), p.W: rng.integers(-4, 5, (K, M)).astype("float32")}
+        inputs = {
+            p.A: rng.integers(-4, 5, (N, K)).astype("float32"),
+            p.W: rng.integers(-4, 5, (K, M)).astype("float32"),
+        }
         for made in (p.s, p.s.normalize()):
             np.testing.assert_array_equal(
                 evaluate(made[p.D].op.output(0), inputs), evaluate(p.D, inputs), err_msg=f"case {case}")
