@@ -36,6 +36,8 @@ class ExprEmitter:
         self.places: dict[Buffer, Place] = {}
         self._memo: dict[int, str] = {}
         self._mask: tuple[str, int] | None = None
+        self.vector_accesses = 0
+        """How many loads and stores of vectors were written."""
         # A product may be contracted into a sum by default. Never nnan or ninf: the identities of min and max are
         # infinite, and padding tests NaN.
         self.float_flags = "reassoc nsz arcp contract afn " if fast_math else "contract "

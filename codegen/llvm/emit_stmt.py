@@ -15,7 +15,7 @@ from ...ir.buffer import Buffer
 from ...ir.dtype import INT64
 from ...ir.expr import BufferLoad, IntImm, Var
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ...ir.visit import free_vars, walk
+from ...ir.visit import children, free_vars, walk
 from . import memory
 from .arithmetic import convert
 from .emit_expr import ExprEmitter
@@ -28,6 +28,8 @@ __all__ = ["KernelText", "emit_kernel", "shape_symbols"]
 
 _STACK_BUDGET = 16 * 1024
 """Bytes of stack that one function takes for buffers; what is larger, or of unknown size, goes to the heap."""
+_MOST_UNROLLED = 16
+"""Iterations of a loop of vector code that LLVM may unroll; its own taste takes four times as long to compile."""
 _PARALLEL_FOR = ("tw_parallel_for", "i32", ("ptr", "ptr", "i32"))
 
 
@@ -66,10 +68,10 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     """
     kernel = KernelText(module, symbol, attributes, fast_math)
     parameters: list[str] = []
-    touched = _touched(function.body, function.buffers)
+    written = _stored(function.body)
     for i, param in enumerate(function.params):
         if isinstance(param, Buffer):
-            parameters.append(f"{_pointer_attributes(param, touched.get(param, False), param.dtype.bytes)} %p{i}")
+            parameters.append(f"{_pointer_attributes(param, param in written or param.data is not None, param.dtype.bytes)} %p{i}")
         else:
             parameters.append(f"{llvm_type(param.dtype)} %p{i}")
     parameters += [f"i64 %n{i}" for i in range(len(symbols))]
@@ -120,6 +122,19 @@ def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
             found[node.buffer] = found.get(node.buffer, False) or isinstance(node, BufferStore)
         elif isinstance(node, Var) and node in pointers:
             found[pointers[node]] = True
+    return found
+
+
+def _stored(body: Stmt) -> set[Buffer]:
+    """The buffers that a statement stores to; much quicker than a look at every expression."""
+    found: set[Buffer] = set()
+    stack = [body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, BufferStore):
+            found.add(stmt.buffer)
+        else:
+            stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
     return found
 
 
@@ -237,14 +252,18 @@ class StmtEmitter:
                 end = str(begin.value + count)
             else:
                 end = self.f.op(f"add nsw {kind} {start}, {extent}") if start != "0" else extent
-            never_empty = count is not None
-            self.counted(stmt.var, start, end, never_empty, lambda: self.statement(stmt.body))
+            self.counted(stmt.var, start, end, count, lambda: self.statement(stmt.body))
 
-    def counted(self, var: Var, start: str, end: str, never_empty: bool, body: Callable[[], None]) -> None:
-        """`for var in [start, end)`. Written as LLVM's loop rotation would leave it: guard, body, test at the end."""
+    def counted(self, var: Var, start: str, end: str, count: int | None, body: Callable[[], None]) -> None:
+        """`for var in [start, end)`, `count` times where that is known. Written as LLVM's loop rotation would leave it:
+        guard, body, test at the end.
+
+        Short loops are LLVM's to unroll, so that small buffers that they index become registers, and so are loops of
+        scalars, which it may vectorize. Other loops of vectors are scheduled: how far they are unrolled, too.
+        """
         f, kind = self.f, llvm_type(var.dtype)
         loop, after = f.fresh("loop"), f.fresh("after")
-        if never_empty:
+        if count is not None:
             f.jump(loop)
         else:
             f.branch(f.op(f"icmp slt {kind} {start}, {end}"), loop, after)
@@ -255,13 +274,17 @@ class StmtEmitter:
         latch = loop + ".latch"
         f.define(name, f"phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]")
         self.exprs.variables[var] = name
+        vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
         with f.scope():
             body()
+        scheduled = self.exprs.vector_accesses > 0 and (count is None or count > _MOST_UNROLLED)
+        self.exprs.vector_accesses += vectors_before
+        hint = f.module.loop_metadata('!{!"llvm.loop.unroll.disable"}') if scheduled else ""
         f.jump(latch)
         f.begin(latch)
         unsigned = " nuw" if self.exprs.facts.not_negative(var) else ""
         f.define(following, f"add{unsigned} nsw {kind} {name}, 1")
-        f.branch(f.read(f"icmp slt {kind} {following}, {end}"), loop, after)
+        f.branch(f.read(f"icmp slt {kind} {following}, {end}"), loop, after, hint)
         f.begin(after)
 
     # Memory
@@ -335,7 +358,7 @@ class StmtEmitter:
         inner.exprs.facts.bind_loop(stmt.var, stmt.begin)
         kind = llvm_type(stmt.var.dtype)
         lo, hi = ("%lo", "%hi") if kind == "i64" else (f.op(f"trunc nsw i64 {end} to {kind}") for end in ("%lo", "%hi"))
-        inner.function_body(lambda: inner.counted(stmt.var, lo, hi, False, lambda: inner.statement(stmt.body)))
+        inner.function_body(lambda: inner.counted(stmt.var, lo, hi, None, lambda: inner.statement(stmt.body)))
 
 
 @dataclass(frozen=True)

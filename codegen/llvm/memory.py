@@ -42,6 +42,7 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
         if mask is None:
             return _loaded(em, buffer, index, 0, dtype)
         return em.guarded(mask, dtype, lambda: _loaded(em, buffer, index, 0, dtype))
+    em.vector_accesses += 1
     base, stride = _as_ramp(index)
     if base is not None and mask is None and stride is not None and abs(stride) <= _WIDEST_SHUFFLED_STRIDE:
         return _strided_load(em, buffer, base, stride, dtype)
@@ -65,6 +66,7 @@ def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: E
         else:
             em.when(mask, lambda: _stored(em, buffer, index, value, dtype))
         return
+    em.vector_accesses += 1
     base, stride = _as_ramp(index)
     memory = memory_type(dtype)
     if base is not None and stride == 1:
