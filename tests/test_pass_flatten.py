@@ -134,7 +134,7 @@ def gather(I: int32[8], A: float32[4, 10], B: float32[80], C: out float32[8]):
     for i in 8:
         C[i] = A[0, I[i] + i] + B[I[i] * 10 + i]
 """)))
-    assert "int64(i) + int64(I[int64(i)])" in found  # out of range already if the sum wraps
+    assert "int64(I[int64(i)]) + int64(i)" in found  # out of range already if the sum wraps
     assert "int64(I[int64(i)] * 10 + i)" in found  # the product may wrap into range
 
 

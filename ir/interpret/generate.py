@@ -57,16 +57,13 @@ def generate(
 ) -> Program:
     """The program for shapes in which `symbols` have these values. `strides` are those of the parameters' memory."""
     writer = FunctionWriter(function, symbols, externs, check)
-    names: list[str] = []
-    for parameter in function.params:
-        if isinstance(parameter, Buffer):
-            memory = writer.memory(parameter, strides[parameter])
-            memory.tracked = check and parameter in function.outputs
-            names.append(memory.data)
-        else:
-            names.append(writer.variable(parameter))
+    names = [writer.name("B") if isinstance(p, Buffer) else writer.variable(p) for p in function.params]
     writer.live += names
     writer.open_function("run", names)
+    for parameter, name in zip(function.params, names, strict=True):
+        if isinstance(parameter, Buffer):  # within the function: extents may be computed from its scalars
+            memory = writer.memory(parameter, strides[parameter], name)
+            memory.tracked = check and parameter in function.outputs
     writer.statement(function.body)
     writer.close_function()
     source = "\n".join(line for lines in writer.finished for line in lines)
@@ -87,9 +84,9 @@ class FunctionWriter(ValueWriter):
         self.loop_names: dict[str, Var] = {}
         self.written = {node.buffer for node in post_order(function.body) if isinstance(node, BufferStore)}
 
-    def memory(self, buffer: Buffer, strides: tuple[int, ...] | None = None) -> Memory:
-        """Declare how a buffer is reached; its extents are evaluated here."""
-        data = self.name("B")
+    def memory(self, buffer: Buffer, strides: tuple[int, ...] | None = None, data: str = "") -> Memory:
+        """Declare how a buffer is reached; its extents are evaluated here. `data` names its list, if it has a name."""
+        data = data or self.name("B")
         extents = [self.extent(extent) for extent in buffer.shape]
         if strides is not None:
             steps = [str(stride) for stride in strides]

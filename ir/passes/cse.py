@@ -204,12 +204,14 @@ class _Builder:
         return value.operands
 
     def _assemble(self, value: _Value) -> Expr:
-        parts = [self.names.get(part) or self.built.get(part) for part in self._built_operands(value)]
+        parts: list[Any] = [
+            self.names[part] if part in self.names else self.built[part] for part in self._built_operands(value)
+        ]
         if not parts:
             return value.expr
         if isinstance(value.expr, IfThenElse):
-            parts[1:] = [self._branch(part) for part in parts[1:]]  # pyright: ignore[reportArgumentType]
-        return rebuild(value.expr, parts)  # pyright: ignore[reportArgumentType]
+            parts[1:] = [self._branch(part) for part in parts[1:]]
+        return rebuild(value.expr, parts)
 
     def _branch(self, branch: Expr) -> Expr:
         bindings, found = _share(branch)

@@ -16,9 +16,9 @@ from typing import Any
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..expr import Call, Expr, IntImm, Range, SizeVar, StringImm, Var
-from ..ops import logical_not
+from ..ops import is_const, logical_not
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ..visit import Rewriter, free_vars, rebuild, seq
+from ..visit import Rewriter, free_vars, rebuild, seq, walk
 from .copying import Copier
 
 __all__ = ["MAX_SYMBOL", "analyzer_for", "is_empty", "simplify"]
@@ -80,17 +80,22 @@ class _Simplifier(Rewriter):
 
     def For(self, node: For) -> Stmt:
         begin, extent = self.expr(node.begin), self.expr(node.extent)
-        if isinstance(extent, IntImm):
-            if extent.value <= 0:
-                return Seq(())
-            if extent.value == 1 and not node.pragmas and node.kind is not LoopKind.THREAD:
-                self.copier.values[node.var] = begin
-                return self.visit(node.body)
+        if self._never_positive(extent):
+            return Seq(())
+        if is_const(extent, 1) and not node.pragmas and node.kind is not LoopKind.THREAD:
+            self.copier.values[node.var] = begin
+            return self.visit(node.body)
         self.analyzer.bind(node.var, Range(begin, extent))
         body = self.visit(node.body)
         if is_empty(body):
             return Seq(())
         return rebuild(node, [begin, extent, body])
+
+    def _never_positive(self, extent: Expr) -> bool:
+        if isinstance(extent, IntImm):
+            return extent.value <= 0
+        highest = self.analyzer.interval(extent).hi
+        return highest is not None and highest <= 0
 
     def If(self, node: If) -> Stmt:
         condition = self.condition(node.condition)
@@ -126,8 +131,8 @@ class _Simplifier(Rewriter):
             self.copier.buffers[node.buffer] = replace(node.buffer, shape=shape)
         body = self.visit(node.body)
         buffer = self.buffer(node.buffer)
-        if is_empty(body):
-            return Seq(())
+        if is_empty(body) or (body is not node.body and not _touches(body, buffer)):
+            return body
         return node if body is node.body and buffer is node.buffer else Allocate(buffer, body)
 
     def BufferStore(self, node: BufferStore) -> Stmt:
@@ -146,6 +151,10 @@ class _Simplifier(Rewriter):
     def Assert(self, node: Assert) -> Stmt:
         condition = self.expr(node.condition)
         return Seq(()) if isinstance(condition, IntImm) and condition.value else rebuild(node, [condition])
+
+
+def _touches(body: Stmt, buffer: Buffer) -> bool:
+    return any(getattr(node, "buffer", None) is buffer or getattr(node, "subject", None) is buffer for node in walk(body))
 
 
 def _made_if(node: If, condition: Expr, then_body: Stmt, else_body: Stmt | None) -> Stmt:

@@ -178,12 +178,11 @@ class _Mover(Rewriter):
     If = LetStmt = _nested
 
     def Allocate(self, node: Allocate) -> Stmt:
-        body = self.visit(node.body)
         # a size that varies may be known, or not be negative, only where the allocation stands
         if node.buffer.data is None and (isinstance(node.buffer.shape[0], IntImm) or not self.nested):
             self.moved.append(node.buffer)
-            return body
-        return rebuild(node, [body])
+            return self.visit(node.body)
+        return rebuild(node, [self.visit(node.body)])
 
 
 def _renamed(body: Stmt, homes: dict[Buffer, Buffer]) -> Stmt:
