@@ -6,6 +6,8 @@ reach 255 * 256 and so fit in uint16 exactly. The result is the pixel plus three
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .. import te
@@ -26,12 +28,23 @@ def reference(image: np.ndarray) -> np.ndarray:
     return np.clip(pixel + (((pixel - blurred) * np.int16(3)) >> np.int16(1)), 0, 255).astype(np.uint8)
 
 
-def declare(height: int, width: int, channels: int) -> tuple[te.Tensor, te.Tensor]:
-    """The photograph and its sharpened version, as tensor expressions."""
+class Pipeline(NamedTuple):
+    """The stages, each reading those before it; uint8, uint16, uint16, uint16, uint8."""
+
+    image: te.Tensor
+    padded: te.Tensor
+    rows: te.Tensor
+    blur: te.Tensor
+    sharp: te.Tensor
+
+
+def declare(height: int, width: int, channels: int) -> Pipeline:
+    """The photograph, its sharpened version and what lies between, as tensor expressions."""
     image = te.placeholder((height, width, channels), "uint8", name="image")
 
     def clamp(index: te.Expr, extent: int) -> te.Expr:
-        return te.max(te.min(index, extent - 1), 0)
+        inside = te.likely(te.all(index >= 0, index < extent))  # so the loop over the inside is made free of the test
+        return te.if_then_else(inside, index, te.max(te.min(index, extent - 1), 0))
 
     padded = te.compute(
         (height + 2 * RADIUS, width + 2 * RADIUS, channels),
@@ -54,7 +67,7 @@ def declare(height: int, width: int, channels: int) -> tuple[te.Tensor, te.Tenso
         pixel = image[y, x, c].astype("int16")
         return te.max(te.min(pixel + (((pixel - blurred) * 3) >> 1), 255), 0).astype("uint8")
 
-    return image, te.compute((height, width, channels), sharpen, name="sharp")
+    return Pipeline(image, padded, rows, blur, te.compute((height, width, channels), sharpen, name="sharp"))
 
 
 def weighted(values: list[te.Expr]) -> te.Expr:
@@ -67,11 +80,8 @@ def weighted(values: list[te.Expr]) -> te.Expr:
 
 def scheduled(height: int, width: int, channels: int, parallel: bool = True) -> tuple[Schedule, list[te.Tensor]]:
     """A band of rows at a time: the blurred rows that a band needs are computed just before it, in vectors."""
-    image, sharp = declare(height, width, channels)
+    image, padded, rows, blur, sharp = declare(height, width, channels)
     s = te.create_schedule(sharp)
-    blur = sharp.op.input_tensors[0]
-    (rows,) = blur.op.input_tensors
-    (padded,) = rows.op.input_tensors
     s[blur].compute_inline()
     y, x, c = sharp.op.axis
     band, y_in = s[sharp].split(y, 32)
@@ -79,6 +89,7 @@ def scheduled(height: int, width: int, channels: int, parallel: bool = True) -> 
     s[rows].compute_at(s[sharp], band)
     s[rows].vectorize(s[rows].fuse(*rows.op.axis[1:]))
     s[padded].compute_at(s[sharp], band)
+    s[padded].vectorize(s[padded].fuse(*padded.op.axis[1:]))
     if parallel:
         s[sharp].parallel(band)
     return s, [image, sharp]

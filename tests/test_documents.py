@@ -1,0 +1,31 @@
+"""What the documents show works, and shows what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tutorials").glob("[0-9]*.py")), ids=lambda path: path.stem)
+def test_tutorials_run_away_from_the_checkout(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip(), "a tutorial shows something"
+
+
+def test_the_readmes_first_kernel_prints_the_loops_that_it_shows() -> None:
+    blocks = BLOCK.findall((ROOT / "README.md").read_text())
+    program = next(text for language, text in blocks if language == "python")
+    shown = next(text for language, text in blocks if language == "text")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == shown.strip()
+    assert len([line for line in program.splitlines() if line.strip()]) <= 10, "a first kernel takes at most ten lines"

@@ -1,0 +1,33 @@
+"""4. An image pipeline: two blurs and a sharpening, scheduled so that each band of rows stays in the cache.
+
+The pipeline is that of `tilewright run --demo`, declared in demo/unsharp.py.
+"""
+
+import numpy as np
+import tilewright as tw
+from skimage import data
+from tilewright import te
+from tilewright.demo import unsharp
+
+image = data.coffee()
+height, width, channels = image.shape
+want = unsharp.reference(image)
+out = np.empty_like(image)
+
+# Unscheduled: each stage is computed whole before the next one begins.
+stages = unsharp.declare(height, width, channels)
+s = te.create_schedule(stages.sharp)
+print(s)
+f = tw.build(s, [stages.image, stages.sharp])
+f(image, out)
+assert (out == want).all()
+print("stage after stage:", f.time(image, out))
+
+# Scheduled: bands of 32 rows; what a band needs of the blurred rows is computed just before it, a few rows more than
+# the band because its stencil reaches over the edge.
+s, args = unsharp.scheduled(height, width, channels)
+print(s)
+f = tw.build(s, args)
+f(image, out)
+assert (out == want).all()
+print("band by band:", f.time(image, out))
