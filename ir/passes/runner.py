@@ -91,7 +91,8 @@ class Dumping:
     def __call__(self, name: str, function: Function, seconds: float) -> None:
         place = self.folder / function.name
         place.mkdir(parents=True, exist_ok=True)
-        if self.count == 0:
+        if name == "lowered":
+            self.count = 0
             for old in place.glob("[0-9][0-9]_*.ir"):
                 old.unlink()
         (place / f"{self.count:02}_{name}.ir").write_text(str(function) + "\n")
