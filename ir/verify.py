@@ -240,8 +240,9 @@ class _Verifier:
                 self.visible.difference_update(node.things)
                 continue
             self.statement = node
+            bodies = self.parts(node)  # the expressions first: what is wrong there makes the statement wrong
             self.node(node)
-            stack.extend(reversed(self.parts(node)))
+            stack.extend(reversed(bodies))
 
     def parts(self, node: Stmt) -> list[Stmt | _Leave]:
         """Check the expressions of a statement; the statements within, with what leaves scope after them."""
