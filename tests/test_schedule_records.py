@@ -230,6 +230,7 @@ def test_drawn_schedules_replay_and_compute_what_was_declared() -> None:
         space: dict[str, Any] = {"te": te, "ops": p.D}
         exec(p.s.as_python(), space)
         assert shape_of(space["s"]) == shape_of(p.s), case
+        assert str(space["s"]) == str(p.s), case
         inputs = {
             p.A: rng.integers(-4, 5, (N, K)).astype("float32"),
             p.W: rng.integers(-4, 5, (K, M)).astype("float32"),
