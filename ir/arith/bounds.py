@@ -78,10 +78,37 @@ def _fitted(scope: Scope, found: Interval, node: Expr) -> Interval:
     """`found`, computed over the integers, as the bounds of a node that may wrap."""
     dtype = node.dtype.element
     lo, hi = found
-    if lo is not None and not dtype.least <= lo <= dtype.greatest or hi is not None and not dtype.least <= hi <= dtype.greatest:
-        return Interval(dtype.least, dtype.greatest)
-    if (lo is None or hi is None) and not scope.nodes.traits(node) & INDEX:
-        return Interval(dtype.least, dtype.greatest)
+    least, greatest = dtype.least, dtype.greatest
+    if lo is not None and hi is not None and least <= lo and hi <= greatest:
+        return found
+    if not scope.nodes.traits(node) & INDEX:
+        return Interval(least, greatest)
+    low_fits, high_fits = lo is None or least <= lo <= greatest, hi is None or least <= hi <= greatest
+    if low_fits and high_fits:
+        return found
+    if not _is_open(scope, node):
+        return Interval(least, greatest)
+    return Interval(lo if low_fits else None, hi if high_fits else None)
+
+
+_LIMIT = 1 << 29
+"""A bound as wide as this is a limit on what a symbol may be, no extent that occurs: it does not show an overflow."""
+
+
+def _is_open(scope: Scope, node: Expr) -> bool:
+    """Whether a variable in `node` has no bounds but its limits."""
+    found = scope.known.open.get(node)
+    if found is None:
+        found = False
+        if isinstance(node, Var):
+            lo, hi = interval_of(scope, node)
+            found = lo is None or hi is None or lo <= -_LIMIT or hi >= _LIMIT
+        else:
+            for child in children(node):
+                if _is_open(scope, child):  # pyright: ignore[reportArgumentType]
+                    found = True
+                    break
+        scope.known.open[node] = found
     return found
 
 
@@ -217,14 +244,19 @@ _CALL_INTERVALS: dict[str, Callable[[DType, list[Interval]], Interval]] = {
 def exact_form(scope: Scope, form: LinearForm, dtype: DType) -> bool:
     """Whether the sum that `form` describes, computed in `dtype`, is its value over the integers."""
     lo, hi = form_interval(scope, form)
-    if lo is not None and hi is not None:
-        return dtype.least <= lo and hi <= dtype.greatest
-    if lo is not None and lo > dtype.greatest or hi is not None and hi < dtype.least:
-        return False
-    if lo is not None and lo < dtype.least or hi is not None and hi > dtype.greatest:
-        return False
+    least, greatest = dtype.least, dtype.greatest
+    if lo is not None and hi is not None and least <= lo and hi <= greatest:
+        return True
     traits = scope.nodes.traits
-    return all(traits(atom) & INDEX for atom in form.coeffs)
+    for atom in form.coeffs:
+        if not traits(atom) & INDEX:
+            return False
+    if (lo is None or least <= lo <= greatest) and (hi is None or least <= hi <= greatest):
+        return True
+    for atom in form.coeffs:
+        if _is_open(scope, atom):
+            return True
+    return False
 
 
 def value_form(scope: Scope, node: Expr) -> LinearForm:

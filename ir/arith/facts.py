@@ -6,7 +6,7 @@ from ..expr import (
     EQ, LE, LT, And, Call, CompareOp, Expr, FloorMod, IntImm, Not, Or, Var,
 )
 from ..ops import FALSE, TRUE
-from .bounds import dtype_interval, exact_form, form_interval, interval_of, modular_of
+from .bounds import dtype_interval, exact_form, form_interval, interval_of, modular_of, value_form
 from .interval import EVERYTHING, Interval, intersect
 from .linear import LinearForm
 from .modular import Modular
@@ -26,14 +26,12 @@ def bind_interval(scope: Scope, var: Var, bounds: Interval) -> None:
 
 def bind_range(scope: Scope, var: Var, begin: Expr, extent: Expr) -> None:
     """`var` lies in [begin, begin + extent - 1]; both ends are simplified and may be symbolic."""
-    nodes, dtype = scope.nodes, var.dtype
-    first, count = nodes.form(begin), nodes.form(extent)
-    exact = exact_form(scope, first, begin.dtype) and exact_form(scope, count, extent.dtype)
-    last = first.plus(count).shifted(-1)
-    lo = interval_of(scope, begin).lo
-    hi = form_interval(scope, last).hi if exact else None
+    dtype = var.dtype
+    first = value_form(scope, begin)
+    last = first.plus(value_form(scope, extent)).shifted(-1)
+    lo, hi = interval_of(scope, begin).lo, form_interval(scope, last).hi
     bind_interval(scope, var, intersect(dtype_interval(dtype) if dtype.bits < 32 else EVERYTHING, Interval(lo, hi)))
-    if exact and not (first.is_const and last.is_const):
+    if not (first.is_const and last.is_const or _unstable(scope, begin) or _unstable(scope, extent)):
         scope.known.lows[var], scope.known.highs[var] = first, last
         scope.known.order[var] = len(scope.known.order)
 

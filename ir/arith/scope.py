@@ -16,7 +16,7 @@ from ..expr import (
     Select, Shuffle, StringImm, Var,
 )
 from ..intrinsics import INTRINSICS
-from ..ops import FALSE, TRUE, wrap_int
+from ..ops import FALSE, TRUE, const, wrap_int
 from ..visit import children
 from .interval import Interval
 from .linear import LinearForm, single
@@ -32,7 +32,7 @@ code that may have effects."""
 class Knowledge:
     """Ranges, facts, and what was derived under them."""
 
-    __slots__ = ("bounds", "disequal", "exact", "facts", "highs", "intervals", "lows", "modulars", "order", "remainders",
+    __slots__ = ("bounds", "disequal", "exact", "facts", "highs", "intervals", "lows", "modulars", "open", "order", "remainders",
                  "results", "truth")
 
     def __init__(self) -> None:
@@ -60,6 +60,7 @@ class Knowledge:
         self.intervals: dict[Expr, Interval] = {}
         self.modulars: dict[Expr, Modular] = {}
         self.exact: dict[Expr, bool] = {}
+        self.open: dict[Expr, bool] = {}
 
     def copy(self) -> Knowledge:
         """The same ranges and facts, nothing derived yet."""
@@ -104,7 +105,7 @@ class Nodes:
         value = wrap_int(value, dtype)
         found = self.table.get((value, dtype))
         if found is None:
-            found = self.table[value, dtype] = IntImm(value, dtype)
+            found = self.table[value, dtype] = const(value, dtype)
         return found
 
     def form(self, node: Expr) -> LinearForm:

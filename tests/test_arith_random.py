@@ -1,0 +1,86 @@
+"""Simplification, intervals and remainders of random expressions against brute force."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+from arith_cases import Drawer, evaluate, grid
+import drawn
+from tilewright.ir.arith import Analyzer
+from tilewright.ir.buffer import Buffer
+from tilewright.ir.dtype import DType
+from tilewright.ir.expr import BufferLoad, Range, SizeVar, Var
+from tilewright.ir.ops import const
+
+INDEX_CONSTANTS = (-8, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 8, 16, 32)
+BYTE_CONSTANTS = (-128, -127, -4, -2, -1, 0, 1, 2, 3, 4, 8, 64, 127, 128, 255)
+
+
+def check(analyzer: Analyzer, expr, env, wraps: bool = True) -> None:
+    """The simplified expression has the same values; bounds and remainders hold for all of them."""
+    simple = analyzer.simplify(expr)
+    expected = evaluate(expr, env, wraps)
+    numpy.testing.assert_array_equal(evaluate(simple, env, wraps), expected, err_msg=f"{expr}\n  became {simple}")
+    assert analyzer.simplify(simple) is simple, f"{simple} is simplified further on a second pass"
+    if expr.dtype.is_integer:
+        lo, hi = analyzer.interval(expr)
+        assert (lo is None or lo <= expected.min()) and (hi is None or expected.max() <= hi), (str(expr), lo, hi)
+        coeff, base = analyzer.modular(expr)
+        assert (expected == base).all() if coeff == 0 else (expected % coeff == base).all(), (str(expr), coeff, base)
+
+
+@pytest.mark.parametrize("case", range(drawn.count(400, 8000)))
+def test_index_expressions_over_constant_ranges(case: int) -> None:
+    rng = drawn.rng("arith-index", case)
+    i, j, k, n = Var("i"), Var("j"), Var("k"), Var("n", DType("int64"))
+    analyzer = Analyzer()
+    ranges = {}
+    for var in (i, j, k, n):
+        begin, extent = int(rng.integers(-5, 6)) * int(rng.integers(2)), int(rng.choice([1, 2, 3, 4, 5, 8]))
+        ranges[var] = range(begin, begin + extent)
+        analyzer.bind(var, Range(const(begin, var.dtype), const(extent, var.dtype)))
+    draw = Drawer(rng, list(ranges), INDEX_CONSTANTS, casts=("int32", "int64", "int8", "uint8"))
+    dtype = DType(str(rng.choice(["int32", "int32", "int64"])))
+    expr = draw.number(dtype, 5) if rng.random() < 0.75 else draw.condition(dtype, 5)
+    check(analyzer, expr, grid(ranges))
+
+
+@pytest.mark.parametrize("case", range(drawn.count(300, 6000)))
+def test_index_expressions_over_the_integers(case: int) -> None:
+    """Nothing is known of the symbols, or their ranges are symbolic: arithmetic is that of the integers."""
+    rng = drawn.rng("arith-symbols", case)
+    n, m, i, j = SizeVar("n"), Var("m"), Var("i"), Var("j")
+    analyzer = Analyzer()
+    analyzer.bind(i, Range(const(0), n))
+    analyzer.bind(j, Range(m, const(4)))
+    points = numpy.array([(a, b, c, d) for a in range(9) for b in range(-4, 5) for c in range(a) for d in range(b, b + 4)])
+    env = {var: points[:, at] for at, var in enumerate((n, m, i, j))}
+    draw = Drawer(rng, [n, m, i, j], INDEX_CONSTANTS)
+    expr = draw.number(DType("int32"), 4) if rng.random() < 0.7 else draw.condition(DType("int32"), 4)
+    check(analyzer, expr, env, wraps=False)
+
+
+@pytest.mark.parametrize("case", range(drawn.count(300, 6000)))
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_bytes_wrap(dtype: str, case: int) -> None:
+    rng = drawn.rng(f"arith-{dtype}", case)
+    kind = DType(dtype)
+    a, b = Var("a", kind), BufferLoad(Buffer("B", (const(4),), kind), (const(0),))
+    every = range(kind.least, kind.greatest + 1)
+    env = grid({a: every, b: every[:: int(rng.integers(1, 8))]})
+    draw = Drawer(rng, [a, b], BYTE_CONSTANTS, casts=("int8", "uint8", "int32", "int16"))
+    expr = draw.number(kind, 4) if rng.random() < 0.7 else draw.condition(kind, 4)
+    check(Analyzer(), expr, env)
+
+
+@pytest.mark.parametrize("case", range(drawn.count(200, 4000)))
+def test_words_wrap(case: int) -> None:
+    rng = drawn.rng("arith-words", case)
+    kind = DType("int32")
+    ends = [kind.least, kind.least + 1, -70000, -32, -5, -1, 0, 1, 3, 31, 65536, kind.greatest - 1, kind.greatest]
+    i, load = Var("i"), BufferLoad(Buffer("B", (const(4),), kind), (const(0),))
+    analyzer = Analyzer()
+    analyzer.bind(i, (0, 7))
+    draw = Drawer(rng, [i, load], (*INDEX_CONSTANTS, kind.least, kind.greatest, 65536), casts=("int32", "uint8", "uint32", "int16"))
+    expr = draw.number(kind, 4) if rng.random() < 0.7 else draw.condition(kind, 4)
+    check(analyzer, expr, grid({i: range(8), load: ends}))
