@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 
 import llvmlite.binding as llvm
 
@@ -182,7 +182,7 @@ def _check_triple(target: Target) -> None:
 
 
 def _check_processor(target: Target) -> None:
-    if not target.cpu or target.cpu == _host_cpu() and not target.is_foreign:
+    if not target.cpu or (target.cpu == _host_cpu() and not target.is_foreign):
         return
     known, _ = _known_names(target.llvm_triple)
     if target.cpu not in known:
@@ -220,7 +220,7 @@ def _choices(word: str, known: Iterable[str]) -> str:
 # What LLVM knows
 
 
-@lru_cache(maxsize=None)
+@cache
 def _initialize(everything: bool) -> None:
     """Code generators and assembly printers: this machine's, or all of them (once each)."""
     if everything:
@@ -231,12 +231,12 @@ def _initialize(everything: bool) -> None:
         llvm.initialize_native_asmprinter()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _host_cpu() -> str:
     return llvm.get_host_cpu_name()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _host_features() -> dict[str, bool]:
     return dict(llvm.get_host_cpu_features())
 
@@ -248,7 +248,7 @@ llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2], feat
 """
 
 
-@lru_cache(maxsize=None)
+@cache
 def _known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
     """The processors and the features that LLVM knows for a machine.
 
@@ -274,12 +274,12 @@ define void @probe(ptr %p) {
 """
 
 
-@lru_cache(maxsize=None)
+@cache
 def _data_layout(target: Target) -> str:
     return str(target.machine().target_data)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _vector_bits(target: Target) -> int:
     """Seen in the registers that LLVM takes for 16 floats, so that it holds for every processor and feature."""
     if target.architecture not in ("x86_64", "i386"):
@@ -302,18 +302,14 @@ define void @mine() "target-cpu"="{host_cpu}" "target-features"="{host_features}
 """
 
 
-_NEVER_CHOSEN = (
-    "invpcid pku sgx rtm fsgsbase ptwrite waitpkg cldemote movdiri movdir64b enqcmd uintr serialize tsxldtrk hreset pconfig "
-    "shstk clwb clflushopt clzero mwaitx lwp rdpru wbnoinvd rdpid rdseed rdrnd xsave xsavec xsaveopt xsaves kl widekl aes vaes sha "
-    "sha512 sm3 sm4 pclmul vpclmulqdq amx-tile amx-int8 amx-bf16 amx-fp16 amx-complex prefetchi usermsr"
-).split()
+_NEVER_CHOSEN = ["invpcid", "pku", "sgx", "rtm", "fsgsbase", "ptwrite", "waitpkg", "cldemote", "movdiri", "movdir64b", "enqcmd", "uintr", "serialize", "tsxldtrk", "hreset", "pconfig", "shstk", "clwb", "clflushopt", "clzero", "mwaitx", "lwp", "rdpru", "wbnoinvd", "rdpid", "rdseed", "rdrnd", "xsave", "xsavec", "xsaveopt", "xsaves", "kl", "widekl", "aes", "vaes", "sha", "sha512", "sm3", "sm4", "pclmul", "vpclmulqdq", "amx-tile", "amx-int8", "amx-bf16", "amx-fp16", "amx-complex", "prefetchi", "usermsr"]
 """Instructions for systems and ciphers, which LLVM emits only for those who call them by name."""
 _X86_TUNING = ("ermsb", "fast-7bytenop", "slow-pmullq", "branch-hint", "prefer-legacy-setcc", "prefer-movmsk-over-vtest",
                "prefer-no-gather", "prefer-no-scatter")
 """Habits of processors that LLVM counts as instructions when it compares them."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def _within_host(cpu: str, features: str) -> bool:
     """Whether this machine has all that a processor has. LLVM inlines a function only into one that may use every
     instruction that it uses: so it is asked to."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-
 from tilewright.codegen.llvm.build import CodegenOptions, compile_function, kernel_symbol
 from tilewright.codegen.llvm.jit import CompiledModule
 from tilewright.codegen.target import Target
@@ -54,8 +53,10 @@ def build(function: Function, target: str = "llvm", **options: Any) -> CompiledM
 
 def call(compiled: CompiledModule, name: str, *args: Any) -> int:
     """The kernel's status. Arrays are passed as pointers, numbers as int64 symbols or ctypes values as they are."""
-    passed = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(a) if isinstance(a, int) else a
-              for a in args]
+    passed = [
+        ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(a) if isinstance(a, int) else a
+        for a in args
+    ]
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *[type(a) for a in passed])(compiled.address(kernel_symbol(name)))
     return function(*passed)
 

@@ -9,10 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from llvm_run import elementwise, numpy_dtype
-
 from tilewright.ir import ops
 from tilewright.ir.dtype import DType
-from tilewright.ir.expr import Div, EQ, FloorDiv, FloorMod, GE, LE, LT, Max, Min, NE, TruncDiv, TruncMod
+from tilewright.ir.expr import EQ, GE, LE, LT, NE, Div, FloorDiv, FloorMod, Max, Min, TruncDiv, TruncMod
 
 LANES = (1, 16)
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -57,15 +56,19 @@ def test_integer_division_agrees_with_numpy(dtype: str, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("divisor", (1, 2, 3, 16, 127, -1, -2, -3, -128, 0))
+@pytest.mark.parametrize("divisor", [1, 2, 3, 16, 127, -1, -2, -3, -128, 0])
 def test_division_by_constants(divisor: int, lanes: int) -> None:
     a = np.arange(-128, 128, dtype="int8")
     with np.errstate(all="ignore"):
         quotient, rest = a // np.int8(divisor), a % np.int8(divisor)
-    np.testing.assert_array_equal(elementwise(lambda x: FloorDiv(x, ops.const(divisor, x.dtype)), a, lanes=lanes), quotient)
+    np.testing.assert_array_equal(
+        elementwise(lambda x: FloorDiv(x, ops.const(divisor, x.dtype)), a, lanes=lanes), quotient
+    )
     np.testing.assert_array_equal(elementwise(lambda x: FloorMod(x, ops.const(divisor, x.dtype)), a, lanes=lanes), rest)
     quotient, rest = truncated(a, np.full_like(a, divisor))
-    np.testing.assert_array_equal(elementwise(lambda x: TruncDiv(x, ops.const(divisor, x.dtype)), a, lanes=lanes), quotient)
+    np.testing.assert_array_equal(
+        elementwise(lambda x: TruncDiv(x, ops.const(divisor, x.dtype)), a, lanes=lanes), quotient
+    )
     np.testing.assert_array_equal(elementwise(lambda x: TruncMod(x, ops.const(divisor, x.dtype)), a, lanes=lanes), rest)
 
 
@@ -76,9 +79,40 @@ def assert_same(got: np.ndarray, expected: np.ndarray, note: str = "") -> None:
     np.testing.assert_array_equal(wide(got), wide(expected), err_msg=note)
 
 
-FLOAT_EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 3.5, 1e-3, 100.0, -7.25, 1e10, -1e10, 3e38, math.inf, -math.inf, math.nan,
-               1e-40, 65504.0, 65520.0, -129.0, 255.5, 2147483648.0, -2147483904.0, 1.8446744073709552e19, 0.1, 7.0, -3.0,
-               127.99, 32768.0, 9.3e18, -9.3e18]
+FLOAT_EDGES = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.5,
+    -2.5,
+    3.5,
+    1e-3,
+    100.0,
+    -7.25,
+    1e10,
+    -1e10,
+    3e38,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1e-40,
+    65504.0,
+    65520.0,
+    -129.0,
+    255.5,
+    2147483648.0,
+    -2147483904.0,
+    1.8446744073709552e19,
+    0.1,
+    7.0,
+    -3.0,
+    127.99,
+    32768.0,
+    9.3e18,
+    -9.3e18,
+]
 
 
 def float_pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -88,19 +122,28 @@ def float_pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32", "float64"))
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_float_operators(dtype: str, lanes: int) -> None:
     a, b = float_pairs(dtype)
     with np.errstate(all="ignore"):
         for compute, expected in (
-            (lambda x, y: x + y, a + b), (lambda x, y: x - y, a - b), (lambda x, y: x * y, a * b), (Div, a / b),
-            (Min, np.minimum(a, b)), (Max, np.maximum(a, b)), (LT, a < b), (LE, a <= b), (GE, a >= b), (EQ, a == b), (NE, a != b),
+            (lambda x, y: x + y, a + b),
+            (lambda x, y: x - y, a - b),
+            (lambda x, y: x * y, a * b),
+            (Div, a / b),
+            (Min, np.minimum(a, b)),
+            (Max, np.maximum(a, b)),
+            (LT, a < b),
+            (LE, a <= b),
+            (GE, a >= b),
+            (EQ, a == b),
+            (NE, a != b),
         ):
             assert_same(elementwise(compute, a, b, lanes=lanes), expected)
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_float_floor_division_is_pythons(dtype: str, lanes: int) -> None:
     a, b = float_pairs(dtype)
     with np.errstate(all="ignore"):
@@ -114,8 +157,12 @@ def test_float_floor_division_is_pythons(dtype: str, lanes: int) -> None:
 def test_min_and_max_with_a_constant_keep_nan() -> None:
     a = np.array(FLOAT_EDGES[:32], "float32")
     for lanes in LANES:
-        np.testing.assert_array_equal(elementwise(lambda x: Max(x, ops.const(0.0, x.dtype)), a, lanes=lanes), np.maximum(a, 0))
-        np.testing.assert_array_equal(elementwise(lambda x: Min(ops.const(1.0, x.dtype), x), a, lanes=lanes), np.minimum(a, 1))
+        np.testing.assert_array_equal(
+            elementwise(lambda x: Max(x, ops.const(0.0, x.dtype)), a, lanes=lanes), np.maximum(a, 0)
+        )
+        np.testing.assert_array_equal(
+            elementwise(lambda x: Min(ops.const(1.0, x.dtype), x), a, lanes=lanes), np.minimum(a, 1)
+        )
 
 
 def expected_cast(values: np.ndarray, target: str) -> np.ndarray:
@@ -123,14 +170,17 @@ def expected_cast(values: np.ndarray, target: str) -> np.ndarray:
     if target != "bool" and np.issubdtype(numpy_dtype(target), np.integer) and values.dtype.kind in "fV":
         info = np.iinfo(target)
         wide = values.astype(np.float64)
-        cut = [0 if math.isnan(x) else info.max if x >= info.max else info.min if x <= info.min else int(x) for x in wide.tolist()]
+        cut = [
+            0 if math.isnan(x) else info.max if x >= info.max else info.min if x <= info.min else int(x)
+            for x in wide.tolist()
+        ]
         return np.array(cut, target)
     with np.errstate(all="ignore"):
         return values.astype(numpy_dtype(target))
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("source", (*INTEGERS, "bool", "float16", "bfloat16", "float32", "float64"))
+@pytest.mark.parametrize("source", [*INTEGERS, "bool", "float16", "bfloat16", "float32", "float64"])
 def test_casts(source: str, lanes: int) -> None:
     if source == "bool":
         values = np.array([True, False] * 16)
@@ -145,7 +195,18 @@ def test_casts(source: str, lanes: int) -> None:
 
 
 def test_double_to_half_rounds_once() -> None:
-    ties = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11 - 2.0**-40, 1 + 3 * 2.0**-11, 2.0**-25 + 2.0**-60, 1e-300, 1e300, -1e300, math.nan])
+    ties = np.array(
+        [
+            1 + 2.0**-11 + 2.0**-40,
+            1 + 2.0**-11 - 2.0**-40,
+            1 + 3 * 2.0**-11,
+            2.0**-25 + 2.0**-60,
+            1e-300,
+            1e300,
+            -1e300,
+            math.nan,
+        ]
+    )
     with np.errstate(all="ignore"):
         for target in ("float16", "bfloat16"):
             exact = np.array([ops.round_float(x, DType(target)) for x in ties.tolist()])
@@ -173,8 +234,14 @@ def test_integer_arithmetic_wraps(lanes: int) -> None:
         a, b = edge_pairs(dtype)
         with np.errstate(all="ignore"):
             for compute, expected in (
-                (lambda x, y: x + y, a + b), (lambda x, y: x - y, a - b), (lambda x, y: x * y, a * b),
-                (Min, np.minimum(a, b)), (Max, np.maximum(a, b)), (LT, a < b), (GE, a >= b), (EQ, a == b),
+                (lambda x, y: x + y, a + b),
+                (lambda x, y: x - y, a - b),
+                (lambda x, y: x * y, a * b),
+                (Min, np.minimum(a, b)),
+                (Max, np.maximum(a, b)),
+                (LT, a < b),
+                (GE, a >= b),
+                (EQ, a == b),
             ):
                 np.testing.assert_array_equal(elementwise(compute, a, b, lanes=lanes), expected, err_msg=dtype)
 
@@ -187,15 +254,20 @@ def test_bits(lanes: int) -> None:
         shift = (b.astype("uint64") % width).astype(dtype)
         with np.errstate(all="ignore"):
             for name, second, expected in (
-                ("bitwise_and", b, a & b), ("bitwise_or", b, a | b), ("bitwise_xor", b, a ^ b),
-                ("shift_left", shift, a << shift), ("shift_right", shift, a >> shift),
+                ("bitwise_and", b, a & b),
+                ("bitwise_or", b, a | b),
+                ("bitwise_xor", b, a ^ b),
+                ("shift_left", shift, a << shift),
+                ("shift_right", shift, a >> shift),
             ):
                 got = elementwise(lambda x, y, n=name: ops.call(n, x, y), a, second, lanes=lanes)
                 np.testing.assert_array_equal(got, expected, err_msg=f"{name} {dtype}")
         np.testing.assert_array_equal(elementwise(lambda x: ops.call("bitwise_not", x), a, lanes=lanes), ~a)
         unsigned = a.astype(f"uint{width}")
         counts = np.array([bin(x).count("1") for x in unsigned.tolist()])
-        np.testing.assert_array_equal(elementwise(lambda x: ops.call("popcount", x), a, lanes=lanes), counts.astype(dtype))
+        np.testing.assert_array_equal(
+            elementwise(lambda x: ops.call("popcount", x), a, lanes=lanes), counts.astype(dtype)
+        )
         zeros = np.array([width - x.bit_length() for x in unsigned.tolist()], "int32")
         np.testing.assert_array_equal(elementwise(lambda x: ops.call("clz", x), a, lanes=lanes), zeros)
         if dtype.startswith("int"):
@@ -230,8 +302,12 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 OWN = {
-    "exp": (np.exp, (-110, 95), 2), "exp2": (np.exp2, (-155, 130), 2), "log": (np.log, (1e-45, 1e6), 2),
-    "log2": (np.log2, (1e-45, 4), 2), "tanh": (np.tanh, (-10, 10), 3), "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), (-110, 20), 3),
+    "exp": (np.exp, (-110, 95), 2),
+    "exp2": (np.exp2, (-155, 130), 2),
+    "log": (np.log, (1e-45, 1e6), 2),
+    "log2": (np.log2, (1e-45, 4), 2),
+    "tanh": (np.tanh, (-10, 10), 3),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), (-110, 20), 3),
     "erf": (_erf, (-5, 5), 3),
 }
 
@@ -240,8 +316,30 @@ OWN = {
 def test_own_mathematics_is_accurate(name: str) -> None:
     exact, (low, high), bound = OWN[name]
     x = np.linspace(low, high, 1 << 15).astype("float32")
-    near = np.concatenate([np.linspace(-2, 2, 1 << 14), 10.0 ** np.linspace(-40, 3, 1 << 12), -(10.0 ** np.linspace(-40, 3, 1 << 12))])
-    special = np.array([0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 88.72, 88.73, -87.4, -103.9, 1e-45, -1e-45, 3e38, -3e38, 128.0], "float32")
+    near = np.concatenate(
+        [np.linspace(-2, 2, 1 << 14), 10.0 ** np.linspace(-40, 3, 1 << 12), -(10.0 ** np.linspace(-40, 3, 1 << 12))]
+    )
+    special = np.array(
+        [
+            0.0,
+            -0.0,
+            math.inf,
+            -math.inf,
+            math.nan,
+            1.0,
+            -1.0,
+            88.72,
+            88.73,
+            -87.4,
+            -103.9,
+            1e-45,
+            -1e-45,
+            3e38,
+            -3e38,
+            128.0,
+        ],
+        "float32",
+    )
     x = np.concatenate([x, near.astype("float32"), special])
     vector = elementwise(lambda v: ops.call(name, v), x, lanes=16)
     with np.errstate(all="ignore"):
@@ -251,12 +349,36 @@ def test_own_mathematics_is_accurate(name: str) -> None:
 
 
 FUNCTIONS: dict[str, Any] = {
-    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: 10.0**x, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
-    "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": _erf, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "nearbyint": np.rint,
-    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "abs": np.abs,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: 10.0**x,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": _erf,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "nearbyint": np.rint,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "abs": np.abs,
 }
 
 
@@ -278,7 +400,9 @@ def test_functions_of_two_and_predicates(lanes: int) -> None:
     x = np.linspace(0.1, 4, 16).astype("float32")
     y = np.linspace(-2, 2, 16).astype("float32")
     for name, exact in (("pow", np.power), ("atan2", np.arctan2), ("hypot", np.hypot), ("copysign", np.copysign)):
-        np.testing.assert_allclose(elementwise(lambda a, b, n=name: ops.call(n, a, b), x, y, lanes=lanes), exact(x, y), rtol=1e-6)
+        np.testing.assert_allclose(
+            elementwise(lambda a, b, n=name: ops.call(n, a, b), x, y, lanes=lanes), exact(x, y), rtol=1e-6
+        )
     got = elementwise(lambda a, b: ops.call("fma", a, b, a), x, y, lanes=lanes)
     np.testing.assert_array_equal(got, (x.astype("f8") * y + x).astype("f4"))
     z = np.array([0, 1, math.inf, -math.inf, math.nan, 1e-45, 3e38, -1] * 2, "float32")

@@ -8,17 +8,18 @@ import mmap
 import numpy as np
 import pytest
 from llvm_run import buffer, build, call, int32, run, serial
-
 from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
-from tilewright.ir.expr import Broadcast, BufferLoad, Expr, IfThenElse, LT, Ramp, Select, Shuffle, SizeVar, Var
+from tilewright.ir.expr import LT, Broadcast, BufferLoad, Expr, IfThenElse, Ramp, Select, Shuffle, SizeVar, Var
 from tilewright.ir.stmt import Allocate, BufferStore, Function, Seq
 
 DTYPES = ("bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64")
 
 
-def copy(source: Expr, target: Expr, sizes: tuple[int, int], dtype: str, predicate: Expr | None = None, *, both: bool = False) -> Function:
+def copy(
+    source: Expr, target: Expr, sizes: tuple[int, int], dtype: str, predicate: Expr | None = None, *, both: bool = False
+) -> Function:
     """out[target] = in[source]."""
     a, out = buffer("a", sizes[0], dtype), buffer("out", sizes[1], dtype)
     value = BufferLoad(a, (source,), predicate)
@@ -42,8 +43,8 @@ def at_end_of_a_page(array: np.ndarray) -> np.ndarray:
     return view
 
 
-@pytest.mark.parametrize("stride", (-5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 7))
-@pytest.mark.parametrize("lanes", (2, 5, 16))
+@pytest.mark.parametrize("stride", [-5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("lanes", [2, 5, 16])
 def test_strided_loads_read_nothing_outside(stride: int, lanes: int) -> None:
     for dtype in DTYPES:
         span = (lanes - 1) * abs(stride) + 1
@@ -55,7 +56,7 @@ def test_strided_loads_read_nothing_outside(stride: int, lanes: int) -> None:
         np.testing.assert_array_equal(out, source[[first + stride * i for i in range(lanes)]], err_msg=dtype)
 
 
-@pytest.mark.parametrize("stride", (-3, -1, 1, 2, 5))
+@pytest.mark.parametrize("stride", [-3, -1, 1, 2, 5])
 def test_strided_stores_leave_the_rest_alone(stride: int) -> None:
     for dtype in DTYPES:
         lanes, span = 8, 7 * abs(stride) + 1
@@ -68,8 +69,8 @@ def test_strided_stores_leave_the_rest_alone(stride: int) -> None:
         np.testing.assert_array_equal(out, expected, err_msg=dtype)
 
 
-@pytest.mark.parametrize("stride", (-1, 1, 2, 3))
-@pytest.mark.parametrize("live", (0, 1, 7, 15, 16))
+@pytest.mark.parametrize("stride", [-1, 1, 2, 3])
+@pytest.mark.parametrize("live", [0, 1, 7, 15, 16])
 def test_masked_lanes_touch_no_memory(stride: int, live: int) -> None:
     """The lanes beyond `live` would be outside of the array, and of readable memory."""
     for dtype in DTYPES:
@@ -82,7 +83,9 @@ def test_masked_lanes_touch_no_memory(stride: int, live: int) -> None:
         before = out.copy()
         first = size - 1 if stride < 0 else 0
         mask = LT(Ramp(int32(0), int32(1), 16), Broadcast(int32(live), 16))
-        function = copy(Ramp(int32(first), int32(stride), 16), Ramp(int32(0), int32(1), 16), (size, count), dtype, mask, both=True)
+        function = copy(
+            Ramp(int32(first), int32(stride), 16), Ramp(int32(0), int32(1), 16), (size, count), dtype, mask, both=True
+        )
         assert run(function, source, out) == 0
         expected = before
         expected[:live] = source[[first + stride * i for i in range(live)]]
@@ -106,7 +109,7 @@ def test_scalar_predicates() -> None:
     np.testing.assert_array_equal(got, [1, 2, 3, 7, 7])
 
 
-@pytest.mark.parametrize("index_dtype", ("int32", "int64", "uint8", "uint32"))
+@pytest.mark.parametrize("index_dtype", ["int32", "int64", "uint8", "uint32"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gathers_and_scatters(dtype: str, index_dtype: str) -> None:
     table, where, out = buffer("table", 40, dtype), buffer("where", 16, index_dtype), buffer("out", 40, dtype)
@@ -133,7 +136,7 @@ def test_any_byte_but_zero_is_true() -> None:
     np.testing.assert_array_equal(got, [0] + [1] * 15)
 
 
-@pytest.mark.parametrize("lanes", (1, 16))
+@pytest.mark.parametrize("lanes", [1, 16])
 def test_if_then_else_reads_the_chosen_side_alone(lanes: int) -> None:
     """out[i] = a[i] if i < 5 else b[i - 5], where each side ends at unreadable memory."""
     a, b, out = buffer("a", 5), buffer("b", 11), buffer("out", 16)
@@ -173,10 +176,19 @@ def test_select_shuffle_and_broadcast() -> None:
 
 def test_shuffle_joins_vectors_and_scalars_of_any_lanes() -> None:
     a, out = buffer("a", 8), buffer("out", 6)
-    parts = (BufferLoad(a, (Ramp(int32(0), int32(1), 3),)), BufferLoad(a, (int32(7),)), BufferLoad(a, (Ramp(int32(4), int32(1), 2),)))
+    parts = (
+        BufferLoad(a, (Ramp(int32(0), int32(1), 3),)),
+        BufferLoad(a, (int32(7),)),
+        BufferLoad(a, (Ramp(int32(4), int32(1), 2),)),
+    )
     body = BufferStore(out, Shuffle(parts, (5, 4, 3, 2, 1, 0)), (Ramp(int32(0), int32(1), 6),))
     source, got = values(8, "int32"), np.zeros(6, "int32")
-    function = Function("f", (a_int := buffer("a", 8, "int32"), out_int := buffer("out", 6, "int32")), _with(body, {a: a_int, out: out_int}), (out_int,))
+    function = Function(
+        "f",
+        (a_int := buffer("a", 8, "int32"), out_int := buffer("out", 6, "int32")),
+        _with(body, {a: a_int, out: out_int}),
+        (out_int,),
+    )
     assert run(function, source, got) == 0
     np.testing.assert_array_equal(got, [6, 5, 8, 3, 2, 1])
 
@@ -235,8 +247,18 @@ def test_alignment_is_stated_as_far_as_it_is_known() -> None:
     i = Var("i")
     at = Ramp(i * 16, int32(1), 16)
     odd = Ramp(i * 16 + 1, int32(1), 16)
-    body = Allocate(temp, serial(i, 4, [BufferStore(temp, BufferLoad(a, (at,)), (at,)), BufferStore(temp, BufferLoad(a, (at,)), (odd,)),
-                                        BufferStore(a, BufferLoad(temp, (Ramp(i * 16 + 8, int32(1), 16),)), (at,))]))
+    body = Allocate(
+        temp,
+        serial(
+            i,
+            4,
+            [
+                BufferStore(temp, BufferLoad(a, (at,)), (at,)),
+                BufferStore(temp, BufferLoad(a, (at,)), (odd,)),
+                BufferStore(a, BufferLoad(temp, (Ramp(i * 16 + 8, int32(1), 16),)), (at,)),
+            ],
+        ),
+    )
     text = build(Function("f", (a,), body, (a,))).ir_text
     stores = [line for line in text.splitlines() if line.strip().startswith("store <16 x float>")]
     assert [line.rsplit("align ", 1)[1] for line in stores] == ["64", "4", "4"]

@@ -9,20 +9,19 @@ import re
 import numpy as np
 import pytest
 from llvm_run import OPTIONS, buffer, build, call, int32, run, serial
-
 from tilewright.codegen.llvm.build import CodegenOptions, compile_function
 from tilewright.codegen.target import Target
 from tilewright.errors import CodegenError
 from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
-from tilewright.ir.expr import Add, Broadcast, BufferLoad, Call, Expr, Let, LT, Mul, Ramp, SizeVar, StringImm, Var
+from tilewright.ir.expr import LT, Add, Broadcast, BufferLoad, Call, Expr, Let, Mul, Ramp, SizeVar, StringImm, Var
 from tilewright.ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 
 
-@pytest.mark.parametrize("var_dtype", ("int32", "int64"))
-@pytest.mark.parametrize("extent", (0, 1, 2, 7))
-@pytest.mark.parametrize("begin", (-3, 0, 5))
+@pytest.mark.parametrize("var_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("extent", [0, 1, 2, 7])
+@pytest.mark.parametrize("begin", [-3, 0, 5])
 def test_loops_of_constant_and_symbolic_extent(begin: int, extent: int, var_dtype: str) -> None:
     out = buffer("out", 16, "int64")
     n = SizeVar("n", DType(var_dtype))
@@ -59,10 +58,24 @@ def test_let_expressions() -> None:
 
 def test_scalars_and_symbols_come_in_the_order_of_the_abi() -> None:
     """Parameters in call order, then the free symbols of the shapes as int64."""
-    n, m, scale, offset = SizeVar("n"), SizeVar("m", DType("int64")), Var("scale", DType("float32")), Var("offset", DType("int8"))
-    a, out, i = Buffer("a", (n * m,), DType("float32")), Buffer("out", (n * m,), DType("float32")), Var("i", DType("int64"))
+    n, m, scale, offset = (
+        SizeVar("n"),
+        SizeVar("m", DType("int64")),
+        Var("scale", DType("float32")),
+        Var("offset", DType("int8")),
+    )
+    a, out, i = (
+        Buffer("a", (n * m,), DType("float32")),
+        Buffer("out", (n * m,), DType("float32")),
+        Var("i", DType("int64")),
+    )
     body = BufferStore(out, BufferLoad(a, (i,)) * scale + ops.cast(offset, "float32"), (i,))
-    function = Function("f", (scale, a, offset, out), For(i, ops.const(0, "int64"), ops.cast(n, "int64") * m, LoopKind.SERIAL, body), (out,))
+    function = Function(
+        "f",
+        (scale, a, offset, out),
+        For(i, ops.const(0, "int64"), ops.cast(n, "int64") * m, LoopKind.SERIAL, body),
+        (out,),
+    )
     source, got = np.arange(6, dtype="float32"), np.zeros(6, "float32")
     assert run(function, ctypes.c_float(2.5), source, ctypes.c_int8(-1), got, 2, 3) == 0
     np.testing.assert_array_equal(got, source * 2.5 - 1)
@@ -72,11 +85,21 @@ def test_assertions_end_the_function_with_their_status() -> None:
     a, out, i = buffer("a", 8, "int32"), buffer("out", 8, "int32"), Var("i")
     temp = buffer("temp", 1 << 16, "int32")
     value = BufferLoad(a, (i,))
-    checks = Seq((Assert(LT(value, int32(100)), "a is too large"), Assert(LT(int32(-1), value), "a is negative"),
-                  BufferStore(temp, value, (i,)), BufferStore(out, BufferLoad(temp, (i,)), (i,))))
+    checks = Seq(
+        (
+            Assert(LT(value, int32(100)), "a is too large"),
+            Assert(LT(int32(-1), value), "a is negative"),
+            BufferStore(temp, value, (i,)),
+            BufferStore(out, BufferLoad(temp, (i,)), (i,)),
+        )
+    )
     compiled = build(Function("f", (a, out), serial(i, 8, Allocate(temp, checks)), (out,)))
     assert compiled.messages == {"f": ("a is too large", "a is negative")}
-    for source, status, copied in (([1] * 8, 0, 8), ([1, 2, 300, 4, 5, 6, 7, 8], 1, 2), ([1, 2, 3, 4, -5, 6, 7, 800], 2, 4)):
+    for source, status, copied in (
+        ([1] * 8, 0, 8),
+        ([1, 2, 300, 4, 5, 6, 7, 8], 1, 2),
+        ([1, 2, 3, 4, -5, 6, 7, 800], 2, 4),
+    ):
         array, got = np.array(source, "int32"), np.zeros(8, "int32")
         assert call(compiled, "f", array, got) == status
         np.testing.assert_array_equal(got, [*source[:copied], *[0] * (8 - copied)])
@@ -85,20 +108,29 @@ def test_assertions_end_the_function_with_their_status() -> None:
 def test_vector_assertions_take_every_lane() -> None:
     a = buffer("a", 16, "int32")
     lanes = Ramp(int32(0), int32(1), 16)
-    compiled = build(Function("f", (a,), Assert(LT(BufferLoad(a, (lanes,)), Broadcast(int32(16), 16)), "out of range"), ()))
+    compiled = build(
+        Function("f", (a,), Assert(LT(BufferLoad(a, (lanes,)), Broadcast(int32(16), 16)), "out of range"), ())
+    )
     array = np.arange(16, dtype="int32")
     assert call(compiled, "f", array) == 0
     array[11] = 16
     assert call(compiled, "f", array) == 1
 
 
-def scaled(extent: Expr | int, size: Expr | int, begin: int = 0, inner: Stmt | None = None) -> tuple[Function, Buffer, Buffer, Var]:
+def scaled(
+    extent: Expr | int, size: Expr | int, begin: int = 0, inner: Stmt | None = None
+) -> tuple[Function, Buffer, Buffer, Var]:
     a, out, i = buffer("a", size), buffer("out", size), Var("i")
     body = inner or BufferStore(out, BufferLoad(a, (i,)) * 2.0, (i,))
-    return Function("f", (a, out), For(i, int32(begin), ops.convert(extent), LoopKind.PARALLEL, body), (out,)), a, out, i
+    return (
+        Function("f", (a, out), For(i, int32(begin), ops.convert(extent), LoopKind.PARALLEL, body), (out,)),
+        a,
+        out,
+        i,
+    )
 
 
-@pytest.mark.parametrize("extent", (0, 1, 2, 3, 4, 10))
+@pytest.mark.parametrize("extent", [0, 1, 2, 3, 4, 10])
 def test_parallel_tasks_cover_every_iteration_once(extent: int) -> None:
     out, i = buffer("out", 16, "int32"), Var("i")
     body = BufferStore(out, BufferLoad(out, (i,)) + 1, (i,))
@@ -115,10 +147,18 @@ def test_parallel_bodies_take_what_they_use_with_them() -> None:
     i, shift, offset = Var("i"), Var("shift", DType("float32x4")), Var("offset")
     lanes = Ramp(int32(0), int32(1), 4)
     at = Ramp(i * 4, int32(1), 4)
-    value = BufferLoad(a, (at,)) * Broadcast(scale, 4) + shift + BufferLoad(small, (lanes,)) + Broadcast(BufferLoad(large, (offset,)), 4)
+    value = (
+        BufferLoad(a, (at,)) * Broadcast(scale, 4)
+        + shift
+        + BufferLoad(small, (lanes,))
+        + Broadcast(BufferLoad(large, (offset,)), 4)
+    )
     loop = For(i, int32(0), n, LoopKind.PARALLEL, BufferStore(out, value, (at,)))
     body: Stmt = LetStmt(shift, ops.cast(lanes, "float32x4"), LetStmt(offset, int32(7) + n, loop))
-    fill = (BufferStore(small, Broadcast(ops.const(0.5, "float32"), 4), (lanes,)), BufferStore(large, ops.const(100.0, "float32"), (n + 7,)))
+    fill = (
+        BufferStore(small, Broadcast(ops.const(0.5, "float32"), 4), (lanes,)),
+        BufferStore(large, ops.const(100.0, "float32"), (n + 7,)),
+    )
     body = Allocate(small, Allocate(large, Seq((*fill, body))))
     source, got = np.arange(20, dtype="float32"), np.zeros(20, "float32")
     assert run(Function("f", (a, scale, out), body, (out,)), source, ctypes.c_float(3), got, 5) == 0
@@ -179,7 +219,10 @@ def test_calls_of_outside_functions() -> None:
 
 def test_unknown_functions_are_named() -> None:
     out = buffer("out", 1)
-    for name, intrinsic, code in (("no_such_function", "call_extern", "TW0411"), ("llvm.no.such.f32", "call_llvm_intrinsic", "TW0412")):
+    for name, intrinsic, code in (
+        ("no_such_function", "call_extern", "TW0411"),
+        ("llvm.no.such.f32", "call_llvm_intrinsic", "TW0412"),
+    ):
         value = Call(intrinsic, (StringImm(name), ops.const(1.0, "float32")), DType("float32"))
         with pytest.raises(CodegenError, match=f"(?s){code}.*{re.escape(name)}"):
             run(Function("f", (out,), BufferStore(out, value, (int32(0),)), (out,)), np.zeros(1, "float32"))
@@ -188,14 +231,22 @@ def test_unknown_functions_are_named() -> None:
 def microkernel(rows: int, vectors: int, depth: int, accumulators: str) -> Function:
     """C[rows, 16 vectors] += A[rows, depth] B[depth, 16 vectors]; sums in a local buffer, or in C itself."""
     width = 16 * vectors
-    a, b, c, local = buffer("a", rows * depth), buffer("b", depth * width), buffer("c", rows * width), buffer("local", rows * width)
+    a, b, c, local = (
+        buffer("a", rows * depth),
+        buffer("b", depth * width),
+        buffer("c", rows * width),
+        buffer("local", rows * width),
+    )
     k = Var("k")
     target = local if accumulators == "local" else c
     first, update, last = [], [], []
     for row in range(rows):
         for vector in range(vectors):
             at = Ramp(int32(row * width + vector * 16), int32(1), 16)
-            product = Mul(Broadcast(BufferLoad(a, (k + row * depth,)), 16), BufferLoad(b, (Ramp(k * width + vector * 16, int32(1), 16),)))
+            product = Mul(
+                Broadcast(BufferLoad(a, (k + row * depth,)), 16),
+                BufferLoad(b, (Ramp(k * width + vector * 16, int32(1), 16),)),
+            )
             first.append(BufferStore(target, Broadcast(ops.const(0.0, "float32"), 16), (at,)))
             update.append(BufferStore(target, Add(BufferLoad(target, (at,)), product), (at,)))
             last.append(BufferStore(c, BufferLoad(target, (at,)), (at,)))
@@ -203,7 +254,7 @@ def microkernel(rows: int, vectors: int, depth: int, accumulators: str) -> Funct
     return Function("f", (a, b, c), Allocate(local, body) if accumulators == "local" else body, (c,))
 
 
-@pytest.mark.parametrize("accumulators", ("local", "output"))
+@pytest.mark.parametrize("accumulators", ["local", "output"])
 def test_accumulators_stay_in_registers(accumulators: str) -> None:
     compiled = build(microkernel(6, 4, 100, accumulators), "llvm -mcpu=skylake-avx512")
     loops = [block for block in re.split(r"\n(?=\.LBB)", compiled.asm()) if "vfmadd" in block]
@@ -232,9 +283,12 @@ def test_contraction_is_the_default_and_fast_math_is_more() -> None:
     total = BufferStore(out, BufferLoad(out, (int32(0),)) + BufferLoad(a, (i,)) * BufferLoad(a, (i,)), (int32(0),))
     function = Function("f", (a, out), serial(i, 64, total), (out,))
     plain, fast = build(function), build(function, fast_math=True)
-    assert "fadd contract float" in plain.ir_text and "reassoc" not in plain.ir_text
-    assert "nnan" not in fast.ir_text and "ninf" not in fast.ir_text
-    assert "vector.reduce.fadd" in fast.llvm_text_optimized() and "vector.reduce.fadd" not in plain.llvm_text_optimized()
+    assert "fadd contract float" in plain.ir_text
+    assert "reassoc" not in plain.ir_text
+    assert "nnan" not in fast.ir_text
+    assert "ninf" not in fast.ir_text
+    assert "vector.reduce.fadd" in fast.llvm_text_optimized()
+    assert "vector.reduce.fadd" not in plain.llvm_text_optimized()
 
 
 def test_code_for_another_machine_is_made_and_not_run() -> None:
@@ -283,7 +337,13 @@ def test_large_strides_use_64_bit_addresses() -> None:
     out, i = Buffer("out", (ops.const(size, "int64"),), DType("int8")), Var("i", DType("int64"))
     body = BufferStore(out, ops.const(7, "int8"), (i * (1 << 30) + 5,))
     got = np.memmap(_sparse(size), np.int8, "r+", shape=(size,))
-    assert run(Function("f", (out,), For(i, ops.const(0, "int64"), ops.const(3, "int64"), LoopKind.SERIAL, body), (out,)), got) == 0
+    assert (
+        run(
+            Function("f", (out,), For(i, ops.const(0, "int64"), ops.const(3, "int64"), LoopKind.SERIAL, body), (out,)),
+            got,
+        )
+        == 0
+    )
     assert [int(got[k * (1 << 30) + 5]) for k in range(3)] == [7, 7, 7]
 
 

@@ -85,7 +85,8 @@ def _signed(f: FunctionText, a: str, b: str, dtype: DType, floor: bool, divisor:
     kind, none = llvm_type(dtype), zero(dtype)
     safe = b
     if divisor is None:  # 0 and -1 are divided as 1, whose rest is 0, and their quotients put right below
-        special = f.op(f"icmp ult {kind} {f.op(f'add {kind} {b}, {int_constant(1, dtype)}')}, {int_constant(2, dtype)}")
+        following = f.op(f"add {kind} {b}, {int_constant(1, dtype)}")
+        special = f.op(f"icmp ult {kind} {following}, {int_constant(2, dtype)}")
         safe = select(f, special, int_constant(1, dtype), b, dtype)
     quotient, rest = _quotient_and_rest(f, a, safe, dtype, True, floor or want_remainder)
     if floor:

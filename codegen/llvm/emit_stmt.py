@@ -6,21 +6,22 @@ status and jumping to the one exit, which frees what is on the heap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64
-from ...ir.expr import BufferLoad, IntImm, Var
+from ...ir.expr import IntImm, Var
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ...ir.visit import children, free_vars, walk
+from ...ir.visit import walk
 from . import memory
 from .arithmetic import convert
 from .emit_expr import ExprEmitter
 from .facts import IndexFacts
 from .memory import OWN_ALIGNMENT, Place
+from .outline import Captured, captures, constant_bytes, context_slot, pointer_parameter, stored_buffers, task_entry
 from .text import FunctionText, ModuleText
 from .types import llvm_type, memory_type
 
@@ -68,10 +69,11 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     """
     kernel = KernelText(module, symbol, attributes, fast_math)
     parameters: list[str] = []
-    written = _stored(function.body)
+    written = stored_buffers(function.body)
     for i, param in enumerate(function.params):
         if isinstance(param, Buffer):
-            parameters.append(f"{_pointer_attributes(param, param in written or param.data is not None, param.dtype.bytes)} %p{i}")
+            may_write = param in written or param.data is not None
+            parameters.append(f"{pointer_parameter(param, may_write, param.dtype.bytes)} %p{i}")
         else:
             parameters.append(f"{llvm_type(param.dtype)} %p{i}")
     parameters += [f"i64 %n{i}" for i in range(len(symbols))]
@@ -92,50 +94,6 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
 
 def _narrowed(f: FunctionText, value: str, var: Var) -> str:
     return value if var.dtype.bits == 64 else f.op(f"trunc nsw i64 {value} to {llvm_type(var.dtype)}")
-
-
-def _pointer_attributes(buffer: Buffer, written: bool, alignment: int) -> str:
-    """The parameter type of a buffer. Buffers that are written overlap no other; those that are only read may overlap
-    each other, which noalias allows."""
-    size = _constant_bytes(buffer)
-    reach = f" dereferenceable({size})" if size else ""
-    kept = "" if buffer.data is not None else "captures(none) "  # outside code that gets the pointer may do as it likes
-    return f"ptr noalias {'' if written else 'readonly '}{kept}align {alignment}{reach}"
-
-
-def _constant_bytes(buffer: Buffer) -> int | None:
-    size = buffer.dtype.bytes
-    for extent in buffer.shape:
-        if not isinstance(extent, IntImm):
-            return None
-        size *= extent.value
-    return size
-
-
-def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
-    """Which of `buffers` a statement uses, by first use, and whether it may write them: what outside code gets a pointer
-    to, it may."""
-    pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
-    known, found = set(buffers), dict[Buffer, bool]()
-    for node in walk(body):
-        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in known:
-            found[node.buffer] = found.get(node.buffer, False) or isinstance(node, BufferStore)
-        elif isinstance(node, Var) and node in pointers:
-            found[pointers[node]] = True
-    return found
-
-
-def _stored(body: Stmt) -> set[Buffer]:
-    """The buffers that a statement stores to; much quicker than a look at every expression."""
-    found: set[Buffer] = set()
-    stack = [body]
-    while stack:
-        stmt = stack.pop()
-        if isinstance(stmt, BufferStore):
-            found.add(stmt.buffer)
-        else:
-            stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
-    return found
 
 
 class StmtEmitter:
@@ -291,7 +249,7 @@ class StmtEmitter:
 
     def allocate(self, stmt: Allocate) -> None:
         buffer = stmt.buffer
-        size = _constant_bytes(buffer)
+        size = constant_bytes(buffer)
         rounded = max(-(-(size or 0) // OWN_ALIGNMENT) * OWN_ALIGNMENT, OWN_ALIGNMENT)
         if size is not None and rounded <= self._stack_left:
             self._stack_left -= rounded
@@ -327,7 +285,7 @@ class StmtEmitter:
 
     def _parallel(self, stmt: For) -> None:
         """Outlines the loop: `tw_parallel_for` runs the body's tasks, each of which takes a contiguous chunk."""
-        captured = _captures(stmt, self.exprs)
+        captured = captures(stmt, self.exprs)
         f, kernel = self.f, self.kernel
         name = f"{kernel.symbol}_parallel_{kernel.outlined}"
         kernel.outlined += 1
@@ -336,18 +294,19 @@ class StmtEmitter:
         structure = f"{{ {', '.join(kind for kind, _ in values)} }}"
         context = f.at_entry(f"alloca {structure}")
         for i, (kind, value) in enumerate(values):
-            f.do(f"store {kind} {value}, ptr {f.op(f'getelementptr inbounds {structure}, ptr {context}, i32 0, i32 {i}')}")
+            f.do(f"store {kind} {value}, ptr {context_slot(f, structure, context, i)}")
         f.module.declare(_PARALLEL_FOR[0], _PARALLEL_FOR[1], _PARALLEL_FOR[2])
         tasks = f.op(f"trunc i64 {f.op(f'call i64 @llvm.smin.i64(i64 {extent}, i64 2147483647)')} to i32")
         status = f.read(f"call i32 @tw_parallel_for(ptr @{name}, ptr {context}, i32 {tasks})")
         self.leave_if(f.op(f"icmp ne i32 {status}, 0"), status)
-        _task_entry(kernel, name, structure, [kind for kind, _ in values])
+        task_entry(kernel.module, name, kernel.attributes, structure, [kind for kind, _ in values])
         self._chunk(stmt, f"{name}_chunk", captured)
 
-    def _chunk(self, stmt: For, name: str, captured: list[_Captured]) -> None:
+    def _chunk(self, stmt: For, name: str, captured: list[Captured]) -> None:
         """The loop over [lo, hi) as a function of its own, whose arguments tell LLVM again that nothing overlaps."""
         parameters = ["i64 %lo", "i64 %hi", *(item.parameter(i) for i, item in enumerate(captured))]
-        f = FunctionText(self.kernel.module, f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}")
+        head = f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}"
+        f = FunctionText(self.kernel.module, head)
         inner = StmtEmitter(self.kernel, f, in_parallel=True)
         inner.exprs.facts = self.exprs.facts
         for i, item in enumerate(captured):
@@ -359,56 +318,6 @@ class StmtEmitter:
         kind = llvm_type(stmt.var.dtype)
         lo, hi = ("%lo", "%hi") if kind == "i64" else (f.op(f"trunc nsw i64 {end} to {kind}") for end in ("%lo", "%hi"))
         inner.function_body(lambda: inner.counted(stmt.var, lo, hi, None, lambda: inner.statement(stmt.body)))
-
-
-@dataclass(frozen=True)
-class _Captured:
-    """A buffer or variable of the enclosing function that a parallel body uses."""
-
-    subject: Buffer | Var
-    value: str
-    alignment: int = 0
-    written: bool = False
-
-    @property
-    def passed(self) -> tuple[str, str]:
-        """Its LLVM type and its value outside."""
-        return ("ptr" if isinstance(self.subject, Buffer) else llvm_type(self.subject.dtype)), self.value
-
-    def parameter(self, i: int) -> str:
-        """It as parameter i of the body."""
-        if isinstance(self.subject, Buffer):
-            return f"{_pointer_attributes(self.subject, self.written, self.alignment)} %c{i}"
-        return f"{llvm_type(self.subject.dtype)} %c{i}"
-
-
-def _captures(stmt: For, exprs: ExprEmitter) -> list[_Captured]:
-    touched = _touched(stmt.body, exprs.places)
-    found = [_Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()]
-    pointers = {buffer.data for buffer in touched if buffer.data is not None}
-    found += [_Captured(var, exprs.value(var)) for var in free_vars(stmt.body) if var is not stmt.var and var not in pointers]
-    return found
-
-
-def _task_entry(kernel: KernelText, name: str, structure: str, kinds: list[str]) -> None:
-    """What tw_parallel_for calls: unpacks the context and runs the task's share, extent / tasks iterations, the first
-    extent % tasks tasks one more."""
-    f = FunctionText(kernel.module, f"define internal i32 @{name}(i32 %task, i32 %tasks, ptr %context) {kernel.attributes}")
-    values = [f.read(f"load {kind}, ptr {f.op(f'getelementptr inbounds {structure}, ptr %context, i32 0, i32 {i}')}")
-              for i, kind in enumerate(kinds)]
-    begin, extent = values[:2]
-    task, tasks = f.op("zext nneg i32 %task to i64"), f.op("zext nneg i32 %tasks to i64")
-    share, more = f.op(f"udiv i64 {extent}, {tasks}"), f.op(f"urem i64 {extent}, {tasks}")
-    extra = f.op(f"call i64 @llvm.umin.i64(i64 {task}, i64 {more})")
-    first = f.op(f"add nsw i64 {f.op(f'mul nsw i64 {task}, {share}')}, {extra}")
-    longer = f.op(f"icmp ult i64 {task}, {more}")
-    size = f.op(f"add nsw i64 {share}, {f.op(f'zext i1 {longer} to i64')}")
-    lo = f.op(f"add nsw i64 {begin}, {first}")
-    hi = f.op(f"add nsw i64 {lo}, {size}")
-    arguments = [f"i64 {lo}", f"i64 {hi}", *(f"{kind} {value}" for kind, value in zip(kinds[2:], values[2:], strict=True))]
-    status = f.read(f"call i32 @{name}_chunk({', '.join(arguments)})")
-    f.do(f"ret i32 {status}")
-    f.finish()
 
 
 _BUILDERS: dict[type[Stmt], Callable[[StmtEmitter, Any], None]] = {

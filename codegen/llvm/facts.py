@@ -8,7 +8,22 @@ from __future__ import annotations
 import math
 
 from ...ir.expr import (
-    Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Ramp, SizeVar, Sub, TruncDiv, TruncMod,
+    Add,
+    Broadcast,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mul,
+    Ramp,
+    SizeVar,
+    Sub,
+    TruncDiv,
+    TruncMod,
     Var,
 )
 

@@ -104,9 +104,7 @@ def _size_against_infinity(symbol: str) -> FloatRow:
 
 
 FLOAT_ROWS: dict[str, FloatRow] = {
-    **{name: _libm(name) for name in (
-        "exp exp2 exp10 log log2 log10 log1p expm1 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf pow "
-        "atan2 hypot").split()},
+    **{name: _libm(name) for name in ["exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "pow", "atan2", "hypot"]},
     **{name: _llvm(name) for name in ("sqrt", "floor", "ceil", "trunc", "round", "copysign", "fma")},
     "nearbyint": _llvm("rint"),
     "abs": _llvm("fabs"),

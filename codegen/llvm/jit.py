@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
@@ -116,7 +116,7 @@ def _rejected(text: str, reason: str) -> RejectedByCompiler | InternalError:
     """LLVM did not take the text. Our own text is well-formed, but for what users name themselves: intrinsics and the
     types of outside functions."""
     line = _reported_line(text, reason)
-    if "llvm." in line or "declare" in line or "@" in line and "call" in line:
+    if "llvm." in line or "declare" in line or ("@" in line and "call" in line):
         return RejectedByCompiler(
             "LLVM does not know a function as it is called", reason=f"{reason}\nin: {line.strip()}",
             fix="compare the name and the types of the arguments with LLVM's language reference",
@@ -192,7 +192,7 @@ def _outside_symbols(compiled: CompiledModule) -> dict[str, int]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
     opened = [ctypes.CDLL(None)]
     for name in ("libm.so.6", "libgcc_s.so.1"):

@@ -7,12 +7,12 @@ them is done in float32 and rounded back.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from functools import cache
 
 from ...ir.dtype import FLOAT32, DType
 
-__all__ = ["computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type", "shuffle_mask", "splat",
-           "zero"]
+__all__ = ["computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type", "shuffle_mask",
+           "splat", "zero"]
 
 _REGISTER = {"bool": "i1", "float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double",
              "handle": "ptr"}
@@ -23,13 +23,13 @@ def _scalar(dtype: DType) -> str:
     return _REGISTER.get(dtype.element) or f"i{dtype.bits}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def llvm_type(dtype: DType) -> str:
     """The type of a value of `dtype` in a register."""
     return _vector(_scalar(dtype), dtype.lanes)
 
 
-@lru_cache(maxsize=None)
+@cache
 def memory_type(dtype: DType) -> str:
     """The type of a value of `dtype` in memory."""
     return _vector("i8" if dtype.kind == "bool" else _scalar(dtype), dtype.lanes)
@@ -39,7 +39,7 @@ def _vector(element: str, lanes: int) -> str:
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
-@lru_cache(maxsize=None)
+@cache
 def mangled(dtype: DType) -> str:
     """The suffix that an overloaded LLVM intrinsic has for `dtype`: "f32", "v16i8"."""
     scalar = _scalar(dtype)

@@ -1,0 +1,116 @@
+"""What crosses from a kernel into the outlined body of a parallel loop, and the function that a task enters by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, IntImm, Var
+from ...ir.stmt import BufferStore, For, Stmt
+from ...ir.visit import children, free_vars, walk
+from .emit_expr import ExprEmitter
+from .text import FunctionText, ModuleText
+from .types import llvm_type
+
+__all__ = ["Captured", "captures", "constant_bytes", "context_slot", "pointer_parameter", "stored_buffers", "task_entry"]
+
+
+def pointer_parameter(buffer: Buffer, written: bool, alignment: int) -> str:
+    """The type and attributes of a parameter that points to a buffer. Buffers that are written overlap no other; those that are only read may overlap
+    each other, which noalias allows."""
+    size = constant_bytes(buffer)
+    reach = f" dereferenceable({size})" if size else ""
+    kept = "" if buffer.data is not None else "captures(none) "  # outside code that gets the pointer may do as it likes
+    return f"ptr noalias {'' if written else 'readonly '}{kept}align {alignment}{reach}"
+
+
+def constant_bytes(buffer: Buffer) -> int | None:
+    """The size of a buffer, where it is known."""
+    size = buffer.dtype.bytes
+    for extent in buffer.shape:
+        if not isinstance(extent, IntImm):
+            return None
+        size *= extent.value
+    return size
+
+
+def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
+    """Which of `buffers` a statement uses, by first use, and whether it may write them. What outside code gets a
+    pointer to, it may."""
+    pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
+    known, found = set(buffers), dict[Buffer, bool]()
+    for node in walk(body):
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in known:
+            found[node.buffer] = found.get(node.buffer, False) or isinstance(node, BufferStore)
+        elif isinstance(node, Var) and node in pointers:
+            found[pointers[node]] = True
+    return found
+
+
+def stored_buffers(body: Stmt) -> set[Buffer]:
+    """The buffers that a statement stores to; much quicker than a look at every expression."""
+    found: set[Buffer] = set()
+    stack = [body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, BufferStore):
+            found.add(stmt.buffer)
+        else:
+            stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
+    return found
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A buffer or variable of the enclosing function that a parallel body uses."""
+
+    subject: Buffer | Var
+    value: str
+    alignment: int = 0
+    written: bool = False
+
+    @property
+    def passed(self) -> tuple[str, str]:
+        """Its LLVM type and its value outside."""
+        return ("ptr" if isinstance(self.subject, Buffer) else llvm_type(self.subject.dtype)), self.value
+
+    def parameter(self, i: int) -> str:
+        """It as parameter i of the body."""
+        if isinstance(self.subject, Buffer):
+            return f"{pointer_parameter(self.subject, self.written, self.alignment)} %c{i}"
+        return f"{llvm_type(self.subject.dtype)} %c{i}"
+
+
+def captures(stmt: For, exprs: ExprEmitter) -> list[Captured]:
+    """What the body of a parallel loop uses of the function around it."""
+    touched = _touched(stmt.body, exprs.places)
+    found = [Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()]
+    inside = {stmt.var, *(buffer.data for buffer in touched)}
+    return found + [Captured(var, exprs.value(var)) for var in free_vars(stmt.body) if var not in inside]
+
+
+def context_slot(f: FunctionText, structure: str, context: str, i: int) -> str:
+    """The address of the context's field i."""
+    return f.op(f"getelementptr inbounds {structure}, ptr {context}, i32 0, i32 {i}")
+
+
+def task_entry(module: ModuleText, name: str, attributes: str, structure: str, kinds: list[str]) -> None:
+    """What tw_parallel_for calls: unpacks the context and runs the task's share, extent / tasks iterations, the first
+    extent % tasks tasks one more."""
+    f = FunctionText(module, f"define internal i32 @{name}(i32 %task, i32 %tasks, ptr %context) {attributes}")
+    values = [f.read(f"load {kind}, ptr {context_slot(f, structure, '%context', i)}") for i, kind in enumerate(kinds)]
+    begin, extent = values[:2]
+    task, tasks = f.op("zext nneg i32 %task to i64"), f.op("zext nneg i32 %tasks to i64")
+    share, more = f.op(f"udiv i64 {extent}, {tasks}"), f.op(f"urem i64 {extent}, {tasks}")
+    extra = f.op(f"call i64 @llvm.umin.i64(i64 {task}, i64 {more})")
+    first = f.op(f"add nsw i64 {f.op(f'mul nsw i64 {task}, {share}')}, {extra}")
+    longer = f.op(f"icmp ult i64 {task}, {more}")
+    size = f.op(f"add nsw i64 {share}, {f.op(f'zext i1 {longer} to i64')}")
+    lo = f.op(f"add nsw i64 {begin}, {first}")
+    hi = f.op(f"add nsw i64 {lo}, {size}")
+    captured = [f"{kind} {value}" for kind, value in zip(kinds[2:], values[2:], strict=True)]
+    arguments = [f"i64 {lo}", f"i64 {hi}", *captured]
+    status = f.read(f"call i32 @{name}_chunk({', '.join(arguments)})")
+    f.do(f"ret i32 {status}")
+    f.finish()
