@@ -29,3 +29,12 @@ def test_the_readmes_first_kernel_prints_the_loops_that_it_shows() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == shown.strip()
     assert len([line for line in program.splitlines() if line.strip()]) <= 10, "a first kernel takes at most ten lines"
+
+
+def test_the_page_of_errors_lists_every_error_as_its_class_says() -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import make_errors
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+    assert (ROOT / "docs" / "errors.md").read_text() == make_errors.render(), "run python docs/make_errors.py"
