@@ -6,9 +6,11 @@
                                                          for j in vectorized(8):           # of i = 31
                                                              S(31, j)
 
-A guard is a condition of an If, or of an if_then_else under `likely`, that compares sums. For the outermost loop in
-which a guard is monotone, the iterations are found in which it holds whatever the loops inside do; bounds may be
-symbolic. Each of the parts is searched again for loops inside it. A budget bounds how often a statement is copied.
+A guard is a comparison of sums: in an If; in an if_then_else under `likely`, or one in which lanes differ, and would be
+masked; or the one that a clamped index makes, min(i + 1, n - 1), in which lanes differ, and would be gathered. For the
+outermost loop in which a guard is monotone, the iterations are found in which it holds whatever the loops inside do;
+bounds may be symbolic. Each of the parts is searched again for loops inside it. A budget bounds how often a statement
+is copied.
 
 It stands before vectorize and unroll (a guard left inside a lane would mask it, one inside an unrolled body would be
 copied with it), and while indices are n-d, because simplify comes after it to decide what is left.
@@ -20,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..expr import GE, GT, LE, LT, Add, And, Call, Expr, IfThenElse, IntImm, Node, Var
+from ..expr import GE, GT, LE, LT, Add, And, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Var
 from ..ops import TRUE, const, floordiv, maximum, minimum
 from ..stmt import For, Function, If, LoopKind, Stmt
 from ..visit import Rewriter, children, seq, walk
@@ -52,11 +54,18 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """A comparison in a loop's body. likely: the schedule's own guard of a split. inner: the loops between."""
+    """A comparison in a loop's body. likely: the schedule's own guard of a split. inner: the loops between. lanes:
+    whether it may differ between the lanes of a vectorized loop."""
 
     condition: Expr
     likely: bool
     inner: tuple[For, ...]
+    lanes: bool = False
+
+    @property
+    def worth_symbols(self) -> bool:
+        """Whether to cut for it at a bound that the call decides, which may leave the main part empty."""
+        return self.likely or self.lanes or not self.inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,7 @@ class _Bound:
 
 def find_cut(loop: For) -> Cut | None:
     """Where to cut `loop`, or None."""
-    bounds = [bound for guard in _guards(loop.body) if (bound := _bound(guard, loop.var)) is not None]
+    bounds = [bound for guard in _guards(loop) if (bound := _bound(guard, loop.var)) is not None]
     if not bounds:
         return None
     begin, extent = loop.begin, loop.extent
@@ -91,7 +100,7 @@ def find_cut(loop: For) -> Cut | None:
             return _constant_cut(constant, loop.var, begin.value, begin.value + extent.value)
     if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
         return None
-    return _symbolic_cut([bound for bound in bounds if bound.guard.likely or not bound.guard.inner], loop.var)
+    return _symbolic_cut([bound for bound in bounds if bound.guard.worth_symbols], loop.var)
 
 
 def _constant_cut(bounds: list[_Bound], var: Var, begin: int, end: int) -> Cut | None:
@@ -123,22 +132,44 @@ def _symbolic_cut(bounds: list[_Bound], var: Var) -> Cut | None:
     return Cut(low, high, tuple(bound.guard.condition for bound in bounds))
 
 
-def _guards(body: Stmt) -> Iterator[_Guard]:
-    """The comparisons that guard something in `body`, with the loops that stand between."""
-    stack: list[tuple[Node, tuple[For, ...]]] = [(body, ())]
+def _guards(loop: For) -> Iterator[_Guard]:
+    """The comparisons that guard something in the body of `loop`, with the loops that stand between."""
+    stack: list[tuple[Node, tuple[For, ...]]] = [(loop.body, ())]
     while stack:
         node, inner = stack.pop()
         if isinstance(node, If):
-            yield from (_Guard(part, likely, inner) for part, likely in _parts_of(node.condition, False))
+            yield from (_Guard(part, likely, inner) for part, likely in _parts_of(node.condition))
         elif isinstance(node, IfThenElse):
-            yield from (_Guard(part, True, inner) for part, likely in _parts_of(node.condition, False) if likely)
+            for part, likely in _parts_of(node.condition):
+                lanes = _differs_in_lanes(part, (loop, *inner))
+                if likely or lanes:
+                    yield _Guard(part, likely, inner, lanes)
+        elif isinstance(node, (Min, Max)) and is_index(node):
+            clamp = _clamp(node)
+            if clamp is not None and _differs_in_lanes(clamp, (loop, *inner)):
+                yield _Guard(clamp, False, inner, True)
         elif isinstance(node, For):
             inner = (*inner, node)
         stack.extend((child, inner) for child in children(node))
 
 
-def _parts_of(condition: Expr, likely: bool) -> Iterator[tuple[Expr, bool]]:
-    stack = [(condition, likely)]
+def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
+    lanes = {loop.var for loop in loops if loop.kind is LoopKind.VECTORIZED}
+    return bool(lanes) and any(isinstance(node, Var) and node in lanes for node in walk(condition))
+
+
+def _clamp(node: Min | Max) -> Expr | None:
+    """The comparison that makes a clamped index the index itself; simplify then drops the clamp. Clamps within are
+    guards of their own."""
+    value, bound = (node.b, node.a) if isinstance(node.a, IntImm) else (node.a, node.b)
+    while isinstance(value, (Min, Max)):
+        value = value.b if isinstance(value.a, IntImm) else value.a
+    return LE(value, bound) if isinstance(node, Min) else GE(value, bound)
+
+
+def _parts_of(condition: Expr) -> Iterator[tuple[Expr, bool]]:
+    """The comparisons all of which must hold for `condition` to hold, and whether each is likely."""
+    stack = [(condition, False)]
     while stack:
         part, likely = stack.pop()
         if isinstance(part, And):
@@ -218,10 +249,15 @@ class _Partitioner(Rewriter):
     def _sequence(self, loop: For, cut: Cut) -> Stmt:
         """The iterations before, within and after the cut."""
         begin, end = loop.begin, fold(Add, loop.begin, loop.extent)
-        low = begin if cut.low is None else _between(begin, cut.low, end)
-        high = end if cut.high is None else _between(low, cut.high, end)
-        parts = [self._part(loop, begin, low, ()), self._part(loop, low, high, cut.guards), self._part(loop, high, end, ())]
-        return seq(*parts)
+        # the main part begins at `low` itself, wherever the loop ends: simplify then knows a constant bound
+        low = begin if cut.low is None else maximum(begin, cut.low)
+        high = end if cut.high is None else minimum(cut.high, end)
+        before = begin if cut.low is None else minimum(low, end)
+        return seq(
+            None if cut.low is None else self._part(loop, begin, before, ()),
+            self._part(loop, low, high, cut.guards),
+            None if cut.high is None else self._part(loop, maximum(high, before), end, ()),
+        )
 
     def _part(self, loop: For, low: Expr, high: Expr, proved: tuple[Expr, ...]) -> Stmt | None:
         """The iterations [low, high), without the guards that are proved there. The loop itself is not cut again; what
@@ -235,7 +271,8 @@ class _Partitioner(Rewriter):
             return self.visit(_Prover({loop.var: low}, proved).visit(loop.body))
         var = Var(loop.var.name, loop.var.dtype)
         body = self.visit(_Prover({loop.var: var}, proved).visit(loop.body))
-        return For(var, low, extent.expr(var.dtype), loop.kind, body, loop.thread, loop.pragmas)
+        count = maximum(extent.expr(var.dtype), const(0, var.dtype))
+        return For(var, low, count, loop.kind, body, loop.thread, loop.pragmas)
 
     def _branches(self, loop: For, cut: Cut) -> Stmt:
         """One parallel loop over all iterations: two of them would meet at a barrier between."""
@@ -251,11 +288,6 @@ class _Partitioner(Rewriter):
 
 def _same(a: Expr, b: Expr) -> bool:
     return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value
-
-
-def _between(low: Expr, value: Expr, high: Expr) -> Expr:
-    """`value`, but no less than low and no more than high."""
-    return maximum(low, minimum(value, high))
 
 
 def _fits(body: Stmt) -> bool:
