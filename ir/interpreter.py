@@ -82,13 +82,31 @@ def run(
 
 
 def _loop_values(program: Program, trace: TracebackType | None) -> str:
-    """`i = 3, j = 0`: where the loops stood, from the frames of the running source."""
-    found: dict[str, int] = {}
+    """`i = 3, j = 0`: where the loops around the fault stood, from the frames of the running source."""
+    lines = program.source.splitlines()
+    found: list[str] = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == SOURCE_NAME:
-            found.update({name: value for name, value in trace.tb_frame.f_locals.items() if name in program.variables})
+            values = trace.tb_frame.f_locals
+            found += [f"{program.variables[name].name} = {values[name]}" for name in _loops_around(lines, trace.tb_lineno)]
         trace = trace.tb_next
-    return ", ".join(f"{program.variables[name].name} = {value}" for name, value in found.items())
+    return ", ".join(found)
+
+
+def _loops_around(lines: list[str], number: int) -> list[str]:
+    """The variables of the loops of the source around a line, outermost first."""
+    found: list[str] = []
+    depth = len(lines[number - 1]) - len(lines[number - 1].lstrip())
+    for line in reversed(lines[: number - 1]):
+        here = len(line) - len(line.lstrip())
+        if here < depth:
+            depth = here
+            words = line.split(maxsplit=2)
+            if words[0] == "for":
+                found.insert(0, words[1])
+        if not here:
+            break
+    return found
 
 
 def _explained(function: Function, program: Program, fault: Fault) -> Exception:

@@ -30,10 +30,12 @@ EXPRESSIONS = [
     "float32(int32(3))", "int8(float32(1.5))", "int32(i < j)", "bool(i)", "uint64(18446744073709551615)",
     "select(i < j, x, 0.0)", "if_then_else(i < j, A[i, j], -1.0)", "let(y: float32 = 1.0, y * x + exp(y))",
     "A[i, j] + A[i // 2, 0] - R[()]", "ramp(i, 1, 8)", "ramp(0, j, 4) + broadcast(3, 4)", "ramp(n, 1, 4) * broadcast(n, 4)",
-    "A[i, ramp(0, 1, 4)]", "A[i, ramp(0, 1, 4), where=broadcast(i < 3, 4)]", "shuffle([A[i, ramp(0, 1, 4)], broadcast(x, 4)], [0, 7])",
+    "A[i, ramp(0, 1, 4)]", "A[i, ramp(0, 1, 4), where=broadcast(i < 3, 4)]",
+    "shuffle([A[i, ramp(0, 1, 4)], broadcast(x, 4)], [0, 7])",
     "exp(x) + pow(x, 2.0) - atan2(1.0, x)", "i & 3 | j ^ k << 2 >> 1", "~i & ~(j + 1)", "(i & 1) + j", "i & 1 + j",
     "likely(i < 3)", "isnan(x) or isinf(x)", "popcount(i) + clz(n) * 2", "fma(x, 2.0, x)", "abs(-i)", "bitwise_not(-3)",
-    "reinterpret(int32, x)", 'call_extern(float32, "sinf", x, 1.0)', 'call_pure_extern(int32, "f")', 'call(float32x4, "mystery", i, "a\\"b")',
+    "reinterpret(int32, x)", 'call_extern(float32, "sinf", x, 1.0)', 'call_pure_extern(int32, "f")',
+    'call(float32x4, "mystery", i, "a\\"b")',
 ]
 
 
@@ -168,7 +170,8 @@ def test_tensor_expressions_print() -> None:
     summed = E.CommReducer((lhs,), (rhs,), (lhs + rhs,), (ops.const(0.0),), "sum")
     load = E.ProducerLoad(Tensor(), (i, axis))
     assert to_text(E.Reduce(summed, (load * 2.0,), (axis,), ops.TRUE)) == "sum(T[i, k] * 2.0, axis=[k])"
-    assert to_text(E.Reduce(summed, (load, x), (axis,), axis < 3, (x, x), 1)) == "sum((T[i, k], x), axis=[k], where=k < 3, init=[x, x])[1]"
+    second = E.Reduce(summed, (load, x), (axis,), axis < 3, (x, x), 1)
+    assert to_text(second) == "sum((T[i, k], x), axis=[k], where=k < 3, init=[x, x])[1]"
 
 
 @pytest.mark.parametrize("right", [False, True])
@@ -203,7 +206,9 @@ def test_excerpt_marks_a_statement() -> None:
     store = next(node for node in walk(function.body) if isinstance(node, BufferStore))
     assert excerpt(function, store, 1) == "\n".join([
         "  ...", "          for j in vectorized(16):", ">             B[i, j] = A[i, j] * 2.0",
-        '          for j in unrolled(4, extent=8) with auto_unroll_max_step=16, unroll_explicit=True, "a key"="text":', "  ..."])
+        '          for j in unrolled(4, extent=8) with auto_unroll_max_step=16, unroll_explicit=True, "a key"="text":',
+        "  ...",
+    ])
 
 
 MISTAKES = {

@@ -162,8 +162,8 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "erf": math.erf, "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil,
-    "round": _round_half_away, "trunc": np.trunc, "nearbyint": np.rint, "pow": np.power, "atan2": np.arctan2, "copysign": np.copysign,
-    "hypot": np.hypot, "abs": np.abs, "fmod": np.fmod,
+    "round": _round_half_away, "trunc": np.trunc, "nearbyint": np.rint, "pow": np.power, "atan2": np.arctan2,
+    "copysign": np.copysign, "hypot": np.hypot, "abs": np.abs, "fmod": np.fmod,
 }
 
 
