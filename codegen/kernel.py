@@ -10,6 +10,7 @@ from ..ir.stmt import For, Function, LoopKind
 from ..ir.visit import walk
 from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, make_kernel
+from .interpreted import interpreted_kernel
 from .llvm.build import CodegenOptions, compile_function
 from .llvm.emit_stmt import shape_symbols
 from .llvm.jit import CompiledModule
@@ -26,6 +27,8 @@ def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check
     """A kernel for each function, all in one module of machine code that lives as long as any of them."""
     watchers: list[Watcher] = environment_watchers()
     symbols = {function.name: tuple(shape_symbols(function)) for function in functions}
+    if target.kind == "interpret":
+        return [interpreted_kernel(function, symbols[function.name]) for function in functions]
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
     pipeline = cpu_pipeline(target.vector_bits, bounds_check)
     final = [run_pipeline(function, pipeline, watchers) for function in functions]

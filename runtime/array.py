@@ -36,6 +36,8 @@ class Array(NDArray[Any]):
         """A copy as a plain numpy array; `numpy.asarray(a)` and `a.view(numpy.ndarray)` share the memory instead."""
         return np.array(self, copy=True, subok=False)
 
+    asnumpy = numpy  # TVM's older name, in most of the programs written for it
+
     def copyfrom(self, source: Any) -> Array:
         """Overwrite the elements with those of `source`, converted as numpy does. Raises WrongShape."""
         values = _readable(source)

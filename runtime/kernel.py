@@ -11,6 +11,7 @@ import ctypes
 import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,9 @@ class _Entry:
     """
 
     def __init__(
-        self, signature: Signature, addresses: Mapping[str, int], messages: Sequence[str], code: object,
+        self, signature: Signature, addresses: Mapping[str, int], code: object, failure: Callable[[int], Exception],
     ) -> None:
-        self.signature, self.messages, self.code = signature, tuple(messages), code
+        self.signature, self.code, self.failure = signature, code, failure
         self.check, self.run = _Raw(addresses["check"]), _Raw(addresses["run"])
         _fill_table(CallTable.from_address(addresses["python"]), signature)
         self.method = _MethodDef(signature.name.encode(), addresses["call"], _METH_FASTCALL_KEYWORDS, None)
@@ -80,7 +81,7 @@ class _Entry:
 
     def failed(self, status: int) -> None:
         """Raise for a kernel that returned `status`."""
-        raise diagnose.kernel_failure(self.signature, status, self.messages)
+        raise self.failure(status)
 
 
 def _address(function: str) -> int:
@@ -266,15 +267,16 @@ class Kernel:
 
 def make_kernel(
     signature: Signature, addresses: Mapping[str, int], *, messages: Sequence[str] = (), code: object = None,
-    sources: Callable[[str], str] | None = None,
+    sources: Callable[[str], str] | None = None, failure: Callable[[int], Exception] | None = None,
 ) -> Kernel:
     """The callable for compiled code.
 
     addresses: of the entries by role: "call", "check", "run" and "python" (see codegen.stub.stub_symbols). messages:
     of the kernel's assertions, by status - 1. code: whatever keeps the machine code in memory. sources: gives the
-    kernel's text of a kind, and raises NoSuchSource for a kind that it does not have.
+    kernel's text of a kind, and raises NoSuchSource for a kind that it does not have. failure: the error that a status
+    stands for, where it is not one of `messages` or want of memory.
     """
-    entry = _Entry(signature, addresses, messages, code)
+    entry = _Entry(signature, addresses, code, failure or partial(diagnose.kernel_failure, signature, messages=tuple(messages)))
     builtin = _new_builtin(ctypes.addressof(entry.method), entry, None)
     # A builtin in a class's dictionary does not bind: the interpreter calls it with the user's arguments alone.
     made = type("Kernel", (Kernel,), {"__call__": builtin, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__})

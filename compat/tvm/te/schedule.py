@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ....ir.arith import Analyzer
 from ....ir.expr import IterVar, Range
 from ....schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, create_schedule
 from ....schedule.bounds import infer_bounds
+from ....schedule.dataflow import analyse
 from ....schedule.stage import Stage
 
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "InferBound", "Schedule", "Stage", "create_schedule"]
@@ -12,4 +14,5 @@ __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "
 
 def InferBound(schedule: Schedule) -> dict[IterVar, Range]:  # noqa: N802  (TVM's name)
     """The range of every iteration variable of the schedule's stages."""
-    return dict(infer_bounds(schedule).ranges)
+    stages = infer_bounds(analyse(schedule), Analyzer()).of.values()
+    return {axis: within for stage in stages for axis, within in stage.ranges.items()}
