@@ -66,7 +66,8 @@ class Target:
         kind = KINDS.get(words[0]) if words else None
         if kind is None:
             raise UnknownTargetKind(
-                f"unknown target {text!r}", called=user_source(), allowed=_listing((k.name, k.purpose) for k in KINDS.values()),
+                f"unknown target {text!r}", called=user_source(),
+                allowed=_listing((k.name, k.purpose) for k in KINDS.values()),
                 fix=_nearest(words[0] if words else "llvm", KINDS, 'target="{}"'),
             )
         given = dict(_option(word, kind, text) for word in words[1:])
@@ -108,7 +109,8 @@ class Target:
     @cached_property
     def llvm_features(self) -> str:
         """The features as LLVM takes them: this machine's, where no other processor is named, then the ones given."""
-        host = [] if self.cpu or self.is_foreign else [f"{'+' if on else '-'}{name}" for name, on in sorted(_host_features().items())]
+        inherited = {} if self.cpu or self.is_foreign else _host_features()
+        host = [f"{'+' if on else '-'}{name}" for name, on in sorted(inherited.items())]
         return ",".join([*host, *self.features])
 
     @property
@@ -119,7 +121,9 @@ class Target:
     @property
     def runs_here(self) -> bool:
         """Whether this machine has every instruction that the code may use."""
-        return not self.is_foreign and (not (self.cpu or self.features) or _within_host(self.llvm_cpu, self.llvm_features))
+        if self.is_foreign:
+            return False
+        return not (self.cpu or self.features) or _within_host(self.llvm_cpu, self.llvm_features)
 
     @property
     def vector_bits(self) -> int:
@@ -177,7 +181,8 @@ def _check_triple(target: Target) -> None:
     except RuntimeError as error:
         raise UnknownTriple(
             f"target {str(target)!r}: LLVM has no code generator for the machine {target.triple!r}", reason=str(error),
-            called=user_source(), fix='for this machine leave -mtriple out; another one is "aarch64-unknown-linux-gnu"',
+            called=user_source(),
+            fix='for this machine leave -mtriple out; another one is "aarch64-unknown-linux-gnu"',
         ) from None
 
 
@@ -197,16 +202,17 @@ def _check_features(target: Target) -> None:
     for feature in target.features:
         if feature[:1] not in "+-":
             raise UnknownFeature(
-                f"target {str(target)!r}: a feature is added or removed, {feature!r} says neither", called=user_source(),
-                fix=f"-mattr=+{feature}",
+                f"target {str(target)!r}: a feature is added or removed, {feature!r} says neither",
+                called=user_source(), fix=f"-mattr=+{feature}",
             )
         if feature[1:] in host:
             continue
         _, known = _known_names(target.llvm_triple)
         if feature[1:] not in known:
             raise UnknownFeature(
-                f"target {str(target)!r}: unknown feature {feature[1:]!r} for {target.architecture}", called=user_source(),
-                allowed=_choices(feature[1:], known), fix="-mattr=" + feature[0] + _nearest(feature[1:], known, "{}"),
+                f"target {str(target)!r}: unknown feature {feature[1:]!r} for {target.architecture}",
+                called=user_source(), allowed=_choices(feature[1:], known),
+                fix="-mattr=" + feature[0] + _nearest(feature[1:], known, "{}"),
             )
 
 
@@ -255,8 +261,9 @@ def _known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
     LLVM has no call that tells; it prints them when asked for help, on the standard error output, which only a process
     of its own keeps apart. It is asked only about names that this machine's own lists do not settle.
     """
-    text = subprocess.run([sys.executable, "-c", _LISTING, triple, "", "+help"], capture_output=True, text=True, check=True).stderr
-    processors, _, features = text.partition("Available features for this target:")
+    command = [sys.executable, "-c", _LISTING, triple, "", "+help"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True)
+    processors, _, features = listing.stderr.partition("Available features for this target:")
     return frozenset(_first_words(processors)), frozenset(_first_words(features))
 
 
@@ -301,11 +308,18 @@ define void @mine() "target-cpu"="{host_cpu}" "target-features"="{host_features}
 }}
 """
 
-
-_NEVER_CHOSEN = ["invpcid", "pku", "sgx", "rtm", "fsgsbase", "ptwrite", "waitpkg", "cldemote", "movdiri", "movdir64b", "enqcmd", "uintr", "serialize", "tsxldtrk", "hreset", "pconfig", "shstk", "clwb", "clflushopt", "clzero", "mwaitx", "lwp", "rdpru", "wbnoinvd", "rdpid", "rdseed", "rdrnd", "xsave", "xsavec", "xsaveopt", "xsaves", "kl", "widekl", "aes", "vaes", "sha", "sha512", "sm3", "sm4", "pclmul", "vpclmulqdq", "amx-tile", "amx-int8", "amx-bf16", "amx-fp16", "amx-complex", "prefetchi", "usermsr"]
+_NEVER_CHOSEN = (
+    "invpcid", "pku", "sgx", "rtm", "fsgsbase", "ptwrite", "waitpkg", "cldemote", "movdiri", "movdir64b", "enqcmd",
+    "uintr", "serialize", "tsxldtrk", "hreset", "pconfig", "shstk", "clwb", "clflushopt", "clzero", "mwaitx", "lwp",
+    "rdpru", "wbnoinvd", "rdpid", "rdseed", "rdrnd", "xsave", "xsavec", "xsaveopt", "xsaves", "kl", "widekl", "aes",
+    "vaes", "sha", "sha512", "sm3", "sm4", "pclmul", "vpclmulqdq", "amx-tile", "amx-int8", "amx-bf16", "amx-fp16",
+    "amx-complex", "prefetchi", "usermsr",
+)
 """Instructions for systems and ciphers, which LLVM emits only for those who call them by name."""
-_X86_TUNING = ("ermsb", "fast-7bytenop", "slow-pmullq", "branch-hint", "prefer-legacy-setcc", "prefer-movmsk-over-vtest",
-               "prefer-no-gather", "prefer-no-scatter")
+_X86_TUNING = (
+    "ermsb", "fast-7bytenop", "slow-pmullq", "branch-hint", "prefer-legacy-setcc", "prefer-movmsk-over-vtest",
+    "prefer-no-gather", "prefer-no-scatter",
+)
 """Habits of processors that LLVM counts as instructions when it compares them."""
 
 
@@ -316,8 +330,9 @@ def _within_host(cpu: str, features: str) -> bool:
     here = Target()
     missing = [f"-{name}" for name in _NEVER_CHOSEN if not _host_features().get(name, True)]
     missing += [f"-{name}" for name in _X86_TUNING] if here.architecture == "x86_64" else []
-    text = _CALL_ACROSS.format(cpu=cpu, features=",".join(filter(None, [features, *missing])), host_cpu=here.llvm_cpu, host_features=here.llvm_features)
+    theirs = ",".join(filter(None, [features, *missing]))
+    text = _CALL_ACROSS.format(cpu=cpu, features=theirs, host_cpu=here.llvm_cpu, host_features=here.llvm_features)
     with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
         builder = llvm.create_pass_builder(here.machine(), llvm.create_pipeline_tuning_options(2))
         builder.getModulePassManager().run(module, builder)
-        return "call void @theirs" not in str(module) and "call fastcc void @theirs" not in str(module)
+        return "@theirs" not in str(module)

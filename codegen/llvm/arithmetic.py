@@ -81,7 +81,9 @@ def _unsigned(f: FunctionText, a: str, b: str, dtype: DType, divisor: int | None
     return rest if want_remainder else select(f, by_zero, none, quotient, dtype)  # a % 1 is the 0 that is wanted
 
 
-def _signed(f: FunctionText, a: str, b: str, dtype: DType, floor: bool, divisor: int | None, want_remainder: bool) -> str:
+def _signed(
+    f: FunctionText, a: str, b: str, dtype: DType, floor: bool, divisor: int | None, want_remainder: bool,
+) -> str:
     kind, none = llvm_type(dtype), zero(dtype)
     safe = b
     if divisor is None:  # 0 and -1 are divided as 1, whose rest is 0, and their quotients put right below

@@ -32,7 +32,9 @@ class CodegenOptions:
     shape_symbols: Mapping[str, tuple[Var, ...]] = field(default_factory=dict[str, tuple[Var, ...]])
 
 
-def module_text(functions: Sequence[Function], target: Target, options: CodegenOptions) -> tuple[str, dict[str, tuple[str, ...]]]:
+def module_text(
+    functions: Sequence[Function], target: Target, options: CodegenOptions,
+) -> tuple[str, dict[str, tuple[str, ...]]]:
     """The LLVM IR of `functions`, and for each the messages of its assertions."""
     module = ModuleText()
     attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"'
@@ -46,8 +48,10 @@ def module_text(functions: Sequence[Function], target: Target, options: CodegenO
     return module.text(header), messages
 
 
-def compile_function(functions: Sequence[Function], target: Target, options: CodegenOptions | None = None) -> CompiledModule:
-    """Machine code of functions of stage "final", by the kernel ABI: `i32 tw_kernel_NAME(arguments ..., i64 symbols ...)`,
+def compile_function(
+    functions: Sequence[Function], target: Target, options: CodegenOptions | None = None,
+) -> CompiledModule:
+    """Machine code of functions of stage "final", by the kernel ABI: `i32 tw_kernel_NAME(arguments, i64 symbols)`,
     buffers as pointers, scalars by value; 0 is success, k > 0 that assertion k - 1 failed, -1 that memory ran out."""
     options = options or CodegenOptions()
     text, messages = module_text(functions, target, options)

@@ -54,7 +54,7 @@ from .facts import IndexFacts
 from .intrinsics import emit_call
 from .memory import Place
 from .text import FunctionText
-from .types import computing_dtype, float_constant, int_constant, llvm_type, shuffle_mask, zero
+from .types import computing_dtype, float_constant, int_constant, llvm_type, mangled, shuffle_mask, zero
 
 __all__ = ["ExprEmitter"]
 
@@ -218,11 +218,11 @@ def _variable(em: ExprEmitter, expr: Var) -> str:
     return found
 
 
-def _integer(em: ExprEmitter, expr: IntImm) -> str:
+def _integer(_: ExprEmitter, expr: IntImm) -> str:
     return int_constant(expr.value, expr.dtype)
 
 
-def _float(em: ExprEmitter, expr: FloatImm) -> str:
+def _float(_: ExprEmitter, expr: FloatImm) -> str:
     return float_constant(expr.value, expr.dtype)
 
 
@@ -266,7 +266,7 @@ def _float_division(em: ExprEmitter, a: str, b: str, dtype: DType, floor: bool, 
     else:
         kind = llvm_type(wide)
         quotient = em.f.op(f"fdiv {kind} {a}, {b}")
-        result = em.f.op(f"call {kind} @llvm.trunc.{'f' if wide.lanes == 1 else f'v{wide.lanes}f'}{wide.bits}({kind} {quotient})")
+        result = em.f.op(f"call {kind} @llvm.trunc.{mangled(wide)}({kind} {quotient})")
     return convert(em.f, result, wide, dtype)
 
 
@@ -368,7 +368,8 @@ def _concatenated(em: ExprEmitter, a: str, a_dtype: DType, b: str, b_dtype: DTyp
     padded = [_padded(em, v, d, common) for v, d in ((a, a_dtype), (b, b_dtype))]
     kind = llvm_type(a_dtype.with_lanes(common))
     mask = [*range(a_dtype.lanes), *range(common, common + b_dtype.lanes)]
-    return em.f.op(f"shufflevector {kind} {padded[0]}, {kind} {padded[1]}, {shuffle_mask(mask)}"), a_dtype.with_lanes(lanes)
+    joined = em.f.op(f"shufflevector {kind} {padded[0]}, {kind} {padded[1]}, {shuffle_mask(mask)}")
+    return joined, a_dtype.with_lanes(lanes)
 
 
 def _padded(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:

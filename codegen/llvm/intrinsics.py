@@ -35,8 +35,9 @@ def emit_call(em: ExprEmitter, call: Call) -> str:
     other = OTHER_ROWS.get(call.name)
     if other is None:
         raise UnsupportedIntrinsic(
-            f"the LLVM target has no row for the intrinsic {call.name!r} on {call.args[0].dtype if call.args else 'nothing'}",
-            called=user_source(), allowed=", ".join(sorted({*FLOAT_ROWS, *OTHER_ROWS})),
+            f"the LLVM target has no row for the intrinsic {call.name!r}",
+            reason=f"called on {', '.join(arg.dtype for arg in call.args)}", called=user_source(),
+            allowed=", ".join(sorted({*FLOAT_ROWS, *OTHER_ROWS})),
         )
     return other(em, call)
 
@@ -104,7 +105,13 @@ def _size_against_infinity(symbol: str) -> FloatRow:
 
 
 FLOAT_ROWS: dict[str, FloatRow] = {
-    **{name: _libm(name) for name in ["exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "pow", "atan2", "hypot"]},
+    **{
+        name: _libm(name)
+        for name in (
+            "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "sinh", "cosh",
+            "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "pow", "atan2", "hypot",
+        )
+    },
     **{name: _llvm(name) for name in ("sqrt", "floor", "ceil", "trunc", "round", "copysign", "fma")},
     "nearbyint": _llvm("rint"),
     "abs": _llvm("fabs"),

@@ -43,7 +43,7 @@ class CompiledModule:
     def address(self, name: str) -> int:
         """The address of a function in this process.
 
-        Raises ForeignTarget where this machine cannot run the code, UnresolvedSymbol where it calls what nobody defines.
+        Raises ForeignTarget where this machine cannot run the code, UnresolvedSymbol where it calls what nobody has.
         """
         if self._addresses is None:
             self._addresses = _link(self)
@@ -89,7 +89,8 @@ def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.Ta
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     with llvm.create_pipeline_tuning_options(3) as options:
-        options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = options.loop_unrolling = True
+        options.loop_vectorization = options.slp_vectorization = True
+        options.loop_interleaving = options.loop_unrolling = True
         with llvm.create_pass_builder(machine, options) as builder:
             passes = builder.getModulePassManager()
             try:
@@ -132,8 +133,10 @@ def _reported_line(text: str, reason: str) -> str:
 
 # Linking
 
-_IMPLIED = ("memset", "memcpy", "memmove", "fmodf", "fmod", "fmaf", "fma", "__truncsfhf2", "__extendhfsf2", "roundf", "round",
-            "rintf", "rint", "floorf", "floor", "ceilf", "ceil", "truncf", "trunc")
+_IMPLIED = (
+    "memset", "memcpy", "memmove", "fmodf", "fmod", "fmaf", "fma", "__truncsfhf2", "__extendhfsf2", "roundf", "round",
+    "rintf", "rint", "floorf", "floor", "ceilf", "ceil", "truncf", "trunc",
+)
 """What LLVM itself may call for an operation that the machine lacks."""
 _DECLARATION = re.compile(r"^declare [^@\n]*@([\w.$]+)\(", re.MULTILINE)
 _DEFINITION = re.compile(r"^define [^@\n]*@([\w.$]+)\(", re.MULTILINE)
@@ -147,8 +150,9 @@ def _link(compiled: CompiledModule) -> dict[str, int]:
     target = compiled.target
     if not target.runs_here:
         raise ForeignTarget(
-            f"code for {str(target)!r} does not run on this machine", reason=f"this machine is {Target().llvm_cpu}, "
-            f"{Target().llvm_triple}", allowed="f.source(\"asm\"), f.source(\"llvm\") and f.export(...)", fix='target="llvm"',
+            f"code for {str(target)!r} does not run on this machine",
+            reason=f"this machine is {Target().llvm_cpu}, {Target().llvm_triple}",
+            allowed='f.source("asm"), f.source("llvm") and f.export(...)', fix='target="llvm"',
         )
     library = llvm.JITLibraryBuilder().add_object_img(compiled.object_bytes).add_current_process()
     for name, address in _outside_symbols(compiled).items():
@@ -181,8 +185,9 @@ def _outside_symbols(compiled: CompiledModule) -> dict[str, int]:
         address = _process_symbol(name)
         if address is None:
             raise UnresolvedSymbol(
-                f"the program calls {name!r}, which nobody defines", reason="it is neither in this process nor in the C and "
-                "mathematics libraries", fix='load its library before building: ctypes.CDLL("libname.so", ctypes.RTLD_GLOBAL)',
+                f"the program calls {name!r}, which nobody defines",
+                reason="it is neither in this process nor in the C and mathematics libraries",
+                fix='load its library before building: ctypes.CDLL("libname.so", ctypes.RTLD_GLOBAL)',
             )
         found[name] = address
     for name in _IMPLIED:

@@ -65,8 +65,8 @@ class _Lanes:
 
     def mul_add(self, a: str | float, b: str | float, c: str | float) -> str:
         """a * b + c, fused where that is an instruction."""
-        k = self.kind
-        return self.f.op(f"call {k} @llvm.fmuladd.{self.suffix}({k} {self.text(a)}, {k} {self.text(b)}, {k} {self.text(c)})")
+        operands = ", ".join(f"{self.kind} {self.text(x)}" for x in (a, b, c))
+        return self.f.op(f"call {self.kind} @llvm.fmuladd.{self.suffix}({operands})")
 
     def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
         """By Horner's rule; the constant term first."""

@@ -147,7 +147,9 @@ def _address(em: ExprEmitter, buffer: Buffer, index: Expr, offset: int, *, inbou
     return pointer, alignment
 
 
-def _sum_address(em: ExprEmitter, pointer: str, element: str, terms: list[tuple[bool, Expr]], inbounds: bool) -> tuple[str, int]:
+def _sum_address(
+    em: ExprEmitter, pointer: str, element: str, terms: list[tuple[bool, Expr]], inbounds: bool,
+) -> tuple[str, int]:
     """The address of the sum of `terms`, and a number that divides the sum."""
     multiple = 0
     not_negative = True
@@ -166,7 +168,8 @@ def _sum_address(em: ExprEmitter, pointer: str, element: str, terms: list[tuple[
             total = em.f.op(f"sub nsw {kind} 0, {value}") if negative else value
     # A partial sum that may be negative may lie outside of the buffer until the constant is added.
     flags = "inbounds nuw " if inbounds and not_negative else ""
-    return em.f.op(f"getelementptr {flags}{element}, ptr {pointer}, {_extended(em, total, terms[0][1].dtype, not_negative)}"), multiple
+    offset = _extended(em, total, terms[0][1].dtype, not_negative)
+    return em.f.op(f"getelementptr {flags}{element}, ptr {pointer}, {offset}"), multiple
 
 
 def _extended(em: ExprEmitter, value: str, dtype: DType, not_negative: bool) -> str:
@@ -223,8 +226,8 @@ def _reversed(em: ExprEmitter, value: str, dtype: DType) -> str:
 
 
 def _strided_load(em: ExprEmitter, buffer: Buffer, base: Expr, stride: int, dtype: DType) -> str:
-    """Elements base, base + stride ...: from as many whole vectors as the span has, the last ending at its last element,
-    so that nothing outside of [first, last] is read."""
+    """Elements base, base + stride ...: from as many whole vectors as the span has, the last ending at its last
+    element, so that nothing outside of [first, last] is read."""
     lanes = dtype.lanes
     if stride == 0:
         return em.splat(_loaded(em, buffer, base, 0, dtype.element), dtype)
@@ -244,7 +247,8 @@ def _strided_load(em: ExprEmitter, buffer: Buffer, base: Expr, stride: int, dtyp
     for part, start in enumerate(starts[1:], 1):
         piece = _loaded(em, buffer, base, first + start, dtype)
         earlier = wanted if part == 1 else list(range(lanes))
-        mask = [lanes + want - start if want >= part * lanes else have for want, have in zip(wanted, earlier, strict=True)]
+        mask = [lanes + want - start if want >= part * lanes else have
+                for want, have in zip(wanted, earlier, strict=True)]
         # Lanes of later parts hold anything until their turn.
         mask = [m if m < 2 * lanes else 0 for m in mask]
         result = em.f.op(f"shufflevector {kind} {result}, {kind} {piece}, {shuffle_mask(mask)}")
@@ -255,7 +259,7 @@ def _gathered(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, mask: 
     pointers, kind, alignment = _addresses(em, buffer, index, dtype, inbounds=mask is None)
     memory = memory_type(dtype)
     return _from_memory(em, em.f.read(
-        f"call {memory} @llvm.masked.gather.{_memory_mangled(dtype)}.v{dtype.lanes}p0({kind} align {alignment} {pointers}, "
-        f"{_mask_type(dtype)} {mask or 'splat (i1 true)'}, {memory} zeroinitializer)"), dtype)
+        f"call {memory} @llvm.masked.gather.{_memory_mangled(dtype)}.v{dtype.lanes}p0({kind} align {alignment} "
+        f"{pointers}, {_mask_type(dtype)} {mask or 'splat (i1 true)'}, {memory} zeroinitializer)"), dtype)
 
 

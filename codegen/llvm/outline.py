@@ -13,12 +13,13 @@ from .emit_expr import ExprEmitter
 from .text import FunctionText, ModuleText
 from .types import llvm_type
 
-__all__ = ["Captured", "captures", "constant_bytes", "context_slot", "pointer_parameter", "stored_buffers", "task_entry"]
+__all__ = ["Captured", "captures", "constant_bytes", "context_slot", "pointer_parameter", "stored_buffers",
+           "task_entry"]
 
 
 def pointer_parameter(buffer: Buffer, written: bool, alignment: int) -> str:
-    """The type and attributes of a parameter that points to a buffer. Buffers that are written overlap no other; those that are only read may overlap
-    each other, which noalias allows."""
+    """The type and attributes of a parameter that points to a buffer. Buffers that are written overlap no other; those
+    that are only read may overlap each other, which noalias allows."""
     size = constant_bytes(buffer)
     reach = f" dereferenceable({size})" if size else ""
     kept = "" if buffer.data is not None else "captures(none) "  # outside code that gets the pointer may do as it likes

@@ -30,9 +30,9 @@ def cpu_pipeline(vector_bits: int = 512, bounds_check: bool = False) -> tuple[Pa
         # n-d indices: what reasons about dimensions, guards and whole expressions
         Pass("lower_threads", lower_threads),          # first: three loop kinds are left for all the others
         Pass("simplify", simplify),                    # few forms for the rest to match
+        Pass("cse", share_subexpressions),             # before shared values are walked, or copied with their statements
         *checks,                                       # before anything drops a guard that an access relies on
         Pass("unsafe_select", unsafe_select),          # ranges are proved a dimension at a time
-        Pass("cse", share_subexpressions),             # before statements are copied
         Pass("loop_partition", loop_partition),        # guards out of what will be lanes and copies
         Pass("hoist", hoist_invariants),               # the guards that partition left, out of the loops they ignore
         Pass("simplify_pieces", simplify),             # decides the guards and bounds of the pieces

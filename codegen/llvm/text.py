@@ -5,7 +5,7 @@ Text rather than llvmlite's IR builder: it is several times faster to make and s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 __all__ = ["FunctionText", "ModuleText"]
@@ -23,7 +23,7 @@ class ModuleText:
         """A finished function."""
         self._functions.append(function)
 
-    def declare(self, name: str, result: str, operands: tuple[str, ...] | list[str], attributes: str = "nounwind") -> str:
+    def declare(self, name: str, result: str, operands: Sequence[str], attributes: str = "nounwind") -> str:
         """An outside function, declared once; its name with @. LLVM's own intrinsics need no declaration."""
         self._declared.setdefault(name, f"declare {result} @{name}({', '.join(operands)}) {attributes}")
         return f"@{name}"
