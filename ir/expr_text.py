@@ -33,7 +33,7 @@ NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 # Python's precedences.
 _OR, _AND, _NOT, _COMPARE, _BITOR, _BITXOR, _BITAND, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 13)
 
-INFIX: dict[type[Expr], tuple[str, int]] = {
+INFIX: dict[type[E.BinaryOp], tuple[str, int]] = {
     E.Or: ("or", _OR), E.And: ("and", _AND), E.LT: ("<", _COMPARE), E.LE: ("<=", _COMPARE), E.GT: (">", _COMPARE),
     E.GE: (">=", _COMPARE), E.EQ: ("==", _COMPARE), E.NE: ("!=", _COMPARE), E.Add: ("+", _SUM), E.Sub: ("-", _SUM),
     E.Mul: ("*", _PRODUCT), E.Div: ("/", _PRODUCT), E.FloorDiv: ("//", _PRODUCT), E.FloorMod: ("%", _PRODUCT),
@@ -42,7 +42,7 @@ INFIX_CALLS: dict[str, tuple[str, int]] = {
     "bitwise_or": ("|", _BITOR), "bitwise_xor": ("^", _BITXOR), "bitwise_and": ("&", _BITAND),
     "shift_left": ("<<", _SHIFT), "shift_right": (">>", _SHIFT),
 }
-PREFIX_FUNCTIONS: dict[type[Expr], str] = {E.Min: "min", E.Max: "max", E.TruncDiv: "truncdiv", E.TruncMod: "truncmod"}
+PREFIX_FUNCTIONS: dict[type[E.BinaryOp], str] = {E.Min: "min", E.Max: "max", E.TruncDiv: "truncdiv", E.TruncMod: "truncmod"}
 
 
 class Names:
@@ -187,7 +187,7 @@ def _expand(node: Expr, outer: int, names: Names) -> list[Piece]:
     cls = type(node)
     match node:
         case E.Min() | E.Max() | E.TruncDiv() | E.TruncMod():
-            return [PREFIX_FUNCTIONS[cls], "(", *_commas(beside((node.a, node.b))), ")"]
+            return [PREFIX_FUNCTIONS[type(node)], "(", *_commas(beside((node.a, node.b))), ")"]
         case E.Not():
             pieces: list[Piece] = ["not ", (node.value, _NOT)]
             return pieces if outer <= _NOT else ["(", *pieces, ")"]

@@ -136,7 +136,7 @@ HAND_BUILT = {
 
 @pytest.mark.parametrize("message", HAND_BUILT)
 def test_programs_that_the_parser_does_not_write(message: str) -> None:
-    with pytest.raises(NotWellFormed, match="^LoweringError TW0302: f is not well formed") as caught:
+    with pytest.raises(NotWellFormed, match=r"^LoweringError TW0302: f is not well formed") as caught:
         verify(HAND_BUILT[message])
     first = "\n".join(str(caught.value).splitlines()[:2])
     for part in message.split(": "):

@@ -75,8 +75,8 @@ class ValueWriter(Source):
         tests: list[str] = []
         for index, extent, stride in zip(indices, memory.extents, memory.strides, strict=True):
             code = self.exact(index)
-            known = code.lo is not None and code.hi is not None and extent.isdigit()
-            safe = known and code.lo >= 0 and code.hi < int(extent)
+            safe = (code.lo is not None and code.hi is not None and extent.isdigit()
+                    and code.lo >= 0 and code.hi < int(extent))
             text = code.text if safe else self.atom(code)
             nesting = max(nesting, code.nesting + 1)
             if not safe:
@@ -166,7 +166,7 @@ class ValueWriter(Source):
         found = self.done.get(key)
         if found is not None:
             return found
-        method = self.binary if isinstance(node, BinaryOp) else getattr(self, type(node).__name__, None)
+        method: Any = self.binary if isinstance(node, BinaryOp) else getattr(self, type(node).__name__, None)
         if method is None:
             method = self.Var if isinstance(node, Var) else self.no_value
         code = method(node)
