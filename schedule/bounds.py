@@ -157,9 +157,12 @@ def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...]
         extent = const(span.width, axis.dtype)
     if isinstance(extent, IntImm) and extent.value < 0:
         extent = const(0, axis.dtype)
-    if _never_less(extent, domain.extent, analyzer):
+    low = analyzer.simplify(low)
+    if _never_less(extent, domain.extent, analyzer) or (not enclosing and not (_is_plain(low) and _is_plain(extent))):
+        return domain  # reads stay within the domain, so it always holds the region
+    if not isinstance(extent, IntImm) and _greatest(extent, enclosing, analyzer) is None:
         return domain
-    return Range(analyzer.simplify(low), extent)
+    return Range(low, extent)
 
 
 def _is_plain(extent: Expr) -> bool:
@@ -209,15 +212,17 @@ def _shared_over(loop: Loop, scope: str) -> bool:
     return _SCOPE_RANK.get(scope, 3) <= thread_rank(loop.thread)
 
 
-def _relaxed(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span:
-    """A span over all iterations of `loops` (outermost first), whose ranges may depend on loops further out."""
+def _relaxed(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | None:
+    """A span over all iterations of `loops` (outermost first), whose ranges may depend on loops further out; None where
+    it is not known."""
     for loop in reversed(loops):
         if not any(node is loop.var for end in (span.low, span.high) for node in post_order(end)):
             continue
         assert loop.var is not None
         evaluate = SpanEvaluator({loop.var: Span.of(const(0, loop.var.dtype), loop.extent)}, analyzer)
         low, high = evaluate(span.low), evaluate(span.high)
-        assert low is not None and high is not None, "the end of a span reads memory"
+        if low is None or high is None:
+            return None
         # Every member is some low end plus less than the width that the span had.
         width = low.width + span.width - 1 if low.width is not None and span.width is not None else None
         span = Span(low.low, high.high, width)
@@ -309,7 +314,7 @@ def _stage_bounds(
     for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
         found.ranges[axis] = domains[axis] = _in_loops(domains[axis], found.values)
         _derive(found, keeps_factor, analyzer)
-    found.storage = tuple(_storage_extent(within.extent, axis, enclosing, analyzer)
+    found.storage = tuple(_storage_extent(within, domains[axis], enclosing, analyzer)
                           for axis, within in zip(op.axis, region, strict=True))
     return found
 
@@ -341,16 +346,24 @@ def _roots_in(domain: Range, op: ComputeOp) -> list[IterVar]:
             for node in post_order(value) if isinstance(node, IterVar) and node in axes]
 
 
-def _in_loops(domain: Range, values: Mapping[IterVar, Expr]) -> Range:
+def _in_loops(domain: Range, axes: Mapping[IterVar, Expr]) -> Range:
+    values: dict[Var, Expr] = {**axes}
     return Range(substitute(domain.begin, values), substitute(domain.extent, values))
 
 
-def _storage_extent(extent: Expr, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Expr:
+def _greatest(extent: Expr, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr | None:
     """What bounds the extent of a region in all iterations of the loops around."""
-    if isinstance(extent, IntImm):
-        return extent
-    greatest = _relaxed(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer).high
-    declared = axis.dom.extent if axis.dom is not None else greatest
-    if _never_less(greatest, declared, analyzer):
-        greatest = declared
+    found = _relaxed(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer)
+    return None if found is None else found.high
+
+
+def _storage_extent(within: Range, domain: Range, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr:
+    """How many elements of a dimension the storage of a region holds."""
+    if isinstance(within.extent, IntImm):
+        return within.extent
+    greatest = _greatest(within.extent, enclosing, analyzer)
+    assert greatest is not None, "regions without a bound are widened to the domain"
+    # Elements outside the domain are not computed, but they count where the region begins before it.
+    if _never_less(greatest, domain.extent, analyzer) and _never_less(within.begin, domain.begin, analyzer):
+        greatest = domain.extent
     return greatest if analyzer.can_prove(greatest >= 0) else maximum(greatest, 0)

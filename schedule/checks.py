@@ -1,4 +1,4 @@
-"""What the kinds of loops demand of the whole schedule, once their extents are known."""
+"""What the loops demand of the whole schedule, once their extents are known."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from ..ir.expr import Expr, IntImm
 from .axes import outline
 from .bounds import Bounds, Loop, StageBounds
 from .dataflow import Computation
-from .lower_errors import NestedParallel, ThreadExtentsDiffer, VectorExtentNotConstant
+from .lower_errors import InitReadsUnrealised, NestedParallel, ThreadExtentsDiffer, VectorExtentNotConstant
 
 __all__ = ["check_loops"]
 
 
 def check_loops(bounds: Bounds) -> None:
-    """Raises VectorExtentNotConstant, NestedParallel and ThreadExtentsDiffer."""
+    """Raises VectorExtentNotConstant, NestedParallel, ThreadExtentsDiffer and InitReadsUnrealised."""
     threads: dict[Computation, dict[str, Loop]] = {}
     for computation in bounds.dataflow.computations:
         found = bounds.of[computation]
         outermost = computation.path()[-1]
+        _check_early_reads(bounds, found)
         for loop in found.loops:
             if loop.var is None:
                 continue
@@ -28,6 +29,21 @@ def check_loops(bounds: Bounds) -> None:
                 _check_not_nested(found, loop)
             if loop.thread and not loop.thread.startswith(("vthread", "cthread")):
                 _check_thread(loop, threads.setdefault(outermost, {}), bounds.analyzer)
+
+
+def _check_early_reads(bounds: Bounds, found: StageBounds) -> None:
+    """What is read before the reduction begins must not be computed within it."""
+    computation = found.computation
+    for tensor in computation.early_reads:
+        producer = bounds.dataflow.by_op.get(tensor.op)
+        if producer is not None and producer.parent is computation and producer.place >= found.first_reduce_loop:
+            loop, name = found.loops[producer.place], computation.name
+            raise InitReadsUnrealised(
+                f"cannot compute {producer.name} at '{loop.axis.name}' of {name}", declared=computation.op.source,
+                reason=f"{name} reads {producer.name} before its reduction begins, for init= or for the domain of an axis",
+                called=user_source(), loops=outline(computation.stage, [loop.axis]),
+                fix=f"compute {producer.name} outside '{found.loops[found.first_reduce_loop].axis.name}', or at root",
+            )
 
 
 def _vector_extent(loop: Loop) -> VectorExtentNotConstant:

@@ -89,7 +89,7 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
         op = stage.op
         if stage.is_output:
             _check_output(stage)
-        if op not in definitions or stage.attach_type in ("inline", "inlined") or op not in wanted and op not in consumers:
+        if op not in definitions or stage.attach_type == "inlined" or op not in wanted and op not in consumers:
             continue
         computation = definitions[op]
         computation.is_output = op in wanted
@@ -122,17 +122,27 @@ def _check_output(stage: Stage) -> None:
 def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
     """Every stage that computes something, the definitions of inlined stages substituted in it."""
     found: dict[Operation, Computation] = {}
-    inlined: dict[Tensor, tuple[ComputeOp, Expr]] = {}
+    inlined: dict[Tensor, ComputeOp] = {}
+    expanded: dict[tuple[Tensor, tuple[Expr, ...]], Expr] = {}
 
     def rule(node: Node) -> Node | None:
-        if isinstance(node, ProducerLoad) and node.producer in inlined:
-            op, definition = inlined[node.producer]  # pyright: ignore[reportArgumentType]
-            return substitute_axes(definition, op.axis, node.indices)
-        return None
+        """A read of an inlined tensor becomes its definition, in which reads of further ones are expanded in turn."""
+        if not isinstance(node, ProducerLoad) or node.producer not in inlined:
+            return None
+        key = (_tensor(node), node.indices)
+        value = expanded.get(key)
+        if value is None:
+            op = inlined[key[0]]
+            value = expanded[key] = rewrite(substitute_axes(op.body[0], op.axis, node.indices), rule)
+        return value
 
     for stage in schedule.stages:
         op = stage.op
         if not isinstance(op, ComputeOp):
+            continue
+        if stage.attach_type == "inline":
+            _check_inline(stage, op)
+            inlined[op.output(0)] = op
             continue
         values = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
         domains = {axis: axis.dom for axis in op.reduce_axis if axis.dom is not None}
@@ -140,9 +150,6 @@ def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
             values = tuple(rewrite(value, rule) for value in values)
             domains = {axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()}
         found[op] = Computation(stage, op, values, domains, stage.is_output)
-        if stage.attach_type == "inline":
-            _check_inline(stage, op)
-            inlined[op.output(0)] = (op, values[0])
     return found
 
 
@@ -239,9 +246,10 @@ def _check_under(computation: Computation, consumer: Computation) -> None:
         if outer is parent and path[at - 1].place >= place:
             return
     axis = parent.stage.leaf_iter_vars[place]
+    outside = f"s[{consumer.name}].compute_at(s[{parent.name}], {axis.name}), or " if parent.stage.reads(consumer.stage) else ""
     raise ConsumerOutsideAttach(
         f"cannot compute {computation.name} at '{axis.name}' of {parent.name}",
         reason=f"{consumer.name} reads {computation.name} too, but does not lie under that loop", declared=consumer.op.source,
         called=user_source(), loops=outline(parent.stage, [axis]),
-        fix=f"s[{consumer.name}].compute_at(s[{parent.name}], {axis.name}), or s[{computation.name}].compute_root()",
+        fix=f"{outside}s[{computation.name}].compute_root()",
     )

@@ -20,7 +20,7 @@ from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Var
 from ..ir.ops import cast, const, is_const, likely
 from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
-from ..ir.visit import rewrite, seq, substitute
+from ..ir.visit import free_vars, rewrite, seq, substitute
 from ..te.tensor import Tensor
 from .axes import outline
 from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
@@ -84,7 +84,7 @@ class Nest:
 
     def loops(self, loops: Sequence[Loop], body: Stmt, attach: bool) -> Stmt:
         """`loops` around `body`; with `attach` also what is computed at them."""
-        for loop in reversed(loops):
+        for at, loop in reversed(list(enumerate(loops))):
             if attach:
                 body = self.wrap(loop, body)
             var = self.renamed.get(loop, loop.var)
@@ -94,12 +94,23 @@ class Nest:
                 if not isinstance(extent, IntImm):
                     extent = self.value(substitute(extent, {old.var: new for old, new in self.renamed.items() if old.var is not None}), {})
                 body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread, pragmas)
+            if reads_memory(loop.extent):
+                body = self.guarded_extent(body, loops[at:])
         return body
 
     def guarded(self, body: Stmt, offsets: dict[IterVar, Expr], skipped: frozenset[IterVar] = frozenset()) -> Stmt:
         """`body` under the guards of an iteration, the outermost condition first."""
         for condition in reversed(guards(self.found, offsets, self.analyzer, skipped)):
             body = If(likely(self.value(condition, {})), body)
+        return body
+
+    def guarded_extent(self, body: Stmt, inside: Sequence[Loop]) -> Stmt:
+        """A loop whose extent is read from memory, under all guards that do not speak of it or of loops `inside` it: an
+        iteration that is not to be computed must not read its extent either."""
+        hidden = {loop.var for loop in inside}
+        for condition in reversed(guards(self.found, self.found.offsets, self.analyzer)):
+            if hidden.isdisjoint(free_vars(condition)):
+                body = If(likely(self.value(condition, {})), body)
         return body
 
     # Values

@@ -223,7 +223,7 @@ def difference_bound(a: Expr, b: Expr, analyzer: Analyzer) -> int | None:
         if known and (len(known) == len(bounds) or not all_needed):
             found.append(max(known) if all_needed else min(known))
 
-    if isinstance(a, (Min, Max)) and type(a) is type(b):
+    if isinstance(a, Min) and isinstance(b, Min) or isinstance(a, Max) and isinstance(b, Max):
         consider([(a.a, b.a), (a.b, b.b)], all_needed=True)
     if isinstance(a, (Min, Max)):
         consider([(a.a, b), (a.b, b)], all_needed=isinstance(a, Max))

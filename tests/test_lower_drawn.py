@@ -73,7 +73,72 @@ def symbolic(rng: np.random.Generator) -> Program:
     return D, [A, D], [a], b[:-2] + b[1:-1] + b[2:] + b[:-2]
 
 
-PROGRAMS: list[Callable[[np.random.Generator], Program]] = [matmul, blur, clamped, layout, symbolic]
+def conv2d(rng: np.random.Generator) -> Program:
+    size, stride, dilation = int(rng.choice([4, 5, 7])), int(rng.choice([1, 2])), int(rng.choice([1, 2]))
+    taps = 2
+    out = (size + 2 - dilation * (taps - 1) - 1) // stride + 1
+    A, W = te.placeholder((2, size, size), name="A"), te.placeholder((3, 2, taps, taps), name="W")
+    P = te.compute((2, size + 2, size + 2), lambda c, i, j: te.if_then_else(
+        te.all(i >= 1, i < size + 1, j >= 1, j < size + 1), A[c, i - 1, j - 1], 0.0), name="P")
+    rc, ri, rj = te.reduce_axis((0, 2), "rc"), te.reduce_axis((0, taps), "ri"), te.reduce_axis((0, taps), "rj")
+    C = te.compute((3, out, out), lambda o, y, x: te.sum(
+        P[rc, y * stride + ri * dilation, x * stride + rj * dilation] * W[o, rc, ri, rj], axis=[rc, ri, rj]), name="C")
+    R = te.compute((3, out, out), lambda o, y, x: te.max(C[o, y, x], 0.0), name="R")
+    a, w = lowered.floats(2, size, size), lowered.floats(3, 2, taps, taps, seed=1)
+    p = np.pad(a, ((0, 0), (1, 1), (1, 1)))
+    expected = np.zeros((3, out, out), "float32")
+    for di in range(taps):
+        for dj in range(taps):
+            rows = p[:, di * dilation :, dj * dilation :][:, : (out - 1) * stride + 1 : stride, : (out - 1) * stride + 1 : stride]
+            expected += np.einsum("chw,oc->ohw", rows, w[:, :, di, dj])
+    return R, [A, W, R], [a, w], np.maximum(expected, 0)
+
+
+def argmax(rng: np.random.Generator) -> Program:
+    m, n = int(rng.choice([1, 2, 5, 8])), int(rng.choice([1, 2, 5, 8, 9]))
+
+    def combine(x: Any, y: Any) -> Any:
+        first = te.any(x[1] > y[1], te.all(x[1].equal(y[1]), x[0] < y[0]))
+        return te.select(first, x[0], y[0]), te.select(first, x[1], y[1])
+
+    reducer = te.comm_reducer(combine, lambda t0, t1: (te.max_value(t0), te.min_value(t1)), name="argmax")
+    A = te.placeholder((m, n), name="A")
+    B = te.compute((m, n), lambda i, j: A[i, j] * A[i, n - 1 - j], name="B")
+    k = te.reduce_axis((0, n), "k")
+    at, best = te.compute((m,), lambda i: reducer((k, B[i, k]), axis=k), name="T")
+    D = te.compute((m,), lambda i: best[i] + at[i].astype("float32"), name="D")
+    a = lowered.floats(m, n)
+    b = a * a[:, ::-1]
+    return D, [A, D], [a], b.max(1) + b.argmax(1)
+
+
+def triangle(rng: np.random.Generator) -> Program:
+    n = int(rng.choice([1, 2, 3, 5, 8]))
+    A = te.placeholder((n, n), name="A")
+    B = te.compute((n, n), lambda i, j: A[j, i] + 1.0, name="B")
+    C = te.compute((n,), lambda i: te.sum(B[i, (k := te.reduce_axis((i, n), "k"))] * B[k, i], axis=k), name="C")
+    D = te.compute((n,), lambda i: C[n - 1 - i], name="D")
+    a = lowered.floats(n, n)
+    b = a.T + 1
+    return D, [A, D], [a], np.triu(b * b.T).sum(1)[::-1]
+
+
+def gathered(rng: np.random.Generator) -> Program:
+    n = int(rng.choice([1, 3, 8]))
+    A, at = te.placeholder((n, 5), name="A"), te.placeholder((7,), "int32", name="at")
+    B = te.compute((n, 5), lambda i, j: A[i, 4 - j] * 2.0, name="B")
+    two, three = te.compute((7, 5), lambda i, j: (B[at[i], j], B[n - 1, j] + i), name="G")
+    k = te.reduce_axis((0, 5), "k")
+    D = te.compute((7,), lambda i: te.sum(two[i, k] - three[6 - i, k], axis=k, where=k > 0), name="D")
+    a, where = lowered.floats(n, 5), np.arange(7, dtype="int32") * 3 % n
+    b = 2 * a[:, ::-1]
+    i = np.arange(7)[:, None]
+    return D, [A, at, D], [a, where], (b[where] - (b[n - 1] + i)[::-1])[:, 1:].sum(1)
+
+
+PROGRAMS: list[Callable[[np.random.Generator], Program]] = [
+    matmul, blur, clamped, layout, symbolic, conv2d, argmax, triangle, gathered,
+]
 
 
 def draw_primitive(rng: np.random.Generator, s: Any) -> None:

@@ -280,6 +280,34 @@ def test_rule_reduction_over_a_range_read_from_memory() -> None:
     lowered.check(create_schedule(C.op), args, inputs, expected)
 
 
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_rule_guards_stand_outside_a_range_read_from_memory(factor: int) -> None:
+    """The tail of the split must not read starts[i + 1] either."""
+    starts, C, args, inputs, expected = ragged()
+    s = create_schedule(C.op)
+    copied = s.cache_read(starts, "local", [C])
+    outer, _ = s[C].split(C.op.axis[0], factor=factor)
+    s[C].split(s[C].op.reduce_axis[0], factor=2)
+    s[copied].compute_at(s[C], outer)
+    lowered.check(s, args, inputs, expected)
+
+
+def test_rule_a_triangle_read_backwards_in_blocks() -> None:
+    """Iterations of C outside its domain have larger triangles than any inside."""
+    n = 5
+    A = te.placeholder((n, n), name="A")
+    B = te.compute((n, n), lambda i, j: A[j, i] + 1.0, name="B")
+    C = te.compute((n,), lambda i: te.sum(B[i, (k := te.reduce_axis((i, n), "k"))] * B[k, i], axis=k), name="C")
+    D = te.compute((n,), lambda i: C[n - 1 - i], name="D")
+    s = create_schedule(D.op)
+    outer, _ = s[D].split(D.op.axis[0], factor=2)
+    s[C].compute_at(s[D], outer)
+    s[B].compute_at(s[C], C.op.axis[0])
+    a = lowered.floats(n, n)
+    b = a.T + 1
+    lowered.check(s, [A, D], [a], np.triu(b * b.T).sum(1)[::-1].astype("f"))
+
+
 # Regions
 
 
