@@ -156,7 +156,8 @@ def _partial_op(
     values = pass_up_value(stage.relations, ranges, at_loops)
     at_axes: dict[Var, Expr] = {**new}
     conditions = [substitute(one, at_axes) for one in inexact_splits(stage.relations, ranges, values)]
-    at_roots: dict[Var, Expr] = {one: values[one] for one in (*op.axis, *op.reduce_axis)}
+    # The begin of a reduce axis may speak of data axes, which have become others.
+    at_roots: dict[Var, Expr] = {one: substitute(values[one], at_axes) for one in (*op.axis, *op.reduce_axis)}
     rest = tuple(made for one, made in new.items() if one.kind == "reduce" and one is not axis)
     condition = substitute(reduction.condition, at_roots)
     if conditions:
