@@ -155,7 +155,10 @@ def test_copies_are_bounded() -> None:
 @pytest.mark.parametrize("case", range(drawn.count(60, 5000)))
 def test_drawn_guards(case: int) -> None:
     rng = drawn.rng("partition", case)
-    pick = lambda *choices: str(rng.choice(list(choices)))  # noqa: E731
+
+    def pick(*choices: str) -> str:
+        return str(rng.choice(list(choices)))
+
     size, inner = int(rng.integers(1, 7)), int(rng.integers(1, 6))
     kinds = [pick("{}", "parallel({})", "unrolled({})", "vectorized({})"), pick("{}", "vectorized({})", "unrolled({})")]
     if kinds[0].startswith("vec"):
@@ -181,3 +184,37 @@ def drawn{case}(n: int32, m: int32, A: int32[{size}, {inner}], C: out int32[{siz
     for n, m in ((0, 0), (5, 2), (9, -3), (17, 30)):
         assert_same(before, pieces, n=n, m=m)
         assert_same(before, simplify(pieces), n=n, m=m)
+
+
+def test_clamped_lanes_are_cut_out() -> None:
+    result = after("""
+def blur(A: uint8[5, 70], C: out uint8[5, 70]):
+    for y in 5:
+        for xo in 5:
+            for xi in vectorized(16):
+                if likely(xo * 16 + xi < 70):
+                    C[y, xo * 16 + xi] = A[min(y + 1, 4), max(min(xo * 16 + xi - 1, 69), 0)] + A[y, min(xo * 16 + xi + 2, 69)]
+""", *PIECES)
+    main = next(node for node in walk(result.body) if isinstance(node, For) and node.var.name == "xo")
+    assert str(main.extent) == "3"
+    assert "A[min(y + 1, 4), xo * 16 + xi - 1] + A[y, xo * 16 + xi + 2]" in str(main)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 17, 40])
+def test_symbolic_clamps(n: int) -> None:
+    result = after("""
+def blur(n: int32, A: int32[n], C: out int32[n]):
+    for xo in (n + 3) // 4:
+        for xi in vectorized(4):
+            if likely(xo * 4 + xi < n):
+                C[xo * 4 + xi] = A[max(min(xo * 4 + xi - 1, n - 1), 0)] + if_then_else(xo * 4 + xi > 1, A[xo * 4 + xi - 2], 7)
+""", *PIECES, n=n)
+    assert "C[xo * 4 + xi] = A[xo * 4 + xi - 1] + A[xo * 4 + xi - 2]" in str(result)
+
+
+def test_scalar_clamps_are_left() -> None:
+    assert cut_of("""
+def blur(A: int32[9], C: out int32[9]):
+    for y in 9:
+        C[y] = A[min(y + 1, 8)]
+""") is None

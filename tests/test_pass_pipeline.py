@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 
 import drawn
 import numpy as np
@@ -11,6 +13,9 @@ from test_lower_drawn import PROGRAMS, draw_primitive
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.errors import TilewrightError
 from tilewright.ir import interpreter
+from tilewright.ir.expr import Max
+from tilewright.ir.ops import const
+from tilewright.ir.parser import parse
 from tilewright.ir.passes.runner import Verifying, run_pipeline
 from tilewright.ir.stmt import Function
 from tilewright.schedule import create_schedule
@@ -68,3 +73,23 @@ def test_drawn_schedules() -> None:
         met["vectors"] += "ramp(" in str(final)
     assert met["same"] > 50, met
     assert met["vectors"] > 20, met
+
+
+def test_shared_values_take_linear_time() -> None:
+    function = parse("""
+@attrs(stage="loops")
+def chain(A: float32[1, 8], C: out float32[1, 8]):
+    for i in 1:
+        for j in vectorized(8):
+            C[i, j] = A[i, j]
+""")
+    store = function.body.body.body  # pyright: ignore[reportAttributeAccessIssue]
+    value = store.value
+    for _ in range(25):
+        value = Max(value, const(0.0, "float32")) * value + value  # 3 ** 25 written out
+    began = time.perf_counter()
+    loop = function.body.body  # pyright: ignore[reportAttributeAccessIssue]
+    body = replace(function.body, body=replace(loop, body=replace(store, value=value)))  # pyright: ignore[reportCallIssue]
+    final = run_pipeline(function.with_body(body), cpu_pipeline())
+    assert time.perf_counter() - began < 5
+    assert 25 <= str(final).count("cse") < 200

@@ -8,23 +8,22 @@ from tilewright.ir.parser import parse
 from tilewright.ir.passes.simplify import simplify
 from tilewright.ir.structural import equal
 
+LOOP = "for i in 8:\n        "
+PLAIN = LOOP + "C[i] = A[i]"
+GUARDED = LOOP + "if {}:\n            C[i] = A[i]"
 CASES = {
     "a loop of one iteration": ("for i in range(2, extent=1):\n        C[i] = A[i]", "C[2] = A[2]"),
     "an empty loop": ("C[0] = A[0]\n    for i in 0:\n        C[i] = A[i]", "C[0] = A[0]"),
-    "an extent that cannot be positive": (
-        "C[0] = A[0]\n    for i in min(n, 0):\n        C[i] = A[i]", "C[0] = A[0]"),
-    "a guard that its loop implies": ("for i in 8:\n        if i < 8:\n            C[i] = A[i]", "for i in 8:\n        C[i] = A[i]"),
-    "a guard that is never met": (
-        "for i in 8:\n        if i > 9:\n            C[i] = A[i]\n        else:\n            C[i] = 1", "for i in 8:\n        C[i] = 1"),
+    "an extent that cannot be positive": ("C[0] = A[0]\n    for i in min(n, 0):\n        C[i] = A[i]", "C[0] = A[0]"),
+    "a guard that its loop implies": (GUARDED.format("i < 8"), PLAIN),
+    "a guard that is never met": (GUARDED.format("i > 9") + "\n        else:\n            C[i] = 1", LOOP + "C[i] = 1"),
     "a guard within the same guard": (
-        "for i in 8:\n        if i < n:\n            if i < n + 1:\n                C[i] = A[i]",
-        "for i in 8:\n        if i < n:\n            C[i] = A[i]"),
+        LOOP + "if i < n:\n            if i < n + 1:\n                C[i] = A[i]", GUARDED.format("i < n")),
     "the opposite within else": (
-        "for i in 8:\n        if i < n:\n            C[i] = 1\n        else:\n            if i >= n:\n                C[i] = A[i]",
-        "for i in 8:\n        if i < n:\n            C[i] = 1\n        else:\n            C[i] = A[i]"),
-    "likely of what is sure": ("for i in 8:\n        if likely(i * 2 < 16):\n            C[i] = A[i]", "for i in 8:\n        C[i] = A[i]"),
-    "likely of what is not": (
-        "for i in 8:\n        if likely(i + 0 < n):\n            C[i] = A[i]", "for i in 8:\n        if likely(i < n):\n            C[i] = A[i]"),
+        LOOP + "if i < n:\n            C[i] = 1\n        else:\n            if i >= n:\n                C[i] = A[i]",
+        LOOP + "if i < n:\n            C[i] = 1\n        else:\n            C[i] = A[i]"),
+    "likely of what is sure": (GUARDED.format("likely(i * 2 < 16)"), PLAIN),
+    "likely of what is not": (GUARDED.format("likely(i + 0 < n)"), GUARDED.format("likely(i < n)")),
     "an index that comes back": (
         "for i in 4:\n        for j in 2:\n            C[(i * 2 + j) // 2 * 2 + (i * 2 + j) % 2] = 7",
         "for i in 4:\n        for j in 2:\n            C[i * 2 + j] = 7"),

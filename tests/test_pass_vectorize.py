@@ -285,7 +285,9 @@ def maths(A: float32[16], C: out uint8[16], D: out bool[16]):
 
 CONDITIONS = ["j < {a}", "{a} <= j", "j % 3 == {b}", "A[j, 0] > 0", "j < {a} and j >= {b}", "j * 2 + {b} < {a}", "i < {b}"]
 INDICES = ["j", "{n} - 1 - j", "j // 2", "(j + {a}) % {n}", "min(j + {b}, {n} - 1)"]
-VALUES = ["A[{x}, {b} % 3]", "B[{x}]", "if_then_else({c}, A[{x}, 1], B[i])", "select({c}, B[{x}], 7)", "(B[{x}] * 3 + i) // {b1}"]
+VALUES = [
+    "A[{x}, {b} % 3]", "B[{x}]", "if_then_else({c}, A[{x}, 1], B[i])", "select({c}, B[{x}], 7)", "(B[{x}] * 3 + i) // {b1}",
+]
 
 
 @pytest.mark.parametrize("case", range(drawn.count(60, 5000)))

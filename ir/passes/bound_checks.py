@@ -6,7 +6,7 @@
 Optional (`bounds_check=True`): data-dependent indices alone can go astray, and this finds where. An access within a
 branch of an if_then_else is checked if that branch is chosen. On a CPU a failed assert ends the kernel with a status.
 
-It stands first after simplify: later passes drop guards and mask lanes, and dimensions are gone after flatten.
+It stands early: later passes drop guards and mask lanes, and dimensions are gone after flatten.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..arith.analyzer import Analyzer
-from ..expr import BufferLoad, Expr, IfThenElse, Let, Range
+from ..expr import BufferLoad, Expr, IfThenElse, Let, Node, Range
 from ..ops import TRUE, if_then_else, logical_and, logical_not
 from ..stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
-from ..visit import Rewriter, children, seq
+from ..visit import Rewriter, children, seq, walk
 from .linear import expr_key
 from .simplify import analyzer_for
 
@@ -90,16 +90,18 @@ def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, Expr]]:
     """Every load that evaluating `root` may do, with the condition under which it does; operands come first."""
     found: list[tuple[BufferLoad, Expr]] = []
     stack: list[tuple[Expr, Expr]] = [(root, TRUE)]
+    bound: set[Node] = set()
     while stack:
         node, path = stack.pop()
-        if isinstance(node, BufferLoad):
-            found.append((node, path))
+        if isinstance(node, BufferLoad) and not (bound and any(inner in bound for inner in walk(node))):
+            found.append((node, path))  # what is read through a binding has no name before the statement
         if isinstance(node, IfThenElse):
             stack.append((node.condition, path))
             stack.append((node.true_value, logical_and(path, node.condition)))
             stack.append((node.false_value, logical_and(path, logical_not(node.condition))))
         elif isinstance(node, Let):
-            stack.append((node.value, path))  # what the body reads through the binding has no name out here
+            bound.add(node.var)
+            stack += [(node.value, path), (node.body, path)]
         else:
             stack.extend((child, path) for child in children(node))  # pyright: ignore[reportArgumentType]
     found.reverse()

@@ -37,25 +37,27 @@ def _fold_sum(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
         constant = a.b.value if isinstance(a, Add) else -a.b.value
         if isinstance(b, IntImm):
             constant += b.value if kind is Add else -b.value
-            return fold_sum_constant(a.a, constant)
-        return fold_sum_constant(fold(kind, a.a, b), constant)
+            return _plus(a.a, constant)
+        return _plus(fold(kind, a.a, b), constant)
     if kind is Add and isinstance(a, IntImm):
         return Add(b, a)
     if isinstance(b, (Add, Sub)) and isinstance(b.b, IntImm):
         constant = b.b.value if (kind is Add) == isinstance(b, Add) else -b.b.value
-        return fold_sum_constant(fold(kind, a, b.a), constant)
+        return _plus(fold(kind, a, b.a), constant)
     return kind(a, b)
 
 
-def fold_sum_constant(value: Expr, constant: int) -> Expr:
+def _plus(value: Expr, constant: int) -> Expr:
     """value + constant, wrapped to the dtype."""
     dtype = value.dtype
+    if isinstance(value, IntImm):
+        return const(wrap_int(value.value + constant, dtype), dtype)
     constant = wrap_int(constant, dtype)
     if constant == 0:
         return value
     if constant < 0 and -constant <= dtype.greatest:
-        return Sub(value, const(-constant, dtype)) if not isinstance(value, IntImm) else const(wrap_int(value.value + constant, dtype), dtype)
-    return fold(Add, value, const(constant, dtype)) if isinstance(value, IntImm) else Add(value, const(constant, dtype))
+        return Sub(value, const(-constant, dtype))
+    return Add(value, const(constant, dtype))
 
 
 class Copier(Rewriter):
@@ -66,12 +68,34 @@ class Copier(Rewriter):
         self.values: dict[Var, Expr] = dict(values)
         self.buffers: dict[Buffer, Buffer] = {}
         self.fresh = fresh
+        self._copied: dict[int, tuple[Expr, Any]] = {}
+        """Copies of expressions, by the identity of the original, which is kept alive: shared ones are copied once."""
+
+    def assign(self, var: Var, value: Expr) -> None:
+        """From here on `value` stands for the variable."""
+        self.values[var] = value
+        self._copied.clear()
+
+    def rename(self, buffer: Buffer, new: Buffer) -> None:
+        """From here on `new` stands for the buffer."""
+        self.buffers[buffer] = new
+        self._copied.clear()
 
     def visit(self, node: Any) -> Any:
-        if isinstance(node, BinaryOp):
-            return self._binary(node)
         if isinstance(node, Var):
             return self.values.get(node, node)
+        if not isinstance(node, Expr):
+            return self.copy(node)
+        known = self._copied.get(id(node))
+        if known is None:
+            copied = self.copy(node)
+            known = self._copied[id(node)] = (node, copied)
+        return known[1]
+
+    def copy(self, node: Any) -> Any:
+        """The copy of a node that is no variable."""
+        if isinstance(node, BinaryOp):
+            return self._binary(node)
         method = getattr(self, type(node).__name__, None)
         return self.generic(node) if method is None else method(node)
 
@@ -109,7 +133,7 @@ class Copier(Rewriter):
         if not self.fresh:
             return var
         new = Var(var.name, var.dtype)
-        self.values[var] = new
+        self.assign(var, new)
         return new
 
     def Let(self, node: Let) -> Expr:
@@ -146,7 +170,7 @@ class Copier(Rewriter):
         for extent in node.buffer.shape:
             shape.append(self.visit(extent))
         if self.fresh or any(a is not b for a, b in zip(shape, node.buffer.shape, strict=True)):
-            self.buffers[node.buffer] = replace(node.buffer, shape=tuple(shape))
+            self.rename(node.buffer, replace(node.buffer, shape=tuple(shape)))
         return Allocate(self.buffers.get(node.buffer, node.buffer), self.visit(node.body))
 
     def BufferLoad(self, node: BufferLoad) -> Expr:

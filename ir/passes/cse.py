@@ -7,7 +7,8 @@ A value is bound before its statement where the statement is sure to evaluate it
 if_then_else where only that branch does. Loads are values too, since nothing is stored while a statement's right side
 is computed. Index arithmetic is left alone: flatten and vectorize read it, and it costs little.
 
-It stands after simplify, which makes equal things look equal, and before all that copies statements.
+It stands after simplify, which makes equal things look equal, and before everything that walks or copies statements: a
+chain of inlined stages is small while its values are shared, and huge written out.
 """
 
 from __future__ import annotations

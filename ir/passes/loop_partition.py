@@ -44,8 +44,8 @@ def loop_partition(function: Function) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The iterations [low, high) of a loop (None: from its begin, to its end) in which each of `guards` holds; the
-    guards are nodes of its body, known by identity."""
+    """The iterations [low, high) of a loop (None: from its begin, to its end) in which each of `guards` holds, or, if
+    it is a clamp, does nothing; the guards are nodes of its body, known by identity."""
 
     low: Expr | None
     high: Expr | None
@@ -54,10 +54,12 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """A comparison in a loop's body. likely: the schedule's own guard of a split. inner: the loops between. lanes:
-    whether it may differ between the lanes of a vectorized loop."""
+    """A comparison in a loop's body. node: what is decided where it holds, itself or the clamp that it is made from.
+    likely: the schedule's own guard of a split. inner: the loops between. lanes: whether it may differ between the
+    lanes of a vectorized loop."""
 
     condition: Expr
+    node: Expr
     likely: bool
     inner: tuple[For, ...]
     lanes: bool = False
@@ -112,7 +114,7 @@ def _constant_cut(bounds: list[_Bound], var: Var, begin: int, end: int) -> Cut |
         least = 1 if bound.guard.likely else (end - begin + 1) // 2
         if new_high - new_low >= max(least, 1):
             low, high = new_low, new_high
-            guards.append(bound.guard.condition)
+            guards.append(bound.guard.node)
     if not guards:
         return None
     return Cut(const(low, var.dtype), const(high, var.dtype), tuple(guards))
@@ -123,13 +125,26 @@ def _symbolic_cut(bounds: list[_Bound], var: Var) -> Cut | None:
         return None
     low: Expr | None = None
     high: Expr | None = None
-    for bound in bounds:
+    for bound in _tightest(bounds):
         value = bound.expr(var)
         if bound.upper:
             high = value if high is None else minimum(high, value)
         else:
             low = value if low is None else maximum(low, value)
-    return Cut(low, high, tuple(bound.guard.condition for bound in bounds))
+    return Cut(low, high, tuple(bound.guard.node for bound in bounds))
+
+
+def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
+    """Of bounds that differ in a constant, the one that implies the others."""
+    found: dict[object, tuple[int, _Bound]] = {}
+    for bound in bounds:
+        form = Linear(constant=bound.value) if isinstance(bound.value, int) else bound.value
+        terms = frozenset((key, coefficient) for key, (_, coefficient) in form.terms.items())
+        tightness = -form.constant if bound.upper else form.constant
+        key = (bound.upper, bound.divisor, terms)
+        if key not in found or tightness > found[key][0]:
+            found[key] = (tightness, bound)
+    return (bound for _, bound in found.values())
 
 
 def _guards(loop: For) -> Iterator[_Guard]:
@@ -138,16 +153,16 @@ def _guards(loop: For) -> Iterator[_Guard]:
     while stack:
         node, inner = stack.pop()
         if isinstance(node, If):
-            yield from (_Guard(part, likely, inner) for part, likely in _parts_of(node.condition))
+            yield from (_Guard(part, part, likely, inner) for part, likely in _parts_of(node.condition))
         elif isinstance(node, IfThenElse):
             for part, likely in _parts_of(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
                 if likely or lanes:
-                    yield _Guard(part, likely, inner, lanes)
+                    yield _Guard(part, part, likely, inner, lanes)
         elif isinstance(node, (Min, Max)) and is_index(node):
-            clamp = _clamp(node)
-            if clamp is not None and _differs_in_lanes(clamp, (loop, *inner)):
-                yield _Guard(clamp, False, inner, True)
+            condition = _clamps_nothing(node)
+            if _differs_in_lanes(condition, (loop, *inner)):
+                yield _Guard(condition, node, False, inner, True)
         elif isinstance(node, For):
             inner = (*inner, node)
         stack.extend((child, inner) for child in children(node))
@@ -158,12 +173,16 @@ def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
     return bool(lanes) and any(isinstance(node, Var) and node in lanes for node in walk(condition))
 
 
-def _clamp(node: Min | Max) -> Expr | None:
-    """The comparison that makes a clamped index the index itself; simplify then drops the clamp. Clamps within are
-    guards of their own."""
-    value, bound = (node.b, node.a) if isinstance(node.a, IntImm) else (node.a, node.b)
+def _clamped(node: Min | Max) -> tuple[Expr, Expr]:
+    """What a clamp is of, and its bound."""
+    return (node.b, node.a) if isinstance(node.a, IntImm) else (node.a, node.b)
+
+
+def _clamps_nothing(node: Min | Max) -> Expr:
+    """The comparison under which a clamped index is the index itself, clamps within having done nothing either."""
+    value, bound = _clamped(node)
     while isinstance(value, (Min, Max)):
-        value = value.b if isinstance(value.a, IntImm) else value.a
+        value = _clamped(value)[0]
     return LE(value, bound) if isinstance(node, Min) else GE(value, bound)
 
 
@@ -295,11 +314,17 @@ def _fits(body: Stmt) -> bool:
 
 
 class _Prover(Copier):
-    """A copy in which the given conditions, known by identity, are true."""
+    """A copy in which the given conditions, known by identity, are true, and the given clamps undone."""
 
     def __init__(self, values: dict[Var, Expr], proved: tuple[Expr, ...]) -> None:
         super().__init__(values)
         self.proved = {id(condition) for condition in proved}
 
     def visit(self, node: Any) -> Any:
-        return TRUE if id(node) in self.proved else super().visit(node)
+        if id(node) not in self.proved:
+            return super().visit(node)
+        if not isinstance(node, (Min, Max)):
+            return TRUE
+        value = _clamped(node)[0]  # that it is within this bound says nothing of the bound of a clamp inside
+        undone = not isinstance(value, (Min, Max)) or id(value) in self.proved
+        return self.visit(value) if undone else super().visit(node)

@@ -80,5 +80,5 @@ class _Narrower(Rewriter):
         return Cast(expr, dtype) if isinstance(expr, Var) else None
 
     def _fits(self, expr: Expr) -> bool:
-        interval = self.analyzer.interval(expr)
-        return interval.lo is not None and interval.hi is not None and interval.lo >= INT32.least and interval.hi <= INT32.greatest
+        low, high = self.analyzer.interval(expr)
+        return low is not None and high is not None and low >= INT32.least and high <= INT32.greatest

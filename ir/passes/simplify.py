@@ -83,7 +83,7 @@ class _Simplifier(Rewriter):
         if self._never_positive(extent):
             return Seq(())
         if is_const(extent, 1) and not node.pragmas and node.kind is not LoopKind.THREAD:
-            self.copier.values[node.var] = begin
+            self.copier.assign(node.var, begin)
             return self.visit(node.body)
         self.analyzer.bind(node.var, Range(begin, extent))
         body = self.visit(node.body)
@@ -120,7 +120,7 @@ class _Simplifier(Rewriter):
     def LetStmt(self, node: LetStmt) -> Stmt:
         value = self.expr(node.value)
         if isinstance(value, (IntImm, Var)):
-            self.copier.values[node.var] = value
+            self.copier.assign(node.var, value)
             return self.visit(node.body)
         body = self.visit(node.body)
         return body if is_empty(body) else rebuild(node, [value, body])
@@ -128,7 +128,7 @@ class _Simplifier(Rewriter):
     def Allocate(self, node: Allocate) -> Stmt:
         shape = tuple([self.expr(extent) for extent in node.buffer.shape])
         if any(a is not b for a, b in zip(shape, node.buffer.shape, strict=True)):
-            self.copier.buffers[node.buffer] = replace(node.buffer, shape=shape)
+            self.copier.rename(node.buffer, replace(node.buffer, shape=shape))
         body = self.visit(node.body)
         buffer = self.buffer(node.buffer)
         if is_empty(body) or (body is not node.body and not _touches(body, buffer)):
@@ -158,7 +158,7 @@ def _touches(body: Stmt, buffer: Buffer) -> bool:
 
 
 def _made_if(node: If, condition: Expr, then_body: Stmt, else_body: Stmt | None) -> Stmt:
-    if is_empty(else_body):
+    if else_body is None or is_empty(else_body):
         if is_empty(then_body):
             return Seq(())
         return If(condition, then_body) if node.else_body is not None else rebuild(node, [condition, then_body])

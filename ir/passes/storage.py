@@ -16,6 +16,7 @@ It stands after unroll, when every allocation there will be is there, and after 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..buffer import Buffer
 from ..expr import BufferLoad, Expr, IntImm, Node
@@ -158,7 +159,7 @@ class _Mover(Rewriter):
         self.nested = 0
         """Statements between the place and where the walk stands that may not run."""
 
-    def visit(self, node: Node) -> Node:
+    def visit(self, node: Any) -> Any:
         if isinstance(node, Expr):
             return node
         method = getattr(self, type(node).__name__, None)

@@ -16,7 +16,7 @@ from ..arith.analyzer import Analyzer
 from ..expr import BufferLoad, Call, Expr, IfThenElse, Let, Node, Range, Select
 from ..ops import logical_not
 from ..stmt import BufferStore, For, Function, If, Stmt
-from ..visit import Rewriter, children, rewrite, walk
+from ..visit import Rewriter, children, post_order, rewrite, walk
 from .linear import Key, expr_key
 from .simplify import analyzer_for
 
@@ -32,7 +32,7 @@ CHEAP_CALLS = frozenset((
 
 def unsafe_select(function: Function) -> Function:
     """`function` with Select for IfThenElse where that is safe."""
-    if not any(isinstance(node, IfThenElse) for node in walk(function.body)):
+    if not any(isinstance(node, IfThenElse) for node in post_order(function.body)):
         return function
     return function.with_body(_Selector(analyzer_for(function)).visit(function.body))
 
@@ -71,7 +71,7 @@ class _Selector(Rewriter):
         return super().visit(node)
 
     def _expr(self, root: Expr) -> Expr:
-        if not any(isinstance(node, IfThenElse) for node in walk(root)):
+        if not any(isinstance(node, IfThenElse) for node in post_order(root)):
             return root
         done = {expr_key(load) for load in _sure_loads(root)}
 
@@ -97,8 +97,12 @@ def _sure_loads(root: Expr) -> list[BufferLoad]:
     """The loads that evaluating `root` does whatever is chosen."""
     found: list[BufferLoad] = []
     stack: list[Node] = [root]
+    met: set[int] = set()
     while stack:
         node = stack.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
         if isinstance(node, BufferLoad):
             found.append(node)
         stack.extend([node.condition] if isinstance(node, IfThenElse) else children(node))

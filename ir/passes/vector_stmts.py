@@ -186,7 +186,7 @@ class _Privatizer(Copier):
     def Allocate(self, node: Allocate) -> Stmt:
         size = self.visit(node.buffer.shape[0])
         buffer = replace(node.buffer, shape=(fold(Mul, size, const(self.lanes, size.dtype)),))
-        self.buffers[node.buffer] = buffer
+        self.rename(node.buffer, buffer)
         return Allocate(buffer, self.visit(node.body))
 
     def BufferLoad(self, node: BufferLoad) -> Expr:
