@@ -42,7 +42,9 @@ class Redirection:
         stage.iter_attrs = {axis: attr for axis, attr in stage.iter_attrs.items() if place_of(op.axis, axis) >= 0}
 
     def _note(self, stage: Stage, op: Operation) -> None:
-        self.tensors.update(zip(stage.op.outputs, op.outputs, strict=True))
+        replaced = dict(zip(stage.op.outputs, op.outputs, strict=True))
+        # A stage may be rewritten twice: its readers still read what it computed first.
+        self.tensors = {old: replaced.get(new, new) for old, new in self.tensors.items()} | replaced
         stage.op = op
         self.schedule.stage_map[op] = stage
 

@@ -1,0 +1,32 @@
+"""Programs that were once compiled wrongly or refused, found by drawn programs and made small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tilewright as tw
+from tilewright import te
+from tilewright.ir import interpreter
+
+
+def agrees(s: Any, args: list[Any], *values: np.ndarray, expected: np.ndarray) -> None:
+    """The kernel, and the interpreter on the lowered program, write `expected` into the last argument."""
+    found = np.full(expected.shape, 77).astype(expected.dtype)
+    interpreter.run(tw.lower(s, args), [*values, found], check=True)
+    np.testing.assert_array_equal(found, expected)
+    found = np.full(expected.shape, 77).astype(expected.dtype)
+    tw.build(s, args)(*values, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_cache_read_by_stages_that_read_each_other() -> None:
+    """A stage that reads both the cached tensor and another reader was left reading its operation of before."""
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((4,), lambda i: A[i] * B[i], name="C")
+    D = te.compute((4,), lambda i: C[i] - A[i], name="D")
+    s = te.create_schedule(D.op)
+    s.cache_read(A, "local", [B, C])
+    a = np.arange(4, dtype="float32")
+    agrees(s, [A, D], a, expected=a * (a + 1) - a)
