@@ -147,11 +147,12 @@ def test_float_operators(dtype: str, lanes: int) -> None:
 def test_float_floor_division_is_pythons(dtype: str, lanes: int) -> None:
     a, b = float_pairs(dtype)
     with np.errstate(all="ignore"):
-        quotient, rest, c_rest = a // b, a % b, np.fmod(a, b)
+        quotient, rest, c_rest, c_quotient = a // b, a % b, np.fmod(a, b), np.trunc(a / b)
     ordinary = np.isfinite(quotient)
     np.testing.assert_array_equal(elementwise(FloorDiv, a, b, lanes=lanes)[ordinary], quotient[ordinary])
     np.testing.assert_array_equal(elementwise(FloorMod, a, b, lanes=lanes)[b != 0], rest[b != 0])
     np.testing.assert_array_equal(elementwise(TruncMod, a, b, lanes=lanes), c_rest)
+    np.testing.assert_array_equal(elementwise(TruncDiv, a, b, lanes=lanes), c_quotient)
 
 
 def test_min_and_max_with_a_constant_keep_nan() -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import ctypes
 import gc
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from llvm_run import OPTIONS, buffer, build, call, int32, run, serial
 from tilewright.codegen.llvm.build import CodegenOptions, compile_function
+from tilewright.codegen.llvm.intrinsics import FLOAT_ROWS, OTHER_ROWS
 from tilewright.codegen.target import Target
-from tilewright.errors import CodegenError
+from tilewright.errors import CodegenError, InternalError
 from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import LT, Add, Broadcast, BufferLoad, Call, Expr, Let, Mul, Ramp, SizeVar, StringImm, Var
+from tilewright.ir.intrinsics import INTRINSICS
 from tilewright.ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 
 
@@ -226,6 +229,43 @@ def test_unknown_functions_are_named() -> None:
         value = Call(intrinsic, (StringImm(name), ops.const(1.0, "float32")), DType("float32"))
         with pytest.raises(CodegenError, match=f"(?s){code}.*{re.escape(name)}"):
             run(Function("f", (out,), BufferStore(out, value, (int32(0),)), (out,)), np.zeros(1, "float32"))
+
+
+def test_every_intrinsic_has_a_row_and_others_are_refused() -> None:
+    assert set(INTRINSICS) <= {*FLOAT_ROWS, *OTHER_ROWS}
+    out = buffer("out", 1)
+    value = Call("warp_shuffle", (ops.const(1.0, "float32"),), DType("float32"))
+    with pytest.raises(CodegenError, match=r"(?s)TW0413.*no row for the intrinsic 'warp_shuffle'.*allowed: abs, acos"):
+        build(Function("f", (out,), BufferStore(out, value, (int32(0),)), (out,)))
+
+
+def test_unbound_names_are_faults_of_ours() -> None:
+    out, stray = buffer("out", 1), Var("stray")
+    with pytest.raises(InternalError, match="variable stray is used where it is not bound"):
+        build(Function("f", (out,), BufferStore(out, ops.const(1.0, "float32"), (stray,)), (out,)))
+    with pytest.raises(InternalError, match="buffer lost is used outside of its allocation"):
+        build(Function("f", (out,), BufferStore(buffer("lost", 4), ops.const(1.0, "float32"), (int32(0),)), (out,)))
+
+
+def test_half_arithmetic_needs_no_special_processor() -> None:
+    if Target().architecture != "x86_64":
+        return
+    a, out, i = buffer("a", 32, "float16"), buffer("out", 32, "float16"), Var("i")
+    body = serial(i, 32, BufferStore(out, BufferLoad(a, (i,)) * BufferLoad(a, (i,)), (i,)))
+    source, got = np.linspace(-4, 4, 32).astype("float16"), np.zeros(32, "float16")
+    assert call(build(Function("f", (a, out), body, (out,)), "llvm -mcpu=x86-64"), "f", source, got) == 0
+    np.testing.assert_array_equal(got, source * source)
+
+
+def test_threads_may_build_at_once() -> None:
+    def work(factor: int) -> bool:
+        a, out, i = buffer("a", 64), buffer("out", 64), Var("i")
+        body = serial(i, 64, BufferStore(out, BufferLoad(a, (i,)) * float(factor), (i,)))
+        source, got = np.arange(64, dtype="float32"), np.zeros(64, "float32")
+        return run(Function("f", (a, out), body, (out,)), source, got) == 0 and bool((got == source * factor).all())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(16)))
 
 
 def microkernel(rows: int, vectors: int, depth: int, accumulators: str) -> Function:
