@@ -6,7 +6,7 @@ Floats of 16 bits come here as float32 already (see `emit_expr`).
 
 from __future__ import annotations
 
-from ...ir.dtype import BOOL, DType
+from ...ir.dtype import BOOL, INT32, DType
 from .text import FunctionText
 from .types import float_constant, int_constant, llvm_type, mangled, zero
 
@@ -196,9 +196,7 @@ def _from_float(f: FunctionText, value: str, source: DType, target: DType) -> st
             f"fpext {llvm_type(source)} {value} to {llvm_type(wide)}")
         return convert(f, widened, wide, target)
     if not target.is_float:
-        sign = "s" if target.kind == "int" else "u"
-        return f.op(f"call {llvm_type(target)} @llvm.fpto{sign}i.sat.{mangled(target)}.{mangled(source)}"
-                    f"({llvm_type(source)} {value})")
+        return _saturated(f, value, source, target)
     if target.bits > source.bits:
         return f.op(f"fpext {llvm_type(source)} {value} to {llvm_type(target)}")
     if target.bits == 32:
@@ -208,6 +206,33 @@ def _from_float(f: FunctionText, value: str, source: DType, target: DType) -> st
     if target.kind == "bfloat":
         return _float_to_bfloat(f, value, source)
     return f.op(f"fptrunc {llvm_type(source)} {value} to {llvm_type(target)}")
+
+
+def _saturated(f: FunctionText, value: str, source: DType, target: DType) -> str:
+    """A float towards zero, within the target's range; 0 for a NaN.
+
+    LLVM's own saturating conversion is taken apart into single lanes on x86; clamping first is not.
+    """
+    least, greatest = float(target.least), _float_at_most(target.greatest, source)
+    low, high = float_constant(least, source), float_constant(greatest, source)
+    clamped = select(f, compare(f, ">", value, low, source), value, low, source)  # a NaN becomes the least
+    clamped = select(f, compare(f, "<", clamped, high, source), clamped, high, source)
+    through = target if target.bits >= 32 else INT32.with_lanes(target.lanes)
+    operation = "fptosi" if through.kind == "int" else "fptoui"
+    result = f.op(f"{operation} {llvm_type(source)} {clamped} to {llvm_type(through)}")
+    result = convert(f, result, through, target)
+    if int(greatest) != target.greatest:
+        above = compare(f, ">", value, high, source)
+        result = select(f, above, int_constant(target.greatest, target), result, target)
+    if target.kind == "int":
+        result = select(f, f.op(f"fcmp uno {llvm_type(source)} {value}, {value}"), zero(target), result, target)
+    return result
+
+
+def _float_at_most(value: int, dtype: DType) -> float:
+    """The greatest value of a float32 or float64 type that is no greater than `value`, 2^n - 1 for some n."""
+    spare = value.bit_length() - (24 if dtype.bits == 32 else 53)
+    return float(value >> spare << spare) if spare > 0 else float(value)
 
 
 def _bits(f: FunctionText, value: str, source: str, target: str) -> str:
