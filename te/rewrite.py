@@ -52,9 +52,14 @@ def redirect(value: Expr, tensors: Mapping[Tensor, Tensor]) -> Expr:
 def inline(value: Expr, tensor: Tensor, axes: Sequence[IterVar], definition: Expr) -> Expr:
     """`value` with every read of `tensor` replaced by `definition`, its element at `axes`, at the read's indices."""
 
+    made: dict[tuple[int, ...], Expr] = {}  # reads at the same indices share one definition: chains of x * x stay small
+
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and node.producer is tensor:
-            return substitute_axes(definition, axes, node.indices)
+            key = tuple(map(id, node.indices))
+            if key not in made:
+                made[key] = substitute_axes(definition, axes, node.indices)
+            return made[key]
         return None
 
     return rewrite(value, rule)
