@@ -30,3 +30,20 @@ def test_cache_read_by_stages_that_read_each_other() -> None:
     s.cache_read(A, "local", [B, C])
     a = np.arange(4, dtype="float32")
     agrees(s, [A, D], a, expected=a * (a + 1) - a)
+
+
+def test_select_pads_without_loading_out_of_bounds() -> None:
+    """te.select may evaluate both sides, and read before the first element of what it pads."""
+    A = te.placeholder((5,), name="A")
+    B = te.compute((9,), lambda i: te.select(te.all(i >= 2, i < 7), A[i - 2], 0.0), name="B")
+    a = np.arange(1, 6, dtype="float32")
+    plain, vector = te.create_schedule(B.op), te.create_schedule(B.op)
+    vector[B].vectorize(vector[B].split(B.op.axis[0], 4)[1])
+    for s in (plain, vector):
+        agrees(s, [A, B], a, expected=np.pad(a, 2))
+
+
+def test_select_within_bounds_stays_eager() -> None:
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: te.select(i < 4, A[i], A[7 - i]), name="B")
+    assert "select(" in str(tw.lower(te.create_schedule(B.op), [A, B]))
