@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from te_evaluate import evaluate
 from tilewright import te
-from tilewright.schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule
+from tilewright.schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, errors
 
 N, M, K = 5, 6, 7
 
@@ -277,3 +277,39 @@ def test_auto_inline_takes_what_its_name_says(auto: Any, inlined: list[str]) -> 
     assert [stage.name for stage in s.stages if stage.attach_type == "inline"] == inlined, (
         "U is scheduled, W is the output"
     )
+
+
+def test_an_axis_whose_extent_reads_a_replaced_tensor_is_made_anew_with_what_was_done_to_it() -> None:
+    A, R = te.placeholder((N, K), name="A"), te.placeholder((N,), "int32", name="R")
+
+    def element(i: Any) -> Any:
+        k = te.reduce_axis((0, R[i]), "k")
+        return te.sum(A[i, k], axis=k)
+
+    B = te.compute((N,), element, name="B")
+    inputs = {A: values(N, K), R: np.array([0, 3, 7, 1, 5], "int32")}
+    k = B.op.reduce_axis[0]
+    s = te.create_schedule(B)
+    s[B].set_store_predicate(te.all(k < 100, B.op.axis[0] < 100))
+    ko, ki = s[B].split(k, 3)
+    s[B].unroll(ki)
+    s.cache_read(R, "local", B)
+    new = s[B].op.reduce_axis[0]
+    assert new is not k
+    assert s[B].relations[0].parents == (new,)
+    assert s[B].leaf_iter_vars[1:] == [ko, ki]
+    assert s[B].all_iter_vars[1] is new
+    assert str(s[B].store_predicate) == "k < 100 and i < 100"
+    with pytest.raises(errors.NotAnAxisOfStage, match=r"k was made anew .* s\[B\].op has the new one"):
+        s[B].split(k, 2)
+    same(s, B, inputs)
+
+    s = te.create_schedule(B)
+    AA = s.cache_read(A, "local", B)
+    s[AA].compute_at(s[B], k)
+    s.cache_read(R, "local", B)
+    assert s[AA].attach_axis is s[B].op.reduce_axis[0] is s[B].leaf_iter_vars[1]
+    BB = s.cache_write(B, "local")
+    assert s[AA].attach_stage is s[BB]
+    assert s[AA].attach_axis is s[BB].op.reduce_axis[0]
+    same(s, B, inputs)
