@@ -61,7 +61,8 @@ def build(
     what: a schedule with its `args`; a list of tensors, inputs then outputs, which runs unscheduled; a lowered
     function; or a dict of name to any of these. target: "llvm" for this machine, "llvm -mcpu=... -mattr=..." for another
     CPU, "interpret" for the checking interpreter. bounds_check: also check data-dependent indices while running.
-    fast_math: allow float rewrites that may change the last bits, and assume no NaN and no infinity.
+    fast_math: floats may be reassociated and divided by reciprocals, which changes last bits; NaN and infinity keep their
+    meaning.
     Raises LoweringError, CodegenError.
     """
     chosen = target if isinstance(target, Target) else Target.parse(target)

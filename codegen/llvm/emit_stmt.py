@@ -216,8 +216,9 @@ class StmtEmitter:
         """`for var in [start, end)`, `count` times where that is known. Written as LLVM's loop rotation would leave it:
         guard, body, test at the end.
 
-        Short loops are LLVM's to unroll, so that small buffers that they index become registers, and so are loops of
-        scalars, which it may vectorize. Other loops of vectors are scheduled: how far they are unrolled, too.
+        Short loops are LLVM's to unroll, so that small buffers that they index become registers. Longer ones are not:
+        a loop of vectors is scheduled, how far it is unrolled too, and a loop of scalars that is unrolled whole is one
+        that LLVM no longer vectorizes (it then turns to the loop outside, by gathers).
         """
         f, kind = self.f, llvm_type(var.dtype)
         loop, after = f.fresh("loop"), f.fresh("after")
@@ -235,7 +236,7 @@ class StmtEmitter:
         vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
         with f.scope():
             body()
-        scheduled = self.exprs.vector_accesses > 0 and (count is None or count > _MOST_UNROLLED)
+        scheduled = count > _MOST_UNROLLED if count is not None else self.exprs.vector_accesses > 0
         self.exprs.vector_accesses += vectors_before
         hint = f.module.loop_metadata('!{!"llvm.loop.unroll.disable"}') if scheduled else ""
         f.jump(latch)
