@@ -48,6 +48,8 @@ class SourceLine:
 
 
 _OWN_PACKAGE = __name__.rpartition(".")[0]
+_BETWEEN = ("contextlib", "functools")
+"""Modules of Python that call back into ours on a user's behalf."""
 
 
 def user_source() -> SourceLine | None:
@@ -55,7 +57,7 @@ def user_source() -> SourceLine | None:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module != _OWN_PACKAGE and not module.startswith(_OWN_PACKAGE + "."):
+        if module not in _BETWEEN and module != _OWN_PACKAGE and not module.startswith(_OWN_PACKAGE + "."):
             return SourceLine(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None
