@@ -23,7 +23,7 @@ from .regions import Span, SpanEvaluator, union
 from .relations import Fuse, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
 from .stage import Stage
 
-__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "reads_memory", "shifted", "thread_rank"]
+__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted", "thread_rank"]
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
@@ -337,6 +337,14 @@ def _loop(stage: Stage, axis: IterVar, extent: Expr, analyzer: Analyzer) -> Loop
     var = Var(axis.name, axis.dtype)
     analyzer.bind(var, (0, var.dtype.greatest) if reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype)))
     return Loop(axis, stage, extent, attr, var, var)
+
+
+def plain_loop(stage: Stage, axis: IterVar, extent: Expr) -> Loop:
+    """A serial loop over an axis that is no leaf."""
+    if is_const(extent, 1):
+        return Loop(axis, stage, extent, IterAttr(), None, const(0, axis.dtype))
+    var = Var(axis.name, axis.dtype)
+    return Loop(axis, stage, extent, IterAttr(), var, var)
 
 
 def _roots_in(domain: Range, op: ComputeOp) -> list[IterVar]:

@@ -11,7 +11,7 @@ stores it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import user_source
@@ -21,8 +21,9 @@ from ..ir.ops import is_const
 from ..ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
 from ..ir.visit import post_order, seq, substitute
 from .axes import outline
-from .bounds import Loop
+from .bounds import Loop, StageBounds, plain_loop
 from .lower_errors import CrossThreadInit
+from .relations import Fuse
 
 if TYPE_CHECKING:
     from .nest import Nest
@@ -35,15 +36,32 @@ def reduction_nest(nest: Nest, reduction: Reduce) -> Stmt:
     found = nest.found
     first = found.first_reduce_loop
     common, inner = found.loops[:first], found.loops[first:]
-    data = [loop for loop in inner if found.marks.get(loop.axis, 0) & 1]
+    data = _data_loops(found, inner)
     across = [loop for loop in inner if loop.thread and found.marks[loop.axis] & 2]
     if across and reduction.init:
         raise _init_across(nest, across[0])
     if not _predicate_chooses_thread(nest, across):
-        body = seq(_init(nest, reduction, data, nest.buffers), _update(nest, reduction, inner, nest.buffers))
+        body = seq(_init(nest, reduction, data, nest.buffers), _update(nest, reduction, inner, data, nest.buffers))
     else:
         body = _through_temporary(nest, reduction, inner, data, across)
     return nest.loops(common, body, attach=True)
+
+
+def _data_loops(found: StageBounds, inner: Sequence[Loop]) -> list[Loop]:
+    """The loops over data among `inner`. Where data and reduce axes were fused, plain loops over the data axes stand in
+    place of the fused ones: those run no time where the reduction is empty, and init must not."""
+    stage = found.computation.stage
+    fused = [parent for relation in stage.relations if isinstance(relation, Fuse) and found.marks[relation.fused] == 3
+             for parent in relation.parents if found.marks[parent] == 1]
+    loops: list[Loop] = []
+    for loop in inner:
+        mark = found.marks.get(loop.axis, 0)
+        if mark == 1:
+            loops.append(loop)
+        elif mark == 3:
+            loops += [plain_loop(stage, axis, found.ranges[axis].extent) for axis in fused]
+            fused = []
+    return loops
 
 
 def _init_across(nest: Nest, loop: Loop) -> CrossThreadInit:
@@ -72,30 +90,34 @@ def _init(nest: Nest, reduction: Reduce, data: list[Loop], temporaries: Sequence
     if temporaries is nest.buffers:
         body = nest.predicated(nest.stores(values, offsets), offsets)
     else:
-        body = seq(*(BufferStore(buffer, value, _place(nest, data)) for buffer, value in zip(temporaries, values, strict=True)))
+        place = _place(data, offsets)
+        body = seq(*(BufferStore(buffer, value, place) for buffer, value in zip(temporaries, values, strict=True)))
     only_reduce = frozenset(axis for axis, mark in nest.found.marks.items() if mark == 2)
     made = nest.loops(data, nest.guarded(body, offsets, only_reduce), attach=False)
     nest.renamed = {}
     return made
 
 
-def _place(nest: Nest, data: list[Loop]) -> tuple[Expr, ...]:
+def _place(data: list[Loop], offsets: Mapping[IterVar, Expr]) -> tuple[Expr, ...]:
     """The element of a temporary that an iteration of the data loops owns."""
-    return tuple(nest.renamed.get(loop, loop.var) for loop in data if loop.var is not None)
+    return tuple(offsets[loop.axis] for loop in data if loop.var is not None)
 
 
-def _update(nest: Nest, reduction: Reduce, loops: Sequence[Loop], buffers: Sequence[Buffer]) -> Stmt:
+def _update(
+    nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], buffers: Sequence[Buffer],
+) -> Stmt:
     """The elements combined with the next sources."""
     found, combiner = nest.found, reduction.combiner
     axes = nest.axis_values(found.offsets)
     if buffers is nest.buffers:
         places = [nest.indices(found.offsets, tensor) for tensor in nest.computation.op.outputs]
     else:
-        places = [_place(nest, [loop for loop in loops if found.marks.get(loop.axis, 0) & 1])] * len(buffers)
+        places = [_place(data, found.offsets)] * len(buffers)
     loads: list[Expr] = [BufferLoad(buffer, place) for buffer, place in zip(buffers, places, strict=True)]
     sources = [nest.value(source, axes) for source in reduction.sources]
     bindings: list[tuple[Var, Expr]] = []
-    if len(sources) > 1:  # every source is read before any element changes
+    across = any(loop.thread and found.marks[loop.axis] & 2 for loop in loops)
+    if len(sources) > 1 or across:  # every source is read before any element changes, and threads combine named values
         named = [Var(f"{buffer.name}.source", source.dtype) for buffer, source in zip(buffers, sources, strict=True)]
         bindings += zip(named, sources, strict=True)
         sources = list(named)
@@ -121,9 +143,10 @@ def _through_temporary(nest: Nest, reduction: Reduce, loops: Sequence[Loop], dat
     shape = tuple(loop.extent for loop in data if loop.var is not None)
     temporaries = [Buffer(f"{buffer.name}.partial", shape, buffer.dtype, scope="local") for buffer in nest.buffers]
     init = _init(nest, reduction, data, temporaries)
-    update = _update(nest, reduction, loops, temporaries)
-    offsets = nest.rename(data + [loop for loop in across if loop not in data])
-    values = [BufferLoad(buffer, _place(nest, data)) for buffer in temporaries]
+    update = _update(nest, reduction, loops, data, temporaries)
+    offsets = nest.rename([*data, *across])
+    place = _place(data, offsets)
+    values = [BufferLoad(buffer, place) for buffer in temporaries]
     stored = nest.predicated(nest.stores(values, offsets), offsets)
     only_reduce = frozenset(axis for axis, mark in nest.found.marks.items() if mark == 2)
     final = nest.loops([*data, *across], nest.guarded(stored, offsets, only_reduce), attach=False)

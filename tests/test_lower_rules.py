@@ -193,12 +193,17 @@ def test_rule_init_loops_have_the_kinds_and_guards_of_the_data_loops() -> None:
     assert lowered.guards(function) == ["likely(j.outer * 4 + j.inner < 10)"] * 2
 
 
-def test_rule_fuse_of_data_and_reduce_axes_is_a_reduce_loop() -> None:
-    C, args, inputs, expected = matmul(4, 3, 5)
+@pytest.mark.parametrize("k", [0, 1, 5])
+@pytest.mark.parametrize("factor", [1, 2, 4])
+def test_rule_fuse_of_data_and_reduce_axes_is_a_reduce_loop(k: int, factor: int) -> None:
+    C, args, inputs, expected = matmul(4, 3, k)
     s = create_schedule(C.op)
-    s[C].reorder(C.op.axis[0], C.op.axis[1], C.op.reduce_axis[0])
-    s[C].fuse(C.op.axis[1], C.op.reduce_axis[0])
-    lowered.check(s, args, inputs, expected)
+    jo, ji = s[C].split(C.op.axis[1], factor=2)
+    fused = s[C].fuse(ji, C.op.reduce_axis[0])
+    fo, fi = s[C].split(fused, factor=factor)
+    s[C].reorder(C.op.axis[0], fo, jo, fi)
+    function = lowered.check(s, args, inputs, expected)
+    assert "j.inner:2" in lowered.loops(function)  # init runs over the data alone, also where there is nothing to reduce
 
 
 def test_rule_init_replaces_the_identity() -> None:

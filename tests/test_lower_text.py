@@ -103,7 +103,8 @@ def test_a_reduction_across_threads_stores_by_the_thread_that_the_predicate_name
                     B.rf[0, 0] = 0.0
                     for k.outer in 4:
                         B.rf[0, 0] = B.rf[0, 0] + A[i, k.outer * 16 + k.inner.v]
-                    B.partial[()] = B.partial[()] + B.rf[0, 0]
+                    B.partial.source: float32 = B.rf[0, 0]
+                    B.partial[()] = B.partial[()] + B.partial.source
                 for k.inner.v in thread("threadIdx.x", 16):
                     if k.inner.v == 0:
                         B[i] = B.partial[()]
