@@ -70,7 +70,10 @@ def _value(node: E.Node, done: Mapping[E.Node, Values], env: Mapping[E.Expr, Val
     if isinstance(node, E.BinaryOp):
         return _BINARY[type(node)](done[node.a], done[node.b])
     if isinstance(node, E.Select | E.IfThenElse):
-        return numpy.where(done[node.condition] != 0, done[node.true_value], done[node.false_value])
+        chosen = done[node.condition] != 0
+        if chosen.ndim < done[node.true_value].ndim:
+            chosen = chosen[:, None]
+        return numpy.where(chosen, done[node.true_value], done[node.false_value])
     if isinstance(node, E.Not):
         return 1 - done[node.value]
     if isinstance(node, E.Cast):
@@ -137,3 +140,26 @@ class Drawer:
         if draw < 0.7:
             return E.Not(self.condition(dtype, depth - 1))
         return (E.And if draw < 0.85 else E.Or)(self.condition(dtype, depth - 1), self.condition(dtype, depth - 1))
+
+    def vector(self, dtype: DType, lanes: int, depth: int) -> E.Expr:
+        """A vector expression over ramps and broadcasts of scalar ones."""
+        draw = self.rng.random()
+        if depth == 0 or draw < 0.15:
+            if self.rng.random() < 0.6:
+                stride = const(int(self.pick((0, 1, 1, 2, 4, -1))), dtype) if self.rng.random() < 0.8 else self.leaf(dtype)
+                return E.Ramp(self.number(dtype, 1), stride, lanes)
+            return E.Broadcast(self.number(dtype, 1), lanes)
+        if draw < 0.25:
+            return E.Select(self.lanes_condition(dtype, lanes, depth - 1), self.vector(dtype, lanes, depth - 1),
+                            self.vector(dtype, lanes, depth - 1))
+        kind = self.pick(_ARITHMETIC)
+        right = E.Broadcast(self.leaf(dtype), lanes) if self.rng.random() < 0.6 else self.vector(dtype, lanes, depth - 1)
+        return kind(self.vector(dtype, lanes, depth - 1), right)
+
+    def lanes_condition(self, dtype: DType, lanes: int, depth: int) -> E.Expr:
+        draw = self.rng.random()
+        if depth <= 1 or draw < 0.6:
+            return self.pick(_COMPARISONS)(self.vector(dtype, lanes, max(depth - 1, 0)), self.vector(dtype, lanes, max(depth - 1, 0)))
+        if draw < 0.7:
+            return E.Not(self.lanes_condition(dtype, lanes, depth - 1))
+        return (E.And if draw < 0.85 else E.Or)(self.lanes_condition(dtype, lanes, depth - 1), self.lanes_condition(dtype, lanes, depth - 1))

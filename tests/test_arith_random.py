@@ -22,7 +22,10 @@ def check(analyzer: Analyzer, expr, env, wraps: bool = True) -> None:
     expected = evaluate(expr, env, wraps)
     numpy.testing.assert_array_equal(evaluate(simple, env, wraps), expected, err_msg=f"{expr}\n  became {simple}")
     assert analyzer.simplify(simple) is simple, f"{simple} is simplified further on a second pass"
-    if expr.dtype.is_integer:
+    if expr.dtype.is_integer and expr.dtype.lanes > 1:
+        lo, hi = analyzer.interval(expr)
+        assert (lo is None or lo <= expected.min()) and (hi is None or expected.max() <= hi), (str(expr), lo, hi)
+    elif expr.dtype.is_integer:
         lo, hi = analyzer.interval(expr)
         assert (lo is None or lo <= expected.min()) and (hi is None or expected.max() <= hi), (str(expr), lo, hi)
         coeff, base = analyzer.modular(expr)
@@ -84,3 +87,50 @@ def test_words_wrap(case: int) -> None:
     draw = Drawer(rng, [i, load], (*INDEX_CONSTANTS, kind.least, kind.greatest, 65536), casts=("int32", "uint8", "uint32", "int16"))
     expr = draw.number(kind, 4) if rng.random() < 0.7 else draw.condition(kind, 4)
     check(analyzer, expr, grid({i: range(8), load: ends}))
+
+
+@pytest.mark.parametrize("case", range(drawn.count(300, 6000)))
+@pytest.mark.parametrize("dtype", ["int32", "int8"])
+def test_vectors(dtype: str, case: int) -> None:
+    rng = drawn.rng(f"arith-vectors-{dtype}", case)
+    kind = DType(dtype)
+    i, j = Var("i", kind), Var("j", kind)
+    analyzer = Analyzer()
+    ranges = {i: range(0, 8), j: range(-3, 5)} if dtype == "int32" else {i: range(-128, 128, 3), j: range(-128, 128, 7)}
+    if dtype == "int32":
+        for var, values in ranges.items():
+            analyzer.bind(var, (values[0], values[-1]))
+    draw = Drawer(rng, [i, j], (-4, -2, -1, 0, 1, 2, 4, 8))
+    expr = draw.vector(kind, 4, 3) if rng.random() < 0.7 else draw.lanes_condition(kind, 4, 3)
+    check(analyzer, expr, grid(ranges))
+
+
+@pytest.mark.parametrize("case", range(drawn.count(200, 4000)))
+def test_constraints(case: int) -> None:
+    """What is simplified under a condition agrees wherever the condition holds."""
+    rng = drawn.rng("arith-constraints", case)
+    i, j, n = Var("i"), Var("j"), Var("n")
+    ranges = {i: range(0, 6), j: range(-2, 5), n: range(-4, 9)}
+    analyzer = Analyzer()
+    for var in (i, j):
+        analyzer.bind(var, (ranges[var][0], ranges[var][-1]))
+    draw = Drawer(rng, list(ranges), (-4, -2, -1, 0, 1, 2, 3, 4, 8))
+    first, second = draw.condition(DType("int32"), 3), draw.condition(DType("int32"), 2)
+    expr = draw.number(DType("int32"), 4) if rng.random() < 0.5 else draw.condition(DType("int32"), 3)
+    env = grid(ranges)
+    before = analyzer.simplify(expr)
+    for conditions in ((first,), (first, second)):
+        holds = numpy.ones(len(env[i]), dtype=bool)
+        for condition in conditions:
+            holds &= evaluate(condition, env, wraps=False) != 0
+        with analyzer.constraint(first):
+            if len(conditions) == 1:
+                simple, bounds = analyzer.simplify(expr), analyzer.interval(expr)
+            else:
+                with analyzer.constraint(second):
+                    simple, bounds = analyzer.simplify(expr), analyzer.interval(expr)
+        expected = evaluate(expr, env, wraps=False)[holds]
+        numpy.testing.assert_array_equal(evaluate(simple, env, wraps=False)[holds], expected, err_msg=f"{expr}\n became {simple}\n under {conditions}")
+        if expected.size and expr.dtype.is_integer:
+            assert (bounds.lo is None or bounds.lo <= expected.min()) and (bounds.hi is None or expected.max() <= bounds.hi)
+    assert analyzer.simplify(expr) is before

@@ -21,12 +21,15 @@ from ..ops import const
 from .scope import Nodes
 
 __all__ = [
-    "Computed", "Constant", "Number", "Operation", "Pattern", "Rule", "RuleTable", "Wild", "broadcast", "build", "c0", "c1",
+    "WATCHERS", "Computed", "Constant", "Number", "Operation", "Pattern", "Rule", "RuleTable", "Wild", "broadcast", "build", "c0", "c1",
     "c2", "equal", "evaluate", "has_wild", "if_then_else", "lanes", "match", "maximum", "minimum", "operation", "ramp",
     "select", "truncdiv", "truncmod", "unequal", "variants", "w", "x", "y", "z",
 ]
 
 Bindings = dict[str, Any]
+
+WATCHERS: list[Callable[[Rule], None]] = []
+"""Told of every rule that fires; the tests count."""
 
 
 class Pattern:
@@ -234,13 +237,6 @@ class RuleTable:
         """Whether the rules hold for arithmetic over the integers alone, not for arithmetic that wraps."""
         self._expanded = [(rule, pattern) for rule in self.rules for pattern in variants(rule.pattern)]
         self._candidates: dict[tuple[type[Expr], ...], tuple[tuple[Rule, Operation], ...]] = {}
-        self.watcher: Callable[[Rule], None] | None = None
-        """Told of every rule that fires; the tests count."""
-
-    def fired(self, rule: Rule) -> None:
-        """Note that a rule was used."""
-        if self.watcher is not None:
-            self.watcher(rule)
 
     def candidates(self, node: Expr) -> tuple[tuple[Rule, Operation], ...]:
         """The rules, in each order of commutative operands, whose outermost two levels may match `node`."""

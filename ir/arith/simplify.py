@@ -22,7 +22,7 @@ from . import facts
 from .bounds import exact_form, form_interval, form_modular, interval_of, is_exact, value_form
 from .divide import divided, divided_by_symbol, remainder
 from .linear import LinearForm
-from .pattern import Rule, build, match
+from .pattern import WATCHERS, Rule, build, match
 from .prove import always_nonzero, nonnegative
 from .rules import tables_for
 from .rules.cast import cast_of_cast
@@ -142,7 +142,8 @@ class Simplifier:
                 if match(pattern, node, bound) and rule.applies(bound) and self._holds(rule, bound):
                     result = build(rule.result, bound, node, self.scope.nodes)
                     if result is not None:
-                        table.fired(rule)
+                        for watcher in WATCHERS:
+                            watcher(rule)
                         return self.visit(result)
         return node
 

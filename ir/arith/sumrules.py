@@ -14,18 +14,16 @@ from ..dtype import DType
 from ..expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub
 from .bounds import is_exact, modular_of, value_form
 from .linear import LinearForm
-from .pattern import Operation, Pattern, Rule, Wild, build, evaluate, has_wild, match, variants
+from .pattern import WATCHERS, Operation, Pattern, Rule, Wild, build, evaluate, has_wild, match, variants
 from .prove import always_nonzero, expanded
 from .rules.add import EXACT_SUM_RULES, SUM_RULES
 from .scope import Scope
 from .sums import expression_of
 
-__all__ = ["WATCHERS", "combined"]
+__all__ = ["combined"]
 
 _TERMS = 24
 """Sums of more terms than this are left as they are, since pairs of terms are compared."""
-WATCHERS: list[Callable[[Rule], None]] = []
-"""Told of every rule that fires; the tests count."""
 
 
 def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]) -> LinearForm | None:

@@ -13,7 +13,7 @@ from .scope import INDEX, Scope
 
 __all__ = ["collect", "converted", "expression_of", "factors_of", "keeps_values", "narrowable", "product", "wrapped"]
 
-_TREE_STEPS = 1000
+_TREE_STEPS = 8000
 """Nodes of one sum that are opened in place. What lies deeper is simplified on its own first, by way of the memo, so
 that a sum over shared nodes (x + x of x + x ...) takes linear time."""
 
@@ -76,7 +76,11 @@ def product(scope: Scope, a: Expr, b: Expr) -> Expr:
         form = form_b.scaled(form_a.const) if form_a.is_const else form_a.scaled(form_b.const)
         return expression_of(scope, wrapped(form, a.dtype), a.dtype)
     (factor_a, a), (factor_b, b) = _content(scope, a, form_a), _content(scope, b, form_b)
-    factors = sorted([*factors_of(a), *factors_of(b)], key=nodes.sort_key)
+    factors = [*factors_of(a), *factors_of(b)]
+    if len(factors) > _FACTORS:
+        factors = [a, b]
+    else:
+        factors.sort(key=nodes.sort_key)
     made = factors[0]
     for factor in factors[1:]:
         made = nodes.make(Mul, made, factor)
@@ -92,10 +96,14 @@ def _content(scope: Scope, node: Expr, form: LinearForm) -> tuple[int, Expr]:
     return 1, node
 
 
+_FACTORS = 16
+"""Longer products are left in the order that they came in."""
+
+
 def factors_of(node: Expr) -> list[Expr]:
-    """The factors of a canonical product."""
+    """The factors of a canonical product; of a long one, what is left of it is one factor."""
     found: list[Expr] = []
-    while type(node) is Mul:
+    while type(node) is Mul and len(found) < _FACTORS:
         found.append(node.b)  # pyright: ignore[reportAttributeAccessIssue]
         node = node.a  # pyright: ignore[reportAttributeAccessIssue]
     found.append(node)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..pattern import Rule, maximum, minimum, operation, x
 from ...expr import Add
+from ..pattern import Rule, operation, x
 
 FLOAT_RULES = (
     Rule("float-times-one", x * 1.0, x),
@@ -12,6 +12,4 @@ FLOAT_RULES = (
     Rule("float-minus-zero-plus", operation(Add, -0.0, x), x),
     Rule("float-minus-zero", x - 0.0, x),
     Rule("float-negate-twice", (x * -1.0) * -1.0, x),
-    Rule("float-min-same", minimum(x, x), x),
-    Rule("float-max-same", maximum(x, x), x),
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..pattern import Rule, c0, c1, maximum, minimum, x, y, z
 
 MINMAX_RULES = (
-    Rule("min-same", minimum(x, x), x),
-    Rule("max-same", maximum(x, x), x),
     Rule("min-of-min", minimum(minimum(x, y), x), minimum(x, y)),
     Rule("max-of-max", maximum(maximum(x, y), x), maximum(x, y)),
     Rule("min-of-max", minimum(maximum(x, y), x), x),

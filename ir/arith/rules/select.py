@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..pattern import Rule, if_then_else, maximum, minimum, select, w, x, y, z
 
 CHOICE_RULES = (
-    Rule("select-same", select(w, x, x), x),
     Rule("select-not", select(~w, x, y), select(w, y, x)),
     Rule("if-not", if_then_else(~w, x, y), if_then_else(w, y, x)),
     Rule("select-in-true", select(w, select(w, x, y), z), select(w, x, z)),
