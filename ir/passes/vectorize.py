@@ -114,8 +114,10 @@ class _Pieces:
         if extent <= lanes.whole and extent & (extent - 1) == 0:
             self.vector(_number(0, self.loop), extent)
             return
-        count, rest = divmod(extent, lanes.chunk)
-        self.chunks(const(count, self.loop.var.dtype), lanes.chunk)
+        few_wide = extent % lanes.whole == 0 and extent // lanes.whole <= MAX_UNROLLED_CHUNKS
+        chunk = lanes.whole if few_wide else lanes.chunk  # LLVM splits wide vectors, and keeps the program short
+        count, rest = divmod(extent, chunk)
+        self.chunks(const(count, self.loop.var.dtype), chunk)
         done = extent - rest
         if masked and rest.bit_count() > 2:
             width = 1 << rest.bit_length()
