@@ -253,3 +253,14 @@ def f(n: int32, A: float32[8], C: out float32[8]):
     for i in 8:
         C[i] = if_then_else(i * 1 + 0 < n, A[i], 0.0)
 """, simplify, unsafe_select, n=4)
+
+
+def test_a_choice_under_likely_is_left_for_partition_to_decide() -> None:
+    function = parse("""
+@attrs(stage="loops")
+def f(A: float32[64], B: out float32[64]):
+    for i in 64:
+        B[i] = A[if_then_else(likely(i >= 2), i - 2, 0)]
+""")
+    assert "if_then_else(likely(" in str(unsafe_select(function))
+    assert "if_then_else" not in str(unsafe_select(parse(str(function).replace("likely(i >= 2)", "i >= 2"))))

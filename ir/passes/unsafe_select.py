@@ -2,7 +2,7 @@
 
     if_then_else(A[i] > 0.0, A[i] * 2.0, 0.0)      →      select(A[i] > 0.0, A[i] * 2.0, 0.0)
 
-A branch is safe if each load in it is one that the statement does anyway, or is proved to be within its buffer; a
+A choice under `likely` is left to loop_partition. A branch is safe if each load in it is one that the statement does anyway, or is proved to be within its buffer; a
 division never traps. Without the branch, a loop over it needs no masks, and LLVM no jump.
 
 It stands while indices are n-d, so that a range is proved a dimension at a time, and before vectorize.
@@ -35,6 +35,10 @@ def unsafe_select(function: Function) -> Function:
     if not any(isinstance(node, IfThenElse) for node in post_order(function.body)):
         return function
     return function.with_body(_Selector(analyzer_for(function)).visit(function.body))
+
+
+def _is_likely(condition: Expr) -> bool:
+    return any(isinstance(node, Call) and node.name == "likely" for node in walk(condition))
 
 
 def in_range(analyzer: Analyzer, load: BufferLoad | BufferStore) -> bool:
@@ -76,7 +80,9 @@ class _Selector(Rewriter):
         done = {expr_key(load) for load in _sure_loads(root)}
 
         def rule(node: Node) -> Expr | None:
-            if isinstance(node, IfThenElse) and self._safe(node.true_value, done) and self._safe(node.false_value, done):
+            if not isinstance(node, IfThenElse) or _is_likely(node.condition):
+                return None
+            if self._safe(node.true_value, done) and self._safe(node.false_value, done):
                 return Select(node.condition, node.true_value, node.false_value)
             return None
 
