@@ -16,7 +16,6 @@ from ..ir.buffer import Buffer
 from ..ir.dtype import INT32
 from ..ir.expr import Expr, IterVar, Var
 from ..ir.ops import const, floormod
-from ..ir.passes.lazy_select import lazy_select
 from ..ir.stmt import Allocate, Function, Stmt
 from ..ir.visit import deep_recursion, free_vars, seq
 from ..te.operation import Operation
@@ -77,7 +76,7 @@ class _Lowering:
             self._build(bounds, computation)
         body = self._with_pending(None, -1, None)
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
-        function = lazy_select(Function(self.name, tuple(self.arguments.params), body, outputs, {"stage": "loops"}))
+        function = Function(self.name, tuple(self.arguments.params), body, outputs, {"stage": "loops"})
         _check_symbols(function)
         return function
 

@@ -19,6 +19,7 @@ from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Var
 from ..ir.ops import cast, const, is_const, likely
+from ..ir.passes.lazy_select import lazy_select
 from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ..ir.visit import free_vars, rewrite, seq, substitute
 from ..te.tensor import Tensor
@@ -77,7 +78,8 @@ class Nest:
         self.renamed = {loop: Var(loop.var.name, loop.var.dtype) for loop in loops if loop.var is not None}
         for loop, var in self.renamed.items():
             self.analyzer.bind(var, Range(const(0, var.dtype), cast(loop.extent, var.dtype)))
-        leaves = {loop.axis: self.renamed.get(loop, loop.value) for loop in (*found.loops[: found.first_reduce_loop], *loops)}
+        common = found.loops[: found.first_reduce_loop]
+        leaves = {loop.axis: self.renamed.get(loop, loop.value) for loop in (*common, *loops)}
         return pass_up_value(self.computation.stage.relations, found.from_zero, leaves)
 
     # Loops
@@ -92,7 +94,8 @@ class Nest:
                 pragmas = tuple((key, value if value is not None else const(1)) for key, value in loop.attr.pragmas)
                 extent = loop.extent
                 if not isinstance(extent, IntImm):
-                    extent = self.value(substitute(extent, {old.var: new for old, new in self.renamed.items() if old.var is not None}), {})
+                    renamed: dict[Var, Expr] = {old.var: new for old, new in self.renamed.items() if old.var is not None}
+                    extent = self.value(substitute(extent, renamed), {})
                 body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread, pragmas)
             if reads_memory(loop.extent):
                 body = self.guarded_extent(body, loops[at:])
@@ -126,7 +129,7 @@ class Nest:
 
         if isinstance(value, IntImm):
             return value
-        return self.analyzer.simplify(rewrite(value, rule))
+        return self.analyzer.simplify(lazy_select(rewrite(value, rule), self.analyzer))
 
     def load(self, node: ProducerLoad) -> BufferLoad:
         tensor = node.producer

@@ -43,6 +43,14 @@ def test_select_pads_without_loading_out_of_bounds() -> None:
         agrees(s, [A, B], a, expected=np.pad(a, 2))
 
 
+def test_select_of_bools_pads_without_loading_out_of_bounds() -> None:
+    """select(c, x, False) became `c and x`, which evaluates both."""
+    A = te.placeholder((5,), "bool", name="A")
+    B = te.compute((5,), lambda i: te.select(i < 4, A[i + 1], False), name="B")
+    a = np.array([True, False, True, True, True])
+    agrees(te.create_schedule(B.op), [A, B], a, expected=np.append(a[1:], False))
+
+
 def test_select_within_bounds_stays_eager() -> None:
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda i: te.select(i < 4, A[i], A[7 - i]), name="B")
