@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from ..errors import user_source
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
-from ..ir.dtype import INT32
 from ..ir.expr import Expr, IterVar, Var
 from ..ir.ops import const, floormod
 from ..ir.stmt import Allocate, Function, Stmt
@@ -28,10 +27,6 @@ from .nest import Nest, Storage
 from .schedule import Schedule
 
 __all__ = ["lower"]
-
-_SYMBOL_LIMIT = (1 << 30) - 1
-"""What the check of a call lets an int32 extent be at most, so that rounding it up does not overflow."""
-
 
 def lower(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
     """The loop IR (stage "loops") of `schedule` as a function of `args`: tensors and scalar te.vars, in call order.
@@ -81,10 +76,11 @@ class _Lowering:
         return function
 
     def _bind_symbols(self) -> None:
+        """Extents are not negative. What a call lets them be at most is left out: it would bound regions by a billion."""
         for buffer in self.arguments.buffers.values():
             for extent in buffer.shape:
                 if isinstance(extent, Var):
-                    self.analyzer.bind(extent, (0, _SYMBOL_LIMIT if extent.dtype == INT32 else extent.dtype.greatest))
+                    self.analyzer.bind(extent, (0, None))
 
     def _place(self, found: StageBounds) -> None:
         """Give the outputs of a stage storage."""

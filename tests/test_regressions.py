@@ -55,3 +55,16 @@ def test_select_within_bounds_stays_eager() -> None:
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda i: te.select(i < 4, A[i], A[7 - i]), name="B")
     assert "select(" in str(tw.lower(te.create_schedule(B.op), [A, B]))
+
+
+def test_symbolic_regions_are_no_larger_than_the_tensor() -> None:
+    """The region of B was bounded by what a call lets an extent be: a buffer of a billion rows."""
+    n = te.size_var("n")
+    A = te.placeholder((n, 3), name="A")
+    B = te.compute((n, 3), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((n, 3), lambda i, j: te.if_then_else(j + 1 < n, B[j + 1, j], B[i, j]), name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    a = np.arange(15, dtype="float32").reshape(5, 3)
+    expected = np.stack([a[j + 1, j] + 1 for j in range(3)])
+    agrees(s, [A, C], a, expected=np.broadcast_to(expected, (5, 3)))
