@@ -23,7 +23,8 @@ from .regions import Span, SpanEvaluator, union
 from .relations import Fuse, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
 from .stage import Stage
 
-__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted", "thread_rank"]
+__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
+           "thread_rank"]
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
@@ -335,7 +336,8 @@ def _loop(stage: Stage, axis: IterVar, extent: Expr, analyzer: Analyzer) -> Loop
     if is_const(extent, 1) and attr.bind_thread is None and not attr.pragmas:
         return Loop(axis, stage, extent, attr, None, const(0, axis.dtype))
     var = Var(axis.name, axis.dtype)
-    analyzer.bind(var, (0, var.dtype.greatest) if reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype)))
+    within = (0, None) if reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype))
+    analyzer.bind(var, within)
     return Loop(axis, stage, extent, attr, var, var)
 
 

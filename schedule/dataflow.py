@@ -16,7 +16,7 @@ from ..te.operation import ComputeOp, Operation
 from ..te.rewrite import substitute_axes
 from ..te.tensor import Tensor
 from .axes import outline, place_of
-from .lower_errors import AttachCycle, AttachedNowhere, CannotInline, ConsumerOutsideAttach, OutputNotAtRoot
+from .lower_errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
 from .schedule import Schedule
 from .stage import Stage
 
@@ -79,7 +79,7 @@ class Dataflow:
 def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
     """The dataflow of what the outputs need, and of `kept`: operations whose results the caller wants as well.
 
-    Raises CannotInline, OutputNotAtRoot, AttachedNowhere, AttachCycle and ConsumerOutsideAttach.
+    Raises OutputNotAtRoot, AttachedNowhere, AttachCycle and ConsumerOutsideAttach.
     """
     definitions = _substituted(schedule)
     wanted = {stage.op for stage in schedule.stages if stage.is_output} | set(kept)
@@ -141,7 +141,6 @@ def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
         if not isinstance(op, ComputeOp):
             continue
         if stage.attach_type == "inline":
-            _check_inline(stage, op)
             inlined[op.output(0)] = op
             continue
         values = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
@@ -151,15 +150,6 @@ def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
             domains = {axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()}
         found[op] = Computation(stage, op, values, domains, stage.is_output)
     return found
-
-
-def _check_inline(stage: Stage, op: ComputeOp) -> None:
-    """Cannot happen after the checks of compute_inline, but for a rewrite of the operation since."""
-    if op.num_outputs == 1 and op.reduction is None:
-        return
-    what = "reduces" if op.reduction is not None else f"has {op.num_outputs} outputs"
-    raise CannotInline(f"cannot inline {stage.name}", reason=f"{stage.name} {what}: only a single value can be put in place "
-                       "of a read", declared=op.source, called=user_source(), fix=f"s[{stage.name}].compute_root()")
 
 
 def _collect_reads(computation: Computation) -> None:

@@ -28,6 +28,7 @@ from .schedule import Schedule
 
 __all__ = ["lower"]
 
+
 def lower(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
     """The loop IR (stage "loops") of `schedule` as a function of `args`: tensors and scalar te.vars, in call order.
 

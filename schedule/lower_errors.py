@@ -71,19 +71,7 @@ class InitReadsUnrealised(LoweringError):
     code = "TW0340"
 
 
-class CrossThreadInit(LoweringError):
-    """`init=` of a reduction whose reduce axis is bound to a thread."""
-
-    code = "TW0341"
-
-
 class UnboundThread(LoweringError):
     """An expression reads a thread axis that no loop around it is bound to."""
 
-    code = "TW0342"
-
-
-class CannotInline(LoweringError):
-    """A stage that is to be inlined, but has several outputs or reduces."""
-
-    code = "TW0343"
+    code = "TW0341"

@@ -68,8 +68,9 @@ class Nest:
         if self.computation.reduction is not None:
             return reduction_nest(self, self.computation.reduction)
         axes = self.axis_values(self.found.offsets)
-        stored = self.stores([self.value(value, axes) for value in self.computation.values], self.found.offsets)
-        return self.loops(self.found.loops, self.guarded(self.predicated(stored, self.found.offsets), self.found.offsets), attach=True)
+        offsets = self.found.offsets
+        stored = self.stores([self.value(value, axes) for value in self.computation.values], offsets)
+        return self.loops(self.found.loops, self.guarded(self.predicated(stored, offsets), offsets), attach=True)
 
     def rename(self, loops: Sequence[Loop]) -> dict[IterVar, Expr]:
         """Give `loops` new variables, for another nest over them, and return the offsets of the axes that `loops` and

@@ -17,7 +17,9 @@ from .relations import Fuse, Rebase, Split
 __all__ = ["guards"]
 
 
-def guards(found: StageBounds, offsets: dict[IterVar, Expr], analyzer: Analyzer, skipped: Container[IterVar] = ()) -> list[Expr]:
+def guards(
+    found: StageBounds, offsets: dict[IterVar, Expr], analyzer: Analyzer, skipped: Container[IterVar] = (),
+) -> list[Expr]:
     """The conditions under which the iteration at `offsets` computes an element; provable ones left out.
 
     offsets: of axes from the begin of their ranges, in terms of loop variables. skipped: axes that do not matter.

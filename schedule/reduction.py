@@ -14,15 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import user_source
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, IterVar, Reduce, Var
 from ..ir.ops import is_const
 from ..ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
 from ..ir.visit import post_order, seq, substitute
-from .axes import outline
 from .bounds import Loop, StageBounds, plain_loop
-from .lower_errors import CrossThreadInit
 from .relations import Fuse
 
 if TYPE_CHECKING:
@@ -38,8 +35,6 @@ def reduction_nest(nest: Nest, reduction: Reduce) -> Stmt:
     common, inner = found.loops[:first], found.loops[first:]
     data = _data_loops(found, inner)
     across = [loop for loop in inner if loop.thread and found.marks[loop.axis] & 2]
-    if across and reduction.init:
-        raise _init_across(nest, across[0])
     if not _predicate_chooses_thread(nest, across):
         body = seq(_init(nest, reduction, data, nest.buffers), _update(nest, reduction, inner, data, nest.buffers))
     else:
@@ -62,16 +57,6 @@ def _data_loops(found: StageBounds, inner: Sequence[Loop]) -> list[Loop]:
             loops += [plain_loop(stage, axis, found.ranges[axis].extent) for axis in fused]
             fused = []
     return loops
-
-
-def _init_across(nest: Nest, loop: Loop) -> CrossThreadInit:
-    name = nest.computation.name
-    return CrossThreadInit(
-        f"cannot lower {name}: a reduction across threads cannot have init=", declared=nest.computation.op.source,
-        reason=f"'{loop.axis.name}' is bound to {loop.thread}, and each thread would begin with init once more",
-        called=user_source(), loops=outline(nest.computation.stage, [loop.axis]),
-        fix=f"add the initial value in a stage that reads {name}, or do not bind '{loop.axis.name}'",
-    )
 
 
 def _predicate_chooses_thread(nest: Nest, across: Sequence[Loop]) -> bool:

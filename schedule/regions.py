@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..ir import expr as E
 from ..ir.arith.analyzer import Analyzer
 from ..ir.expr import Expr, IntImm, Let, Max, Min, Var
-from ..ir.ops import cast, const, floordiv, floormod, is_const, maximum, minimum, truncdiv, truncmod
+from ..ir.ops import cast, const, floordiv, floormod, is_const, maximum, minimum, truncdiv
 from ..ir.visit import children, rebuild
 
 __all__ = ["Span", "SpanEvaluator", "difference_bound", "union"]

@@ -89,7 +89,8 @@ def conv2d(rng: np.random.Generator) -> Program:
     expected = np.zeros((3, out, out), "float32")
     for di in range(taps):
         for dj in range(taps):
-            rows = p[:, di * dilation :, dj * dilation :][:, : (out - 1) * stride + 1 : stride, : (out - 1) * stride + 1 : stride]
+            last = (out - 1) * stride + 1
+            rows = p[:, di * dilation :, dj * dilation :][:, :last:stride, :last:stride]
             expected += np.einsum("chw,oc->ohw", rows, w[:, :, di, dj])
     return R, [A, W, R], [a, w], np.maximum(expected, 0)
 
