@@ -23,7 +23,7 @@ import llvmlite.binding as llvm
 
 from ..runtime.threads import ThreadState, state_address
 
-__all__ = ["PARALLEL_FOR", "parallel_for_address", "parallel_text"]
+__all__ = ["PARALLEL_FOR", "parallel_for_address", "parallel_text", "sharing_text"]
 
 PARALLEL_FOR = "tw_parallel_for"
 _TASKS_PER_THREAD = 4
@@ -31,9 +31,6 @@ _LINE_BYTES = 64
 
 _TEXT = """
 @tw_threads = global ptr null
-
-; { body, context, tasks, team, share, status } and one counter a thread, each on a cache line of its own
-%tw.job = type { ptr, ptr, i32, i32, i32, i32, ptr }
 
 define i32 @tw_parallel_for(ptr %body, ptr %context, i32 %limit) {
 entry:
@@ -59,6 +56,22 @@ once:
 done:
   ret i32 0
 fork:
+  %number_at = getelementptr i8, ptr %state, i64 THREAD_NUMBER
+  %number = load ptr, ptr %number_at
+  %status = call i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr %parallel, ptr %number)
+  ret i32 %status
+}
+"""
+
+_SHARING = """
+; { body, context, tasks, team, share, status }, one counter a thread, each on a cache line of its own, thread's number
+%tw.job = type { ptr, ptr, i32, i32, i32, i32, ptr, ptr }
+
+declare i32 @llvm.smin.i32(i32, i32)
+
+; parallel: GOMP_parallel; number: omp_get_thread_num; team: how many threads, at least 2
+define internal i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr %parallel, ptr %number) nounwind {
+entry:
   %many = mul i32 %team, TASKS_PER_THREAD
   %tasks = call i32 @llvm.smin.i32(i32 %many, i32 %limit)
   %up = add i32 %tasks, %team
@@ -75,7 +88,8 @@ fork:
   %3 = insertvalue %tw.job %2, i32 %team, 3
   %4 = insertvalue %tw.job %3, i32 %share, 4
   %5 = insertvalue %tw.job %4, ptr %counters, 6
-  store %tw.job %5, ptr %job
+  %6 = insertvalue %tw.job %5, ptr %number, 7
+  store %tw.job %6, ptr %job
   call void %parallel(ptr @tw_parallel_worker, ptr %job, i32 %team, i32 0)
   %status_at = getelementptr %tw.job, ptr %job, i32 0, i32 5
   %status = load atomic i32, ptr %status_at acquire, align 4
@@ -84,11 +98,9 @@ fork:
 
 define internal void @tw_parallel_worker(ptr %job) {
 entry:
-  %state = load ptr, ptr @tw_threads
-  %number_at = getelementptr i8, ptr %state, i64 THREAD_NUMBER
-  %number = load ptr, ptr %number_at
-  %self = call i32 %number()
   %loaded = load %tw.job, ptr %job
+  %number = extractvalue %tw.job %loaded, 7
+  %self = call i32 %number()
   %body = extractvalue %tw.job %loaded, 0
   %context = extractvalue %tw.job %loaded, 1
   %tasks = extractvalue %tw.job %loaded, 2
@@ -131,9 +143,14 @@ done:
 """
 
 
+def sharing_text() -> str:
+    """The text of tw_share, which runs a loop on a team of threads that is known to be there."""
+    return _SHARING.replace("TASKS_PER_THREAD", str(_TASKS_PER_THREAD)).replace("LINE_BYTES", str(_LINE_BYTES))
+
+
 def parallel_text() -> str:
     """The text of tw_parallel_for, a module of its own."""
-    text = _TEXT.replace("TASKS_PER_THREAD", str(_TASKS_PER_THREAD)).replace("LINE_BYTES", str(_LINE_BYTES))
+    text = _TEXT + sharing_text()
     for field in ("PARALLEL", "COUNT", "THREAD_NUMBER"):
         text = text.replace(f"i64 {field}", f"i64 {getattr(ThreadState, field.lower()).offset}")
     return text

@@ -34,10 +34,12 @@ from ..runtime.abi import (
     pack_status,
 )
 from ..runtime.signature import BufferParam, Extent, ScalarParam, Signature
+from .straight_line import StraightLine
 
-__all__ = ["kernel_symbol", "scalar_type", "stub_symbols", "stub_text"]
+__all__ = ["RECORD_BYTES", "check_statuses", "integer_bounds", "kernel_symbol", "record_offset", "scalar_type", "stub_symbols",
+           "stub_text"]
 
-_RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
+RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
 _SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
 
 
@@ -68,67 +70,26 @@ def stub_text(signature: Signature) -> str:
     return "\n".join((declaration, _check_text(signature), _run_text(signature), _call_text(signature)))
 
 
-class _Text:
-    """Straight-line code with exits: every `leave_if` starts a new block."""
-
-    def __init__(self) -> None:
-        self.lines = ["entry:"]
-        self.block = "entry"
-        self.exits: list[tuple[int, str]] = []
-        self._count = 0
-
-    def add(self, line: str) -> None:
-        self.lines.append("  " + line)
-
-    def value(self, text: str) -> str:
-        self._count += 1
-        self.add(f"%v{self._count} = {text}")
-        return f"%v{self._count}"
-
-    def label(self, prefix: str) -> str:
-        self._count += 1
-        return f"{prefix}{self._count}"
-
-    def start(self, block: str) -> None:
-        self.lines.append(f"{block}:")
-        self.block = block
-
-    def leave_if(self, condition: str, target: str, status: int = 0) -> None:
-        """Go to `target` (with `status`, for its phi) where the condition holds."""
-        self.exits.append((status, self.block))
-        following = self.label("b")
-        self.add(f"br i1 {condition}, label %{target}, label %{following}")
-        self.start(following)
-
-    def load(self, kind: str, base: str, offset: int) -> str:
-        if offset:
-            base = self.value(f"getelementptr i8, ptr {base}, i64 {offset}")
-        return self.value(f"load {kind}, ptr {base}")
-
-    def store(self, kind: str, value: str, base: str, offset: int) -> None:
-        if offset:
-            base = self.value(f"getelementptr i8, ptr {base}, i64 {offset}")
-        self.add(f"store {kind} {value}, ptr {base}")
-
-    def both(self, a: str, b: str) -> str:
-        return self.value(f"and i1 {a}, {b}")
-
-    def either(self, a: str, b: str) -> str:
-        return self.value(f"or i1 {a}, {b}")
-
-    def compare(self, how: str, kind: str, a: str, b: object) -> str:
-        return self.value(f"icmp {how} {kind} {a}, {b}")
-
-
-def _field(param: int, name: str) -> int:
-    return param * _RECORD_BYTES + getattr(ArgumentRecord, name).offset
+def record_offset(param: int, name: str) -> int:
+    """Where a field of parameter `param` stands among the ArgumentRecords of a call."""
+    return param * RECORD_BYTES + getattr(ArgumentRecord, name).offset
 
 
 # The check
 
 
+def check_statuses(signature: Signature) -> tuple[int, ...]:
+    """Every status that the check of a signature can give, but for 0."""
+    return tuple(sorted({status for status, _ in _check_body(signature).exits}))
+
+
 def _check_text(signature: Signature) -> str:
-    text = _Text()
+    name = _symbol("check", signature.name)
+    return _function(f"i32 @{name}(ptr noalias readonly %args, ptr noalias %symbols) nounwind", _check_body(signature))
+
+
+def _check_body(signature: Signature) -> StraightLine:
+    text = StraightLine()
     known = {p.name: _check_scalar(text, i, p) for i, p in enumerate(signature.params) if isinstance(p, ScalarParam)}
     extents = {i: _check_buffer(text, i, p) for i, p in signature.buffers}
     ranges = {i: _check_layout(text, i, p, extents[i]) for i, p in signature.buffers}
@@ -146,17 +107,16 @@ def _check_text(signature: Signature) -> str:
         text.start("fail")
         text.add("%status = phi i32 " + ", ".join(f"[ {status}, %{block} ]" for status, block in text.exits))
         text.add("ret i32 %status")
-    name = _symbol("check", signature.name)
-    return _function(f"i32 @{name}(ptr noalias readonly %args, ptr noalias %symbols) nounwind", text)
+    return text
 
 
-def _function(head: str, text: _Text) -> str:
+def _function(head: str, text: StraightLine) -> str:
     """A whole function. It is straight-line code in SSA form already: optimising it would take three times as long as
     optimising a small kernel does, and the call would be no faster."""
     return f"define {head} noinline optnone {{\n" + "\n".join(text.lines) + "\n}\n"
 
 
-def _integer_bounds(param: ScalarParam) -> tuple[int | None, int | None]:
+def integer_bounds(param: ScalarParam) -> tuple[int | None, int | None]:
     """The least and greatest value to compare an int64 with; None where the type cannot exceed it."""
     bits = ITEM_BYTES[param.dtype] * 8
     signed = param.dtype.startswith("int")
@@ -168,32 +128,32 @@ def _integer_bounds(param: ScalarParam) -> tuple[int | None, int | None]:
     return lower, upper
 
 
-def _check_scalar(text: _Text, i: int, param: ScalarParam) -> str:
+def _check_scalar(text: StraightLine, i: int, param: ScalarParam) -> str:
     """Compare an integer with its range; returns its value as i64 (floats and bools are of no use as extents)."""
-    value = text.load("i64", "%args", _field(i, "data"))
+    value = text.load("i64", "%args", record_offset(i, "data"))
     if not param.dtype.startswith(("int", "uint")):
         return value
     sign = "u" if param.dtype == "uint64" else "s"
-    for how, bound in zip(("lt", "gt"), _integer_bounds(param), strict=True):
+    for how, bound in zip(("lt", "gt"), integer_bounds(param), strict=True):
         if bound is not None:
             wrong = text.compare(sign + how, "i64", value, bound)
             text.leave_if(wrong, "fail", pack_status(Check.SCALAR_RANGE, i))
     return value
 
 
-def _check_buffer(text: _Text, i: int, param: BufferParam) -> list[str]:
+def _check_buffer(text: StraightLine, i: int, param: BufferParam) -> list[str]:
     """Device, dtype, rank and writability; returns the extents that the argument has."""
-    flags = text.load("i32", "%args", _field(i, "flags"))
+    flags = text.load("i32", "%args", record_offset(i, "flags"))
     refused = text.compare("ne", "i32", text.value(f"and i32 {flags}, {int(Flag.FOREIGN_DEVICE)}"), 0)
     text.leave_if(refused, "fail", pack_status(Check.DEVICE, i))
-    dtype = text.load("i32", "%args", _field(i, "dtype"))
+    dtype = text.load("i32", "%args", record_offset(i, "dtype"))
     text.leave_if(text.compare("ne", "i32", dtype, DLPACK_TYPES[param.dtype]), "fail", pack_status(Check.DTYPE, i))
-    ndim = text.load("i32", "%args", _field(i, "ndim"))
+    ndim = text.load("i32", "%args", record_offset(i, "ndim"))
     text.leave_if(text.compare("ne", "i32", ndim, len(param.shape)), "fail", pack_status(Check.RANK, i))
     if param.is_output:
         refused = text.compare("ne", "i32", text.value(f"and i32 {flags}, {int(Flag.READ_ONLY)}"), 0)
         text.leave_if(refused, "fail", pack_status(Check.READ_ONLY, i))
-    shape = text.load("ptr", "%args", _field(i, "shape")) if param.shape else ""
+    shape = text.load("ptr", "%args", record_offset(i, "shape")) if param.shape else ""
     extents = [text.load("i64", shape, 8 * d) for d in range(len(param.shape))]
     for d, extent in enumerate(param.shape):
         if isinstance(extent, int):
@@ -201,9 +161,9 @@ def _check_buffer(text: _Text, i: int, param: BufferParam) -> list[str]:
     return [str(e) if isinstance(e, int) else extents[d] for d, e in enumerate(param.shape)]
 
 
-def _check_layout(text: _Text, i: int, param: BufferParam, extents: list[str]) -> tuple[str, str, str]:
+def _check_layout(text: StraightLine, i: int, param: BufferParam, extents: list[str]) -> tuple[str, str, str]:
     """Strides and alignment, which nobody asks of an empty tensor; returns (begin, end, bytes) of the memory."""
-    data = text.load("i64", "%args", _field(i, "data"))
+    data = text.load("i64", "%args", record_offset(i, "data"))
     item = ITEM_BYTES[param.dtype]
     inner = [str(item)]
     for extent in reversed(extents):
@@ -218,9 +178,9 @@ def _check_layout(text: _Text, i: int, param: BufferParam, extents: list[str]) -
     return data, text.value(f"add i64 {data}, {size}"), size
 
 
-def _check_strides(text: _Text, i: int, extents: list[str], expected: list[str], filled: str) -> None:
-    strides = text.load("ptr", "%args", _field(i, "strides"))
-    unit = text.load("i64", "%args", _field(i, "unit"))
+def _check_strides(text: StraightLine, i: int, extents: list[str], expected: list[str], filled: str) -> None:
+    strides = text.load("ptr", "%args", record_offset(i, "strides"))
+    unit = text.load("i64", "%args", record_offset(i, "unit"))
     given, done = text.label("strides"), text.label("compact")
     text.add(f"br i1 {text.compare('eq', 'ptr', strides, 'null')}, label %{done}, label %{given}")
     text.start(given)
@@ -234,7 +194,7 @@ def _check_strides(text: _Text, i: int, extents: list[str], expected: list[str],
     text.start(done)
 
 
-def _bind_symbols(text: _Text, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]) -> None:
+def _bind_symbols(text: StraightLine, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]) -> None:
     for symbol in signature.symbols:
         binding = signature.bindings[symbol.name]
         value = extents[binding.param][binding.dim]
@@ -249,7 +209,7 @@ def _bind_symbols(text: _Text, signature: Signature, extents: dict[int, list[str
         known[symbol.name] = value
 
 
-def _check_extents(text: _Text, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]) -> None:
+def _check_extents(text: StraightLine, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]) -> None:
     """Compare every symbolic extent with what its symbols say."""
     for i, param in signature.buffers:
         for d, extent in enumerate(param.shape):
@@ -261,7 +221,7 @@ def _check_extents(text: _Text, signature: Signature, extents: dict[int, list[st
                 text.leave_if(wrong, "fail", pack_status(Check.SYMBOL, i, d))
 
 
-def _extent_value(text: _Text, extent: Extent, known: dict[str, str]) -> str:
+def _extent_value(text: StraightLine, extent: Extent, known: dict[str, str]) -> str:
     if isinstance(extent, int):
         return str(extent)
     if isinstance(extent, str):
@@ -276,7 +236,7 @@ def _extent_value(text: _Text, extent: Extent, known: dict[str, str]) -> str:
     return _floor_division(text, operator, a, b)
 
 
-def _floor_division(text: _Text, operator: str, a: str, b: str) -> str:
+def _floor_division(text: StraightLine, operator: str, a: str, b: str) -> str:
     """a // b or a % b rounded towards minus infinity, 0 where b is 0."""
     zero = text.compare("eq", "i64", b, 0)
     divisor = text.value(f"select i1 {zero}, i64 1, i64 {b}")
@@ -291,7 +251,7 @@ def _floor_division(text: _Text, operator: str, a: str, b: str) -> str:
     return text.value(f"select i1 {zero}, i64 0, i64 {result}")
 
 
-def _check_overlaps(text: _Text, signature: Signature, ranges: dict[int, tuple[str, str, str]]) -> None:
+def _check_overlaps(text: StraightLine, signature: Signature, ranges: dict[int, tuple[str, str, str]]) -> None:
     """No output may share a byte with another argument. Empty ranges share nothing."""
     outputs = {i for i, p in signature.buffers if p.is_output}
     for i in sorted(outputs):
@@ -309,11 +269,11 @@ def _check_overlaps(text: _Text, signature: Signature, ranges: dict[int, tuple[s
 
 
 def _run_text(signature: Signature) -> str:
-    text = _Text()
+    text = StraightLine()
     passed: list[str] = []
     for i, param in enumerate(signature.params):
         if isinstance(param, BufferParam):
-            passed.append("ptr " + text.load("ptr", "%args", _field(i, "data")))
+            passed.append("ptr " + text.load("ptr", "%args", record_offset(i, "data")))
         else:
             passed.append(f"{scalar_type(param.dtype)} {_scalar_value(text, i, param.dtype)}")
     passed += ["i64 " + text.load("i64", "%symbols", 8 * k) for k in range(len(signature.symbols))]
@@ -322,9 +282,9 @@ def _run_text(signature: Signature) -> str:
     return _function(f"i32 @{_symbol('run', signature.name)}(ptr readonly %args, ptr readonly %symbols) nounwind", text)
 
 
-def _scalar_value(text: _Text, i: int, dtype: str) -> str:
+def _scalar_value(text: StraightLine, i: int, dtype: str) -> str:
     """The scalar in the type that the kernel takes, from its record's 64 bits."""
-    bits = text.load("i64", "%args", _field(i, "data"))
+    bits = text.load("i64", "%args", record_offset(i, "data"))
     kind = scalar_type(dtype)
     if kind in ("half", "bfloat"):
         return text.value(f"bitcast i16 {text.value(f'trunc i64 {bits} to i16')} to {kind}")
@@ -337,13 +297,13 @@ def _scalar_value(text: _Text, i: int, dtype: str) -> str:
 # Python's call
 
 
-def _table(text: _Text, name: str, field: str, kind: str = "ptr") -> str:
+def _table(text: StraightLine, name: str, field: str, kind: str = "ptr") -> str:
     return text.load(kind, f"@{_symbol('python', name)}", getattr(CallTable, field).offset)
 
 
 def _call_text(signature: Signature) -> str:
-    text, name, count = _Text(), signature.name, len(signature.params)
-    text.add(f"%records = alloca [{max(count, 1) * _RECORD_BYTES} x i8], align 16")
+    text, name, count = StraightLine(), signature.name, len(signature.params)
+    text.add(f"%records = alloca [{max(count, 1) * RECORD_BYTES} x i8], align 16")
     text.add(f"%symbols = alloca [{len(signature.symbols) + 1} x i64], align 16")
     text.add("%overflow = alloca i32")
     text.leave_if(text.compare("ne", "i64", "%nargs", count), "slow")
@@ -368,7 +328,7 @@ def _call_text(signature: Signature) -> str:
     return table + strings + _function(head, text)
 
 
-def _read_array(text: _Text, name: str, i: int, param: BufferParam, given: str) -> None:
+def _read_array(text: StraightLine, name: str, i: int, param: BufferParam, given: str) -> None:
     """Fill the record of a numpy array or tw.Array whose dtype is right; anything else is for the Python path."""
     kind = text.load("ptr", given, ArrayFields.ob_type.offset)
     theirs = text.compare("ne", "ptr", kind, _table(text, name, "array_type"))
@@ -398,21 +358,21 @@ def _read_array(text: _Text, name: str, i: int, param: BufferParam, given: str) 
         "flags": ("i32", text.value(f"select i1 {fixed}, i32 {int(Flag.READ_ONLY)}, i32 0")),
     }
     for field, (field_kind, value) in fields.items():
-        text.store(field_kind, value, "%records", _field(i, field))
+        text.store(field_kind, value, "%records", record_offset(i, field))
 
 
-def _read_scalar(text: _Text, name: str, i: int, param: ScalarParam, given: str) -> None:
+def _read_scalar(text: StraightLine, name: str, i: int, param: ScalarParam, given: str) -> None:
     """Fill the record of a Python int, float or bool of exactly that type; others take the Python path."""
     if param.dtype == "bool":
         yes = text.compare("eq", "ptr", given, _table(text, name, "true"))
         no = text.compare("eq", "ptr", given, _table(text, name, "false"))
         text.leave_if(text.value(f"xor i1 {text.either(yes, no)}, true"), "slow")
-        text.store("i64", text.value(f"zext i1 {yes} to i64"), "%records", _field(i, "data"))
+        text.store("i64", text.value(f"zext i1 {yes} to i64"), "%records", record_offset(i, "data"))
         return
     kind = text.load("ptr", given, ArrayFields.ob_type.offset)
     if param.dtype in ("float32", "float64"):
         text.leave_if(text.compare("ne", "ptr", kind, _table(text, name, "float_type")), "slow")
-        text.store("i64", text.load("i64", given, 16), "%records", _field(i, "data"))    # PyFloatObject.ob_fval
+        text.store("i64", text.load("i64", given, 16), "%records", record_offset(i, "data"))    # PyFloatObject.ob_fval
         return
     if param.dtype in ("float16", "bfloat16"):
         text.leave_if("true", "slow")        # rounding to 16 bits is the Python path's business
@@ -422,10 +382,10 @@ def _read_scalar(text: _Text, name: str, i: int, param: ScalarParam, given: str)
     text.leave_if(text.compare("ne", "i32", text.load("i32", "%overflow", 0), 0), "slow")
     if param.dtype == "uint64":
         text.leave_if(text.compare("slt", "i64", value, 0), "slow")
-    text.store("i64", value, "%records", _field(i, "data"))
+    text.store("i64", value, "%records", record_offset(i, "data"))
 
 
-def _run_kernel(text: _Text, signature: Signature) -> None:
+def _run_kernel(text: StraightLine, signature: Signature) -> None:
     """Run, without the interpreter's lock where that pays, and return None or let `self.failed` raise."""
     name = signature.name
     run = f"call i32 @{_symbol('run', name)}(ptr %records, ptr %symbols)"
