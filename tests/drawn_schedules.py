@@ -1,0 +1,349 @@
+"""Drawn schedules: primitives on stages and loops where they look legal, and now and then where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from schedule_state import exact
+from tilewright import te
+from tilewright.errors import TilewrightError
+from tilewright.schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
+from tilewright.schedule.axes import declared_ranges
+
+__all__ = ["Drawn", "draw_schedule"]
+
+FACTORS = (1, 2, 3, 4, 4, 5, 7, 8, 8, 16, 32)
+TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread", "vthread")
+WILD = 0.02
+"""The share of primitives that are drawn with no regard to what is legal."""
+
+
+@dataclass
+class Drawn:
+    """What became of the primitives of one schedule: how often each was tried, and refused with which code."""
+
+    tried: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, list[str]] = field(default_factory=dict)
+
+
+Attempt = tuple[str, Callable[[], Any]]
+
+
+class Mutator:
+    """Draws primitives for one schedule."""
+
+    def __init__(self, rng: np.random.Generator, s: Any) -> None:
+        self.rng, self.s = rng, s
+
+    def chance(self, share: float) -> bool:
+        return bool(self.rng.random() < share)
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        return choices[int(self.rng.integers(len(choices)))]
+
+    @property
+    def stages(self) -> list[Any]:
+        return [stage for stage in self.s.stages
+                if stage.op.kind == "compute" and stage.attach_type not in ("inline", "inlined")]
+
+    def extent(self, stage: Any, axis: Any) -> int | None:
+        """The declared extent of a loop, where it is a constant."""
+        found = declared_ranges(stage).get(axis)
+        return getattr(found.extent, "value", None) if found is not None else None
+
+    def begins_at_zero(self, stage: Any, axis: Any) -> bool:
+        found = declared_ranges(stage).get(axis)
+        return found is not None and getattr(found.begin, "value", None) == 0
+
+    def plain(self, stage: Any) -> list[Any]:
+        """Loops that carry no annotation."""
+        return [axis for axis in stage.leaf_iter_vars if stage.attr(axis).kind == "serial" and not stage.attr(axis).pragmas]
+
+    def data(self, stage: Any) -> list[Any]:
+        return [axis for axis in self.plain(stage) if axis.kind != "reduce"]
+
+    def some_stage(self, fits: Callable[[Any], Any]) -> Any:
+        fitting = [stage for stage in self.stages if fits(stage)]
+        return self.pick(fitting) if fitting else None
+
+    def readers(self, stage: Any) -> list[Any]:
+        return [other for other in self.s.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]
+
+    # Loops
+
+    def split(self) -> Attempt | None:
+        stage = self.some_stage(self.plain)
+        if stage is None:
+            return None
+        axis, size = self.pick(self.plain(stage)), self.pick(FACTORS)
+        named = {"factor": size} if self.chance(0.7) else {"nparts": size}
+        return f"split({axis.name}, {named}) of {stage.name}", lambda: stage.split(axis, **named)
+
+    def fuse(self) -> Attempt | None:
+        def pairs(stage: Any) -> list[tuple[Any, Any]]:
+            leaves, plain = stage.leaf_iter_vars, self.plain(stage)
+            return [(a, b) for a, b in pairwise(leaves)
+                    if a in plain and b in plain and ((a.kind == "reduce") == (b.kind == "reduce") or self.chance(0.1))]
+        stage = self.some_stage(pairs)
+        if stage is None:
+            return None
+        found = pairs(stage)
+        if not found:
+            return None
+        a, b = self.pick(found)
+        return f"fuse({a.name}, {b.name}) of {stage.name}", lambda: stage.fuse(a, b)
+
+    def reorder(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: len(stage.leaf_iter_vars) > 1)
+        if stage is None:
+            return None
+        leaves = stage.leaf_iter_vars
+        order = [leaves[at] for at in self.rng.permutation(len(leaves))][: max(2, int(self.rng.integers(len(leaves) + 1)))]
+        return f"reorder({order}) of {stage.name}", lambda: stage.reorder(*order)
+
+    def tile(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: len(self.data(stage)) > 1)
+        if stage is None:
+            return None
+        data = self.data(stage)
+        at = sorted(int(n) for n in self.rng.choice(len(data), 2, replace=False))
+        x, y = data[at[0]], data[at[1]]
+        a, b = self.pick(FACTORS), self.pick(FACTORS)
+        return f"tile({x.name}, {y.name}, {a}, {b}) of {stage.name}", lambda: stage.tile(x, y, a, b)
+
+    # Kinds
+
+    def parallel(self) -> Attempt | None:
+        def free(stage: Any) -> bool:
+            return bool(self.data(stage)) and all(stage.attr(axis).kind != "parallel" for axis in stage.leaf_iter_vars) and (
+                stage.attach_type != "at" or self.chance(0.2))
+        stage = self.some_stage(free)
+        if stage is None:
+            return None
+        data = self.data(stage)
+        axis = data[0] if self.chance(0.7) else self.pick(data)
+        return f"parallel({axis.name}) of {stage.name}", lambda: stage.parallel(axis)
+
+    def vectorize(self) -> Attempt | None:
+        def known(stage: Any) -> list[Any]:
+            return [axis for axis in self.data(stage) if (self.extent(stage, axis) or 99) <= 65]
+        stage = self.some_stage(known)
+        if stage is None:
+            return None
+        axes = known(stage)
+        axis = axes[-1] if self.chance(0.7) else self.pick(axes)
+        return f"vectorize({axis.name}) of {stage.name}", lambda: stage.vectorize(axis)
+
+    def unroll(self) -> Attempt | None:
+        def short(stage: Any) -> list[Any]:
+            return [axis for axis in self.plain(stage) if (self.extent(stage, axis) or 99) <= 9]
+        stage = self.some_stage(short)
+        if stage is None:
+            return None
+        axis = self.pick(short(stage))
+        return f"unroll({axis.name}) of {stage.name}", lambda: stage.unroll(axis)
+
+    def bind(self) -> Attempt | None:
+        def bindable(stage: Any) -> list[Any]:
+            return [axis for axis in self.plain(stage) if self.begins_at_zero(stage, axis)
+                    and (axis.kind != "reduce" or self.chance(0.15))]
+        stage = self.some_stage(bindable)
+        axes = bindable(stage) if stage is not None else []
+        if not axes:
+            return None
+        axis = self.pick(axes)
+        extent = self.extent(stage, axis)
+        taken = {}
+        for other in self.stages:
+            for one in other.leaf_iter_vars:
+                thread = other.attr(one).bind_thread
+                if thread is not None:
+                    taken[thread.thread_tag] = self.extent(other, one) if other is not stage else "here"
+        fitting = [tag for tag in TAGS if tag.startswith("vthread") or taken.get(tag, extent) == extent]
+        tags = [tag for tag in fitting if tag.startswith("threadIdx")] if axis.kind == "reduce" else fitting
+        if not tags or (extent is None and self.chance(0.7)):
+            return None
+        tag = self.pick(tags)
+        thread = te.thread_axis((0, extent), tag) if extent is not None and self.chance(0.3) else te.thread_axis(tag)
+        return f"bind({axis.name}, {tag}) of {stage.name}", lambda: stage.bind(axis, thread)
+
+    def pragma(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: stage.leaf_iter_vars)
+        if stage is None:
+            return None
+        axis = self.pick(stage.leaf_iter_vars)
+        key, value = self.pick([("auto_unroll_max_step", 8), ("auto_unroll_max_step", 64), ("unroll_explicit", True)])
+        return f"pragma({axis.name}, {key}) of {stage.name}", lambda: stage.pragma(axis, key, value)
+
+    # Placement
+
+    def compute_at(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: not stage.is_output and self.readers(stage))
+        if stage is None:
+            return None
+        readers = self.readers(stage)
+        if len(readers) > 1 and self.chance(0.9):
+            return None
+        parent = readers[0]
+        if parent.attach_type in ("inline", "inlined") or not parent.leaf_iter_vars:
+            return None
+        has_parallel = any(stage.attr(one).kind == "parallel" for one in stage.leaf_iter_vars)
+        if has_parallel and self.chance(0.8):
+            return None
+        axis = self.pick(parent.leaf_iter_vars)
+        return f"compute {stage.name} at {axis.name} of {parent.name}", lambda: stage.compute_at(parent, axis)
+
+    def compute_inline(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: not stage.is_output and stage.op.num_outputs == 1 and not stage.op.reduce_axis
+                                and not self.attached(stage))
+        return None if stage is None else (f"inline {stage.name}", stage.compute_inline)
+
+    def attached(self, stage: Any) -> bool:
+        return any(other.attach_stage is stage for other in self.s.stages)
+
+    def compute_root(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: not stage.is_output)
+        return None if stage is None else (f"root {stage.name}", stage.compute_root)
+
+    def auto_inline(self) -> Attempt | None:
+        which = self.pick([AutoInlineElemWise, AutoInlineBroadcast, AutoInlineInjective])
+        return which.__name__, lambda: which(self.s)
+
+    # Storage
+
+    def cache_read(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: stage.op.input_tensors)
+        if stage is None:
+            return None
+        tensor = self.pick(list(stage.op.input_tensors))
+        everyone = [other for other in self.s.stages if tensor in other.op.input_tensors]
+        readers = everyone if self.chance(0.5) else [stage]
+        scope = self.pick(["local", "shared", "global"])
+        ops = [one.op for one in readers]
+        return f"cache_read({tensor.name}, {scope}, {readers})", lambda: self.s.cache_read(tensor, scope, ops)
+
+    def cache_write(self) -> Attempt | None:
+        def bare(stage: Any) -> bool:
+            return all(axis in stage.op.axis or stage.attr(axis).kind == "serial" for axis in stage.leaf_iter_vars)
+        stage = self.some_stage(bare)
+        if stage is None:
+            return None
+        outputs = list(stage.op.outputs)
+        scope = self.pick(["local", "global", "shared"])
+        return (f"cache_write({stage.name}, {scope})",
+                lambda: self.s.cache_write(outputs[0] if len(outputs) == 1 else outputs, scope))
+
+    def set_scope(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: not stage.is_output)
+        if stage is None:
+            return None
+        scope = self.pick(["local", "shared", "global", ""])
+        return f"set_scope({stage.name}, {scope})", lambda: stage.set_scope(scope)
+
+    def rfactor(self) -> Attempt | None:
+        def factorable(stage: Any) -> list[Any]:
+            return [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce" and self.begins_at_zero(stage, axis)
+                    and stage.attr(axis).kind == "serial"]
+        stage = self.some_stage(factorable)
+        if stage is None:
+            return None
+        axis, place = self.pick(factorable(stage)), int(self.rng.integers(len(stage.op.axis) + 1))
+        outputs = list(stage.op.outputs)
+        return (f"rfactor({stage.name}, {axis.name}, {place})",
+                lambda: self.s.rfactor(outputs[0] if len(outputs) == 1 else outputs, axis, place))
+
+    def storage_align(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: not stage.is_output and stage.op.axis)
+        if stage is None:
+            return None
+        axis, factor, offset = self.pick(stage.op.axis), self.pick([1, 2, 8, 16, 32]), int(self.rng.integers(0, 9))
+        label = f"storage_align({axis.name}, {factor}, {offset}) of {stage.name}"
+        return label, lambda: stage.storage_align(axis, factor, offset)
+
+    def set_store_predicate(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: True)
+        if stage is None:
+            return None
+        predicate: Any = True
+        if stage.op.axis:
+            axis = self.pick(stage.op.axis)
+            end = axis.dom.begin + axis.dom.extent
+            predicate = self.pick([axis >= 0, axis < end, te.all(axis >= 0, axis < end), te.likely(axis < end), ~(axis < 0)])
+        return f"set_store_predicate({stage.name}, {predicate})", lambda: stage.set_store_predicate(predicate)
+
+    # Choosing
+
+    def wild(self) -> Attempt:
+        """Any primitive on any stage and axis, among them those that are gone."""
+        stage, other = self.pick(self.s.stages), self.pick(self.s.stages)
+        axes = [axis for one in self.s.stages for axis in one.all_iter_vars] + list(self.s.retired)
+        axis = self.pick(axes) if axes else None
+        number = int(self.rng.integers(-1, 6))
+        tensor = self.pick(stage.op.outputs)
+        return self.pick([
+            (f"wild split({axis}, {number}) of {stage.name}", lambda: stage.split(axis, number)),
+            (f"wild fuse of {stage.name}", lambda: stage.fuse(axis, self.pick(axes))),
+            (f"wild reorder of {stage.name}", lambda: stage.reorder(axis, self.pick(axes))),
+            (f"wild parallel({axis}) of {stage.name}", lambda: stage.parallel(axis)),
+            (f"wild vectorize({axis}) of {stage.name}", lambda: stage.vectorize(axis)),
+            (f"wild unroll({axis}) of {stage.name}", lambda: stage.unroll(axis)),
+            (f"wild bind({axis}) of {stage.name}", lambda: stage.bind(axis, te.thread_axis(number, "threadIdx.x"))),
+            (f"wild compute {stage.name} at {axis} of {other.name}", lambda: stage.compute_at(other, axis)),
+            (f"wild inline {stage.name}", stage.compute_inline),
+            (f"wild cache_read({tensor.name})", lambda: self.s.cache_read(tensor, "local", [other.op])),
+            (f"wild cache_write({tensor.name})", lambda: self.s.cache_write(tensor, "local")),
+            (f"wild rfactor({tensor.name}, {axis})", lambda: self.s.rfactor(tensor, axis, number)),
+            (f"wild storage_align({axis})", lambda: stage.storage_align(axis, number, 1)),
+            (f"wild set_scope({stage.name})", lambda: stage.set_scope(self.pick(["local", "nowhere"]))),
+            (f"wild set_store_predicate({stage.name}, {axis})", lambda: stage.set_store_predicate(axis)),
+            (f"wild pragma({axis})", lambda: stage.pragma(axis, self.pick(["unroll_explicit", "nothing"]), number)),
+        ])
+
+    def attempt(self) -> tuple[str, Attempt]:
+        if self.chance(WILD):
+            return "wild", self.wild()
+        for _ in range(20):
+            name = str(self.rng.choice(NAMES, p=WEIGHTS))
+            found = getattr(self, name)()
+            if found is not None:
+                return name, found
+        return "compute_root", ("root", self.s.stages[-1].compute_root)
+
+
+TABLE = {
+    "split": 20, "fuse": 6, "reorder": 7, "tile": 5, "parallel": 5, "vectorize": 7, "unroll": 4, "bind": 7, "pragma": 2,
+    "compute_at": 11, "compute_inline": 4, "compute_root": 1, "auto_inline": 1, "cache_read": 5, "cache_write": 5,
+    "set_scope": 2, "rfactor": 4, "storage_align": 2, "set_store_predicate": 2,
+}
+NAMES = list(TABLE)
+WEIGHTS = np.array(list(TABLE.values())) / sum(TABLE.values())
+
+
+def check_unchanged(s: Any, state: Any, text: str, what: str) -> None:
+    assert exact(s) == state, f"{what} changed the schedule"
+    assert s.as_python() == text, f"{what} changed the schedule's text"
+
+
+def draw_schedule(rng: np.random.Generator, s: Any) -> Drawn:
+    """Applies up to 12 drawn primitives. A refused one must leave the schedule as it was: by identity, and as text."""
+    mutator, drawn = Mutator(rng, s), Drawn()
+    text = s.as_python()
+    for _ in range(int(rng.integers(0, 13))):
+        name, (label, apply) = mutator.attempt()
+        drawn.tried[name] = drawn.tried.get(name, 0) + 1
+        before = exact(s)
+        try:
+            apply()
+        except TilewrightError as error:
+            drawn.refused.setdefault(name, []).append(error.code)
+            check_unchanged(s, before, text, f"the refused {label} ({error.code})")
+        except Exception as error:
+            error.add_note(f"from {label}")
+            raise
+        else:
+            text = s.as_python()
+    return drawn

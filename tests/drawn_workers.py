@@ -1,0 +1,124 @@
+"""Runs drawn cases in worker processes, so that a crash or an endless loop is one failed case and not the end of pytest.
+
+A worker reads case numbers from its standard input and answers each with a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["run_all", "serve"]
+
+RENEW = 400
+"""Cases after which a worker is replaced: every kernel leaves code behind."""
+
+
+def serve(run_case: Callable[[int], dict[str, Any]]) -> None:
+    """The worker's loop. Whatever the cases print goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        began = time.perf_counter()
+        report = run_case(int(line))
+        report["seconds"] = time.perf_counter() - began
+        answers.write(json.dumps(report) + "\n")
+        answers.flush()
+
+
+class _Worker:
+    """One process, and the case that it is at."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        env=environment, start_new_session=True)
+        self.case = -1
+        self.done = 0
+        self.began = 0.0
+
+    def give(self, case: int) -> None:
+        assert self.process.stdin is not None
+        self.case, self.began = case, time.monotonic()
+        self.process.stdin.write(f"{case}\n".encode())
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """What it has to say; a crash where it has died."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.done += 1
+        if line:
+            return json.loads(line)
+        status = self.process.wait()
+        return self.failed(f"the process died of {f'signal {-status}' if status < 0 else f'status {status}'}")
+
+    def failed(self, what: str) -> dict[str, Any]:
+        self.errors.seek(0)
+        tail = self.errors.read()[-3000:].decode(errors="replace")
+        return {"case": self.case, "name": "?", "failure": f"{what}\n{tail}", "refused": {}, "tried": {}, "lowering": "",
+                "seconds": time.monotonic() - self.began, "died": True}
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()
+
+
+def run_all(script: Path, seed: int, cases: Iterable[int], workers: int = 2, seconds: float = 20.0) -> Iterator[dict[str, Any]]:
+    """The reports of all cases, as they come in. A case that takes longer than `seconds` has failed."""
+    command = [sys.executable, "-X", "faulthandler", str(script), "--serve", "--seed", str(seed)]
+    environment = {**os.environ, "TILEWRIGHT_VERIFY": "1", "OMP_WAIT_POLICY": "passive"}
+    waiting = iter(cases)
+    running: dict[int, _Worker] = {}
+    selector = selectors.DefaultSelector()
+
+    def start(worker: _Worker | None) -> None:
+        """Give a worker its next case: the old one, or a new one in its place."""
+        case = next(waiting, None)
+        if worker is not None and (case is None or worker.done >= RENEW):
+            retire(worker)
+            worker = None
+        if case is None:
+            return
+        if worker is None:
+            worker = _Worker(command, environment)
+            running[worker.process.pid] = worker
+            selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # pyright: ignore[reportArgumentType]
+        worker.give(case)
+
+    def retire(worker: _Worker) -> None:
+        selector.unregister(worker.process.stdout)  # pyright: ignore[reportArgumentType]
+        running.pop(worker.process.pid)
+        worker.end()
+
+    try:
+        for _ in range(workers):
+            start(None)
+        while running:
+            for key, _ in selector.select(timeout=1.0):
+                worker: _Worker = key.data
+                report = worker.answer()
+                yield report
+                if report.get("died"):
+                    retire(worker)
+                    start(None)
+                else:
+                    start(worker)
+            for worker in list(running.values()):
+                allowed = seconds * (3 if worker.done == 0 else 1)  # the first case also imports everything
+                if time.monotonic() - worker.began > allowed:
+                    yield worker.failed(f"no end after {allowed:.0f} s")
+                    retire(worker)
+                    start(None)
+    finally:
+        for worker in list(running.values()):
+            worker.end()
