@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy
-
 from tilewright.ir import expr as E
 from tilewright.ir.dtype import DType
 from tilewright.ir.ops import const

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import drawn
 import numpy
 import pytest
 from arith_cases import Drawer, evaluate, grid
-import drawn
 from tilewright.ir.arith import Analyzer
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
@@ -96,7 +96,7 @@ def test_vectors(dtype: str, case: int) -> None:
     kind = DType(dtype)
     i, j = Var("i", kind), Var("j", kind)
     analyzer = Analyzer()
-    ranges = {i: range(0, 8), j: range(-3, 5)} if dtype == "int32" else {i: range(-128, 128, 3), j: range(-128, 128, 7)}
+    ranges = {i: range(8), j: range(-3, 5)} if dtype == "int32" else {i: range(-128, 128, 3), j: range(-128, 128, 7)}
     if dtype == "int32":
         for var, values in ranges.items():
             analyzer.bind(var, (values[0], values[-1]))
@@ -110,7 +110,7 @@ def test_constraints(case: int) -> None:
     """What is simplified under a condition agrees wherever the condition holds."""
     rng = drawn.rng("arith-constraints", case)
     i, j, n = Var("i"), Var("j"), Var("n")
-    ranges = {i: range(0, 6), j: range(-2, 5), n: range(-4, 9)}
+    ranges = {i: range(6), j: range(-2, 5), n: range(-4, 9)}
     analyzer = Analyzer()
     for var in (i, j):
         analyzer.bind(var, (ranges[var][0], ranges[var][-1]))

@@ -13,12 +13,13 @@ import numpy
 import pytest
 import z3
 from tilewright.ir import expr as E
-from tilewright.ir.arith import Analyzer, pattern as P
+from tilewright.ir.arith import Analyzer
+from tilewright.ir.arith import pattern as P
 from tilewright.ir.arith.rules import TABLES
 from tilewright.ir.arith.rules.add import EXACT_SUM_RULES, SUM_RULES
 from tilewright.ir.arith.rules.cast import cast_of_cast
 from tilewright.ir.buffer import Buffer
-from tilewright.ir.dtype import BOOL, DType, FLOAT32, INT32
+from tilewright.ir.dtype import BOOL, FLOAT32, INT32, DType
 from tilewright.ir.ops import cast, const
 
 WRAPPING = [(t, r) for t in ("integer", "integer-compare", "vector", "logic", "bool-compare") for r in TABLES[t].rules]
@@ -172,7 +173,7 @@ def z3_divide(a, b, bound):
     quotient, rest = z3.FreshInt("q"), z3.FreshInt("r")
     bound["facts"] += [
         z3.Implies(b == 0, z3.And(quotient == 0, rest == 0)),
-        z3.Implies(b > 0, z3.And(a == b * quotient + rest, 0 <= rest, rest < b)),
+        z3.Implies(b > 0, z3.And(a == b * quotient + rest, rest >= 0, rest < b)),
         z3.Implies(b < 0, z3.And(a == b * quotient + rest, b < rest, rest <= 0)),
     ]
     return quotient, rest

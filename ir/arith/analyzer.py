@@ -11,10 +11,11 @@ from ..expr import EQ, Expr, IntImm, Range, Var
 from ..ops import const
 from ..visit import free_vars
 from . import facts
-from .bounds import exact_form, interval_of, modular_of
+from .bounds import exact_form, interval_of
 from .interval import Interval
 from .linear import LinearForm
 from .modular import Modular
+from .remainders import modular_of
 from .scope import INDEX, Scope
 from .simplify import Simplifier
 from .sums import expression_of
@@ -44,7 +45,7 @@ class Analyzer:
         new._simplifier = Simplifier(new._scope)
         return new
 
-    def bind(self, var: Var, value: Range | tuple[int, int] | Expr) -> None:
+    def bind(self, var: Var, value: Range | tuple[int | None, int | None] | Expr) -> None:
         """`var` lies in a range ([begin, begin + extent - 1], either may be symbolic), or between two integers (both
         included), or is a value."""
         if isinstance(value, Range):

@@ -1,6 +1,6 @@
-"""Intervals and remainders of interned expressions, under what a scope knows.
+"""Intervals of interned expressions, under what a scope knows, and whether their arithmetic wraps.
 
-Both treat a sum by its linear form, so that terms which cancel do not widen it. A result that may leave its dtype has
+A sum is bounded by its linear form, so that terms which cancel do not widen it. A result that may leave its dtype has
 wrapped and can be anything of that dtype; an index expression cannot overflow unless its finite bounds say so.
 """
 
@@ -11,16 +11,28 @@ from typing import Any
 
 from ..dtype import DType
 from ..expr import (
-    Broadcast, BinaryOp, Call, Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Ramp, Select, Shuffle,
-    SizeVar, Var,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Mul,
+    Ramp,
+    Select,
+    Shuffle,
+    SizeVar,
+    Var,
 )
 from ..visit import children
 from .interval import BOOLEAN, EVERYTHING, INTERVAL_OF, Interval, intersect, scale, shift, union
 from .linear import LinearForm, single
-from .modular import ANY_INTEGER, Modular, modular_add, modular_multiply, modular_union, modular_wrap
 from .scope import INDEX, Scope
 
-__all__ = ["exact_form", "form_interval", "form_modular", "interval_of", "is_exact", "modular_of", "value_form"]
+__all__ = ["dtype_interval", "exact_form", "form_interval", "interval_of", "is_exact", "value_form"]
 
 
 def dtype_interval(dtype: DType) -> Interval:
@@ -295,89 +307,3 @@ def _all_exact(scope: Scope, nodes: list[Any]) -> bool:
         if not is_exact(scope, node):
             return False
     return True
-
-
-# Remainders
-
-
-def modular_of(scope: Scope, node: Expr) -> Modular:
-    """What is known of the remainders of an integer scalar."""
-    found = scope.known.modulars.get(node)
-    if found is None:
-        found = _MODULARS.get(type(node), _modular_unknown)(scope, node) if node.dtype.is_integer else ANY_INTEGER
-        found = _sharper(found, scope.known.remainders.get(node))
-        bounds = interval_of(scope, node)
-        if bounds.is_point and bounds.lo is not None:
-            found = Modular(0, bounds.lo)
-        scope.known.modulars[node] = found
-    return found
-
-
-def _sharper(found: Modular, known: Modular | None) -> Modular:
-    if known is None or found.coeff == 0:
-        return found
-    return known if known.coeff == 0 or known.coeff > found.coeff else found
-
-
-def form_modular(scope: Scope, form: LinearForm) -> Modular:
-    """What is known of the remainders of a linear form, over the integers."""
-    found = Modular(0, form.const)
-    for atom, coeff in form.coeffs.items():
-        found = modular_add(found, modular_of(scope, atom), coeff)
-        if found.coeff == 1:
-            break
-    return found
-
-
-def _modular_binary(scope: Scope, node: BinaryOp) -> Modular:
-    form = scope.nodes.forms.get(node)
-    if form is not None and form.coeffs.get(node) is None:
-        found = form_modular(scope, form)
-        return found if exact_form(scope, form, node.dtype) else _wrapped(found, node.dtype)
-    if isinstance(node, Mul):
-        found = modular_multiply(modular_of(scope, node.a), modular_of(scope, node.b))
-        return found if is_exact(scope, node) else _wrapped(found, node.dtype)
-    if isinstance(node, Min | Max):
-        return modular_union(modular_of(scope, node.a), modular_of(scope, node.b))
-    divisor = node.b.value if isinstance(node.b, IntImm) else 0
-    if isinstance(node, FloorDiv | FloorMod) and divisor > 0:
-        of = modular_of(scope, node.a)
-        if of.coeff % divisor == 0:
-            if isinstance(node, FloorMod):
-                return Modular(0, of.base % divisor)
-            coeff = of.coeff // divisor
-            return Modular(coeff, of.base // divisor % coeff if coeff else of.base // divisor)
-        if isinstance(node, FloorMod):
-            return modular_add(of, Modular(divisor, 0))
-    return ANY_INTEGER
-
-
-def _wrapped(found: Modular, dtype: DType) -> Modular:
-    return modular_wrap(found, dtype.bits)
-
-
-def _modular_cast(scope: Scope, node: Cast) -> Modular:
-    source, target = node.value.dtype, node.dtype
-    if not source.is_integer:
-        return ANY_INTEGER
-    found = modular_of(scope, node.value)
-    return found if _keeps_values(source, target) else _wrapped(found, target)
-
-
-def _keeps_values(source: DType, target: DType) -> bool:
-    return source.is_integer and target.is_integer and target.least <= source.least and source.greatest <= target.greatest
-
-
-def _modular_choice(scope: Scope, node: Select | IfThenElse) -> Modular:
-    return modular_union(modular_of(scope, node.true_value), modular_of(scope, node.false_value))
-
-
-def _modular_unknown(scope: Scope, node: Expr) -> Modular:
-    return ANY_INTEGER
-
-
-_MODULARS: dict[type[Expr], Callable[[Scope, Any], Modular]] = {
-    IntImm: lambda scope, node: Modular(0, node.value),
-    **dict.fromkeys(INTERVAL_OF, _modular_binary),
-    Cast: _modular_cast, Select: _modular_choice, IfThenElse: _modular_choice,
-}

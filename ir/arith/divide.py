@@ -10,9 +10,10 @@ from math import gcd
 
 from ..dtype import DType
 from ..expr import Expr, FloorDiv, FloorMod, Mul
-from .bounds import exact_form, form_interval, form_modular, is_exact, value_form
+from .bounds import exact_form, form_interval, is_exact, value_form
 from .linear import LinearForm
 from .prove import nonnegative
+from .remainders import form_modular
 from .scope import Scope
 from .sums import converted, expression_of, factors_of, product
 

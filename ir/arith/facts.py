@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from ..expr import (
-    EQ, LE, LT, And, Call, CompareOp, Expr, FloorMod, IntImm, Not, Or, Var,
+    EQ,
+    LE,
+    LT,
+    And,
+    Call,
+    CompareOp,
+    Expr,
+    FloorMod,
+    IntImm,
+    Not,
+    Or,
+    Var,
 )
 from ..ops import FALSE, TRUE
-from .bounds import dtype_interval, exact_form, form_interval, interval_of, modular_of, value_form
+from .bounds import dtype_interval, exact_form, form_interval, interval_of, value_form
 from .interval import EVERYTHING, Interval, intersect
 from .linear import LinearForm
 from .modular import Modular
+from .remainders import modular_of
 from .scope import IMPURE, READS, Scope
 
 __all__ = ["bind_interval", "bind_range", "bind_value", "learn"]
@@ -31,7 +43,7 @@ def bind_range(scope: Scope, var: Var, begin: Expr, extent: Expr) -> None:
     last = first.plus(value_form(scope, extent)).shifted(-1)
     lo, hi = interval_of(scope, begin).lo, form_interval(scope, last).hi
     bind_interval(scope, var, intersect(dtype_interval(dtype) if dtype.bits < 32 else EVERYTHING, Interval(lo, hi)))
-    if not (first.is_const and last.is_const or _unstable(scope, begin) or _unstable(scope, extent)):
+    if not ((first.is_const and last.is_const) or _unstable(scope, begin) or _unstable(scope, extent)):
         scope.known.lows[var], scope.known.highs[var] = first, last
         scope.known.order[var] = len(scope.known.order)
 
@@ -71,6 +83,8 @@ def learn(scope: Scope, condition: Expr, holds: bool = True) -> None:
             scope.known.truth[node] = TRUE if truth else FALSE
             if isinstance(node, CompareOp) and node.a.dtype.is_integer:
                 _learn_comparison(scope, node, truth)
+    for key, const in scope.known.disequal:
+        _learn_apart(scope, LinearForm(dict(key), const))
     scope.known.forget()
 
 
@@ -92,7 +106,6 @@ def _learn_comparison(scope: Scope, node: CompareOp, truth: bool) -> None:
         _learn_remainder(scope, node)
     elif form.coeffs:
         scope.known.disequal.add((form.key, form.const))
-        _learn_apart(scope, form)
 
 
 def _learn_nonnegative(scope: Scope, form: LinearForm) -> None:

@@ -14,8 +14,34 @@ from typing import Any
 
 from ..dtype import BOOL, DType
 from ..expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod,
-    IfThenElse, IntImm, Max, Min, Mul, Not, Or, Ramp, Select, Sub, TruncDiv, TruncMod,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Sub,
+    TruncDiv,
+    TruncMod,
 )
 from ..ops import const
 from .scope import Nodes
@@ -210,7 +236,7 @@ _FOLDED: dict[type[Expr], Callable[..., int]] = {
 
 def has_wild(pattern: Operand) -> bool:
     """Whether an expression, not constants alone, stands in the pattern."""
-    return isinstance(pattern, Wild) or isinstance(pattern, Operation) and any(map(has_wild, pattern.operands))
+    return isinstance(pattern, Wild) or (isinstance(pattern, Operation) and any(map(has_wild, pattern.operands)))
 
 
 _COMMUTATIVE = (Mul, Min, Max, And, Or, EQ, NE)
@@ -283,7 +309,7 @@ def _built(pattern: Operand, bound: Bindings, dtype: DType, nodes: Nodes, matche
         return nodes.integer(pattern, BOOL.with_lanes(matched.dtype.lanes if matched is not None else 1))
     if isinstance(pattern, Number) and isinstance(pattern.value, bool):
         return nodes.integer(pattern.value, BOOL)
-    if isinstance(pattern, float) or isinstance(pattern, Number) and isinstance(pattern.value, float):
+    if isinstance(pattern, float) or (isinstance(pattern, Number) and isinstance(pattern.value, float)):
         return nodes.intern(const(pattern if isinstance(pattern, float) else pattern.value, dtype))
     value = pattern if isinstance(pattern, int) else evaluate(pattern, bound)
     if value is not None:

@@ -73,7 +73,7 @@ class _Search:
         lo, hi = form_interval(self.scope, form)
         if lo is not None and lo >= 0:
             return True
-        if hi is not None and hi < 0 or not form.coeffs:
+        if (hi is not None and hi < 0) or not form.coeffs:
             return False
         state = (form.key, form.const)
         if depth == 0 or self.budget <= 0 or state in self.seen:
@@ -176,7 +176,7 @@ def expanded(scope: Scope, form: LinearForm) -> LinearForm | None:
         factors = factors_of(atom)
         for place, factor in enumerate(factors):
             inner = value_form(scope, factor)
-            if len(inner.coeffs) > 1 or inner.coeffs and inner.const:
+            if len(inner.coeffs) > 1 or (inner.coeffs and inner.const):
                 grown = _times(scope, inner, [*factors[:place], *factors[place + 1 :]], atom.dtype)
                 if grown is not None:
                     return form.without(atom).plus(grown, coeff)

@@ -12,8 +12,23 @@ from typing import Any
 
 from ..dtype import BOOL, DType
 from ..expr import (
-    BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, IfThenElse, IntImm, Mul, Not, ProducerLoad, Ramp,
-    Select, Shuffle, StringImm, Var,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IfThenElse,
+    IntImm,
+    Mul,
+    Not,
+    ProducerLoad,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Var,
 )
 from ..intrinsics import INTRINSICS
 from ..ops import FALSE, TRUE, const, wrap_int
@@ -90,6 +105,13 @@ class Nodes:
             return node
         return self.table.setdefault(key, node)
 
+    def adopt(self, node: Expr) -> None:
+        """Let `node` stand for what is structurally equal to it, if nothing does yet: what is simple already then
+        comes back as the same object."""
+        key = _KEY_OF.get(type(node), _by_class)(node)
+        if key is not None:
+            self.table.setdefault(key, node)
+
     def make(self, kind: Callable[..., Expr], *operands: Any) -> Expr:
         """The interned node of class `kind`; the operands are representatives, dtypes or numbers."""
         key = (kind, *operands)
@@ -155,7 +177,7 @@ class Nodes:
 
 
 def _index_dtype(dtype: DType) -> bool:
-    return dtype.kind == "bool" or dtype.kind == "int" and dtype.bits >= 32
+    return dtype.kind == "bool" or (dtype.kind == "int" and dtype.bits >= 32)
 
 
 class Scope:

@@ -11,19 +11,52 @@ from contextlib import contextmanager
 from math import gcd
 from typing import Any
 
-from ..dtype import BOOL, DType
+from ..dtype import DType
 from ..expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, Call, Cast, CompareOp, Div, Expr, FloatImm, FloorDiv, FloorMod,
-    IfThenElse, IntImm, Let, Max, Min, Mul, Not, Or, Ramp, Reduce, Select, StringImm, Sub, TruncDiv, TruncMod, Var,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    CompareOp,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Reduce,
+    Select,
+    StringImm,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
 )
 from ..ops import FALSE, TRUE, cast, fold_binary
 from ..visit import children, rebuild
 from . import facts
-from .bounds import exact_form, form_interval, form_modular, interval_of, is_exact, value_form
+from .bounds import exact_form, interval_of, is_exact, value_form
 from .divide import divided, divided_by_symbol, remainder
 from .linear import LinearForm
 from .pattern import WATCHERS, Rule, build, match
 from .prove import always_nonzero, nonnegative
+from .remainders import form_modular
 from .rules import tables_for
 from .rules.cast import cast_of_cast
 from .scope import IMPURE, Scope
@@ -52,6 +85,7 @@ class Simplifier:
         """The simplified, interned form of `node`."""
         found = self.scope.known.results.get(node)
         if found is None:
+            self.scope.nodes.adopt(node)
             handler = _HANDLERS.get(type(node), Simplifier._other)
             found = handler(self, node)
             if found.dtype.is_integer and type(found) is not IntImm and found.dtype.lanes == 1:
@@ -173,13 +207,13 @@ class Simplifier:
         if not dtype.is_integer or dtype.lanes > 1:
             return self._folded(node)
         form = collect(self.scope, node, self.visit)
-        if self._effects and any(self._impure(atom) for atom in form.coeffs):
+        if self._impure(node):
             return self._rebuilt(node)
         return self._settled(form, dtype)
 
     def _settled(self, form: LinearForm, dtype: DType) -> Expr:
         """The expression of a form after terms that belong together were combined."""
-        if len(form.coeffs) > 1 or form.const:
+        if len(form.coeffs) > 1 or form.const or any(type(atom) is FloorDiv for atom in form.coeffs):
             better = combined(self.scope, form, dtype, self.visit)
             while better is not None:
                 form = wrapped(better, dtype)
@@ -205,7 +239,7 @@ class Simplifier:
             return made
         dtype = node.dtype
         kind = FloorDiv if type(node) is FloorDiv else FloorMod
-        if dtype.is_integer and dtype.lanes == 1 and not self._impure(a) and not self._impure(b):
+        if dtype.is_integer and dtype.lanes == 1 and not self._impure(node):
             form = self.scope.nodes.form(a)
             found = self._divided(kind, form, b, dtype) if exact_form(self.scope, form, dtype) else None
             if found is not None:
@@ -237,12 +271,12 @@ class Simplifier:
     def _extremum(self, node: BinaryOp) -> Expr:
         a, b = self.visit(node.a), self.visit(node.b)
         kind = Min if type(node) is Min else Max
-        if a is b and not self._impure(a):
+        if a is b and not self._impure(node):
             return a
         made = self._folded_of(kind, a, b)
         if made is not None:
             return made
-        if node.dtype.is_integer and node.dtype.lanes == 1:
+        if node.dtype.is_integer and node.dtype.lanes == 1 and not self._impure(node):
             difference = value_form(self.scope, b).plus(value_form(self.scope, a), -1)
             if nonnegative(self.scope, difference):
                 return a if kind is Min else b
@@ -251,7 +285,7 @@ class Simplifier:
             apart = self._apart(kind, a, b)
             if apart is not None:
                 return apart
-            if isinstance(a, IntImm) or not isinstance(b, IntImm) and self.scope.nodes.sort_key(b) < self.scope.nodes.sort_key(a):
+            if isinstance(a, IntImm) or (not isinstance(b, IntImm) and self.scope.nodes.sort_key(b) < self.scope.nodes.sort_key(a)):
                 a, b = b, a
         return self._ruled(self.scope.nodes.make(kind, a, b))
 
@@ -266,7 +300,7 @@ class Simplifier:
         left, right = left.plus(common, -1), right.plus(common, -1)
         if left.coeffs and right.coeffs and (left.const or right.const):
             offset = right.const if abs(right.const) <= abs(left.const) or not left.const else left.const
-            if left.const and right.const or shared:
+            if (left.const and right.const) or shared:
                 common = common.shifted(offset)
                 left, right = left.shifted(-offset), right.shifted(-offset)
         factor = _common_factor(left, right)
@@ -288,7 +322,7 @@ class Simplifier:
         made = self._folded_of(kind, a, b)
         if made is not None:
             return made
-        if a.dtype.is_integer and a.dtype.lanes == 1 and not (self._impure(a) or self._impure(b)):
+        if a.dtype.is_integer and a.dtype.lanes == 1 and not self._impure(node):
             decided = self._decided(kind, a, b)
             if decided is not None:
                 return decided
@@ -311,9 +345,9 @@ class Simplifier:
                 return TRUE
             return FALSE if nonnegative(scope, form.scaled(-1).shifted(-1)) else None
         content = form.content
-        if not form.coeffs and not form.const or nonnegative(scope, form) and nonnegative(scope, form.scaled(-1)):
+        if (not form.coeffs and not form.const) or (nonnegative(scope, form) and nonnegative(scope, form.scaled(-1))):
             return TRUE if kind is EQ else FALSE
-        if always_nonzero(scope, form) or content and form.const % content:
+        if always_nonzero(scope, form) or (content and form.const % content):
             return FALSE if kind is EQ else TRUE
         known = form_modular(scope, form)
         if known.coeff > 1 and known.base % known.coeff:
@@ -343,7 +377,7 @@ class Simplifier:
         """A comparison with terms that stand on both sides cancelled and common factors divided out."""
         scope, dtype = self.scope, a.dtype
         left, right = scope.nodes.form(a), scope.nodes.form(b)
-        if left.coeffs.get(a) == 1 and right.coeffs.get(b) == 1 or not (
+        if (left.coeffs.get(a) == 1 and right.coeffs.get(b) == 1) or not (
                 exact_form(scope, left, dtype) and exact_form(scope, right, dtype)):
             return a, b, kind
         form = right.plus(left, -1)
@@ -372,7 +406,7 @@ class Simplifier:
                 for inner in _chain(kind, made):
                     if inner is absorbing:
                         return absorbing
-                    if inner is neutral or inner in found and not self._impure(inner):
+                    if inner is neutral or (inner in found and not self._impure(inner)):
                         continue
                     found[inner] = None
                     if in_context and len(parts) > 1:

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from ..dtype import DType
 from ..expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub
-from .bounds import is_exact, modular_of, value_form
+from .bounds import is_exact, value_form
 from .linear import LinearForm
 from .pattern import WATCHERS, Operation, Pattern, Rule, Wild, build, evaluate, has_wild, match, variants
 from .prove import always_nonzero, expanded
+from .remainders import modular_of
 from .rules.add import EXACT_SUM_RULES, SUM_RULES
 from .scope import Scope
 from .sums import expression_of
@@ -98,7 +99,7 @@ class _SumRule(NamedTuple):
             return None
         times = coeff // factor
         rest = self._rest(scope, form, atom, times, bound)
-        if rest is None or self.exact and not is_exact(scope, atom) or not self._given(scope, bound):
+        if rest is None or (self.exact and not is_exact(scope, atom)) or not self._given(scope, bound):
             return None
         built = build(self.rule.result, bound, atom, scope.nodes)
         if built is None:

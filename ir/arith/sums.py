@@ -27,7 +27,7 @@ def collect(scope: Scope, node: Expr, simplified: Callable[[Expr], Expr]) -> Lin
     """The linear form of an integer scalar sum. Its atoms come from `simplified` and are merged where they are equal."""
     coeffs: dict[Expr, int] = {}
     const = 0
-    forms = scope.nodes.forms
+    forms, adopt = scope.nodes.forms, scope.nodes.adopt
     stack: list[tuple[Expr, int]] = [(node, 1)]
     steps = 0
     while stack:
@@ -36,17 +36,21 @@ def collect(scope: Scope, node: Expr, simplified: Callable[[Expr], Expr]) -> Lin
         steps += 1
         if steps < _TREE_STEPS or inner is node:
             if kind is Add or kind is Sub:
+                adopt(inner)
                 stack.append((inner.b, factor if kind is Add else -factor))  # pyright: ignore[reportAttributeAccessIssue]
                 stack.append((inner.a, factor))  # pyright: ignore[reportAttributeAccessIssue]
                 continue
             if kind is Mul:
                 if type(inner.b) is IntImm:  # pyright: ignore[reportAttributeAccessIssue]
+                    adopt(inner.b)  # pyright: ignore[reportAttributeAccessIssue]
+                    adopt(inner)
                     stack.append((inner.a, factor * inner.b.value))  # pyright: ignore[reportAttributeAccessIssue]
                     continue
                 if type(inner.a) is IntImm:  # pyright: ignore[reportAttributeAccessIssue]
                     stack.append((inner.b, factor * inner.a.value))  # pyright: ignore[reportAttributeAccessIssue]
                     continue
         if kind is IntImm:
+            adopt(inner)
             const += factor * inner.value  # pyright: ignore[reportAttributeAccessIssue]
             continue
         atom = product(scope, simplified(inner.a), simplified(inner.b)) if kind is Mul else simplified(inner)  # pyright: ignore[reportAttributeAccessIssue]
@@ -136,6 +140,8 @@ def expression_of(scope: Scope, form: LinearForm, dtype: DType) -> Expr:
     const = form.const
     if terms[0][1] < 0 < const:
         result, const = nodes.integer(const, dtype), 0
+    elif terms[0][1] == -1:
+        result = nodes.integer(0, dtype)
     for atom, coeff in terms:
         result = _with_term(scope, result, converted(scope, atom, dtype), coeff, dtype)
     assert result is not None

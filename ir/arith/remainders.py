@@ -1,0 +1,96 @@
+"""Remainders of interned expressions, under what a scope knows. A sum is treated by its linear form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..dtype import DType
+from ..expr import BinaryOp, Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Select
+from .bounds import exact_form, interval_of, is_exact
+from .interval import INTERVAL_OF
+from .linear import LinearForm
+from .modular import ANY_INTEGER, Modular, modular_add, modular_multiply, modular_union, modular_wrap
+from .scope import Scope
+from .sums import keeps_values
+
+__all__ = ["form_modular", "modular_of"]
+
+
+def modular_of(scope: Scope, node: Expr) -> Modular:
+    """What is known of the remainders of an integer scalar."""
+    found = scope.known.modulars.get(node)
+    if found is None:
+        found = _MODULARS.get(type(node), _modular_unknown)(scope, node) if node.dtype.is_integer else ANY_INTEGER
+        found = _sharper(found, scope.known.remainders.get(node))
+        bounds = interval_of(scope, node)
+        if bounds.is_point and bounds.lo is not None:
+            found = Modular(0, bounds.lo)
+        scope.known.modulars[node] = found
+    return found
+
+
+def _sharper(found: Modular, known: Modular | None) -> Modular:
+    if known is None or found.coeff == 0:
+        return found
+    return known if known.coeff == 0 or known.coeff > found.coeff else found
+
+
+def form_modular(scope: Scope, form: LinearForm) -> Modular:
+    """What is known of the remainders of a linear form, over the integers."""
+    found = Modular(0, form.const)
+    for atom, coeff in form.coeffs.items():
+        found = modular_add(found, modular_of(scope, atom), coeff)
+        if found.coeff == 1:
+            break
+    return found
+
+
+def _modular_binary(scope: Scope, node: BinaryOp) -> Modular:
+    form = scope.nodes.forms.get(node)
+    if form is not None and form.coeffs.get(node) is None:
+        found = form_modular(scope, form)
+        return found if exact_form(scope, form, node.dtype) else _wrapped(found, node.dtype)
+    if isinstance(node, Mul):
+        found = modular_multiply(modular_of(scope, node.a), modular_of(scope, node.b))
+        return found if is_exact(scope, node) else _wrapped(found, node.dtype)
+    if isinstance(node, Min | Max):
+        return modular_union(modular_of(scope, node.a), modular_of(scope, node.b))
+    divisor = node.b.value if isinstance(node.b, IntImm) else 0
+    if isinstance(node, FloorDiv | FloorMod) and divisor > 0:
+        of = modular_of(scope, node.a)
+        if of.coeff % divisor == 0:
+            if isinstance(node, FloorMod):
+                return Modular(0, of.base % divisor)
+            coeff = of.coeff // divisor
+            return Modular(coeff, of.base // divisor % coeff if coeff else of.base // divisor)
+        if isinstance(node, FloorMod):
+            return modular_add(of, Modular(divisor, 0))
+    return ANY_INTEGER
+
+
+def _wrapped(found: Modular, dtype: DType) -> Modular:
+    return modular_wrap(found, dtype.bits)
+
+
+def _modular_cast(scope: Scope, node: Cast) -> Modular:
+    source, target = node.value.dtype, node.dtype
+    if not source.is_integer:
+        return ANY_INTEGER
+    found = modular_of(scope, node.value)
+    return found if keeps_values(source, target) else _wrapped(found, target)
+
+
+def _modular_choice(scope: Scope, node: Select | IfThenElse) -> Modular:
+    return modular_union(modular_of(scope, node.true_value), modular_of(scope, node.false_value))
+
+
+def _modular_unknown(scope: Scope, node: Expr) -> Modular:
+    return ANY_INTEGER
+
+
+_MODULARS: dict[type[Expr], Callable[[Scope, Any], Modular]] = {
+    IntImm: lambda scope, node: Modular(0, node.value),
+    **dict.fromkeys(INTERVAL_OF, _modular_binary),
+    Cast: _modular_cast, Select: _modular_choice, IfThenElse: _modular_choice,
+}
