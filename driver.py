@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from .codegen.errors import ArgumentNotBuildable
 from .codegen.kernel import build_kernels
@@ -80,11 +80,13 @@ def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Func
         return what
     if isinstance(what, Schedule) and args is not None:
         return lower_schedule(what, list(args), name)
-    if isinstance(what, Sequence) and what and all(isinstance(t, (Tensor, Var)) for t in what):
-        return lower_schedule(create_schedule(_outputs(what)), list(what), name)
-    if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], Schedule):
-        return lower_schedule(what[0], list(what[1]), name)
-    missing = "a schedule needs its arguments" if isinstance(what, Schedule) else f"got {type(what).__name__}"
+    if isinstance(what, (list, tuple)):
+        parts = list(cast("Sequence[Any]", what))
+        if parts and all(isinstance(part, (Tensor, Var)) for part in parts):
+            return lower_schedule(create_schedule(_outputs(parts)), parts, name)
+        if len(parts) == 2 and isinstance(parts[0], Schedule):
+            return lower_schedule(parts[0], list(cast("Sequence[Tensor | Var]", parts[1])), name)
+    missing = "a schedule needs its arguments" if isinstance(what, Schedule) else f"got {type(cast(object, what)).__name__}"
     raise ArgumentNotBuildable(
         f"cannot build '{name}'", reason=missing, called=user_source(),
         allowed="a schedule with args, a list of tensors (inputs, then outputs), a lowered function, or a dict of these "

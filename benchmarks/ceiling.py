@@ -22,7 +22,7 @@ def fma_gflops(threads: int, seconds: float = 0.3) -> float:
     while True:
         start = time.perf_counter()
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda _: kernel(rounds), range(threads)))
+            list(pool.map(kernel, [rounds] * threads))
         spent = time.perf_counter() - start
         if spent >= seconds:
             del engine

@@ -86,7 +86,7 @@ def _argument(param: BufferParam | ScalarParam, slot: int, values: dict[str, int
     if count == 0:
         return np.empty(shape, dtype)
     memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(slot)
-    return np.frombuffer(memory, np.uint8).view(dtype).reshape(shape)
+    return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
 
 
 def _kernel_text(signature: Signature, callback: int) -> str:
@@ -96,7 +96,8 @@ def _kernel_text(signature: Signature, callback: int) -> str:
     types += ["i64"] * len(signature.symbols)
     lines = [f"  %slots = alloca [{max(len(types), 1)} x i64], align 8"]
     for i, kind in enumerate(types):
-        lines += [f"  %p{i} = getelementptr i64, ptr %slots, i64 {i}", f"  store i64 0, ptr %p{i}", f"  store {kind} %a{i}, ptr %p{i}"]
+        lines.append(f"  %p{i} = getelementptr i64, ptr %slots, i64 {i}")
+        lines += [f"  store i64 0, ptr %p{i}", f"  store {kind} %a{i}, ptr %p{i}"]
     head = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(types))
     body = "\n".join(lines)
     return f"""target datalayout = "{target.data_layout}"

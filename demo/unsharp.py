@@ -84,7 +84,7 @@ def scheduled(height: int, width: int, channels: int, parallel: bool = True) -> 
     s = te.create_schedule(sharp)
     s[blur].compute_inline()
     y, x, c = sharp.op.axis
-    band, y_in = s[sharp].split(y, 32)
+    band, _ = s[sharp].split(y, 32)
     s[sharp].vectorize(s[sharp].fuse(x, c))
     s[rows].compute_at(s[sharp], band)
     s[rows].vectorize(s[rows].fuse(*rows.op.axis[1:]))

@@ -27,8 +27,8 @@ class Intrinsic:
 
 
 _FLOAT_UNARY = (
-    "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh "
-    "erf sigmoid"
+    "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf "
+    "sigmoid"
 ).split()
 
 INTRINSICS: dict[str, Intrinsic] = {
@@ -48,6 +48,10 @@ INTRINSICS: dict[str, Intrinsic] = {
         Intrinsic("bitwise_not", 1, "integer"),
         Intrinsic("reinterpret", 1, "any", "given"),
         Intrinsic("likely", 1, "any"),
+        # Whether the target has what the name says: a CPU feature ("avx512vnni"), or "interpreter". Resolved by a pass.
+        Intrinsic("target_has", 1, "any", "given"),
+        # The address of an element for outside code; see ir/pointers.py. It reads nothing, but must stay where it is.
+        Intrinsic("access_ptr", 3, "any", "given", pure=False),
         # Calls of outside code: the first argument is a StringImm with the symbol's name.
         Intrinsic("call_extern", -1, "any", "given", pure=False),
         Intrinsic("call_pure_extern", -1, "any", "given"),

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 from .buffer import Buffer
@@ -31,7 +31,7 @@ def children(node: Node) -> list[Node]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _init_fields(cls: type[Any]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls) if f.init)
 

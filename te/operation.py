@@ -71,7 +71,7 @@ class Operation:
         """The tensors that it reads, each once, in the order of first use."""
         return ()
 
-    def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> Operation:  # noqa: ARG002
+    def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> Operation:
         """The same operation reading other tensors; itself where it reads none of them."""
         return self
 

@@ -25,7 +25,7 @@ def test_a_call_costs_less_than_numpys():
     ours, arrays, theirs = (best(lambda: add(a, b, c)), best(lambda: add(x, y, z)), best(lambda: np.add(a, b, c)))
     empty_call = best(lambda: None)
     each = [f"{(seconds - empty_call) * 1e9:.0f} ns" for seconds in (ours, arrays, theirs)]
-    print(f"a call: {each[0]} with numpy's arrays, {each[1]} with ours; numpy.add {each[2]}")  # noqa: T201
+    print(f"a call: {each[0]} with numpy's arrays, {each[1]} with ours; numpy.add {each[2]}")
     assert ours < 1.2 * theirs
     assert arrays < 1.2 * theirs
 

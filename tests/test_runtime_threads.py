@@ -232,7 +232,7 @@ done:
     alone = 2 * seconds()      # serially there is one task
     threads.set_num_threads(2)
     shared = least_until(lambda found: found < 0.8 * alone, seconds)
-    print(f"two tasks: {alone * 1e3:.2f} ms on one thread, {shared * 1e3:.2f} ms on two")  # noqa: T201
+    print(f"two tasks: {alone * 1e3:.2f} ms on one thread, {shared * 1e3:.2f} ms on two")
     assert shared < 0.8 * alone
 
 
@@ -246,7 +246,7 @@ def test_the_cost_of_fork_and_join(two_threads):
     serial = seconds()
     threads.set_num_threads(2)
     parallel = least_until(lambda found: found < 5e-6, seconds)
-    print(f"fork and join: {(parallel - serial) * 1e6:.2f} us (a serial call {serial * 1e6:.2f} us)")  # noqa: T201
+    print(f"fork and join: {(parallel - serial) * 1e6:.2f} us (a serial call {serial * 1e6:.2f} us)")
     assert serial < parallel < 100e-6 or threads.num_threads() == 1
 
 

@@ -208,7 +208,7 @@ TensorExpressionError TW0114: D reads outside A
   index 0, `i - 1`, runs from -1 to 6; dimension 0 of A: float32[8] has the indices 0 to 8 - 1   (@@leaves A@@)
   called at @leaves@
   fix: choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), A[...], 0), or compute fewer elements
-""")  # noqa: E501
+""")
 
 
 def test_a_matmul_whose_depths_differ():
@@ -415,7 +415,7 @@ TensorExpressionError TW0124: the truth of a comparison `<` of whole tensors is 
   it is a tensor of bools, one for each element   (@@truth A@@)
   called at @truth@
   fix: choose by element: te.compute(shape, lambda *i: te.if_then_else(A[i] < B[i], a, b))
-""")  # noqa: E501
+""")
 
 
 def test_the_truth_of_a_comparison_of_elements():

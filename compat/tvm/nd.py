@@ -29,16 +29,16 @@ def device(name: str, index: int = 0) -> Device:
 context = device
 
 
-def array(arr: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:  # noqa: F811
+def array(arr: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
     """A copy of `arr` on a device, in its own dtype."""
     return _array(np.array(arr), device or ctx)
 
 
-def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None, ctx: Device | None = None) -> NDArray:  # noqa: F811
+def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None, ctx: Device | None = None) -> NDArray:
     """An uninitialised array."""
     return _empty(shape, dtype, device or ctx)
 
 
-def numpyasarray(array: np.ndarray[Any, Any]) -> NDArray:  # noqa: F811
+def numpyasarray(array: np.ndarray[Any, Any]) -> NDArray:
     """The same memory as an array of ours."""
     return _array(array)

@@ -16,8 +16,8 @@ class Target:
 
     def __init__(self, target: str | Mapping[str, Any] | Target = "llvm", host: Any = None) -> None:
         if isinstance(target, Mapping):
-            options = " ".join(f"-{key}={_option(value)}" for key, value in target.items() if key not in ("kind", "host", "keys", "tag"))
-            target = f"{target['kind']} {options}".strip()
+            named = {key: value for key, value in target.items() if key not in ("kind", "host", "keys", "tag")}
+            target = " ".join([target["kind"], *(f"-{key}={_option(value)}" for key, value in named.items())])
         self.text = str(target)
         self.host = host
         self.kind = SimpleNamespace(name=self.text.split()[0])

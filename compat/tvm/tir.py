@@ -11,7 +11,7 @@ from ...ir.expr import (
     StringImm, Sub, Var,
 )
 from ...ir.stmt import For, Function
-from ...te import (  # noqa: A004  (TVM's names, which hide Python's)
+from ...te import (
     abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, comm_reducer, const, copysign, cos,
     cosh, div, erf, exp, exp2, exp10, floor, floordiv, floormod, fmod, hypot, if_then_else, indexdiv, indexmod, infinity, isfinite,
     isinf, isnan, likely, log, log1p, log2, log10, max, max_value, min, min_value, nearbyint, popcount, pow, power, reinterpret,
@@ -32,21 +32,21 @@ __all__ = [
 ]
 
 
-def IntImm(dtype: str, value: int) -> Expr:  # noqa: N802
+def IntImm(dtype: str, value: int) -> Expr:
     """An integer constant."""
     return ops.const(int(value), dtype)
 
 
-def FloatImm(dtype: str, value: float) -> Expr:  # noqa: N802
+def FloatImm(dtype: str, value: float) -> Expr:
     """A float constant."""
     return ops.const(float(value), dtype)
 
 
-def Cast(dtype: str, value: Any) -> Expr:  # noqa: N802
+def Cast(dtype: str, value: Any) -> Expr:
     """`value` converted."""
     return ops.cast(value, DType(dtype))
 
 
-def Select(condition: Any, true_value: Any, false_value: Any) -> Expr:  # noqa: N802
+def Select(condition: Any, true_value: Any, false_value: Any) -> Expr:
     """One of two values; both may be evaluated."""
     return ops.select(condition, true_value, false_value)

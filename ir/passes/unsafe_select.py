@@ -2,8 +2,9 @@
 
     if_then_else(A[i] > 0.0, A[i] * 2.0, 0.0)      →      select(A[i] > 0.0, A[i] * 2.0, 0.0)
 
-A choice under `likely` is left to loop_partition. A branch is safe if each load in it is one that the statement does anyway, or is proved to be within its buffer; a
-division never traps. Without the branch, a loop over it needs no masks, and LLVM no jump.
+A choice under `likely` is left to loop_partition. A branch is safe if each load in it is one that the statement does
+anyway, or is proved to be within its buffer; a division never traps. Without the branch, a loop over it needs no masks,
+and LLVM no jump.
 
 It stands while indices are n-d, so that a range is proved a dimension at a time, and before vectorize.
 """

@@ -12,7 +12,7 @@ from ....schedule.stage import Stage
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "InferBound", "Schedule", "Stage", "create_schedule"]
 
 
-def InferBound(schedule: Schedule) -> dict[IterVar, Range]:  # noqa: N802  (TVM's name)
+def InferBound(schedule: Schedule) -> dict[IterVar, Range]:
     """The range of every iteration variable of the schedule's stages."""
     stages = infer_bounds(analyse(schedule), Analyzer()).of.values()
     return {axis: within for stage in stages for axis, within in stage.ranges.items()}
