@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import user_source
-from ..ir.expr import Expr, IntImm, IterVar, Range, Reduce
-from ..ir.ops import all_of, const, if_then_else, is_const, likely
-from ..ir.visit import free_vars
+from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range, Reduce
+from ..ir.ops import FALSE, all_of, const, if_then_else, is_const, likely
+from ..ir.visit import free_vars, post_order
 from ..te.tensor import Tensor
 from .axes import outline, place_of
 from .relations import Split
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_axis",
     "check_outputs",
+    "first_then",
     "guarded",
     "inexact_splits",
     "move_attachments",
@@ -59,8 +60,17 @@ def guarded(value: Expr, conditions: Sequence[Expr]) -> Expr:
         return value
     condition = likely(all_of(*conditions))
     if isinstance(value, Reduce):
-        return replace(value, condition=condition if is_const(value.condition) else all_of(condition, value.condition))
+        return replace(value, condition=first_then(condition, value.condition))
     return if_then_else(condition, value, const(0, value.dtype))
+
+
+def first_then(guard: Expr, condition: Expr) -> Expr:
+    """Both conditions. What the second reads is read only where the first holds: a conjunction may evaluate both."""
+    if is_const(condition):
+        return guard
+    if any(isinstance(node, ProducerLoad) for node in post_order(condition)):
+        return if_then_else(guard, condition, FALSE)
+    return all_of(guard, condition)
 
 
 def check_outputs(

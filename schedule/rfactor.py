@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import user_source
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
-from ..ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
+from ..ir.ops import TRUE, all_of, if_then_else, is_const, likely
 from ..ir.visit import free_vars, substitute
 from ..te.operation import ComputeOp
 from ..te.tensor import Tensor
@@ -22,7 +22,7 @@ from .axes import (
     related_axes,
 )
 from .errors import BadRfactor
-from .layout import as_axis, check_outputs, inexact_splits, move_attachments, refuse_dangling_predicate, retire
+from .layout import as_axis, check_outputs, first_then, inexact_splits, move_attachments, refuse_dangling_predicate, retire
 from .redirect import Redirection
 from .relations import pass_up_value
 
@@ -152,7 +152,7 @@ def _partial_op(
 ) -> ComputeOp:
     """The partial results: a dimension for `axis`, reduced over the rest."""
     at_loops: dict[IterVar, Expr] = {
-        one: const(0, one.dtype) if is_const(ranges[one].extent, 1) else made for one, made in new.items()}
+        one: made.dom.begin if made.dom is not None and is_const(made.dom.extent, 1) else made for one, made in new.items()}
     values = pass_up_value(stage.relations, ranges, at_loops)
     at_axes: dict[Var, Expr] = {**new}
     conditions = [substitute(one, at_axes) for one in inexact_splits(stage.relations, ranges, values)]
@@ -161,8 +161,7 @@ def _partial_op(
     rest = tuple(made for one, made in new.items() if one.kind == "reduce" and one is not axis)
     condition = substitute(reduction.condition, at_roots)
     if conditions:
-        guard = likely(all_of(*conditions))
-        condition = guard if is_const(condition) else all_of(guard, condition)
+        condition = first_then(likely(all_of(*conditions)), condition)
     sources = tuple(substitute(source, at_roots) for source in reduction.sources)
     if rest:
         whole = Reduce(reduction.combiner, sources, rest, condition)

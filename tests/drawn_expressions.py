@@ -67,6 +67,11 @@ class Term:
     bound: float = 0.0
     steps: int = 0
 
+    @property
+    def of_indices(self) -> bool:
+        """Whether it is made of axes, sizes and constants alone; in int32 and int64 that must not overflow."""
+        return self.op != "read" and all(arg.of_indices for arg in self.args)
+
 
 def unsigned(a: np.ndarray) -> np.ndarray:
     return a.view(f"uint{a.dtype.itemsize * 8}") if a.dtype.kind == "i" else a
@@ -256,7 +261,12 @@ def draw_index(context: Context, extent: Size) -> tuple[Term, Term | None]:
         axis = Term("axis", "int32", data=context.pick(same))
         last = Term("sub", "int32", (Term("size", "int32", data=extent), number(1)))
         return Term("sub", "int32", (last, axis)), None
-    axis = Term("axis", "int32", data=context.pick(axes)) if len(axes) else number(int(context.rng.integers(3)))
+    if not len(axes):
+        index = number(int(context.rng.integers(3)))
+        if extent.known and extent.value:
+            return _within(context, index, extent.value), None
+        return index, Term("lt", "bool", (index, Term("size", "int32", data=extent)))
+    axis = Term("axis", "int32", data=context.pick(axes))
     scale, shift = context.pick([1, 1, 1, 2, 3, -1]), int(context.rng.integers(-2, 3))
     index = axis if scale == 1 else Term("mul", "int32", (axis, number(scale)))
     index = Term("add", "int32", (index, number(shift))) if shift else index
@@ -356,6 +366,8 @@ def _draw_bool(context: Context, depth: int) -> Term:
 def _draw_integer(context: Context, dtype: str, depth: int) -> Term:
     how = context.rng.random()
     a = draw_term(context, dtype, depth - 1)
+    if a.of_indices and dtype in ("int32", "int64"):
+        return a
     if how < 0.12:
         return Term(context.pick(["neg", "abs", "popcount", "square", "not"]), dtype, (a,))
     if how < 0.2:

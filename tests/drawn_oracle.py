@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -146,7 +147,7 @@ def run_case(case: int) -> dict[str, Any]:
     """One drawn case; what happened, as plain data. A failure brings the text of a program that repeats it."""
     rng = drawn.rng("differential", case)
     report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": ""}
-    s, program = None, None
+    s, program, began = None, None, time.perf_counter()
     try:
         program = draw_program(rng)
         report["name"] = program.name
@@ -156,6 +157,7 @@ def run_case(case: int) -> dict[str, Any]:
         report["lowering"] = check(program, s, rng)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         report["failure"] = explain(case, program, s, error)
+    report["seconds"] = time.perf_counter() - began
     return report
 
 

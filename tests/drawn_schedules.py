@@ -11,6 +11,8 @@ import numpy as np
 from schedule_state import exact
 from tilewright import te
 from tilewright.errors import TilewrightError
+from tilewright.ir.expr import IntImm
+from tilewright.ir.ops import is_const
 from tilewright.schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from tilewright.schedule.axes import declared_ranges
 
@@ -53,11 +55,11 @@ class Mutator:
     def extent(self, stage: Any, axis: Any) -> int | None:
         """The declared extent of a loop, where it is a constant."""
         found = declared_ranges(stage).get(axis)
-        return getattr(found.extent, "value", None) if found is not None else None
+        return found.extent.value if found is not None and isinstance(found.extent, IntImm) else None
 
     def begins_at_zero(self, stage: Any, axis: Any) -> bool:
         found = declared_ranges(stage).get(axis)
-        return found is not None and getattr(found.begin, "value", None) == 0
+        return found is not None and is_const(found.begin, 0)
 
     def plain(self, stage: Any) -> list[Any]:
         """Loops that carry no annotation."""
@@ -281,7 +283,9 @@ class Mutator:
         """Any primitive on any stage and axis, among them those that are gone."""
         stage, other = self.pick(self.s.stages), self.pick(self.s.stages)
         axes = [axis for one in self.s.stages for axis in one.all_iter_vars] + list(self.s.retired)
-        axis = self.pick(axes) if axes else None
+        if not axes:
+            return "wild root", stage.compute_root
+        axis = self.pick(axes)
         number = int(self.rng.integers(-1, 6))
         tensor = self.pick(stage.op.outputs)
         return self.pick([

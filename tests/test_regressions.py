@@ -68,3 +68,26 @@ def test_symbolic_regions_are_no_larger_than_the_tensor() -> None:
     a = np.arange(15, dtype="float32").reshape(5, 3)
     expected = np.stack([a[j + 1, j] + 1 for j in range(3)])
     agrees(s, [A, C], a, expected=np.broadcast_to(expected, (5, 3)))
+
+
+def test_rfactor_keeps_where_behind_its_guard() -> None:
+    """The guard of an inexact split and a where= that reads memory were joined by `and`, which evaluates both."""
+    A = te.placeholder((8,), "int8", name="A")
+    k = te.reduce_axis((0, 8), "k")
+    B = te.compute((1,), lambda i: te.sum(A[k], axis=k, where=A[k] > 1), name="B")
+    for first in (lambda s: s.rfactor(B, s[B].split(k, 3)[0]), lambda s: s.cache_write(B, "local")):
+        s = te.create_schedule(B.op)
+        first(s)
+        a = np.array([1, 2, 3, 0, 5, 6, 1, 4], "int8")
+        agrees(s, [A, B], a, expected=np.array([20], "int8"))
+
+
+def test_rfactor_beside_an_axis_of_one_iteration_that_begins_elsewhere() -> None:
+    """A reduce axis over the single index 2 was taken to be at 0."""
+    A = te.placeholder((4, 6), name="A")
+    j, k = te.reduce_axis((2, 3), "j"), te.reduce_axis((0, 6), "k")
+    B = te.compute((1,), lambda i: te.sum(A[j, k], axis=[j, k]), name="B")
+    s = te.create_schedule(B.op)
+    s.rfactor(B, s[B].split(k, 2)[1])
+    a = np.arange(24, dtype="float32").reshape(4, 6)
+    agrees(s, [A, B], a, expected=a[2:3].sum(1))
