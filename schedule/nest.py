@@ -122,15 +122,16 @@ class Nest:
     def value(self, value: Expr, axes: Mapping[IterVar, Expr]) -> Expr:
         """`value` with axes replaced by what they are in terms of loops, and tensors read from where they live."""
 
-        def rule(node: Node) -> Node | None:
+        def at_loops(node: Node) -> Node | None:
             if isinstance(node, IterVar):
                 inner = axes.get(node)
                 return inner if inner is not None else self.thread(node)
-            return self.load(node) if isinstance(node, ProducerLoad) else None
+            return None
 
         if isinstance(value, IntImm):
             return value
-        return self.analyzer.simplify(lazy_select(rewrite(value, rule), self.analyzer))
+        value = lazy_select(rewrite(value, at_loops), self.analyzer)
+        return self.analyzer.simplify(rewrite(value, lambda node: self.load(node) if isinstance(node, ProducerLoad) else None))
 
     def load(self, node: ProducerLoad) -> BufferLoad:
         tensor = node.producer

@@ -91,3 +91,13 @@ def test_rfactor_beside_an_axis_of_one_iteration_that_begins_elsewhere() -> None
     s.rfactor(B, s[B].split(k, 2)[1])
     a = np.arange(24, dtype="float32").reshape(4, 6)
     agrees(s, [A, B], a, expected=a[2:3].sum(1))
+
+
+def test_select_of_a_cached_tensor_reads_nothing_unwritten() -> None:
+    """The cache holds an element before the first, which nothing writes; eager choices read it."""
+    A = te.placeholder((9,), name="A")
+    B = te.compute((4,), lambda i: te.select(i >= 1, A[i * 2 - 1], 0.0), name="B")
+    s = te.create_schedule(B.op)
+    s.cache_read(A, "local", [B])
+    a = np.arange(9, dtype="float32")
+    agrees(s, [A, B], a, expected=np.array([0, 1, 3, 5], "float32"))

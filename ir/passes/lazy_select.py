@@ -2,18 +2,17 @@
 
     select(i >= 1, A[i - 1], 0.0)      →      if_then_else(i >= 1, A[i - 1], 0.0)
 
-`te.select` may evaluate both sides, but what it pads must not be read out of range. Lowering does this before it
-simplifies, so that a Select in the loop IR is always safe to evaluate whole; unsafe_select is the way back, where more
-is known.
+`te.select` may evaluate both sides, but what it pads must not be read out of range. Lowering does this while tensors
+are still read by their own indices (what lies outside a tensor may lie inside its storage, never written), and before
+it simplifies, so that a Select in the loop IR is always safe to evaluate whole. unsafe_select is the way back.
 """
 
 from __future__ import annotations
 
 from ..arith.analyzer import Analyzer
-from ..expr import BufferLoad, Expr, IfThenElse, Node, Select
+from ..expr import BufferLoad, Expr, IfThenElse, Node, ProducerLoad, Select
 from ..visit import children, post_order, rewrite
 from .linear import expr_key
-from .unsafe_select import in_range
 
 __all__ = ["lazy_select"]
 
@@ -25,7 +24,7 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     done = {expr_key(load) for load in _loads(value, select_is_lazy=True)}
 
     def safe(side: Expr) -> bool:
-        return all(expr_key(load) in done or in_range(analyzer, load) for load in _loads(side))
+        return all(expr_key(load) in done or _in_range(analyzer, load) for load in _loads(side))
 
     def rule(node: Node) -> Expr | None:
         if isinstance(node, Select) and not (safe(node.true_value) and safe(node.false_value)):
@@ -35,9 +34,15 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     return rewrite(value, rule)
 
 
-def _loads(root: Expr, select_is_lazy: bool = False) -> list[BufferLoad]:
+def _in_range(analyzer: Analyzer, load: BufferLoad | ProducerLoad) -> bool:
+    shape = load.buffer.shape if isinstance(load, BufferLoad) else load.producer.shape
+    return all(analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
+               for index, extent in zip(load.indices, shape, strict=True))
+
+
+def _loads(root: Expr, select_is_lazy: bool = False) -> list[BufferLoad | ProducerLoad]:
     """The loads that evaluating `root` does whatever is chosen."""
-    found: list[BufferLoad] = []
+    found: list[BufferLoad | ProducerLoad] = []
     stack: list[Node] = [root]
     met: set[int] = set()
     while stack:
@@ -45,7 +50,7 @@ def _loads(root: Expr, select_is_lazy: bool = False) -> list[BufferLoad]:
         if id(node) in met:
             continue
         met.add(id(node))
-        if isinstance(node, BufferLoad):
+        if isinstance(node, (BufferLoad, ProducerLoad)):
             found.append(node)
         lazy = isinstance(node, IfThenElse) or (select_is_lazy and isinstance(node, Select))
         stack.extend([node.condition] if lazy else children(node))

@@ -16,7 +16,7 @@ from math import gcd
 from ..dtype import INT32, INT64, DType
 from ..expr import (
     Add, BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, FloorDiv, FloorMod, IntImm, Let, Mul, Ramp,
-    Shuffle, StringImm, Sub, Var,
+    ProducerLoad, Shuffle, StringImm, Sub, Var,
 )
 from ..ops import cast, const
 from ..visit import children
@@ -38,6 +38,8 @@ def expr_key(expr: Expr) -> Key:
     extra: tuple[object, ...] = ()
     if isinstance(expr, BufferLoad):
         extra = (expr.buffer, expr.predicate is None)
+    elif isinstance(expr, ProducerLoad):
+        extra = (expr.producer,)
     elif isinstance(expr, Call):
         extra = (expr.name, expr.dtype)
     elif isinstance(expr, (Ramp, Broadcast)):
