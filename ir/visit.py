@@ -99,7 +99,7 @@ def substitute(node: NodeT, values: Mapping[Var, Expr]) -> NodeT:
     if not values:
         return node
     buffers: dict[Buffer, Buffer] = {}
-    for inner in walk(node) if isinstance(node, Stmt) else ():
+    for inner in post_order(node) if isinstance(node, Stmt) else ():
         if isinstance(inner, Allocate):
             shape = tuple(substitute(extent, values) for extent in inner.buffer.shape)
             if any(map(_differs, shape, inner.buffer.shape)):
@@ -120,7 +120,7 @@ def free_vars(node: Node | Function) -> list[Var]:
     root = node.body if isinstance(node, Function) else node
     bound: set[Var] = set(node.scalars) if isinstance(node, Function) else set()
     used: dict[Var, None] = {}
-    for inner in walk(root):
+    for inner in post_order(root):
         if isinstance(inner, Var):
             used.setdefault(inner)
         elif isinstance(inner, (For, Let, LetStmt)):
