@@ -148,6 +148,15 @@ def test_a_condition_on_memory_is_forgotten() -> None:
         assert not analyzer.can_prove(BufferLoad(A, (i,)) < 5)
 
 
+def test_indices_of_loads_stay_good_where_both_sides_are_evaluated() -> None:
+    """Under i < n the clamp is no change of value, but a Select or an And may read beside it all the same."""
+    clamped = BufferLoad(A, (minimum(m, 63),))
+    analyzer = Analyzer()
+    for expr in (Select(m < 64, clamped, zero()), And(m < 64, clamped < 5), Select(m >= 64, zero(), clamped)):
+        assert "min(m, 63)" in str(analyzer.simplify(expr))
+    assert "min(m, 63)" not in str(analyzer.simplify(IfThenElse(m < 64, clamped, zero())))
+
+
 def test_linear() -> None:
     form = linear(m * 4 + (n + 3) * 2 - m)
     assert form is not None

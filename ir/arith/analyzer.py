@@ -17,7 +17,7 @@ from .linear import LinearForm
 from .modular import Modular
 from .remainders import modular_of
 from .scope import INDEX, Scope
-from .simplify import Simplifier
+from .simplify import simplifier
 from .sums import expression_of
 from .symbolic import symbolic_bounds
 
@@ -36,13 +36,13 @@ class Analyzer:
 
     def __init__(self) -> None:
         self._scope = Scope()
-        self._simplifier = Simplifier(self._scope)
+        self._simplifier = simplifier(self._scope)
 
     def copy(self) -> Analyzer:
         """An analyzer that knows the same, and from here on learns apart."""
         new = Analyzer.__new__(Analyzer)
         new._scope = Scope(self._scope.nodes, self._scope.known.copy())
-        new._simplifier = Simplifier(new._scope)
+        new._simplifier = simplifier(new._scope)
         return new
 
     def bind(self, var: Var, value: Range | tuple[int | None, int | None] | Expr) -> None:
@@ -110,13 +110,6 @@ class Analyzer:
         form = self._scope.nodes.form(found)
         return form if exact_form(self._scope, form, found.dtype) else None
 
-    def expression(self, form: LinearForm, dtype: DType) -> Expr:
-        """The expression of a linear form of this analyzer."""
-        return expression_of(self._scope, form, dtype)
-
-    def is_index(self, expr: Expr) -> bool:
-        """Whether `expr` is made of int32 and int64 variables and constants alone, so that it does not overflow."""
-        return bool(self._scope.nodes.traits(expr) & INDEX)
 
 
 def simplify(expr: Expr) -> Expr:
@@ -139,4 +132,4 @@ def detect_stride(expr: Expr, var: Var) -> tuple[int, Expr] | None:
     base = form.without(var)
     if any(var in free_vars(atom) for atom in base.coeffs):
         return None
-    return stride, analyzer.expression(base, expr.dtype)
+    return stride, expression_of(analyzer._scope, base, expr.dtype)  # pyright: ignore[reportPrivateUsage]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import gcd
 
 from ..expr import Expr
@@ -71,11 +70,6 @@ class LinearForm:
         """The terms without the constant, as a dictionary key."""
         return frozenset(self.coeffs.items())
 
-    def same_terms(self, other: LinearForm) -> bool:
-        """Whether the two differ in their constants at most."""
-        return len(self.coeffs) == len(other.coeffs) and all(
-            other.coeffs.get(atom) == coeff for atom, coeff in self.coeffs.items())
-
 
 def merge(coeffs: dict[Expr, int], others: dict[Expr, int], factor: int = 1) -> None:
     """coeffs += factor * others, in place."""
@@ -90,13 +84,3 @@ def merge(coeffs: dict[Expr, int], others: dict[Expr, int], factor: int = 1) -> 
 def single(atom: Expr) -> LinearForm:
     """The form of one atom."""
     return LinearForm({atom: 1})
-
-
-def total(forms: Iterable[LinearForm]) -> LinearForm:
-    """The sum of several forms."""
-    coeffs: dict[Expr, int] = {}
-    const = 0
-    for form in forms:
-        merge(coeffs, form.coeffs)
-        const += form.const
-    return LinearForm(coeffs, const)

@@ -1,0 +1,127 @@
+"""Logic and choices. What stands behind a condition is simplified with the condition known."""
+
+from __future__ import annotations
+
+from ..expr import And, BinaryOp, Broadcast, CompareOp, Expr, FloatImm, IfThenElse, IntImm, Not, Or, Select, Var
+from ..ops import FALSE, TRUE
+from . import facts
+from .comparisons import negated
+from .core import Simplifier
+from .scope import READS
+
+__all__ = ["choice", "logic", "negation"]
+
+_CONTEXT_DEPTH = 6
+"""Branches within branches whose conditions are used. Deeper ones are simplified without, since each use of a
+condition starts from an empty memory of results."""
+_PARTS_IN_CONTEXT = 8
+
+
+def logic(simplifier: Simplifier, node: BinaryOp) -> Expr:
+    """A chain of And (or Or): each part is simplified where the parts before it hold (or fail), duplicates go.
+
+    Every part may be evaluated whatever the others say, so one that reads memory is simplified without: its indices
+    have to stay good.
+    """
+    kind, neutral, absorbing = (And, TRUE, FALSE) if type(node) is And else (Or, FALSE, TRUE)
+    parts = _chain(kind, node)
+    if node.dtype.lanes > 1:
+        return simplifier.operator(node)
+    found: dict[Expr, None] = {}
+    known, depth = simplifier.scope.known, simplifier.depth
+    in_context = len(parts) <= _PARTS_IN_CONTEXT and depth < _CONTEXT_DEPTH
+    try:
+        for part in parts:
+            apart = simplifier.scope.known is not known and bool(simplifier.scope.nodes.traits(part) & READS)
+            made = simplifier.outside(known, part) if apart else simplifier.visit(part)
+            for inner in _chain(kind, made):
+                if inner is absorbing and not simplifier.impure(node):
+                    return absorbing
+                if inner is neutral or (inner in found and not simplifier.impure(inner)):
+                    continue
+                found[inner] = None
+                if in_context and len(parts) > 1:
+                    if simplifier.scope.known is known:
+                        simplifier.scope.known, simplifier.depth = known.copy(), depth + 1
+                    facts.learn(simplifier.scope, inner, kind is And)
+    finally:
+        simplifier.scope.known, simplifier.depth = known, depth
+    kept = _irredundant(simplifier, kind, list(found)) if in_context else list(found)
+    return _joined(simplifier, kind, kept, neutral)
+
+
+def _irredundant(simplifier: Simplifier, kind: type[BinaryOp], parts: list[Expr]) -> list[Expr]:
+    """The parts without those that later ones imply."""
+    if len(parts) < 2 or not all(isinstance(part, CompareOp) for part in parts):
+        return parts
+    kept: list[Expr] = [parts[-1]]
+    known, depth = simplifier.scope.known, simplifier.depth
+    simplifier.scope.known, simplifier.depth = known.copy(), depth + 1
+    try:
+        for part in reversed(parts[:-1]):
+            facts.learn(simplifier.scope, kept[-1], kind is And)
+            made = simplifier.visit(part)
+            if not isinstance(made, IntImm) or bool(made.value) != (kind is And):
+                kept.append(part)
+    finally:
+        simplifier.scope.known, simplifier.depth = known, depth
+    return kept[::-1]
+
+
+def _joined(simplifier: Simplifier, kind: type[BinaryOp], parts: list[Expr], neutral: Expr) -> Expr:
+    """The chain of the parts, from left to right."""
+    if not parts:
+        return neutral
+    result = parts[0]
+    for part in parts[1:]:
+        result = simplifier.ruled(simplifier.scope.nodes.make(kind, result, part))
+    return result
+
+
+def negation(simplifier: Simplifier, node: Not) -> Expr:
+    """not x, with comparisons of integers turned round (those of floats are not: a NaN fails both)."""
+    value = simplifier.visit(node.value)
+    if isinstance(value, IntImm):
+        return FALSE if value.value else TRUE
+    if isinstance(value, CompareOp) and value.a.dtype.element.is_integer:
+        return simplifier.visit(negated(simplifier.scope, value))
+    return simplifier.ruled(simplifier.scope.nodes.make(Not, value))
+
+
+def _chain(kind: type[BinaryOp], node: Expr) -> list[Expr]:
+    """The operands of nested And (or Or), from left to right."""
+    found: list[Expr] = []
+    stack = [node]
+    while stack:
+        inner = stack.pop()
+        if type(inner) is kind:
+            stack.append(inner.b)  # pyright: ignore[reportAttributeAccessIssue]
+            stack.append(inner.a)  # pyright: ignore[reportAttributeAccessIssue]
+        else:
+            found.append(inner)
+    return found
+
+
+def choice(simplifier: Simplifier, node: Select | IfThenElse) -> Expr:
+    """Select and IfThenElse."""
+    condition = simplifier.visit(node.condition)
+    if isinstance(condition, IntImm):
+        return simplifier.visit(node.true_value if condition.value else node.false_value)
+    if isinstance(condition, Broadcast) and isinstance(condition.value, IntImm):
+        return simplifier.visit(node.true_value if condition.value.value else node.false_value)
+    lazy = isinstance(node, IfThenElse)
+    a = _under(simplifier, condition, node.true_value, True, lazy)
+    b = _under(simplifier, condition, node.false_value, False, lazy)
+    if a is b and not simplifier.impure(condition) and not simplifier.impure(a):
+        return a
+    return simplifier.ruled(simplifier.scope.nodes.make(type(node), condition, a, b))
+
+
+def _under(simplifier: Simplifier, condition: Expr, node: Expr, holds: bool, lazy: bool) -> Expr:
+    """`node` simplified where `condition` holds, or does not. Unless it is evaluated there alone (lazy), the indices
+    of its loads must stay good elsewhere too, so it is simplified without."""
+    if simplifier.depth >= _CONTEXT_DEPTH or isinstance(node, Var | IntImm | FloatImm) or condition.dtype.lanes > 1 or (
+            not lazy and simplifier.scope.nodes.traits(node) & READS):
+        return simplifier.visit(node)
+    with simplifier.given(condition, holds):
+        return simplifier.visit(node)

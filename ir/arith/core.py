@@ -1,0 +1,149 @@
+"""The simplifier's core: what every operator's simplification stands on.
+
+A node is simplified after its children, and what a rule makes is simplified again. Nodes are interned, so that equal
+expressions are one object; results are remembered for as long as the knowledge that they came from holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..dtype import DType
+from ..expr import GE, GT, LT, NE, BinaryOp, CompareOp, Expr, FloorDiv, IntImm
+from ..ops import fold_binary
+from ..visit import children, rebuild
+from . import facts
+from .bounds import interval_of, is_exact, value_form
+from .linear import LinearForm
+from .pattern import WATCHERS, Rule, build, match
+from .prove import always_nonzero, nonnegative
+from .rules import tables_for
+from .scope import IMPURE, Knowledge, Scope
+from .sumrules import combined
+from .sums import expression_of, wrapped
+
+__all__ = ["Handler", "Simplifier"]
+
+
+class Simplifier:
+    """Simplification within a scope, by a handler for each class of node."""
+
+    __slots__ = ("depth", "effects", "handlers", "scope")
+
+    def __init__(self, scope: Scope, handlers: Mapping[type[Expr], Handler]) -> None:
+        self.scope, self.handlers = scope, handlers
+        self.depth = 0
+        """Conditions within conditions that are in force."""
+        self.effects = False
+        """Whether a call with effects has been met: only then is anything checked for them."""
+
+    def visit(self, node: Expr) -> Expr:
+        """The simplified, interned form of `node`."""
+        found = self.scope.known.results.get(node)
+        if found is None:
+            self.scope.nodes.adopt(node)
+            handler = self.handlers.get(type(node))
+            found = self.ruled(self.rebuilt(node)) if handler is None else handler(self, node)
+            if found.dtype.is_integer and type(found) is not IntImm and found.dtype.lanes == 1:
+                bounds = interval_of(self.scope, found)
+                if bounds.lo is not None and bounds.lo == bounds.hi and not self.impure(found):
+                    found = self.scope.nodes.integer(bounds.lo, found.dtype)
+            results = self.scope.known.results
+            results[node] = found
+            results[found] = found
+        return found
+
+    @contextmanager
+    def given(self, condition: Expr, holds: bool = True) -> Iterator[None]:
+        """Within it, `condition` (simplified) is known to hold, or known not to."""
+        known, self.depth = self.scope.known, self.depth + 1
+        self.scope.known = known.copy()
+        facts.learn(self.scope, condition, holds)
+        try:
+            yield
+        finally:
+            self.scope.known, self.depth = known, self.depth - 1
+
+    def outside(self, known: Knowledge, node: Expr) -> Expr:
+        """`node` simplified with other knowledge than is in force."""
+        inside, self.scope.known = self.scope.known, known
+        try:
+            return self.visit(node)
+        finally:
+            self.scope.known = inside
+
+    def impure(self, node: Expr) -> bool:
+        """Whether `node` has an effect, so that it may neither go nor be merged with its like."""
+        return self.effects and bool(self.scope.nodes.traits(node) & IMPURE)
+
+    def rebuilt(self, node: Expr) -> Expr:
+        """`node` over its simplified children."""
+        new: list[Any] = []
+        for child in children(node):
+            new.append(self.visit(child))  # pyright: ignore[reportArgumentType]
+        return self.scope.nodes.intern(rebuild(node, new))
+
+    def operator(self, node: BinaryOp) -> Expr:
+        """An operator of which nothing more is known: constants are folded, then rules tried."""
+        a, b = self.visit(node.a), self.visit(node.b)
+        made = self.folded(type(node), a, b)
+        return made if made is not None else self.ruled(self.scope.nodes.make(type(node), a, b))
+
+    def folded(self, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
+        """An operator on two integer constants."""
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            found = fold_binary(kind, a, b)
+            return None if found is None else self.scope.nodes.intern(found)
+        return None
+
+    def settled(self, form: LinearForm, dtype: DType) -> Expr:
+        """The expression of a form after terms that belong together were combined."""
+        if len(form.coeffs) > 1 or form.const or any(type(atom) is FloorDiv for atom in form.coeffs):
+            better = combined(self.scope, form, dtype, self.visit)
+            while better is not None:
+                form = wrapped(better, dtype)
+                better = combined(self.scope, form, dtype, self.visit) if form.coeffs else None
+        return expression_of(self.scope, form, dtype)
+
+    def ruled(self, node: Expr) -> Expr:
+        """The result of the first rule that matches, simplified in its turn; `node` if none does."""
+        tables = tables_for(node)
+        if not tables or self.impure(node):
+            return node
+        for table in tables:
+            if table.exact and not is_exact(self.scope, node):
+                continue
+            for rule, pattern in table.candidates(node):
+                bound: dict[str, Any] = {}
+                if match(pattern, node, bound) and rule.applies(bound) and self._holds(rule, bound):
+                    result = build(rule.result, bound, node, self.scope.nodes)
+                    if result is not None:
+                        for watcher in WATCHERS:
+                            watcher(rule)
+                        return self.visit(result)
+        return node
+
+    def _holds(self, rule: Rule, bound: dict[str, Any]) -> bool:
+        """Whether all that a rule asks of what it matched is proved."""
+        for condition in rule.given:
+            stated = build(condition, bound, None, self.scope.nodes)
+            if stated is None or not self._proved(stated):
+                return False
+        return True
+
+    def _proved(self, condition: Expr) -> bool:
+        assert isinstance(condition, CompareOp)
+        a, b = condition.a, condition.b
+        difference = value_form(self.scope, self.visit(b)).plus(value_form(self.scope, self.visit(a)), -1)
+        kind = type(condition)
+        if kind is NE:
+            return always_nonzero(self.scope, difference)
+        if kind in (GT, GE):
+            difference = difference.scaled(-1)
+        return nonnegative(self.scope, difference.shifted(-1) if kind in (LT, GT) else difference)
+
+
+Handler = Callable[[Simplifier, Any], Expr]
+"""Simplifies a node of one class."""
