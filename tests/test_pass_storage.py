@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from same_result import after
+from tilewright.ir.parser import parse
 from tilewright.ir.passes.flatten import flatten
 from tilewright.ir.passes.storage import plan_storage
 from tilewright.ir.stmt import Allocate, For, Function, LoopKind
@@ -114,3 +115,15 @@ def ragged(A: float32[8], C: out float32[8]):
 def test_symbolic_sizes_are_shared_where_equal() -> None:
     text = CHAIN.format(third="float32[n]", extent="n").replace("4096", "n").replace("(A", "(n: int32, A")
     assert allocated(planned(text, n=5)) == ["t", "u"]
+
+
+def test_many_small_allocations_share_once_the_stack_would_not_hold_them() -> None:
+    def chain(stages: int) -> str:
+        names = ["A", *(f"T{n}" for n in range(stages)), "B"]
+        lines = [f"    T{n}: float32[64]" for n in range(stages)]
+        lines += [f"    for i{n} in 64:\n        {b}[i{n}] = {a}[i{n}] + 1.0" for n, (a, b) in enumerate(zip(names, names[1:], strict=False))]
+        text = "\n".join(lines)
+        return str(plan_storage(parse(f'@attrs(stage="flat")\ndef f(A: float32[64], B: out float32[64]):\n{text}\n')))
+
+    assert chain(8).count(": float32[64]\n") == 8
+    assert chain(100).count(": float32[64]\n") == 2

@@ -28,6 +28,8 @@ __all__ = ["MIN_SHARED_BYTES", "plan_storage"]
 
 MIN_SHARED_BYTES = 8192
 """Smaller allocations live in registers or on the stack, where sharing would only keep them from being promoted."""
+STACK_BYTES = 16384
+"""Where small allocations are more than this together, they no longer all live on the stack, and share as well."""
 
 
 def plan_storage(function: Function) -> Function:
@@ -118,10 +120,12 @@ def _share(moved: list[_Placed]) -> dict[Buffer, Buffer]:
     """Which buffer's memory each of the later buffers uses."""
     homes: dict[Buffer, Buffer] = {}
     residents: dict[Buffer, list[_Placed]] = {}
+    sizes = [_bytes(placed.buffer) or 0 for placed in moved]
+    least = MIN_SHARED_BYTES if sum(size for size in sizes if size < MIN_SHARED_BYTES) <= STACK_BYTES else 0
     for placed in sorted(moved, key=lambda placed: -(_bytes(placed.buffer) or 0)):  # the largest make the homes
         buffer = placed.buffer
         size = _bytes(buffer)
-        if buffer.data is not None or size is not None and size < MIN_SHARED_BYTES:
+        if buffer.data is not None or size is not None and size < least:
             continue
         for home, tenants in residents.items():
             if _fits(buffer, home) and all(_apart(placed, tenant) for tenant in tenants):
