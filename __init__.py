@@ -32,23 +32,24 @@ from .errors import (
 
 if TYPE_CHECKING:
     from . import te as te
-    from .driver import Module, build, lower
+    from .driver import build, lower
     from .ir import Function
-    from .runtime import Array, Device, Kernel, array, cpu, cuda, empty, num_threads, set_num_threads
+    from .ir.builder import ir_builder
+    from .runtime import Array, Device, Kernel, Module, array, cpu, cuda, empty, load, num_threads, set_num_threads
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
     "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
-    "array", "build", "cpu", "cuda", "empty", "lower", "num_threads", "set_num_threads", "te",
+    "array", "build", "cpu", "cuda", "empty", "ir_builder", "load", "lower", "num_threads", "set_num_threads", "te",
 ]
 
 _HOMES = {
-    "Module": "driver", "build": "driver", "lower": "driver",
-    "Function": "ir",
-    "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "array": "runtime", "cpu": "runtime", "cuda": "runtime",
-    "empty": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",
+    "build": "driver", "lower": "driver",
+    "Function": "ir", "ir_builder": "ir.builder",
+    "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "Module": "runtime", "array": "runtime", "cpu": "runtime",
+    "cuda": "runtime", "empty": "runtime", "load": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",
 }
 """Where each lazy name lives."""
 

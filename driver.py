@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from .codegen.errors import ArgumentNotBuildable
@@ -11,7 +12,7 @@ from .codegen.target import Target
 from .errors import user_source
 from .ir import Function, Var
 from .ir.visit import deep_recursion
-from .runtime import Kernel
+from .runtime import Module
 from .schedule import Schedule, create_schedule
 from .schedule.lower import lower as lower_schedule
 from .te import Tensor
@@ -19,28 +20,6 @@ from .te import Tensor
 __all__ = ["Module", "build", "lower"]
 
 Buildable = Schedule | Function | Sequence[Tensor]
-
-
-class Module:
-    """Kernels by name, built together: `module["name"]`."""
-
-    def __init__(self, kernels: Mapping[str, Kernel]) -> None:
-        self._kernels = dict(kernels)
-
-    def __getitem__(self, name: str) -> Kernel:
-        return self._kernels[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kernels)
-
-    def __len__(self) -> int:
-        return len(self._kernels)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._kernels
-
-    def __repr__(self) -> str:
-        return f"Module({', '.join(self._kernels)})"
 
 
 def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
@@ -68,10 +47,10 @@ def build(
     chosen = target if isinstance(target, Target) else Target.parse(target)
     with deep_recursion():
         if isinstance(what, Mapping):
-            functions = [_function(each, None, key) for key, each in what.items()]
-            return Module({k.name: k for k in build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math)})
-        functions = [_function(what, args, name)]
-        return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math)[0]
+            functions = [replace(_function(each, None, key), name=key) for key, each in what.items()]
+            return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math)
+        function = _function(what, args, name)
+        return build_kernels([function], chosen, bounds_check=bounds_check, fast_math=fast_math)[function.name]
 
 
 def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Function:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..errors import user_source
 from ..ir.passes.runner import Watcher, environment_watchers, run_pipeline
 from ..ir.stmt import For, Function, LoopKind
 from ..ir.visit import walk
 from ..runtime.errors import NoSuchSource
-from ..runtime.kernel import Kernel, make_kernel
+from ..runtime.kernel import Kernel, foreign_kernel, make_kernel
+from ..runtime.module import Module
+from .export.library import Exporter, Program
 from .interpreted import interpreted_kernel
 from .llvm.build import CodegenOptions, compile_function
 from .llvm.emit_stmt import shape_symbols
-from .llvm.jit import CompiledModule
+from .llvm.jit import CompiledModule, foreign_target
 from .llvm.pipeline import cpu_pipeline
 from .parallel import PARALLEL_FOR, parallel_for_address
 from .signature import signature_of
@@ -23,12 +26,12 @@ from .target import Target
 __all__ = ["build_kernels"]
 
 
-def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check: bool, fast_math: bool) -> list[Kernel]:
-    """A kernel for each function, all in one module of machine code that lives as long as any of them."""
+def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check: bool, fast_math: bool) -> Module:
+    """A kernel for each function by name, all in one module of machine code that lives as long as any of them."""
     watchers: list[Watcher] = environment_watchers()
     symbols = {function.name: tuple(shape_symbols(function)) for function in functions}
     if target.kind == "interpret":
-        return [interpreted_kernel(function, symbols[function.name]) for function in functions]
+        return Module({function.name: interpreted_kernel(function, symbols[function.name]) for function in functions})
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
     pipeline = cpu_pipeline(target.vector_bits, bounds_check)
     final = [run_pipeline(function, pipeline, watchers) for function in functions]
@@ -37,16 +40,22 @@ def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check
         fast_math=fast_math,
         parts=tuple(map(stub_text, signatures)),
         exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()),
-        symbols={PARALLEL_FOR: parallel_for_address()} if parallel else {},
+        symbols={PARALLEL_FOR: parallel_for_address()} if parallel and target.runs_here else {},
         shape_symbols=symbols,
     ))
-    kernels = []
-    for signature, function in zip(signatures, final, strict=True):
-        addresses = {role: compiled.address(symbol) for role, symbol in stub_symbols(signature.name).items()}
-        kernels.append(make_kernel(
-            signature, addresses, messages=compiled.messages[function.name], code=compiled, sources=_Sources(function, compiled),
-        ))
-    return kernels
+    exporter = Exporter(tuple(Program(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True)), target, fast_math)
+    kernels = {p.signature.name: _kernel(p, compiled, exporter) for p in exporter.programs}
+    return Module(kernels, exporter)
+
+
+def _kernel(program: Program, compiled: CompiledModule, exporter: Exporter) -> Kernel:
+    """What Python calls, one of the functions of a module."""
+    signature, name = program.signature, program.signature.name
+    sources, exporting = _Sources(program.function, compiled), exporter.only(name)
+    if not compiled.target.runs_here:
+        return foreign_kernel(signature, partial(foreign_target, compiled.target), sources, exporting)
+    addresses = {role: compiled.address(symbol) for role, symbol in stub_symbols(name).items()}
+    return make_kernel(signature, addresses, messages=compiled.messages[name], code=compiled, sources=sources, exporting=exporting)
 
 
 class _Sources:

@@ -3,9 +3,11 @@
 from .array import Array, array, empty, from_dlpack
 from .device import Device, cpu, cuda
 from .kernel import Kernel
+from .load import load
+from .module import Module
 from .signature import Signature
 from .threads import num_threads, set_num_threads
 from .timing import TimingResult
 
-__all__ = ["Array", "Device", "Kernel", "Signature", "TimingResult", "array", "cpu", "cuda", "empty", "from_dlpack",
-           "num_threads", "set_num_threads"]
+__all__ = ["Array", "Device", "Kernel", "Module", "Signature", "TimingResult", "array", "cpu", "cuda", "empty", "from_dlpack",
+           "load", "num_threads", "set_num_threads"]

@@ -1,8 +1,8 @@
-"""What can be wrong with a call, a device or the way a kernel is timed."""
+"""What can be wrong with a call, a device, the way a kernel is timed, or a library that is loaded."""
 
 from __future__ import annotations
 
-from ..errors import CallError
+from ..errors import CallError, ExportError
 
 
 class WrongArgumentCount(CallError):
@@ -153,3 +153,39 @@ class UnknownDevice(CallError):
     """A device kind or index that does not exist."""
 
     code = "TW0525"
+
+
+class NothingToExport(ExportError):
+    """A kernel that was not compiled here, and so cannot be exported."""
+
+    code = "TW0740"
+
+
+class NotALibrary(ExportError):
+    """A file that is no shared library of tilewright's, or not a whole one."""
+
+    code = "TW0741"
+
+
+class MissingInstructions(ExportError):
+    """A library that needs instructions which this processor, or its operating system, does not have."""
+
+    code = "TW0742"
+
+
+class WrongMachine(ExportError):
+    """A library for another machine than this one."""
+
+    code = "TW0743"
+
+
+class OtherVersion(ExportError):
+    """A library whose description of itself is of a version that is not known here."""
+
+    code = "TW0744"
+
+
+class NotLinkable(ExportError):
+    """A library that the system's loader refuses."""
+
+    code = "TW0745"

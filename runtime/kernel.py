@@ -12,19 +12,25 @@ import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..errors import user_source
 from . import diagnose
 from .abi import DLPACK_TYPES, ArgumentRecord, CallTable, Flag, numpy_layout_holds
 from .array import Array, numpy_dtype
-from .errors import NoSuchSource
+from .errors import NoSuchSource, NothingToExport
 from .signature import ScalarParam, Signature
 from .tensors import Found, NoMemory, RefusedMemory, array_of, find_tensor, is_ordinary, quick_view
 from .timing import TimingResult, time_calls
 
-__all__ = ["Kernel", "make_kernel"]
+__all__ = ["Exporting", "Kernel", "foreign_kernel", "make_kernel"]
+
+Exporting = Callable[[Any, str], tuple[Path, Path, Path]]
+"""Writes a library for (path, threads)."""
 
 _METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 _Raw = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -213,6 +219,16 @@ def _scalar_bits(dtype: str, value: float) -> int:
     return int(value) & (1 << 64) - 1
 
 
+class _NoEntry:
+    """In the place of an _Entry where there is no code that could be called."""
+
+    def __init__(self, signature: Signature, refusal: Callable[[], Exception]) -> None:
+        self.signature, self.refusal = signature, refusal
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        raise self.refusal()
+
+
 class Kernel:
     """A compiled function. Call it with its tensors and scalars in the order of `signature`; outputs are written in
     place and nothing is returned. Raises CallError, naming the argument, for anything that it cannot take.
@@ -220,11 +236,14 @@ class Kernel:
     Safe to call from several threads at once; the interpreter's lock is released while large calls run.
     """
 
-    _entry: _Entry
+    _entry: _Entry | _NoEntry
     _sources: Callable[[str], str] | None
+    _exporting: Exporting | None
 
-    def __init__(self, entry: _Entry, sources: Callable[[str], str] | None) -> None:
-        self._entry, self._sources = entry, sources
+    def __init__(
+        self, entry: _Entry | _NoEntry, sources: Callable[[str], str] | None, exporting: Exporting | None = None,
+    ) -> None:
+        self._entry, self._sources, self._exporting = entry, sources, exporting
 
     def __call__(self, *args: Any, **named: Any) -> None:
         self._entry(*args, **named)
@@ -255,6 +274,19 @@ class Kernel:
                                fix="build it from its schedule to see its source")
         return self._sources(kind)
 
+    def export(self, path: str | PathLike[str], threads: str = "openmp") -> tuple[Path, Path, Path]:
+        """Write a library that C and C++ programs link with and `tw.load` loads: "libname.so", "libname.a" or "name.o",
+        with the header name.h and the manifest name.json beside it. Returns the three paths.
+
+        threads: how parallel loops run there: "openmp", "none" (serially), or "hook" (as the application says). A kernel
+        that was given no name is called like the library. Raises ExportError.
+        """
+        if self._exporting is None:
+            raise NothingToExport(f"cannot export {self.name}", called=user_source(),
+                                  reason="it was loaded as machine code, or is not compiled at all",
+                                  fix='build it from its schedule with target="llvm", and export that')
+        return self._exporting(path, threads)
+
     def __repr__(self) -> str:
         return f"<Kernel {self.signature}>"
 
@@ -267,17 +299,25 @@ class Kernel:
 
 def make_kernel(
     signature: Signature, addresses: Mapping[str, int], *, messages: Sequence[str] = (), code: object = None,
-    sources: Callable[[str], str] | None = None, failure: Callable[[int], Exception] | None = None,
+    sources: Callable[[str], str] | None = None, exporting: Exporting | None = None,
+    failure: Callable[[int], Exception] | None = None,
 ) -> Kernel:
     """The callable for compiled code.
 
     addresses: of the entries by role: "call", "check", "run" and "python" (see codegen.stub.stub_symbols). messages:
     of the kernel's assertions, by status - 1. code: whatever keeps the machine code in memory. sources: gives the
-    kernel's text of a kind, and raises NoSuchSource for a kind that it does not have. failure: the error that a status
-    stands for, where it is not one of `messages` or want of memory.
+    kernel's text of a kind, and raises NoSuchSource for a kind that it does not have. exporting: writes the kernel's
+    library. failure: the error that a status stands for, where it is not one of `messages` or want of memory.
     """
     entry = _Entry(signature, addresses, code, failure or partial(diagnose.kernel_failure, signature, messages=tuple(messages)))
     builtin = _new_builtin(ctypes.addressof(entry.method), entry, None)
     # A builtin in a class's dictionary does not bind: the interpreter calls it with the user's arguments alone.
     made = type("Kernel", (Kernel,), {"__call__": builtin, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__})
-    return made(entry, sources)
+    return made(entry, sources, exporting)
+
+
+def foreign_kernel(
+    signature: Signature, refusal: Callable[[], Exception], sources: Callable[[str], str], exporting: Exporting,
+) -> Kernel:
+    """A kernel for another machine: its text can be read, it can be exported, and a call raises `refusal()`."""
+    return Kernel(_NoEntry(signature, refusal), sources, exporting)

@@ -13,12 +13,13 @@ from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
+from llvmlite.binding.value import Linkage
 
-from ...errors import InternalError
+from ...errors import InternalError, user_source
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..target import Target
 
-__all__ = ["CompiledModule", "compile_text"]
+__all__ = ["CompiledModule", "compile_text", "foreign_target", "object_code"]
 
 _library_numbers = itertools.count()
 
@@ -72,19 +73,37 @@ def compile_text(parts: Sequence[str], target: Target, exports: Sequence[str], m
     return CompiledModule(target, parts[0], code, messages, tuple(exports), tuple(parts), symbols)
 
 
+def object_code(parts: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
+    """An object file of LLVM IR texts, linked into one module, in which nobody sees any other function or variable than
+    those in `visible`."""
+    with _optimised(tuple(parts), target, tuple(visible)) as (machine, module):
+        return machine.emit_object(module)
+
+
 @contextmanager
-def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
-    """The parts as one LLVM module after O3, in a context of its own, and the machine to emit it with."""
+def _optimised(
+    parts: tuple[str, ...], target: Target, visible: tuple[str, ...] | None = None,
+) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
+    """The parts as one LLVM module after O3, in a context of its own, and the machine to emit it with. visible: all that
+    stays visible from outside; None for everything."""
     machine = _machine(target)
     with llvm.create_context() as context:
         module = _parsed(parts[0], context)
         try:
             for part in parts[1:]:
                 module.link_in(_parsed(part, context))
+            if visible is not None:
+                _hide_all_but(module, visible)
             _optimise(module, machine)
             yield machine, module
         finally:
             module.close()
+
+
+def _hide_all_but(module: llvm.ModuleRef, visible: tuple[str, ...]) -> None:
+    for value in (*module.functions, *module.global_variables):
+        if value.linkage is Linkage.external and not value.is_declaration and value.name not in visible:
+            value.linkage = "internal"
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
@@ -149,11 +168,7 @@ def _link(compiled: CompiledModule) -> dict[str, int]:
     """
     target = compiled.target
     if not target.runs_here:
-        raise ForeignTarget(
-            f"code for {str(target)!r} does not run on this machine",
-            reason=f"this machine is {Target().llvm_cpu}, {Target().llvm_triple}",
-            allowed='f.source("asm"), f.source("llvm") and f.export(...)', fix='target="llvm"',
-        )
+        raise foreign_target(target)
     library = llvm.JITLibraryBuilder().add_object_img(compiled.object_bytes).add_current_process()
     for name, address in _outside_symbols(compiled).items():
         library.import_symbol(name, address)
@@ -167,6 +182,15 @@ def _link(compiled: CompiledModule) -> dict[str, int]:
         raise InternalError(f"machine code does not link: {error}") from None
     weakref.finalize(compiled, _unload, tracker, jit).atexit = False  # at exit somebody may still be calling it
     return {name: tracker[name] for name in compiled.exports}
+
+
+def foreign_target(target: Target) -> ForeignTarget:
+    """The error for running code that this machine cannot run."""
+    return ForeignTarget(
+        f"code for {str(target)!r} does not run on this machine",
+        reason=f"this machine is {Target().llvm_cpu}, {Target().llvm_triple}", called=user_source(),
+        allowed='f.source("asm"), f.source("llvm") and f.export(...)', fix='target="llvm"',
+    )
 
 
 def _unload(tracker: llvm.ResourceTracker, jit: llvm.LLJIT) -> None:

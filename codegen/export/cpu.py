@@ -1,0 +1,202 @@
+"""The instruction sets that code needs, and the code that asks the processor for them.
+
+A library asks once, before its first kernel runs; the functions that ask use baseline instructions alone, whatever the
+rest was compiled for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from ...errors import user_source
+from ..target import Target
+from .errors import NoProcessorCheck
+
+__all__ = ["MISSING", "READY", "baseline", "cpu_text", "needed_features"]
+
+MISSING = "tw_cpu_missing"
+"""i64 (): bit k is set where this processor, or its operating system, lacks feature k."""
+READY = "tw_cpu_ready"
+"""i1 (): whether nothing is missing; asks once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """A field of `width` bits from `shift` on in a word that the processor tells; the feature is there where it is at
+    least `least`. os: bits of XCR0 (the registers that the operating system saves) that must be set, too."""
+
+    word: str
+    shift: int
+    os: int = 0
+    width: int = 1
+    least: int = 1
+
+
+_YMM, _ZMM, _AMX, _APX = 0x6, 0xE6, 0x60000, 0x80000
+
+
+def _facts(word: str, os: int = 0, **shifts: int) -> dict[str, _Fact]:
+    return {name.replace("__", ".").replace("_", "-"): _Fact(word, shift, os) for name, shift in shifts.items()}
+
+
+_X86 = {
+    **_facts("1.ecx", sse3=0, pclmul=1, ssse3=9, sse4__1=19, sse4__2=20, movbe=22, popcnt=23, aes=25),
+    **_facts("1.ecx", _YMM, fma=12, avx=28, f16c=29),
+    **_facts("7.ebx", bmi=3, bmi2=8, adx=19, sha=29),
+    **_facts("7.ebx", _YMM, avx2=5),
+    **_facts("7.ebx", _ZMM, avx512f=16, avx512dq=17, avx512ifma=21, avx512cd=28, avx512bw=30, avx512vl=31),
+    **_facts("7.ecx", _ZMM, avx512vbmi=1, avx512vbmi2=6, avx512vnni=11, avx512bitalg=12, avx512vpopcntdq=14),
+    **_facts("7.ecx", gfni=8),
+    **_facts("7.ecx", _YMM, vaes=9, vpclmulqdq=10),
+    **_facts("7.edx", _ZMM, avx512vp2intersect=8, avx512fp16=23),
+    **_facts("7.edx", _AMX, amx_bf16=22, amx_tile=24, amx_int8=25),
+    **_facts("7.1.eax", _YMM, sha512=0, sm3=1, sm4=2, avxvnni=4, avxifma=23),
+    **_facts("7.1.eax", cmpccxadd=7),
+    **_facts("7.1.eax", _ZMM, avx512bf16=5),
+    **_facts("7.1.eax", _AMX, amx_fp16=21),
+    **_facts("7.1.edx", _YMM, avxvnniint8=4, avxneconvert=5, avxvnniint16=10),
+    **_facts("7.1.edx", _APX, egpr=21, push2pop2=21, ppx=21, ndd=21, ccmp=21, nf=21, zu=21),
+    **_facts("80000001.ecx", lzcnt=5, sse4a=6, tbm=21),
+    **_facts("80000001.ecx", _YMM, xop=11, fma4=16),
+    **{f"avx10.{version}": _Fact("24.ebx", 0, _ZMM, width=8, least=version) for version in (1, 2)},
+}
+_AARCH64 = {
+    **_facts("16", aes=3, sha2=6, crc=7, lse=8, fullfp16=10, rdm=12, jsconv=13, complxnum=14, rcpc=15, dotprod=20, sve=22,
+             fp16fml=23),
+    **_facts("26", sve2=1, i8mm=13, bf16=14),
+}
+_TABLES = {"x86_64": (_X86, "x86-64"), "aarch64": (_AARCH64, "generic")}
+"""By architecture: what can be asked for, and the processor that has nothing but the baseline."""
+
+
+def baseline(target: Target) -> str:
+    """Attributes of a function that runs before the processor is known to have what the target has."""
+    return f'nounwind "target-cpu"="{_table(target)[1]}" "target-features"=""'
+
+
+def _table(target: Target) -> tuple[dict[str, _Fact], str]:
+    unknown = target.architecture not in _TABLES
+    if unknown or (target.architecture == "x86_64" and Target().architecture != "x86_64"):
+        raise NoProcessorCheck(
+            f"cannot export code for {target.architecture}",
+            reason="a library asks the processor for the instruction sets that it needs, and how to ask this one is not known"
+            if unknown else "the instruction that asks the processor what it has can be assembled on x86_64 alone",
+            called=user_source(), allowed=", ".join(_TABLES) if unknown else "aarch64; x86_64 where that is this machine",
+        )
+    return _TABLES[target.architecture]
+
+
+@cache
+def needed_features(target: Target) -> tuple[str, ...]:
+    """The features beyond the baseline that code for `target` may use, of those that a processor can be asked for.
+
+    LLVM inlines a function only where the caller may use every instruction that it uses: so one function for each
+    feature is offered to a function of the target, and what it takes, the target has.
+    """
+    table, base = _table(target)
+    texts = ["declare void @inner()"]
+    texts += [
+        f'define internal void @f{k}() "target-cpu"="{base}" "target-features"="+{name}" '
+        '{\n  call void @inner()\n  ret void\n}'
+        for k, name in enumerate(table)
+    ]
+    calls = "".join(f"  call void @f{k}()\n" for k in range(len(table)))
+    texts.append(f'define void @all() "target-cpu"="{target.llvm_cpu}" "target-features"="{target.llvm_features}" '
+                 f'{{\n{calls}  ret void\n}}')
+    header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"\n'
+    with llvm.create_context() as context, llvm.parse_assembly(header + "\n".join(texts), context) as module:
+        builder = llvm.create_pass_builder(target.machine(), llvm.create_pipeline_tuning_options(2))
+        builder.getModulePassManager().run(module, builder)
+        refused = {function.name for function in module.functions}
+    return tuple(name for k, name in enumerate(table) if f"f{k}" not in refused)
+
+
+def cpu_text(target: Target, features: Sequence[str]) -> str:
+    """READY and MISSING as LLVM IR, for at most 64 features."""
+    table, _ = _table(target)
+    llvm.initialize_native_asmparser()      # CPUID is inline assembly
+    facts = [table[name] for name in features]
+    words = sorted({fact.word for fact in facts})
+    lines = _x86_words(words) if target.architecture == "x86_64" else _auxiliary_words(words)
+    total = "0"
+    for k, fact in enumerate(facts):
+        lines += [
+            f"  %s{k} = lshr i64 %w{words.index(fact.word)}, {fact.shift}",
+            f"  %v{k} = and i64 %s{k}, {(1 << fact.width) - 1}",
+            f"  %t{k} = icmp ult i64 %v{k}, {fact.least}",
+            f"  %x{k} = and i64 {'%xcr0' if fact.os else '0'}, {fact.os}",
+            f"  %o{k} = icmp ne i64 %x{k}, {fact.os}",
+            f"  %m{k} = or i1 %t{k}, %o{k}",
+            f"  %z{k} = zext i1 %m{k} to i64",
+            f"  %p{k} = shl i64 %z{k}, {k}",
+            f"  %a{k} = or i64 {total}, %p{k}",
+        ]
+        total = f"%a{k}"
+    body = "\n".join(lines)
+    attributes = baseline(target)
+    return f"""
+@tw_cpu_state = internal global i32 0
+
+define i64 @{MISSING}() noinline {attributes} {{
+entry:
+{body}
+  ret i64 {total}
+}}
+
+define i1 @{READY}() {attributes} {{
+entry:
+  %state = load atomic i32, ptr @tw_cpu_state monotonic, align 4
+  %unknown = icmp eq i32 %state, 0
+  br i1 %unknown, label %ask, label %known
+ask:
+  %missing = call i64 @{MISSING}()
+  %none = icmp eq i64 %missing, 0
+  %found = select i1 %none, i32 1, i32 2
+  store atomic i32 %found, ptr @tw_cpu_state monotonic, align 4
+  br label %known
+known:
+  %final = phi i32 [ %state, %entry ], [ %found, %ask ]
+  %ready = icmp eq i32 %final, 1
+  ret i1 %ready
+}}
+"""
+
+
+_REGISTERS = ("eax", "ebx", "ecx", "edx")
+# rbx may be the frame's base pointer: it is put back before the compiler sees it.
+_CPUID = '{ i32, i32, i32, i32 } asm sideeffect "xchgq %rbx, ${1:q}\\0Acpuid\\0Axchgq %rbx, ${1:q}", ' \
+         '"={ax},=r,={cx},={dx},0,2,~{dirflag},~{fpsr},~{flags}"'
+_XGETBV = '{ i32, i32 } asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}"'
+
+
+def _x86_words(words: Sequence[str]) -> list[str]:
+    """%w0, %w1 ... by CPUID, zero where the processor does not know the leaf; and %xcr0."""
+    lines = [f"  %leaf1 = call {_CPUID}(i32 1, i32 0)", "  %has1 = extractvalue { i32, i32, i32, i32 } %leaf1, 2",
+             "  %saves = and i32 %has1, 134217728", "  %os = icmp ne i32 %saves, 0",
+             "  br i1 %os, label %saved, label %asked", "saved:", f"  %xgetbv = call {_XGETBV}(i32 0)",
+             "  %xcr0low = extractvalue { i32, i32 } %xgetbv, 0", "  br label %asked", "asked:",
+             "  %xcr0word = phi i32 [ 0, %entry ], [ %xcr0low, %saved ]", "  %xcr0 = zext i32 %xcr0word to i64"]
+    for i, word in enumerate(words):
+        leaf, *sub, register = word.split(".")
+        number, index = int(leaf, 16), int(sub[0]) if sub else 0
+        # the greatest leaf, or for a second leaf its greatest index, stands in eax
+        ask = f"i32 {number if index else number & 0x80000000}, i32 0"
+        lines += [
+            f"  %limits{i} = call {_CPUID}({ask})",
+            f"  %limit{i} = extractvalue {{ i32, i32, i32, i32 }} %limits{i}, 0",
+            f"  %has{i}w = icmp uge i32 %limit{i}, {index or number}",
+            f"  %leaf{i}w = call {_CPUID}(i32 {number}, i32 {index})",
+            f"  %raw{i} = extractvalue {{ i32, i32, i32, i32 }} %leaf{i}w, {_REGISTERS.index(register)}",
+            f"  %word{i} = select i1 %has{i}w, i32 %raw{i}, i32 0",
+            f"  %w{i} = zext i32 %word{i} to i64",
+        ]
+    return lines
+
+
+def _auxiliary_words(words: Sequence[str]) -> list[str]:
+    """%w0, %w1 ... by getauxval, in which Linux tells what an ARM processor has."""
+    return [f"  %w{i} = call i64 @getauxval(i64 {word})" for i, word in enumerate(words)]

@@ -1,0 +1,218 @@
+"""The C functions of a kernel, as LLVM IR text: plain, checked and error.
+
+    int32_t NAME(int64_t n, const float *A, float *C)              symbolic extents first
+    int32_t NAME_checked(const DLTensor *A, const DLTensor *C)     the checks of a call from Python, by tw_check_NAME
+    const char *NAME_error(int32_t status)
+
+They run on any processor of the architecture; code that needs more is called only once the processor is known to have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...runtime.abi import ITEM_BYTES, Check, Flag, pack_status
+from ...runtime.device import HOST_KINDS
+from ...runtime.signature import BufferParam, ScalarParam, Signature
+from ...runtime.tensors import DLTensor
+from ..straight_line import StraightLine
+from ..stub import RECORD_BYTES, integer_bounds, kernel_symbol, record_offset, scalar_type, stub_symbols
+from .cpu import READY
+from .names import entry_names
+from .statuses import NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCESSOR
+
+__all__ = ["entries_text"]
+
+_CARRIED = {"bool": "i8", "float16": "i16", "bfloat16": "i16"}
+"""How scalars come from C where that is not the type that the kernel takes."""
+
+
+def entries_text(signature: Signature, texts: Mapping[int, str], attributes: str, *, asks_processor: bool) -> str:
+    """The three functions. texts: of every status. attributes: of functions that run on any processor."""
+    plain, checked, error = entry_names(signature.name)
+    symbols = stub_symbols(signature.name)
+    kinds = ", ".join([*("ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params),
+                       *("i64" for _ in signature.symbols)])
+    declarations = [f"declare i32 @{kernel_symbol(signature.name)}({kinds})", f"declare i1 @{READY}()",
+                    f"declare i32 @{symbols['check']}(ptr, ptr)", f"declare i32 @{symbols['run']}(ptr, ptr)",
+                    "declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)"]
+    carried = [f"{_carried(p)} %p{i}" for i, p in enumerate(signature.params)]
+    extents = [f"i64 %n{k}" for k in range(len(signature.symbols))]
+    return "\n".join([
+        *declarations,
+        f"define i32 @{plain}({', '.join([*extents, *carried])}) {attributes} {{", *_plain(signature, asks_processor), "}",
+        f"define i32 @{checked}({', '.join(carried)}) {attributes} {{", *_checked(signature, asks_processor), "}",
+        _error_text(error, texts, attributes),
+    ])
+
+
+def _carried(param: BufferParam | ScalarParam) -> str:
+    return "ptr" if isinstance(param, BufferParam) else _CARRIED.get(param.dtype) or scalar_type(param.dtype)
+
+
+def _finish(text: StraightLine) -> list[str]:
+    """The way out with a status."""
+    if text.exits:
+        text.start("fail")
+        text.add("%status = phi i32 " + ", ".join(f"[ {status}, %{block} ]" for status, block in text.exits))
+        text.add("ret i32 %status")
+    return text.lines
+
+
+def _ask_processor(text: StraightLine) -> None:
+    ready = text.value(f"call i1 @{READY}()")
+    text.leave_if(text.value(f"xor i1 {ready}, true"), "fail", WRONG_PROCESSOR)
+
+
+# Plain
+
+
+def _plain(signature: Signature, asks_processor: bool) -> list[str]:
+    text = StraightLine()
+    if asks_processor:
+        _ask_processor(text)
+    for k, symbol in enumerate(signature.symbols):     # the code relies on extents that are not negative
+        at = signature.bindings[symbol.name]
+        below = text.compare("slt", "i64", f"%n{k}", 0)
+        text.leave_if(below, "fail", pack_status(Check.EXTENT, at.param, at.dim))
+        if symbol.limit is not None:
+            beyond = text.compare("sge", "i64", f"%n{k}", symbol.limit)
+            text.leave_if(beyond, "fail", pack_status(Check.TOO_LARGE, at.param, at.dim))
+    passed: list[str] = []
+    for i, param in enumerate(signature.params):
+        if isinstance(param, BufferParam):
+            passed.append(f"ptr %p{i}")
+        else:
+            _check_range(text, i, param)
+            passed.append(f"{scalar_type(param.dtype)} {_in_register(text, i, param.dtype)}")
+    passed += [f"i64 %n{k}" for k in range(len(signature.symbols))]
+    result = text.value(f"call i32 @{kernel_symbol(signature.name)}({', '.join(passed)})")
+    text.add(f"ret i32 {result}")
+    return _finish(text)
+
+
+def _check_range(text: StraightLine, i: int, param: ScalarParam) -> None:
+    """Compare an integer with the bounds that are tighter than its type's."""
+    if param.least is None and param.greatest is None:
+        return
+    kind, sign = scalar_type(param.dtype), "s" if param.dtype.startswith("int") else "u"
+    for how, bound in zip(("lt", "gt"), integer_bounds(param), strict=True):
+        if bound is not None:
+            text.leave_if(text.compare(sign + how, kind, f"%p{i}", bound), "fail", pack_status(Check.SCALAR_RANGE, i))
+
+
+def _in_register(text: StraightLine, i: int, dtype: str) -> str:
+    if dtype == "bool":
+        return text.compare("ne", "i8", f"%p{i}", 0)
+    return text.value(f"bitcast i16 %p{i} to {scalar_type(dtype)}") if dtype in _CARRIED else f"%p{i}"
+
+
+# Checked
+
+
+def _checked(signature: Signature, asks_processor: bool) -> list[str]:
+    text = StraightLine()
+    text.add(f"%records = alloca [{max(len(signature.params), 1) * RECORD_BYTES} x i8], align 16")
+    text.add(f"%symbols = alloca [{len(signature.symbols) + 1} x i64], align 16")
+    if asks_processor:
+        _ask_processor(text)
+    for i, param in enumerate(signature.params):
+        if isinstance(param, BufferParam):
+            _read_tensor(text, i, param)
+        else:
+            text.store("i64", _scalar_bits(text, i, param.dtype), "%records", record_offset(i, "data"))
+    for i, param in signature.buffers:
+        _check_extents(text, i, param)
+    symbols = stub_symbols(signature.name)
+    status = text.value(f"call i32 @{symbols['check']}(ptr %records, ptr %symbols)")
+    refused = text.compare("ne", "i32", status, 0)
+    block, sound = text.block, text.label("b")
+    text.add(f"br i1 {refused}, label %fail, label %{sound}")
+    text.start(sound)
+    result = text.value(f"call i32 @{symbols['run']}(ptr %records, ptr %symbols)")
+    text.add(f"ret i32 {result}")
+    text.start("fail")
+    ways = [f"[ {status}, %{block} ]", *(f"[ {number}, %{at} ]" for number, at in text.exits)]
+    text.add("%status = phi i32 " + ", ".join(ways))
+    text.add("ret i32 %status")
+    return text.lines
+
+
+def _read_tensor(text: StraightLine, i: int, param: BufferParam) -> None:
+    """The record of a DLTensor."""
+    tensor = f"%p{i}"
+    text.leave_if(text.compare("eq", "ptr", tensor, "null"), "fail", pack_status(Check.NULL, i, NULL_TENSOR))
+    base = text.load("i64", tensor, DLTensor.data.offset)
+    device = text.load("i32", tensor, DLTensor.device_type.offset)
+    shape = text.load("ptr", tensor, DLTensor.shape.offset)
+    foreign = "true"
+    for kind in HOST_KINDS:
+        foreign = text.both(foreign, text.compare("ne", "i32", device, kind))
+    fields = {
+        "data": ("i64", text.value(f"add i64 {base}, {text.load('i64', tensor, DLTensor.byte_offset.offset)}")),
+        "shape": ("ptr", shape),
+        "strides": ("ptr", text.load("ptr", tensor, DLTensor.strides.offset)),
+        "unit": ("i64", str(ITEM_BYTES[param.dtype])),
+        "dtype": ("i32", text.load("i32", tensor, DLTensor.dtype.offset)),
+        "ndim": ("i32", text.load("i32", tensor, DLTensor.ndim.offset)),
+        "flags": ("i32", text.value(f"select i1 {foreign}, i32 {int(Flag.FOREIGN_DEVICE)}, i32 0")),
+    }
+    for field, (kind, value) in fields.items():
+        text.store(kind, value, "%records", record_offset(i, field))
+
+
+def _check_extents(text: StraightLine, i: int, param: BufferParam) -> None:
+    """What no tensor of Python's can have, and tw_check therefore does not ask: no shape, extents that are negative or
+    multiply to more than there are addresses, no memory. Where the rank is wrong, there is nothing more to look at."""
+    rank, tensor = len(param.shape), f"%p{i}"
+    known, after = text.label("ranked"), text.label("next")
+    ndim = text.load("i32", tensor, DLTensor.ndim.offset)
+    text.add(f"br i1 {text.compare('eq', 'i32', ndim, rank)}, label %{known}, label %{after}")
+    text.start(known)
+    size = str(ITEM_BYTES[param.dtype])
+    if rank:
+        shape = text.load("ptr", tensor, DLTensor.shape.offset)
+        text.leave_if(text.compare("eq", "ptr", shape, "null"), "fail", pack_status(Check.NULL, i, NULL_SHAPE))
+        for d in range(rank):
+            product = text.value(f"call {{ i64, i1 }} @llvm.umul.with.overflow.i64(i64 {size}, "
+                                 f"i64 {text.load('i64', shape, 8 * d)})")
+            size = text.value(f"extractvalue {{ i64, i1 }} {product}, 0")
+            wrong = text.either(text.value(f"extractvalue {{ i64, i1 }} {product}, 1"), text.compare("slt", "i64", size, 0))
+            text.leave_if(wrong, "fail", pack_status(Check.EXTENT, i, d))
+    nowhere = text.compare("eq", "i64", text.load("i64", tensor, DLTensor.data.offset), 0)
+    filled = text.compare("ne", "i64", size, 0)
+    text.leave_if(text.both(nowhere, filled), "fail", pack_status(Check.NULL, i, NULL_DATA))
+    text.add(f"br label %{after}")
+    text.start(after)
+
+
+def _scalar_bits(text: StraightLine, i: int, dtype: str) -> str:
+    """64 bits that hold a scalar as an ArgumentRecord does."""
+    if dtype == "int64" or dtype == "uint64":
+        return f"%p{i}"
+    if dtype in ("float32", "float64"):
+        double = text.value(f"fpext float %p{i} to double") if dtype == "float32" else f"%p{i}"
+        return text.value(f"bitcast double {double} to i64")
+    value = f"%p{i}"
+    if dtype == "bool":
+        value = text.value(f"zext i1 {text.compare('ne', 'i8', value, 0)} to i8")
+    kind = _CARRIED.get(dtype) or scalar_type(dtype)
+    return text.value(f"{'sext' if dtype.startswith('int') else 'zext'} {kind} {value} to i64")
+
+
+# Errors
+
+
+def _error_text(name: str, texts: Mapping[int, str], attributes: str) -> str:
+    strings, cases, blocks = [], [], []
+    for k, (status, text) in enumerate((*texts.items(), (None, "unknown status"))):
+        data = text.encode() + b"\0"
+        escaped = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in data)
+        strings.append(f'@{name}.{k} = private unnamed_addr constant [{len(data)} x i8] c"{escaped}"')
+        if status is not None:
+            cases.append(f"i32 {status}, label %case{k}")
+        blocks += [f"case{k}:", f"  ret ptr @{name}.{k}"]
+    return "\n".join([
+        *strings, f"define ptr @{name}(i32 %status) {attributes} {{", "entry:",
+        f"  switch i32 %status, label %case{len(texts)} [ {' '.join(cases)} ]", *blocks, "}", "",
+    ])

@@ -1,0 +1,53 @@
+"""What can keep a library from being written."""
+
+from __future__ import annotations
+
+from ...errors import ExportError
+
+
+class UnknownLibraryKind(ExportError):
+    """A file whose suffix names no kind of library that is written."""
+
+    code = "TW0701"
+
+
+class UnknownThreads(ExportError):
+    """A way to run parallel loops that exported libraries do not have."""
+
+    code = "TW0702"
+
+
+class NotACName(ExportError):
+    """A kernel whose name no C program could call it by."""
+
+    code = "TW0703"
+
+
+class NameTaken(ExportError):
+    """Two functions of one library that would have the same name in C."""
+
+    code = "TW0704"
+
+
+class NotWritten(ExportError):
+    """A file that the system did not let be written."""
+
+    code = "TW0705"
+
+
+class NoLinker(ExportError):
+    """No compiler driver that could link a shared library."""
+
+    code = "TW0706"
+
+
+class LinkFailed(ExportError):
+    """The linker refused what was to become a shared library."""
+
+    code = "TW0707"
+
+
+class NoProcessorCheck(ExportError):
+    """A machine whose instruction sets a library cannot ask about when it is loaded."""
+
+    code = "TW0708"

@@ -1,0 +1,53 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ...errors import user_source
+from .errors import NotWritten
+
+__all__ = ["write_together"]
+
+
+def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
+    """Write files (bytes and mode each): all are written beside their places first, then renamed into them, in order.
+
+    Raises NotWritten, with the files of before still in their places, where one cannot be written.
+    """
+    written: list[tuple[str, Path]] = []
+    path = Path()
+    try:
+        for path, (content, mode) in files.items():
+            written.append((_temporary(path, content, mode), path))
+        for temporary, path in written:
+            os.replace(temporary, path)
+    except OSError as error:
+        raise NotWritten(
+            f"cannot write {str(path)!r}", reason=error.strerror or str(error), called=user_source(),
+            fix="export to a folder that exists, may be written to and has room",
+        ) from error
+    finally:
+        for temporary, _ in written:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+
+def _temporary(path: Path, content: bytes, mode: int) -> str:
+    """A file beside `path` with this content, on the disk."""
+    name = str(path.with_name(f".{path.name}.{secrets.token_hex(8)}"))
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+    return name

@@ -1,0 +1,113 @@
+"""The C header of a library: everything that C and C++ programs need to call it, and nothing of ours to include."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...runtime.signature import BufferParam, ScalarParam, Signature
+from .names import entry_names, library_identifier, parameter_names
+from .threads import hook_name
+
+__all__ = ["declarations", "header_text"]
+
+_C_TYPES = {
+    "bool": "bool", "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float", "float64": "double",
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""C has no half and no bfloat16 everywhere: their bits are passed."""
+
+_DLPACK = """\
+#ifndef DLPACK_DLPACK_H_   /* the same as in dlpack.h; where a program uses that as well, include it first */
+#define DLPACK_DLPACK_H_
+typedef enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3 } DLDeviceType;
+typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
+typedef enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLBool = 6 } DLDataTypeCode;
+typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
+typedef struct {
+    void *data;
+    DLDevice device;
+    int32_t ndim;
+    DLDataType dtype;
+    int64_t *shape;
+    int64_t *strides;       /* in elements; NULL: compact, row-major */
+    uint64_t byte_offset;
+} DLTensor;
+#endif
+"""
+
+_ABOUT = """\
+/* {library}: made by tilewright {version} for {target}.
+ *
+ * Functions return 0, or a status whose meaning their _error function tells. Tensors are row-major and compact; an
+ * address is a multiple of the element's size; outputs overlap nothing else. The _checked functions see to all of that,
+ * the plain ones rely on it. Functions may be called from several threads at once. {threads}
+ */
+"""
+
+_THREADS = {
+    "openmp": "Parallel loops run on\n * OpenMP's threads (link with -lgomp); serially within a parallel region of "
+              "the application, and in a forked child.",
+    "none": "They run on the\n * caller's thread.",
+    "hook": "Parallel loops run\n * as the function given to {hook} says, serially until there is one.",
+}
+
+_HOOK = """\
+/* Runs body(task, tasks, context) once for each task from 0 to tasks - 1, where tasks is at most `limit` and the same for
+ * all, on any threads, and returns when all are done: the first status that is not 0, or 0. */
+typedef int32_t (*{library}_task)(int32_t task, int32_t tasks, void *context);
+typedef int32_t (*{library}_parallel_for)({library}_task body, void *context, int32_t limit);
+
+/* How parallel loops of this library run from now on; NULL: serially. */
+void {setter}({library}_parallel_for function);
+"""
+
+
+def header_text(library: str, signatures: Sequence[Signature], *, target: str, threads: str, version: str) -> str:
+    """The header. library: the file's stem."""
+    identifier = library_identifier(library)
+    guard = f"TILEWRIGHT_{identifier.upper()}_H"
+    setter = hook_name(identifier)
+    parts = [
+        _ABOUT.format(library=library, version=version, target=target, threads=_THREADS[threads].format(hook=setter)),
+        f"#ifndef {guard}\n#define {guard}\n",
+        "#include <stdbool.h>\n#include <stdint.h>\n",
+        _DLPACK,
+        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
+        *([_HOOK.format(library=identifier, setter=setter)] if threads == "hook" else []),
+        *(f"{_comment(signature)}\n" + "\n".join(declarations(signature)) + "\n" for signature in signatures),
+        "#ifdef __cplusplus\n}\n#endif\n",
+        f"#endif  /* {guard} */\n",
+    ]
+    return "\n".join(parts)
+
+
+def declarations(signature: Signature) -> tuple[str, str, str]:
+    """The C declarations of a kernel: plain, checked, error."""
+    names = parameter_names(signature)
+    extents, own = names[: len(signature.symbols)], names[len(signature.symbols):]
+    plain = [f"int64_t {name}" for name in extents]
+    checked: list[str] = []
+    for param, name in zip(signature.params, own, strict=True):
+        plain.append(_plain_parameter(param, name))
+        checked.append(f"const DLTensor *{name}" if isinstance(param, BufferParam) else _plain_parameter(param, name))
+    functions = entry_names(signature.name)
+    return (f"int32_t {functions[0]}({', '.join(plain) or 'void'});", f"int32_t {functions[1]}({', '.join(checked) or 'void'});",
+            f"const char *{functions[2]}(int32_t status);")
+
+
+def _plain_parameter(param: BufferParam | ScalarParam, name: str) -> str:
+    kind = _C_TYPES[param.dtype]
+    if isinstance(param, ScalarParam):
+        return f"{kind} {name}"
+    return f"{kind} *{name}" if param.is_output else f"const {kind} *{name}"
+
+
+def _comment(signature: Signature) -> str:
+    names = parameter_names(signature)[len(signature.symbols):]
+    width = max((len(name) for name in names), default=0)
+    lines = [f"/* {signature.name}"]
+    for param, name in zip(signature.params, names, strict=True):
+        what = str(param).removeprefix(param.name).removeprefix(": ")
+        note = "   (its bits)" if _C_TYPES[param.dtype] == "uint16_t" and param.dtype.endswith("float16") else ""
+        lines.append(f" *   {name:<{width}}  {what}{note}")
+    return "\n".join([*lines, " */"])

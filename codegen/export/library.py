@@ -1,0 +1,146 @@
+"""Writing libraries: kernels to machine code with a C face, as a shared library, a static one or an object."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...errors import user_source
+from ...ir.expr import Var
+from ...ir.stmt import Function
+from ...runtime.signature import Signature
+from ..llvm.build import CodegenOptions, module_text
+from ..llvm.jit import object_code
+from ..parallel import PARALLEL_FOR
+from ..stub import stub_text
+from ..target import Target
+from .archive import archive_bytes
+from .cpu import baseline, cpu_text, needed_features
+from .entries import entries_text
+from .errors import UnknownLibraryKind
+from .files import write_together
+from .header import header_text
+from .link import shared_library
+from .manifest import describe, manifest_text, own_version
+from .metadata import metadata_text
+from .names import check_names, entry_names, library_identifier
+from .statuses import status_texts
+from .threads import check_threads, hook_name, threads_text
+
+__all__ = ["Exporter", "Program"]
+
+_KINDS = {".so": "a shared library", ".a": "a static library", ".o": "an object file"}
+_DEFAULT_NAME = "main"
+"""What a kernel is called that was given no name; C has a `main` of its own."""
+_DECLARED = re.compile(r"^declare [^@\n]*@([\w$]+)\(", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Program:
+    """One kernel as it is compiled: its function at stage "final", its signature, and its free shape symbols in call
+    order."""
+
+    function: Function
+    signature: Signature
+    symbols: tuple[Var, ...]
+
+    def named(self, name: str) -> Program:
+        """The same under another name."""
+        return Program(replace(self.function, name=name), replace(self.signature, name=name), self.symbols)
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """Writes the library of some kernels that were built together. is_module: they go by their names, even if there is
+    but one."""
+
+    programs: tuple[Program, ...]
+    target: Target
+    fast_math: bool
+    is_module: bool = True
+
+    def only(self, name: str) -> Exporter:
+        """For one of the kernels alone."""
+        return replace(self, programs=tuple(p for p in self.programs if p.signature.name == name), is_module=False)
+
+    def __call__(self, path: str | os.PathLike[str], threads: str) -> tuple[Path, Path, Path]:
+        """Write the library, NAME.h and NAME.json beside it; returns where. Raises ExportError."""
+        place = Path(path)
+        if place.suffix not in _KINDS or not place.stem:
+            raise UnknownLibraryKind(
+                f"cannot export to {str(path)!r}", reason="its suffix names no kind of library", called=user_source(),
+                allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
+                fix=f'f.export("{place.stem or "libname"}.so")',
+            )
+        check_threads(threads)
+        stem = place.stem.removeprefix("lib") or place.stem
+        return _Library(self._named_for(stem), stem, threads).write(place)
+
+    def _named_for(self, stem: str) -> Exporter:
+        if self.is_module or self.programs[0].signature.name != _DEFAULT_NAME:
+            return self
+        return replace(self, programs=(self.programs[0].named(library_identifier(stem)),))
+
+
+class _Library:
+    """One library on its way to the disk."""
+
+    def __init__(self, exporter: Exporter, stem: str, threads: str) -> None:
+        self.exporter, self.stem, self.threads = exporter, stem, threads
+        self.target = exporter.target
+        self.signatures = [program.signature for program in exporter.programs]
+        self.features = needed_features(self.target)
+        self.kernels, self.messages = module_text(
+            [program.function for program in exporter.programs], self.target,
+            CodegenOptions(fast_math=exporter.fast_math,
+                           shape_symbols={p.signature.name: p.symbols for p in exporter.programs}),
+        )
+        self.parallel = f"@{PARALLEL_FOR}(" in self.kernels
+        self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
+        names = [signature.name for signature in self.signatures]
+        check_names(names, self.setters, [name for name in _DECLARED.findall(self.kernels) if name != PARALLEL_FOR])
+        self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters)
+
+    def write(self, place: Path) -> tuple[Path, Path, Path]:
+        description = describe(
+            self.stem, self.signatures, self.messages, self.target, features=self.features, threads=self.threads,
+            version=own_version(), is_module=self.exporter.is_module)
+        library = self._library(place, description)
+        header = header_text(self.stem, self.signatures, target=f"{str(self.target)!r} ({self.target.llvm_triple})",
+                             threads=self.threads, version=own_version()).encode()
+        header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
+        manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
+        write_together({
+            header_place: (header, 0o666), manifest_place: (manifest, 0o666),
+            place: (library, 0o777 if place.suffix == ".so" else 0o666),
+        })
+        return place, header_place, manifest_place
+
+    def _library(self, place: Path, description: Mapping[str, object]) -> bytes:
+        if place.suffix != ".so":
+            code = object_code(self._parts(None), self.target, self.api)
+            return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)
+        parts = self._parts(description)
+        identity = hashlib.sha256("\0".join((*parts, self.target.llvm_cpu, self.target.llvm_features)).encode()).hexdigest()
+        parts[-1] = self._metadata({**description, "identity": identity})
+        return shared_library(object_code(parts, self.target, self.api), place.name, self.target,
+                              openmp=self.parallel and self.threads == "openmp")
+
+    def _parts(self, description: Mapping[str, object] | None) -> list[str]:
+        """The LLVM IR texts. description: of a library that can be loaded from Python."""
+        attributes = baseline(self.target)
+        entries = [
+            entries_text(s, status_texts(s, self.messages[s.name], self.features), attributes,
+                         asks_processor=bool(self.features))
+            for s in self.signatures
+        ]
+        parts = [self.kernels, *map(stub_text, self.signatures), *entries]
+        parts += [cpu_text(self.target, self.features), threads_text(self.threads, library_identifier(self.stem))]
+        return parts if description is None else [*parts, self._metadata(description)]
+
+    def _metadata(self, description: Mapping[str, object]) -> str:
+        return metadata_text(description, [s.name for s in self.signatures])

@@ -1,0 +1,104 @@
+"""Linking: from an object to a shared library, by whatever linker there is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import user_source
+from ..target import Target
+from .errors import LinkFailed, NoLinker
+
+__all__ = ["shared_library"]
+
+_DRIVERS = ("cc", "clang", "gcc")
+_LINKERS = ("ld.lld", "ld")
+
+
+def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool) -> bytes:
+    """A shared library of one object: it needs the C and mathematics libraries and, with `openmp`, libgomp, as far as it
+    calls them. The environment's CC comes first, then the system's compilers and linkers, then the ziglang package.
+
+    Raises NoLinker, LinkFailed.
+    """
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        source, result = Path(folder, "kernels.o"), Path(folder, file_name)
+        source.write_bytes(code)
+        command = _command(source, result, target, openmp)
+        done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+        if done.returncode:
+            raise LinkFailed(
+                f"cannot link {file_name!r}", reason=f"{Path(command[0]).name} says: {_gist(done.stderr or done.stdout)}",
+                called=user_source(),
+                fix='export ".a" or ".o", and link it together with the libraries that define what is missing',
+            )
+        return result.read_bytes()
+
+
+def _command(source: Path, result: Path, target: Target, openmp: bool) -> list[str]:
+    options = ["-shared", "-o", str(result), str(source)]
+    passed = ["-soname", result.name, "-z", "defs", "-z", "noexecstack", "--as-needed"]
+    through = ["-Wl," + ",".join(passed)]
+    driver = _driver(target)
+    if driver is not None:
+        return [*driver, *options, *through, "-lm", *(["-l:libgomp.so.1"] if openmp else [])]
+    linker = None if target.is_foreign else next(filter(None, map(shutil.which, _LINKERS)), None)
+    if linker is not None:
+        return [linker, *options, *passed, *_system_libraries(openmp)]
+    if importlib.util.find_spec("ziglang") is not None:
+        libraries = ["-lm", *_system_libraries(openmp, "libgomp")]
+        return [sys.executable, "-m", "ziglang", "cc", "-target", _zig_target(target), *options, *through, *libraries]
+    raise NoLinker(
+        f"nothing here can link {result.name!r}", called=user_source(),
+        reason=f"none of {', '.join((*_DRIVERS, *_LINKERS))} is on the PATH" if not target.is_foreign else
+        f"no compiler for {target.llvm_triple} is on the PATH",
+        allowed='".o" and ".a" need no linker', fix='pip install "tilewright[export]", which brings one (ziglang)',
+    )
+
+
+def _driver(target: Target) -> list[str] | None:
+    """A compiler that links for the target."""
+    if target.is_foreign:
+        parts = target.llvm_triple.split("-")
+        names = (f"{target.llvm_triple}-gcc", f"{parts[0]}-{'-'.join(parts[2:])}-gcc")
+        found = next(filter(None, map(shutil.which, names)), None)
+        return [found] if found else None
+    chosen = shlex.split(os.environ.get("CC", ""))
+    if chosen and shutil.which(chosen[0]):
+        return chosen
+    found = next(filter(None, map(shutil.which, _DRIVERS)), None)
+    return [found] if found else None
+
+
+def _system_libraries(openmp: bool, *only: str) -> list[str]:
+    """The files of the libraries themselves, as this process has them loaded or the loader finds them: a linker alone does
+    not know where they are."""
+    import ctypes
+
+    wanted = only or ("libc", "libm", "libgomp")
+    names = [name for name in wanted if name != "libgomp" or openmp]
+    numbers = {"libc": 6, "libm": 6, "libgomp": 1}
+    for name in names:
+        ctypes.CDLL(f"{name}.so.{numbers[name]}")
+    maps = Path("/proc/self/maps").read_text()
+    found = [re.search(rf"(/\S*/{name}[.-][^/\s]*so[^/\s]*)$", maps, re.MULTILINE) for name in names]
+    return [match[1] for match in found if match]
+
+
+def _zig_target(target: Target) -> str:
+    system = "linux-musl" if "musl" in target.llvm_triple else "linux-gnu"
+    return f"{target.architecture}-{system}"
+
+
+def _gist(output: str) -> str:
+    """The lines that say what is wrong; a linker says much else."""
+    lines: Sequence[str] = [line for line in output.splitlines() if re.search(r"undefined|cannot find|error", line)]
+    return "\n".join((lines or output.splitlines())[:8])

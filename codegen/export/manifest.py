@@ -1,0 +1,60 @@
+"""What a library says of itself: the text beside it, and the one within it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from ...runtime.signature import Signature
+from ..target import Target
+from .header import declarations
+
+__all__ = ["describe", "manifest_text", "own_version"]
+
+FORMAT = 1
+
+
+def own_version() -> str:
+    """tilewright's."""
+    return sys.modules[__name__.partition(".")[0]].__version__
+
+
+def describe(
+    library: str, signatures: Sequence[Signature], messages: Mapping[str, Sequence[str]], target: Target, *,
+    features: Sequence[str], threads: str, version: str, is_module: bool,
+) -> dict[str, Any]:
+    """Plain data: the library's functions with shapes and dtypes, what it was compiled for and by what. is_module: it was
+    exported as several kernels by name, not as one."""
+    return {
+        "format": FORMAT,
+        "library": library,
+        "is_module": is_module,
+        "functions": [
+            {
+                "name": signature.name,
+                "declarations": list(declarations(signature)),
+                "signature": signature.as_json(),
+                "messages": list(messages[signature.name]),
+            }
+            for signature in signatures
+        ],
+        "target": {
+            "text": str(target), "triple": target.llvm_triple, "cpu": target.llvm_cpu, "features": list(features),
+        },
+        "threads": threads,
+        "versions": {
+            "tilewright": version, "llvm": ".".join(map(str, llvm.llvm_version_info)), "llvmlite": llvmlite.__version__,
+        },
+    }
+
+
+def manifest_text(description: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
+    """The JSON file beside a library: its description, and the SHA-256 of its files by name."""
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    return json.dumps({**description, "sha256": hashes}, indent=1) + "\n"

@@ -1,0 +1,98 @@
+"""What things are called in C."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+
+from ...errors import user_source
+from ...runtime.signature import Signature
+from .errors import NameTaken, NotACName
+
+__all__ = ["check_names", "entry_names", "library_identifier", "parameter_names"]
+
+_KEYWORDS = frozenset("""
+    alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch char
+    char8_t char16_t char32_t class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
+    continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if
+    inline int long main mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch synchronized
+    template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void
+    volatile wchar_t while xor xor_eq DLTensor DLDevice DLDataType linux unix i386
+""".split())
+"""Words of C and C++, and what headers and compilers make of others: no name of ours may be one of these."""
+
+
+def entry_names(name: str) -> tuple[str, str, str]:
+    """The C functions of a kernel: plain, checked, error."""
+    return name, f"{name}_checked", f"{name}_error"
+
+
+def check_names(names: Sequence[str], others: Sequence[str], called: Sequence[str]) -> None:
+    """See to it that kernels of these names can be in one library.
+
+    others: further C functions of the library. called: outside functions that its code calls. Raises NotACName,
+    NameTaken.
+    """
+    owners = dict.fromkeys(others, "the library itself")
+    owners |= dict.fromkeys(called, "an outside function that the code calls")
+    for name in names:
+        reason = _why_not(name)
+        if reason:
+            raise NotACName(
+                f"no C function can be called {name!r}", reason=reason, called=user_source(),
+                fix='give the kernel another name: tw.build(..., name="sharpen")',
+            )
+        for entry in entry_names(name):
+            if entry in owners:
+                raise NameTaken(
+                    f"the C function {entry!r} of kernel {name!r} would be there twice", reason=f"it belongs to {owners[entry]}",
+                    called=user_source(), fix="give the kernel another name",
+                )
+            owners[entry] = f"kernel {name!r}"
+
+
+def _why_not(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return "a C name has letters, digits and underscores, and begins with no digit"
+    if name in _KEYWORDS:
+        return "it is a word of C or C++"
+    if name.startswith(("tw_", "__")) or re.match(r"_[A-Z]", name):
+        return "names that begin like this are reserved"
+    if any(hasattr(library, name) for library in _c_libraries()):
+        return "a function of the C library is called so"
+    return ""
+
+
+@cache
+def _c_libraries() -> tuple[ctypes.CDLL, ...]:
+    opened: list[ctypes.CDLL] = []
+    for name in ("libc.so.6", "libm.so.6"):
+        with suppress(OSError):
+            opened.append(ctypes.CDLL(name))
+    return tuple(opened)
+
+
+def library_identifier(stem: str) -> str:
+    """A library's stem as part of C names and macros."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", stem)
+    return name if re.match(r"[A-Za-z]", name) else "lib" + name
+
+
+def parameter_names(signature: Signature) -> list[str]:
+    """C names for the free shape symbols and then the parameters, in the order in which the plain function takes them."""
+    taken: set[str] = set()
+    names: list[str] = []
+    for item in (*signature.symbols, *signature.params):
+        stem = re.sub(r"[^A-Za-z0-9_]", "_", item.name)
+        stem = stem if re.match(r"[A-Za-z]", stem) and stem not in _KEYWORDS else f"{stem}_" if stem in _KEYWORDS else f"p{stem}"
+        name, number = stem, 0
+        while name in taken:
+            number += 1
+            name = f"{stem}_{number}"
+        taken.add(name)
+        names.append(name)
+    return names

@@ -1,0 +1,49 @@
+"""What the statuses of an exported function mean, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
+from ...runtime.diagnose import argument, decode_status, kernel_failure
+from ...runtime.errors import MissingInstructions, NotATensor, WrongShape
+from ...runtime.signature import Signature
+from ..stub import check_statuses
+
+__all__ = ["NULL_DATA", "NULL_SHAPE", "NULL_TENSOR", "WRONG_PROCESSOR", "status_texts"]
+
+WRONG_PROCESSOR = pack_status(Check.PROCESSOR, 0)
+NULL_TENSOR, NULL_SHAPE, NULL_DATA = 0, 1, 2
+"""What is NULL: the detail of a Check.NULL status."""
+
+_NULLS = {
+    NULL_TENSOR: "is NULL", NULL_SHAPE: "has dimensions, and NULL for its shape",
+    NULL_DATA: "has elements, and NULL for its data",
+}
+
+
+def status_texts(signature: Signature, messages: Sequence[str], features: Sequence[str]) -> dict[int, str]:
+    """A text for every status that the C functions of a kernel can return.
+
+    messages: of its assertions, by status - 1. features: the instruction sets that it needs.
+    """
+    texts = {0: "success"}
+    for status in (*range(1, len(messages) + 1), OUT_OF_MEMORY):
+        error = kernel_failure(signature, status, messages)
+        texts[status] = f"{error.code}: {error.headline}"
+    for status in check_statuses(signature):
+        error = decode_status(signature, status)
+        texts[status] = f"{error.code}: {error.headline} ({error.reason})"
+    if features:
+        texts[WRONG_PROCESSOR] = (
+            f"{MissingInstructions.code}: this processor lacks an instruction set that {signature.name} needs: "
+            f"one of {' '.join(features)}")
+    for i, param in signature.buffers:
+        for detail, what in _NULLS.items():
+            if detail != NULL_SHAPE or param.shape:
+                texts[pack_status(Check.NULL, i, detail)] = f"{NotATensor.code}: {argument(signature, i)} {what} (expected {param})"
+        for d in range(len(param.shape)):
+            texts[pack_status(Check.EXTENT, i, d)] = (
+                f"{WrongShape.code}: {argument(signature, i)} has an extent in dimension {d} that no tensor has: below 0, "
+                f"or beyond all memory (expected {param})")
+    return texts

@@ -1,0 +1,111 @@
+"""tw_parallel_for of exported libraries: by OpenMP, by a function that the application supplies, or serial."""
+
+from __future__ import annotations
+
+import difflib
+
+from ...errors import user_source
+from ..parallel import PARALLEL_FOR, sharing_text
+from .errors import UnknownThreads
+
+__all__ = ["THREADS", "check_threads", "hook_name", "threads_text"]
+
+THREADS = {
+    "openmp": "OpenMP's threads, by libgomp",
+    "none": "one thread",
+    "hook": "a function that the application supplies",
+}
+
+
+def check_threads(threads: str) -> None:
+    """Raises UnknownThreads for a way that there is not."""
+    if threads not in THREADS:
+        close = difflib.get_close_matches(str(threads), THREADS, 1, 0.3)
+        raise UnknownThreads(
+            f"cannot export with threads={threads!r}", called=user_source(),
+            allowed="; ".join(f"{name!r} ({meaning})" for name, meaning in THREADS.items()),
+            fix=f'threads="{close[0] if close else "openmp"}"',
+        )
+
+
+def hook_name(library: str) -> str:
+    """The C function by which an application says how parallel loops run."""
+    return f"{library}_set_parallel_for"
+
+
+_SERIAL = """
+  %empty = icmp slt i32 %limit, 1
+  br i1 %empty, label %done, label %once
+once:
+  %only = call i32 %body(i32 0, i32 1, ptr %context)
+  ret i32 %only
+done:
+  ret i32 0
+"""
+
+_NONE = f"""
+define i32 @{PARALLEL_FOR}(ptr %body, ptr %context, i32 %limit) nounwind {{
+{_SERIAL}}}
+"""
+
+_HOOK = f"""
+@tw_hook = internal global ptr null
+
+define void @SETTER(ptr %function) nounwind {{
+  store atomic ptr %function, ptr @tw_hook release, align 8
+  ret void
+}}
+
+define i32 @{PARALLEL_FOR}(ptr %body, ptr %context, i32 %limit) nounwind {{
+entry:
+  %hook = load atomic ptr, ptr @tw_hook acquire, align 8
+  %unset = icmp eq ptr %hook, null
+  br i1 %unset, label %serial, label %hooked
+hooked:
+  %status = call i32 %hook(ptr %body, ptr %context, i32 %limit)
+  ret i32 %status
+serial:{_SERIAL}}}
+"""
+
+# OpenMP's threads do not survive a fork, and waiting for them would hang: a child runs serially.
+_OPENMP = f"""
+@tw_process = internal global i32 0
+
+declare i32 @getpid() nounwind
+declare i32 @omp_get_max_threads() nounwind
+declare i32 @omp_in_parallel() nounwind
+declare i32 @omp_get_thread_num() nounwind
+declare void @GOMP_parallel(ptr, ptr, i32, i32) nounwind
+
+define i32 @{PARALLEL_FOR}(ptr %body, ptr %context, i32 %limit) nounwind {{
+entry:
+  %few = icmp slt i32 %limit, 2
+  br i1 %few, label %serial, label %look
+look:
+  %self = call i32 @getpid()
+  %first = cmpxchg ptr @tw_process, i32 0, i32 %self monotonic monotonic
+  %owner = extractvalue {{ i32, i1 }} %first, 0
+  %new = extractvalue {{ i32, i1 }} %first, 1
+  %same = icmp eq i32 %owner, %self
+  %ours = or i1 %new, %same
+  br i1 %ours, label %ask, label %serial
+ask:
+  %within = call i32 @omp_in_parallel()
+  %most = call i32 @omp_get_max_threads()
+  %outermost = icmp eq i32 %within, 0
+  %count = select i1 %outermost, i32 %most, i32 1
+  %team = call i32 @llvm.smin.i32(i32 %count, i32 %limit)
+  %alone = icmp slt i32 %team, 2
+  br i1 %alone, label %serial, label %fork
+fork:
+  %status = call i32 @tw_share(ptr %body, ptr %context, i32 %limit, i32 %team, ptr @GOMP_parallel, ptr @omp_get_thread_num)
+  ret i32 %status
+serial:{_SERIAL}}}
+"""
+
+
+def threads_text(threads: str, library: str) -> str:
+    """tw_parallel_for, and what it stands on, as LLVM IR."""
+    if threads == "openmp":
+        return sharing_text() + _OPENMP
+    return _HOOK.replace("SETTER", hook_name(library)) if threads == "hook" else _NONE

@@ -1,0 +1,135 @@
+"""Loading exported libraries: their kernels are called, and check their arguments, as those that were built here.
+
+Nothing of the compiler is needed. What a library says of itself is read from its file, the processor is asked by the
+library's own code, and only then is anything of it called.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from ..errors import user_source
+from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine
+from .kernel import Kernel, make_kernel
+from .metadata import MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
+from .module import Module
+from .signature import Signature
+
+__all__ = ["load"]
+
+_MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The kernel of a shared library that `f.export` wrote, or the Module of one that `module.export` wrote.
+
+    They take what built kernels take and raise what those raise. The library stays loaded until the process ends. Raises
+    ExportError: for a file that is no such library, is for another machine, or needs instructions that this processor
+    does not have.
+    """
+    place = Path(path)
+    try:
+        content = place.read_bytes()
+        metadata = read_metadata(content)
+    except OSError as error:
+        raise NotALibrary(f"cannot read {str(path)!r}", reason=error.strerror or str(error), called=user_source(),
+                          fix="give the path of a .so that f.export wrote") from error
+    except NoMetadata as error:
+        raise NotALibrary(f"{str(path)!r} is no library of tilewright's", reason=str(error), called=user_source(),
+                          allowed='a shared library that f.export("libname.so") wrote') from None
+    _require_machine(place, metadata)
+    library = _open(place, content, metadata)
+    base = _base_address(library, metadata) + metadata.address
+    addresses = [base + offset for offset in metadata.offsets]
+    _require_instructions(place, metadata, addresses[0])
+    kernels = [
+        _kernel(function, addresses[1 + len(ROLES) * i:][:len(ROLES)], library)
+        for i, function in enumerate(metadata.description["functions"])
+    ]
+    if metadata.description["is_module"]:
+        return Module({kernel.name: kernel for kernel in kernels})
+    return kernels[0]
+
+
+def _kernel(function: dict[str, Any], addresses: list[int], library: ctypes.CDLL) -> Kernel:
+    signature = Signature.from_json(function["signature"])
+    return make_kernel(signature, dict(zip(ROLES, addresses, strict=True)), messages=function["messages"], code=library)
+
+
+def _require_machine(place: Path, metadata: Metadata) -> None:
+    here = platform.machine().lower()
+    here = _MACHINE_NAMES.get(here, here)
+    if metadata.machine != here or here not in MACHINES.values():
+        raise WrongMachine(f"{place.name!r} is for {metadata.machine}; this machine is {here}", called=user_source(),
+                           fix="load it on such a machine, or export it for this one")
+    if metadata.version != VERSION:
+        raise OtherVersion(f"{place.name!r} describes itself in version {metadata.version}; version {VERSION} is known here",
+                           called=user_source(), fix="export it again, or load it with the tilewright that wrote it")
+
+
+def _open(place: Path, content: bytes, metadata: Metadata) -> ctypes.CDLL:
+    """The library, loaded. The system's loader takes a path that it has loaded before for the same library, even where the
+    file is another by now: then this one is loaded from a copy in memory."""
+    try:
+        library = ctypes.CDLL(str(place.absolute()))
+        if _loaded_section(library, metadata) == metadata.raw:
+            return library
+        descriptor = os.memfd_create(place.name)        # stays open: its number is the copy's name
+        with os.fdopen(os.dup(descriptor), "wb") as copy:
+            copy.write(content)
+        return ctypes.CDLL(f"/proc/self/fd/{descriptor}")
+    except OSError as error:
+        raise NotLinkable(
+            f"cannot load {place.name!r}", reason=str(error), called=user_source(),
+            fix='install what it needs (libgomp, for threads="openmp"), or export with threads="none"',
+        ) from error
+
+
+def _loaded_section(library: ctypes.CDLL, metadata: Metadata) -> bytes:
+    """The bytes in memory where the section should be; empty where the loaded library is quite another."""
+    try:
+        address = _base_address(library, metadata) + metadata.address
+    except NotALibrary:
+        return b""
+    with open("/proc/self/mem", "rb") as memory:        # reading there cannot crash where nothing is mapped
+        try:
+            memory.seek(address)
+            return memory.read(len(metadata.raw))
+        except OSError:
+            return b""
+
+
+class _SymbolInfo(ctypes.Structure):
+    """The C library's Dl_info."""
+
+    _fields_ = (("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p))
+
+
+def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
+    """Where the library's file begins in memory."""
+    name = metadata.description["functions"][0]["name"]
+    info = _SymbolInfo()
+    try:
+        address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+    except AttributeError:
+        raise NotALibrary(f"the library has no function {name!r}, of which its description speaks", called=user_source(),
+                          fix="export it again") from None
+    ctypes.CDLL(None).dladdr(address, ctypes.byref(info))
+    return info.base or 0
+
+
+def _require_instructions(place: Path, metadata: Metadata, address: int) -> None:
+    """Ask the processor, by the library's own code, which uses nothing beyond the architecture's baseline."""
+    missing = ctypes.CFUNCTYPE(ctypes.c_uint64)(address)()
+    features = metadata.description["target"]["features"]
+    absent = [name for k, name in enumerate(features) if missing >> k & 1]
+    if absent:
+        raise MissingInstructions(
+            f"{place.name!r} needs instructions that this processor lacks: {', '.join(absent)}",
+            reason=f"it was exported for {metadata.description['target']['text']!r} ({metadata.description['target']['cpu']})",
+            called=user_source(), fix='export it for what both machines have, such as target="llvm -mcpu=x86-64-v3"',
+        )

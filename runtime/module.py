@@ -1,0 +1,43 @@
+"""Modules: kernels by name, built or loaded together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+
+from ..errors import user_source
+from .errors import NothingToExport
+from .kernel import Exporting, Kernel
+
+__all__ = ["Module"]
+
+
+class Module:
+    """Kernels by name, built or loaded together: `module["name"]`."""
+
+    def __init__(self, kernels: Mapping[str, Kernel], exporting: Exporting | None = None) -> None:
+        self._kernels, self._exporting = dict(kernels), exporting
+
+    def __getitem__(self, name: str) -> Kernel:
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
+    def export(self, path: str | PathLike[str], threads: str = "openmp") -> tuple[Path, Path, Path]:
+        """Write one library with all kernels, each a C function of its name: see Kernel.export. Raises ExportError."""
+        if self._exporting is None:
+            raise NothingToExport(f"cannot export {self!r}", called=user_source(),
+                                  reason="it was loaded as machine code, or is not compiled at all",
+                                  fix='build it from its schedules with target="llvm", and export that')
+        return self._exporting(path, threads)
+
+    def __repr__(self) -> str:
+        return f"Module({', '.join(self._kernels)})"
