@@ -89,11 +89,11 @@ def _value(node: E.Node, done: Mapping[E.Node, Values], env: Mapping[E.Expr, Val
 def _call(node: E.Call, args: list[Values]) -> Values:
     if node.name == "likely":
         return args[0]
-    bits = node.dtype.element.bits
+    mask = (1 << node.dtype.element.bits) - 1
     return {"abs": lambda a: abs(a), "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b,
             "bitwise_xor": lambda a, b: a ^ b, "bitwise_not": lambda a: ~a, "shift_right": lambda a, b: a >> b,
             "shift_left": lambda a, b: a << b,
-            "popcount": lambda a: numpy.bitwise_count((a & ((1 << bits) - 1)).astype(numpy.uint64)).astype(numpy.int64)}[node.name](*args)
+            "popcount": lambda a: numpy.bitwise_count((a & mask).astype(numpy.uint64)).astype(numpy.int64)}[node.name](*args)
 
 
 _ARITHMETIC = (E.Add, E.Add, E.Sub, E.Mul, E.FloorDiv, E.FloorDiv, E.FloorMod, E.FloorMod, E.Min, E.Max, E.TruncDiv, E.TruncMod)
@@ -103,7 +103,8 @@ _COMPARISONS = (E.LT, E.LE, E.GT, E.GE, E.EQ, E.NE)
 class Drawer:
     """Draws expressions over given leaves."""
 
-    def __init__(self, rng: numpy.random.Generator, leaves: Sequence[E.Expr], constants: Sequence[int], casts: Sequence[str] = ()) -> None:
+    def __init__(self, rng: numpy.random.Generator, leaves: Sequence[E.Expr], constants: Sequence[int],
+                 casts: Sequence[str] = ()) -> None:
         self.rng, self.leaves, self.constants, self.casts = rng, leaves, constants, casts
 
     def pick(self, choices: Sequence[object]) -> object:
@@ -158,7 +159,9 @@ class Drawer:
     def lanes_condition(self, dtype: DType, lanes: int, depth: int) -> E.Expr:
         draw = self.rng.random()
         if depth <= 1 or draw < 0.6:
-            return self.pick(_COMPARISONS)(self.vector(dtype, lanes, max(depth - 1, 0)), self.vector(dtype, lanes, max(depth - 1, 0)))
+            below = max(depth - 1, 0)
+            return self.pick(_COMPARISONS)(self.vector(dtype, lanes, below), self.vector(dtype, lanes, below))
         if draw < 0.7:
             return E.Not(self.lanes_condition(dtype, lanes, depth - 1))
-        return (E.And if draw < 0.85 else E.Or)(self.lanes_condition(dtype, lanes, depth - 1), self.lanes_condition(dtype, lanes, depth - 1))
+        kind = E.And if draw < 0.85 else E.Or
+        return kind(self.lanes_condition(dtype, lanes, depth - 1), self.lanes_condition(dtype, lanes, depth - 1))

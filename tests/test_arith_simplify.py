@@ -9,8 +9,8 @@ from tilewright.ir.arith import Analyzer, detect_stride, linear, simplify
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import BOOL, DType
 from tilewright.ir.expr import (
-    Add, And, Broadcast, BufferLoad, Call, FloatImm, FloorDiv, FloorMod, IfThenElse, Let, Mul, Not, Ramp, Range, Select,
-    SizeVar, Sub, Var,
+    Add, And, Broadcast, BufferLoad, Call, FloatImm, FloorDiv, FloorMod, IfThenElse, Let, Mul, Not, Ramp, Range,
+    Select, SizeVar, Sub, Var,
 )
 from tilewright.ir.ops import (
     FALSE, TRUE, call, cast, ceildiv, const, likely, logical_and, logical_not, logical_or, maximum, minimum, select,

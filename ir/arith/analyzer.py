@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ..dtype import DType
 from ..expr import EQ, Expr, IntImm, Range, Var
 from ..ops import const
 from ..visit import free_vars
@@ -16,7 +15,7 @@ from .interval import Interval
 from .linear import LinearForm
 from .modular import Modular
 from .remainders import modular_of
-from .scope import INDEX, Scope
+from .scope import Scope
 from .simplify import simplifier
 from .sums import expression_of
 from .symbolic import symbolic_bounds

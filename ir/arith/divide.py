@@ -30,7 +30,7 @@ def divided(scope: Scope, form: LinearForm, divisor: int, dtype: DType) -> Linea
         reduced = _without_small_part(scope, rest, divisor)
         if reduced is None:
             break
-        part, rest, divisor = reduced
+        _, rest, divisor = reduced
         if divisor == 1:
             return whole.plus(rest)
     if not rest.coeffs:

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from ..expr import (
-    EQ,
-    LE,
-    LT,
-    And,
-    Call,
-    CompareOp,
-    Expr,
-    FloorMod,
-    IntImm,
-    Not,
-    Or,
-    Var,
-)
+from ..expr import EQ, LE, LT, And, Call, CompareOp, Expr, FloorMod, IntImm, Not, Or, Var
 from ..ops import FALSE, TRUE
 from .bounds import dtype_interval, exact_form, form_interval, interval_of, value_form
 from .interval import EVERYTHING, Interval, intersect

@@ -57,9 +57,10 @@ def negate(a: Interval) -> Interval:
 
 def scale(a: Interval, factor: int) -> Interval:
     """factor * a."""
-    if factor >= 0:
-        return Interval(None if a.lo is None else a.lo * factor, None if a.hi is None else a.hi * factor) if factor else Interval(0, 0)
-    return Interval(None if a.hi is None else a.hi * factor, None if a.lo is None else a.lo * factor)
+    if factor == 0:
+        return Interval(0, 0)
+    lo, hi = (a.lo, a.hi) if factor > 0 else (a.hi, a.lo)
+    return Interval(None if lo is None else lo * factor, None if hi is None else hi * factor)
 
 
 def shift(a: Interval, offset: int) -> Interval:
@@ -68,7 +69,8 @@ def shift(a: Interval, offset: int) -> Interval:
 
 
 def _add(a: Interval, b: Interval) -> Interval:
-    return Interval(None if a.lo is None or b.lo is None else a.lo + b.lo, None if a.hi is None or b.hi is None else a.hi + b.hi)
+    return Interval(None if a.lo is None or b.lo is None else a.lo + b.lo,
+                    None if a.hi is None or b.hi is None else a.hi + b.hi)
 
 
 def _subtract(a: Interval, b: Interval) -> Interval:

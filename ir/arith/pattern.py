@@ -14,41 +14,15 @@ from typing import Any
 
 from ..dtype import BOOL, DType
 from ..expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Broadcast,
-    Cast,
-    Div,
-    Expr,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    IntImm,
-    Max,
-    Min,
-    Mul,
-    Not,
-    Or,
-    Ramp,
-    Select,
-    Sub,
-    TruncDiv,
-    TruncMod,
+    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod,
+    IfThenElse, IntImm, Max, Min, Mul, Not, Or, Ramp, Select, Sub, TruncDiv, TruncMod,
 )
 from ..ops import const
 from .scope import Nodes
 
 __all__ = [
-    "WATCHERS", "Computed", "Constant", "Number", "Operation", "Pattern", "Rule", "RuleTable", "Wild", "broadcast", "build", "c0", "c1",
-    "c2", "equal", "evaluate", "has_wild", "if_then_else", "lanes", "match", "maximum", "minimum", "operation", "ramp",
+    "WATCHERS", "Computed", "Constant", "Number", "Operation", "Pattern", "Rule", "RuleTable", "Wild", "broadcast",
+    "build", "c0", "c1", "c2", "equal", "evaluate", "has_wild", "if_then_else", "lanes", "match", "maximum", "minimum", "operation", "ramp",
     "select", "truncdiv", "truncmod", "unequal", "variants", "w", "x", "y", "z",
 ]
 
@@ -267,8 +241,8 @@ class RuleTable:
     def candidates(self, node: Expr) -> tuple[tuple[Rule, Operation], ...]:
         """The rules, in each order of commutative operands, whose outermost two levels may match `node`."""
         kind = type(node)
-        names = _OPERANDS.get(kind, _BINARY)
-        classes = (kind, *[type(getattr(node, name)) for name in names]) if issubclass(kind, BinaryOp) or kind in _OPERANDS else (kind,)
+        names = _BINARY if isinstance(node, BinaryOp) else _OPERANDS.get(kind, ())
+        classes = (kind, *[type(getattr(node, name)) for name in names])
         found = self._candidates.get(classes)
         if found is None:
             found = self._candidates[classes] = tuple(

@@ -12,23 +12,8 @@ from typing import Any
 
 from ..dtype import BOOL, DType
 from ..expr import (
-    BinaryOp,
-    Broadcast,
-    BufferLoad,
-    Call,
-    Cast,
-    Expr,
-    FloatImm,
-    IfThenElse,
-    IntImm,
-    Mul,
-    Not,
-    ProducerLoad,
-    Ramp,
-    Select,
-    Shuffle,
-    StringImm,
-    Var,
+    BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, IfThenElse, IntImm, Mul, Not, ProducerLoad, Ramp,
+    Select, Shuffle, StringImm, Var,
 )
 from ..intrinsics import INTRINSICS
 from ..ops import FALSE, TRUE, const, wrap_int
@@ -80,8 +65,9 @@ class Knowledge:
     def copy(self) -> Knowledge:
         """The same ranges and facts, nothing derived yet."""
         new = Knowledge.__new__(Knowledge)
-        new.bounds, new.remainders, new.lows, new.highs = dict(self.bounds), dict(self.remainders), dict(self.lows), dict(self.highs)
-        new.order, new.facts, new.disequal, new.truth = dict(self.order), dict(self.facts), set(self.disequal), dict(self.truth)
+        new.bounds, new.remainders, new.order = dict(self.bounds), dict(self.remainders), dict(self.order)
+        new.lows, new.highs, new.facts = dict(self.lows), dict(self.highs), dict(self.facts)
+        new.disequal, new.truth = set(self.disequal), dict(self.truth)
         new.forget()
         return new
 

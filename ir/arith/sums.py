@@ -53,7 +53,10 @@ def collect(scope: Scope, node: Expr, simplified: Callable[[Expr], Expr]) -> Lin
             adopt(inner)
             const += factor * inner.value  # pyright: ignore[reportAttributeAccessIssue]
             continue
-        atom = product(scope, simplified(inner.a), simplified(inner.b)) if kind is Mul else simplified(inner)  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(inner, Mul):
+            atom = product(scope, simplified(inner.a), simplified(inner.b))
+        else:
+            atom = simplified(inner)
         form = forms.get(atom)
         if form is None:
             form = scope.nodes.form(atom)
@@ -65,7 +68,8 @@ def collect(scope: Scope, node: Expr, simplified: Callable[[Expr], Expr]) -> Lin
 def wrapped(form: LinearForm, dtype: DType) -> LinearForm:
     """The form with numbers that its dtype can hold, equal modulo 2^bits."""
     greatest = dtype.greatest
-    if (-greatest if form.coeffs else dtype.least) <= form.const <= greatest and all(-greatest <= coeff <= greatest for coeff in form.coeffs.values()):
+    least = -greatest if form.coeffs else dtype.least
+    if least <= form.const <= greatest and all(-greatest <= coeff <= greatest for coeff in form.coeffs.values()):
         return form
     const = form.const if -greatest <= form.const <= greatest and form.coeffs else wrap_int(form.const, dtype)
     coeffs = {atom: coeff if -greatest <= coeff <= greatest else wrap_int(coeff, dtype) for atom, coeff in form.coeffs.items()}

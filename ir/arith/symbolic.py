@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..dtype import DType
-from ..expr import Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Select, Var
+from ..expr import Cast, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Mul, Select, Var
 from ..visit import free_vars
 from .bounds import form_interval, interval_of, is_exact, value_form
 from .linear import LinearForm
@@ -23,9 +22,11 @@ class _Ends(NamedTuple):
     hi: LinearForm | None
 
 
-def symbolic_bounds(scope: Scope, node: Expr, over: set[Var], simplified: Callable[[Expr], Expr]) -> tuple[Expr | None, Expr | None]:
+def symbolic_bounds(
+    scope: Scope, node: Expr, over: set[Var], simplified: Callable[[Expr], Expr],
+) -> tuple[Expr | None, Expr | None]:
     """Bounds of `node`, a simplified integer scalar, where the variables in `over` take every value of their ranges."""
-    ends = _Elimination(scope, over, simplified).of_form(value_form(scope, node), node.dtype)
+    ends = _Elimination(scope, over, simplified).of_form(value_form(scope, node))
     return tuple(None if end is None else simplified(expression_of(scope, end, node.dtype)) for end in ends)  # pyright: ignore[reportReturnType]
 
 
@@ -42,10 +43,10 @@ class _Elimination:
             found = self._free[atom] = any(var in self.over for var in free_vars(atom))
         return found
 
-    def of_form(self, form: LinearForm, dtype: DType) -> _Ends:
-        return _Ends(self._end(form, dtype, -1), self._end(form, dtype, 1))
+    def of_form(self, form: LinearForm) -> _Ends:
+        return _Ends(self._end(form, -1), self._end(form, 1))
 
-    def _end(self, form: LinearForm, dtype: DType, direction: int) -> LinearForm | None:
+    def _end(self, form: LinearForm, direction: int) -> LinearForm | None:
         """The greatest (direction 1) or least (-1) value of a form."""
         for _ in range(64):
             moving = [atom for atom in form.coeffs if self.depends(atom)]
@@ -53,7 +54,7 @@ class _Elimination:
                 return form
             atom = max(moving, key=lambda a: (not isinstance(a, Var), self._rank(a)))
             upwards = (form.coeffs[atom] > 0) == (direction > 0)
-            end = self._of_atom(atom, upwards, dtype)
+            end = self._of_atom(atom, upwards)
             if end is None:
                 return None
             form = form.replaced(atom, end)
@@ -62,7 +63,7 @@ class _Elimination:
     def _rank(self, atom: Expr) -> int:
         return self.scope.known.order.get(atom, -1)
 
-    def _of_atom(self, atom: Expr, upwards: bool, dtype: DType) -> LinearForm | None:
+    def _of_atom(self, atom: Expr, upwards: bool) -> LinearForm | None:
         """The greatest or least value of an atom, perhaps in earlier variables of `over`."""
         if isinstance(atom, Var):
             known = (self.scope.known.highs if upwards else self.scope.known.lows).get(atom)
@@ -71,13 +72,13 @@ class _Elimination:
         if isinstance(atom, FloorDiv | FloorMod):
             found = self._of_division(atom, upwards)
         elif isinstance(atom, Min | Max):
-            found = self._of_extremum(atom, upwards)
+            found = self._of_pair(type(atom), atom.a, atom.b, upwards)
         elif isinstance(atom, Select | IfThenElse):
-            found = self._of_pair(Max if upwards else Min, atom.true_value, atom.false_value, upwards, atom.dtype)
+            found = self._of_pair(Max if upwards else Min, atom.true_value, atom.false_value, upwards)
         elif isinstance(atom, Mul) and is_exact(self.scope, atom):
             found = self._of_product(atom, upwards)
         elif isinstance(atom, Cast) and atom.value.dtype.is_integer and is_exact(self.scope, atom):
-            found = self._end(value_form(self.scope, atom.value), atom.value.dtype, 1 if upwards else -1)
+            found = self._end(value_form(self.scope, atom.value), 1 if upwards else -1)
         return found if found is not None else self._constant(atom, upwards)
 
     def _constant(self, atom: Expr, upwards: bool) -> LinearForm | None:
@@ -87,7 +88,7 @@ class _Elimination:
 
     def _inner(self, node: Expr, upwards: bool) -> Expr | None:
         """The end of an operand's range as a simplified expression without variables of `over`."""
-        end = self._end(value_form(self.scope, node), node.dtype, 1 if upwards else -1)
+        end = self._end(value_form(self.scope, node), 1 if upwards else -1)
         return None if end is None else self.simplified(expression_of(self.scope, end, node.dtype))
 
     def _value(self, node: Expr) -> LinearForm:
@@ -115,10 +116,7 @@ class _Elimination:
             return last
         return self._value(make(Min, high, expression_of(self.scope, last, atom.dtype)))
 
-    def _of_extremum(self, atom: Min | Max, upwards: bool) -> LinearForm | None:
-        return self._of_pair(type(atom), atom.a, atom.b, upwards, atom.dtype)
-
-    def _of_pair(self, kind: type[Min] | type[Max], a: Expr, b: Expr, upwards: bool, dtype: DType) -> LinearForm | None:
+    def _of_pair(self, kind: type[Min] | type[Max], a: Expr, b: Expr, upwards: bool) -> LinearForm | None:
         left, right = self._inner(a, upwards), self._inner(b, upwards)
         if left is None or right is None:
             # One arm bounds a minimum from above, and a maximum from below.

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from ...expr import (
-    EQ,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Div,
-    FloorDiv,
-    FloorMod,
-    Max,
-    Min,
-    Mul,
-    Or,
-    Sub,
-    TruncDiv,
-    TruncMod,
+    EQ, LE, LT, NE, Add, And, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Or, Sub, TruncDiv, TruncMod,
 )
 from ..pattern import Rule, broadcast, c0, c1, lanes, operation, ramp, select, w, x, y, z
 
 
 def _lifted(kind: type[BinaryOp]) -> Rule:
-    return Rule(f"broadcasts-{kind.__name__.lower()}", operation(kind, broadcast(x), broadcast(y)), broadcast(operation(kind, x, y)))
+    pattern, result = operation(kind, broadcast(x), broadcast(y)), broadcast(operation(kind, x, y))
+    return Rule(f"broadcasts-{kind.__name__.lower()}", pattern, result)
 
 
 BROADCAST_RULES = (
@@ -53,12 +38,20 @@ EXACT_VECTOR_RULES = (
          given=(x % c1 + c0 * (lanes - 1) < c1,)),
     Rule("ramp-mod-within", ramp(x, c0) % broadcast(c1), ramp(x % c1, c0), when=lambda c0, c1: c0 >= 0 and c1 > 0,
          given=(x % c1 + c0 * (lanes - 1) < c1,)),
-    Rule("ramp-below", ramp(x, c0) < broadcast(y), broadcast(True), when=lambda c0: c0 >= 0, given=(x + c0 * (lanes - 1) < y,)),
-    Rule("ramp-never-below", ramp(x, c0) < broadcast(y), broadcast(False), when=lambda c0: c0 >= 0, given=(y <= x,)),
-    Rule("ramp-at-most", ramp(x, c0) <= broadcast(y), broadcast(True), when=lambda c0: c0 >= 0, given=(x + c0 * (lanes - 1) <= y,)),
-    Rule("ramp-never-at-most", ramp(x, c0) <= broadcast(y), broadcast(False), when=lambda c0: c0 >= 0, given=(y < x,)),
-    Rule("below-ramp", broadcast(y) < ramp(x, c0), broadcast(True), when=lambda c0: c0 >= 0, given=(y < x,)),
-    Rule("never-below-ramp", broadcast(y) < ramp(x, c0), broadcast(False), when=lambda c0: c0 >= 0, given=(x + c0 * (lanes - 1) <= y,)),
-    Rule("at-most-ramp", broadcast(y) <= ramp(x, c0), broadcast(True), when=lambda c0: c0 >= 0, given=(y <= x,)),
-    Rule("never-at-most-ramp", broadcast(y) <= ramp(x, c0), broadcast(False), when=lambda c0: c0 >= 0, given=(x + c0 * (lanes - 1) < y,)),
+    Rule("ramp-below", ramp(x, c0) < broadcast(y), broadcast(True), when=lambda c0: c0 >= 0,
+         given=(x + c0 * (lanes - 1) < y,)),
+    Rule("ramp-never-below", ramp(x, c0) < broadcast(y), broadcast(False), when=lambda c0: c0 >= 0,
+         given=(y <= x,)),
+    Rule("ramp-at-most", ramp(x, c0) <= broadcast(y), broadcast(True), when=lambda c0: c0 >= 0,
+         given=(x + c0 * (lanes - 1) <= y,)),
+    Rule("ramp-never-at-most", ramp(x, c0) <= broadcast(y), broadcast(False), when=lambda c0: c0 >= 0,
+         given=(y < x,)),
+    Rule("below-ramp", broadcast(y) < ramp(x, c0), broadcast(True), when=lambda c0: c0 >= 0,
+         given=(y < x,)),
+    Rule("never-below-ramp", broadcast(y) < ramp(x, c0), broadcast(False), when=lambda c0: c0 >= 0,
+         given=(x + c0 * (lanes - 1) <= y,)),
+    Rule("at-most-ramp", broadcast(y) <= ramp(x, c0), broadcast(True), when=lambda c0: c0 >= 0,
+         given=(y <= x,)),
+    Rule("never-at-most-ramp", broadcast(y) <= ramp(x, c0), broadcast(False), when=lambda c0: c0 >= 0,
+         given=(x + c0 * (lanes - 1) < y,)),
 )
