@@ -22,7 +22,8 @@ from .scope import Nodes
 
 __all__ = [
     "WATCHERS", "Computed", "Constant", "Number", "Operation", "Pattern", "Rule", "RuleTable", "Wild", "broadcast",
-    "build", "c0", "c1", "c2", "equal", "evaluate", "has_wild", "if_then_else", "lanes", "match", "maximum", "minimum", "operation", "ramp",
+    "build", "c0", "c1", "c2", "equal", "evaluate", "has_wild", "if_then_else", "lanes", "match",
+    "maximum", "minimum", "operation", "ramp",
     "select", "truncdiv", "truncmod", "unequal", "variants", "w", "x", "y", "z",
 ]
 

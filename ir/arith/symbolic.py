@@ -141,7 +141,7 @@ class _Elimination:
                 return None
             rest = other if rest is None else product(self.scope, rest, other)
         end = self._inner(moving[0], upwards != negative)
-        if end is None or rest is None or (isinstance(end, IntImm) and len(others) != len(factors) - 1):
+        if end is None or rest is None:
             return None
         made = product(self.scope, converted(self.scope, end, rest.dtype), rest)
         return value_form(self.scope, made) if is_exact(self.scope, made) else None
