@@ -35,6 +35,12 @@ class UnknownTriple(CodegenError):
     code = "TW0405"
 
 
+class UnknownArchitecture(CodegenError):
+    """A GPU architecture, -arch, that tilewright makes no code for."""
+
+    code = "TW0406"
+
+
 class ForeignTarget(CodegenError):
     """Code for another machine can be looked at and exported, not run here."""
 

@@ -25,7 +25,7 @@ from .signature import signature_of
 from .stub import kernel_symbol, scalar_type, stub_symbols, stub_text
 from .target import Target
 
-__all__ = ["interpreted_kernel"]
+__all__ = ["argument_at", "callback_text", "interpreted_kernel"]
 
 _Callback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _FAILED = 1
@@ -37,7 +37,8 @@ def interpreted_kernel(function: Function, symbols: Sequence[Var]) -> Kernel:
     signature = signature_of(function, symbols)
     run = _Run(function, signature)
     entries = stub_symbols(signature.name)
-    compiled = compile_text([_kernel_text(signature, run.address), stub_text(signature)], Target(), tuple(entries.values()), {}, {})
+    parts = [callback_text(signature, run.address), stub_text(signature)]
+    compiled = compile_text(parts, Target(), tuple(entries.values()), {}, {})
     addresses = {role: compiled.address(symbol) for role, symbol in entries.items()}
     return make_kernel(signature, addresses, code=(compiled, run), sources=_Sources(function), failure=run.failure)
 
@@ -73,10 +74,10 @@ class _Run:
         slots = (ctypes.c_int64 * (len(params) + len(symbols))).from_address(address)
         values = {symbol.name: slots[len(params) + i] for i, symbol in enumerate(symbols)}
         values |= {p.name: slots[i] for i, p in enumerate(params) if isinstance(p, ScalarParam)}
-        return [_argument(param, slots[i], values) for i, param in enumerate(params)]
+        return [argument_at(param, slots[i], values) for i, param in enumerate(params)]
 
 
-def _argument(param: BufferParam | ScalarParam, slot: int, values: dict[str, int]) -> Any:
+def argument_at(param: BufferParam | ScalarParam, slot: int, values: dict[str, int]) -> Any:
     """The array at an address, or the number whose bits a slot holds."""
     dtype = numpy_dtype(param.dtype)
     if isinstance(param, ScalarParam):
@@ -89,7 +90,7 @@ def _argument(param: BufferParam | ScalarParam, slot: int, values: dict[str, int
     return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
 
 
-def _kernel_text(signature: Signature, callback: int) -> str:
+def callback_text(signature: Signature, callback: int) -> str:
     """The kernel: its arguments as 64-bit slots, and the call back."""
     target = Target()
     types = [scalar_type(p.dtype) if isinstance(p, ScalarParam) else "ptr" for p in signature.params]

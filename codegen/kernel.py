@@ -12,10 +12,12 @@ from ..ir.visit import walk
 from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ..runtime.module import Module
+from .cuda.build import cuda_kernel
 from .export.library import Exporter, Program
 from .interpreted import interpreted_kernel
 from .llvm.build import CodegenOptions, compile_function
 from .llvm.emit_stmt import shape_symbols
+from .llvm.features import target_has
 from .llvm.jit import CompiledModule, foreign_target
 from .llvm.pipeline import cpu_pipeline
 from .parallel import PARALLEL_FOR, parallel_for_address
@@ -32,8 +34,11 @@ def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check
     symbols = {function.name: tuple(shape_symbols(function)) for function in functions}
     if target.kind == "interpret":
         return Module({function.name: interpreted_kernel(function, symbols[function.name]) for function in functions})
+    if target.kind == "cuda":
+        return Module({f.name: cuda_kernel(f, symbols[f.name], target, watchers, bounds_check=bounds_check, fast_math=fast_math)
+                       for f in functions})
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
-    pipeline = cpu_pipeline(target.vector_bits, bounds_check)
+    pipeline = cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target))
     final = [run_pipeline(function, pipeline, watchers) for function in functions]
     parallel = any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in final for n in walk(function.body))
     compiled = compile_function(final, target, CodegenOptions(

@@ -12,7 +12,7 @@ from ..ir.visit import walk
 from ..runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
 from .errors import ExtentNotCheckable
 
-__all__ = ["signature_of"]
+__all__ = ["signature_of", "unique_names"]
 
 _EXTENT_OPERATORS = {
     Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
@@ -26,7 +26,7 @@ _LONG_RUN = 200_000
 def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
     """The signature of a lowered function (before its buffers are flattened); `symbols`: its free shape symbols, in the
     order in which the kernel takes them. Raises ExtentNotCheckable for an extent that is no integer arithmetic."""
-    names = _unique_names(function, symbols)
+    names = unique_names(function, symbols)
     in_shapes = {var for buffer in function.buffers for extent in buffer.shape for var in walk(extent) if isinstance(var, Var)}
     params: list[BufferParam | ScalarParam] = []
     for param in function.params:
@@ -43,7 +43,8 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
     )
 
 
-def _unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Var, str]:
+def unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Var, str]:
+    """The name by which a signature knows each parameter and shape symbol."""
     names: dict[Buffer | Var, str] = {}
     taken: set[str] = set()
     for item in (*function.params, *symbols):

@@ -4,6 +4,8 @@
     llvm -mcpu=skylake-avx512                  another processor of this architecture
     llvm -mattr=+avx2,-avx512f                 this machine's processor with features added and removed
     llvm -mtriple=aarch64-unknown-linux-gnu    another machine: its code can be looked at and exported
+    cuda -arch=sm_90                           NVIDIA GPUs of one architecture
+    cuda -emulate                              the same code on an emulated GPU, with its accesses checked
     interpret                                  no code: the slow, exact interpreter of the loop IR
 """
 
@@ -19,19 +21,23 @@ from functools import cache, cached_property
 import llvmlite.binding as llvm
 
 from ..errors import user_source
-from .errors import UnknownFeature, UnknownProcessor, UnknownTargetKind, UnknownTargetOption, UnknownTriple
+from .errors import UnknownArchitecture, UnknownFeature, UnknownProcessor, UnknownTargetKind, UnknownTargetOption, UnknownTriple
 
-__all__ = ["KINDS", "Target", "TargetKind"]
+__all__ = ["CUDA_ARCHITECTURES", "KINDS", "Target", "TargetKind"]
 
 
 @dataclass(frozen=True, slots=True)
 class TargetKind:
-    """A way to compile. options: what may follow its name, each as -key=value, with what it says."""
+    """A way to compile. options: what may follow its name, each as -key=value, with what it says; flags: each as -key."""
 
     name: str
     purpose: str
     options: dict[str, str]
+    flags: tuple[str, ...] = ()
 
+
+CUDA_ARCHITECTURES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024}
+"""The GPU architectures that code is made for, with the bytes of shared memory that a block can have."""
 
 KINDS = {
     kind.name: kind
@@ -40,6 +46,9 @@ KINDS = {
             "mcpu": "processor, as LLVM names it", "mattr": "features to add and remove, +avx2,-avx512f",
             "mtriple": "machine, arch-vendor-system",
         }),
+        TargetKind("cuda", "NVIDIA GPUs, through CUDA C and NVRTC", {
+            "arch": "architecture, " + " or ".join(CUDA_ARCHITECTURES), "emulate": "without a GPU: run on the emulator (no value)",
+        }, ("emulate",)),
         TargetKind("interpret", "no code: the loop IR run slowly and exactly", {}),
     )
 }
@@ -56,6 +65,9 @@ class Target:
     cpu: str = ""
     features: tuple[str, ...] = ()
     triple: str = ""
+    arch: str = ""
+    """Of a GPU: a name in CUDA_ARCHITECTURES; empty for the least of them."""
+    emulate: bool = False
 
     @classmethod
     def parse(cls, text: str | Target) -> Target:
@@ -72,7 +84,11 @@ class Target:
             )
         given = dict(_option(word, kind, text) for word in words[1:])
         target = cls(kind.name, given.get("mcpu", ""), tuple(f for f in given.get("mattr", "").split(",") if f),
-                     given.get("mtriple", ""))
+                     given.get("mtriple", ""), given.get("arch", ""), "emulate" in given)
+        if target.arch and target.arch not in CUDA_ARCHITECTURES:
+            raise UnknownArchitecture(
+                f"target {text!r}: unknown GPU architecture {target.arch!r}", called=user_source(),
+                allowed=", ".join(CUDA_ARCHITECTURES), fix=_nearest(target.arch, CUDA_ARCHITECTURES, "-arch={}"))
         if kind.name == "llvm":
             _check_triple(target)
             _check_processor(target)
@@ -84,6 +100,8 @@ class Target:
         words += [f"-mcpu={self.cpu}"] if self.cpu else []
         words += [f"-mattr={','.join(self.features)}"] if self.features else []
         words += [f"-mtriple={self.triple}"] if self.triple else []
+        words += [f"-arch={self.arch}"] if self.arch else []
+        words += ["-emulate"] if self.emulate else []
         return " ".join(words)
 
     @property
@@ -153,10 +171,11 @@ class Target:
 
 def _option(word: str, kind: TargetKind, text: str) -> tuple[str, str]:
     key, equals, value = word.lstrip("-").partition("=")
-    if not word.startswith("-") or not equals or key not in kind.options:
+    if not word.startswith("-") or key not in kind.options or bool(equals) == (key in kind.flags):
         raise UnknownTargetOption(
             f"target {text!r}: {kind.name} does not take {word!r}", called=user_source(),
-            allowed=_listing((f"-{name}=...", purpose) for name, purpose in kind.options.items()) or "no options",
+            allowed=_listing((f"-{name}{'' if name in kind.flags else '=...'}", purpose) for name, purpose in kind.options.items())
+            or "no options",
             fix=_nearest(key, kind.options, "-{}=...") if kind.options else f'target="{kind.name}"',
         )
     return key, value

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,18 +22,28 @@ from ..errors import user_source
 from . import diagnose
 from .abi import DLPACK_TYPES, ArgumentRecord, CallTable, Flag, numpy_layout_holds
 from .array import Array, numpy_dtype
+from .cuda_launch import KernelLaunch
 from .errors import NoSuchSource, NothingToExport
 from .signature import ScalarParam, Signature
 from .tensors import Found, NoMemory, RefusedMemory, array_of, find_tensor, is_ordinary, quick_view
 from .timing import TimingResult, time_calls
 
-__all__ = ["Exporting", "Kernel", "foreign_kernel", "make_kernel"]
+__all__ = ["Entry", "Exporting", "Kernel", "arguments_in_order", "foreign_kernel", "make_kernel", "make_records", "number_argument"]
 
 Exporting = Callable[[Any, str], tuple[Path, Path, Path]]
 """Writes a library for (path, threads)."""
 
 _METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 _Raw = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Entry(Protocol):
+    """What a kernel calls."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    def __call__(self, *args: Any, **named: Any) -> None: ...
 
 
 class _MethodDef(ctypes.Structure):
@@ -63,7 +73,7 @@ class _Entry:
         self.method = _MethodDef(signature.name.encode(), addresses["call"], _METH_FASTCALL_KEYWORDS, None)
 
     def __call__(self, *args: Any, **named: Any) -> None:
-        values = _in_order(self.signature, args, named)
+        values = arguments_in_order(self.signature, args, named)
         plain = [_plain(self.signature, i, value) for i, value in enumerate(values)]
         changed = named or any(new is not old for new, old in zip(plain, values, strict=True))
         if changed and not any(isinstance(value, Found) for value in plain):
@@ -75,7 +85,7 @@ class _Entry:
         """Check and run with records made here: what the code found wrong, it finds again and can be told about."""
         signature = self.signature
         values = [_find(signature, i, value) for i, value in enumerate(plain)]
-        records, keep = _records(signature, values)
+        records, keep = make_records(signature, values)
         symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
         status = self.check(ctypes.addressof(records), ctypes.addressof(symbols))
         if status:
@@ -106,7 +116,7 @@ def _fill_table(table: CallTable, signature: Signature) -> None:
     table.vectorcall, table.call_method = _address("PyObject_Vectorcall"), _address("PyObject_CallMethod")
 
 
-def _in_order(signature: Signature, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+def arguments_in_order(signature: Signature, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
     """The arguments by position, keywords put in their places."""
     params = signature.params
     if len(args) > len(params) or (not named and len(args) < len(params)):
@@ -127,7 +137,7 @@ def _plain(signature: Signature, i: int, value: Any) -> Any:
     """Argument i as what generated code reads: a numpy array, a Python number; or Found, for what cannot be run."""
     param = signature.params[i]
     if isinstance(param, ScalarParam):
-        return _number(signature, i, param, value)
+        return number_argument(signature, i, param, value)
     if type(value) is np.ndarray or type(value) is Array:
         return value
     if isinstance(value, np.ndarray):
@@ -156,7 +166,7 @@ def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
     return found
 
 
-def _number(signature: Signature, i: int, param: ScalarParam, value: Any) -> int | float:
+def number_argument(signature: Signature, i: int, param: ScalarParam, value: Any) -> int | float:
     """A Python or numpy number, or an array of rank 0, as the parameter's kind of number."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
@@ -187,7 +197,7 @@ def _float(signature: Signature, i: int, value: Any) -> float:
         raise diagnose.scalar_out_of_range(signature, i, value, -(1 << 1023), 1 << 1023) from None
 
 
-def _records(
+def make_records(
     signature: Signature, values: Sequence[Found | int | float],
 ) -> tuple[ctypes.Array[ArgumentRecord], list[Any]]:
     """The records of all arguments, and what must live as long as they do."""
@@ -236,12 +246,14 @@ class Kernel:
     Safe to call from several threads at once; the interpreter's lock is released while large calls run.
     """
 
-    _entry: _Entry | _NoEntry
+    _entry: Entry
     _sources: Callable[[str], str] | None
     _exporting: Exporting | None
+    kernels: tuple[KernelLaunch, ...] = ()
+    """Of a CUDA build: what it launches, in order."""
 
     def __init__(
-        self, entry: _Entry | _NoEntry, sources: Callable[[str], str] | None, exporting: Exporting | None = None,
+        self, entry: Entry, sources: Callable[[str], str] | None, exporting: Exporting | None = None,
     ) -> None:
         self._entry, self._sources, self._exporting = entry, sources, exporting
 

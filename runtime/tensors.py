@@ -6,6 +6,7 @@ In order: numpy arrays; DLPack (torch, jax, cupy and so on); `__array_interface_
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .device import HOST_KINDS, dlpack_name
 
-__all__ = ["DLTensor", "Found", "NoMemory", "RefusedMemory", "array_of", "capsule_tensor", "find_tensor", "is_ordinary",
-           "quick_view"]
+__all__ = ["DLTensor", "Found", "NoMemory", "RefusedMemory", "array_of", "capsule_tensor", "find_device_tensor", "find_tensor",
+           "is_ordinary", "quick_view"]
 
 _NAMES = {number: name for name, number in DLPACK_TYPES.items()}
 _READ_ONLY_FLAG = 1
+_CUDA_KINDS = (2, 13)
+"""DLPack device types whose memory GPUs address: their own, and managed memory."""
 
 
 class DLTensor(ctypes.Structure):
@@ -105,6 +108,33 @@ def find_tensor(value: Any) -> Found:
     return _find_buffer(value)
 
 
+def find_device_tensor(value: Any) -> Found:
+    """The memory behind `value` wherever it lies: by `__cuda_array_interface__`, else DLPack, else as find_tensor.
+    `device` of what is found is "cuda(0)" and the like for GPU memory. Raises NoMemory or RefusedMemory."""
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _find_cuda_interface(value, interface)
+    if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__") and not isinstance(value, np.ndarray):
+        kind, index = value.__dlpack_device__()
+        if int(kind) in _CUDA_KINDS:
+            found = _find_capsule(value)
+            found.device = f"cuda({index})"
+            return found
+    return find_tensor(value)
+
+
+def _find_cuda_interface(value: Any, interface: Mapping[str, Any]) -> Found:
+    data, read_only = interface["data"]
+    dtype = np.dtype(interface["typestr"])
+    name = "bfloat16" if dtype.kind == "V" and dtype.itemsize == 2 else dtype.name
+    device = getattr(value, "device", None)
+    index = getattr(device, "index", None)
+    if index is None:
+        index = getattr(device, "id", 0)  # cupy's name for it
+    return Found(data, name, tuple(interface["shape"]), interface.get("strides"), read_only, value, f"cuda({int(index or 0)})",
+                 swapped=not dtype.isnative)
+
+
 def array_of(found: Found) -> NDArray[Any]:
     """A numpy array on a host tensor's memory; its dtype must be one of ours."""
     if isinstance(found.owner, np.ndarray):
@@ -159,6 +189,13 @@ def _find_dlpack(value: Any) -> Found:
         if int(kind) not in HOST_KINDS:
             shape = tuple(int(extent) for extent in getattr(value, "shape", ()))
             return Found(0, str(getattr(value, "dtype", "")), shape, None, False, value, dlpack_name(int(kind), index))
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise RefusedMemory(f"its __dlpack__ says: {error}") from error
+    return _find_capsule(value)
+
+
+def _find_capsule(value: Any) -> Found:
+    try:
         capsule = _export(value)
         tensor, read_only = capsule_tensor(capsule)
     except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:

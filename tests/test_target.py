@@ -76,7 +76,9 @@ def test_whether_code_runs_here_is_asked_of_the_instructions() -> None:
     ("text", "message"),
     [
         ("", "TW0401: unknown target ''"),
-        ("cuda", r"(?s)TW0401: unknown target 'cuda'.*allowed: llvm \(native code.*interpret"),
+        ("vulkan", r"(?s)TW0401: unknown target 'vulkan'.*allowed: llvm \(native code.*cuda.*interpret"),
+        ("cuda -arch=sm_70", r"(?s)TW0406.*unknown GPU architecture 'sm_70'.*allowed: sm_80, sm_90"),
+        ("cuda -emulate=1", r"(?s)TW0402.*does not take '-emulate=1'.*-emulate"),
         ("lvm", r'(?s)TW0401.*fix: target="llvm"'),
         ("llvm -mpcu=haswell", r"(?s)TW0402.*does not take '-mpcu=haswell'.*-mcpu=\.\.\. \(processor.*fix: -mcpu="),
         ("llvm haswell", "TW0402.*does not take 'haswell'"),

@@ -1,0 +1,337 @@
+"""Kernels as CUDA C text: one statement a line, every body in braces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import InternalError
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let, Range, Ramp, Var
+from ...ir.passes.gpu_errors import LocalNotConstant, TooMuchShared
+from ...ir.passes.simplify import analyzer_for
+from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...ir.visit import children, walk
+from .emit_expr import ExprEmitter
+from .split import VECTOR_BITS, DeviceKernel
+from .types import storage_type, value_type
+
+__all__ = ["STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
+
+STATIC_SHARED_LIMIT = 48 * 1024
+"""Bytes of shared memory that a kernel may declare; more is asked for at the launch."""
+_RESERVED = frozenset(
+    "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else enum "
+    "explicit extern false float for friend goto if inline int long namespace new operator private protected public register "
+    "return short signed sizeof static struct switch template this throw true try typedef union unsigned using virtual void "
+    "volatile while warpSize threadIdx blockIdx blockDim gridDim exp log sin cos tan sqrt pow min max abs y0 y1 j0 j1 jn yn "
+    "gamma half main".split())
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """The text of one kernel and what its launch needs to know.
+
+    parameters: the C type of each. dynamic_shared: bytes of shared memory to ask for at the launch. shared_granule: bytes of
+    the smallest element in shared memory. aligned: parameters that are read or written as vectors.
+    """
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+    dynamic_shared: int
+    shared_granule: int
+    aligned: frozenset[int]
+
+
+def emit_kernel(kernel: DeviceKernel, whole: Function, shared_limit: int, messages: list[str]) -> KernelText:
+    """The text of `kernel`, a part of `whole`. shared_limit: bytes of shared memory that a block may have. messages: of
+    assertions; new ones are appended.
+
+    Raises LocalNotConstant, TooMuchShared.
+    """
+    return _Emitter(kernel, analyzer_for(whole), shared_limit, messages).emit()
+
+
+class _Emitter:
+    def __init__(self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str]) -> None:
+        self.kernel, self.function, self.analyzer = kernel, kernel.function, analyzer
+        self.shared_limit, self.messages = shared_limit, messages
+        self.exprs = ExprEmitter(analyzer)
+        self.lines: list[str] = []
+        self.indent = 1
+        self.taken: set[str] = set(_RESERVED)
+        self.temporaries = 0
+        self.aligned: set[int] = set()
+        self.shared_granule = 16
+
+    # Names
+
+    def bind(self, item: Var | Buffer) -> str:
+        """A fresh C name for a variable or a buffer."""
+        stem = re.sub(r"\W", "_", item.name) or "v"
+        stem = f"v{stem}" if stem[0].isdigit() or stem.startswith("tw_") else stem
+        name, number = stem, 0
+        while name in self.taken:
+            number += 1
+            name = f"{stem}_{number}"
+        self.taken.add(name)
+        self.exprs.names[item] = name
+        return name
+
+    def fresh(self) -> str:
+        self.temporaries += 1
+        return f"packed{self.temporaries}"
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """A statement with a body in braces."""
+        self.line(f"{head} {{".lstrip())
+        self.indent += 1
+        taken = set(self.taken)
+        yield
+        self.taken = taken
+        self.indent -= 1
+        self.line("}")
+
+    # The kernel
+
+    def emit(self) -> KernelText:
+        kinds = tuple(self._kind(param) for param in self.function.params)
+        parameters = [f"{kind}{'__restrict__ ' if kind.endswith('*') else ' '}{self.bind(param)}"
+                      for kind, param in zip(kinds, self.function.params, strict=True)]
+        for param in self.function.params:
+            if isinstance(param, Var) and param.dtype.is_float and param.dtype.bits == 16:
+                inner = self.exprs.names[param]
+                name = self.exprs.names[param] = f"{inner}_value"
+                self.line(f"const float {name} = {self.exprs.loaded(inner, param.dtype)};")
+        body = self._thread_indices(self.function.body)
+        dynamic = self._shared(body)
+        self.statement(body)
+        threads = self.kernel.hardware.threads
+        head = f'extern "C" __global__ void __launch_bounds__({threads}) {self.function.name}({", ".join(parameters)}) {{'
+        text = "\n".join([head, *self.lines, "}"])
+        return KernelText(self.function.name, text, kinds, dynamic, self.shared_granule, frozenset(self.aligned))
+
+    def _kind(self, param: Buffer | Var) -> str:
+        kind = storage_type(param.dtype)
+        if isinstance(param, Var):
+            return kind
+        return f"{kind} *" if param in self.function.outputs else f"const {kind} *"
+
+    def _thread_indices(self, body: Stmt) -> Stmt:
+        while isinstance(body, For) and body.kind is LoopKind.THREAD:
+            self.analyzer.bind(body.var, Range(body.begin, body.extent))
+            self.exprs.names[body.var] = f"(int){body.thread}"
+            name = body.thread.replace("Idx.", "_")
+            if any(node is body.var for node in walk(body.body)):
+                self.taken.add(name)
+                self.exprs.names[body.var] = name
+                self.line(f"const int {name} = (int){body.thread};")
+            body = body.body
+        return body
+
+    def _shared(self, body: Stmt) -> int:
+        """Declares the shared memory; the bytes of it that the launch must ask for."""
+        buffers = [node.buffer for node in walk(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"]
+        self.shared_granule = min((buffer.dtype.bytes for buffer in buffers), default=16)
+        sizes = [self._count(buffer) * buffer.dtype.bytes for buffer in buffers]
+        places: list[int] = []
+        total = 0
+        for size in sizes:
+            places.append(total)
+            total += -(-size // 16) * 16
+        if total > self.shared_limit:
+            raise TooMuchShared(
+                f"cannot build {self.function.name}: it needs {total} bytes of shared memory",
+                reason=", ".join(f"{b.name}: {size}" for b, size in zip(buffers, sizes, strict=True)),
+                allowed=f"at most {self.shared_limit} bytes a block on this architecture",
+                fix="fetch smaller tiles: split the loops that the shared stages are computed at")
+        for buffer, place in zip(buffers, places, strict=True):
+            name, kind = self.bind(buffer), storage_type(buffer.dtype)
+            if total <= STATIC_SHARED_LIMIT:
+                self.line(f"__shared__ __align__(16) {kind} {name}[{max(self._count(buffer), 1)}];")
+            else:
+                self.line(f"{kind} *const {name} = reinterpret_cast<{kind} *>(tw_dynamic_shared + {place});")
+        return total if total > STATIC_SHARED_LIMIT else 0
+
+    def _count(self, buffer: Buffer) -> int:
+        extent = buffer.shape[0] if buffer.shape else IntImm(1)
+        if not isinstance(extent, IntImm):
+            raise LocalNotConstant(
+                f"cannot build {self.function.name}: {buffer.name}, in {buffer.scope} memory, has {extent} elements",
+                reason="the size of shared and local memory is fixed when the kernel is built",
+                fix="split the loops that it is computed at by constant factors")
+        return extent.value
+
+    # Statements
+
+    def statement(self, stmt: Stmt) -> None:
+        builder = _BUILDERS.get(type(stmt))
+        if builder is None:
+            raise InternalError(f"a {type(stmt).__name__} reached code generation")
+        builder(self, stmt)
+
+    def sequence(self, stmt: Seq) -> None:
+        for part in stmt.body:
+            if isinstance(part, LetStmt):  # what it declares ends with it
+                with self.block(""):
+                    self.statement(part)
+            else:
+                self.statement(part)
+
+    def loop(self, stmt: For) -> None:
+        begin, extent = self.exprs.value(stmt.begin), self.exprs.value(stmt.extent)
+        self.analyzer.bind(stmt.var, Range(stmt.begin, stmt.extent))
+        end = extent if begin in ("0", "0LL") else f"{begin} + ({extent})"
+        if isinstance(stmt.begin, IntImm) and isinstance(stmt.extent, IntImm):
+            end = str(stmt.begin.value + stmt.extent.value)
+        if stmt.kind is LoopKind.UNROLLED:
+            self.line("#pragma unroll")
+        taken = set(self.taken)
+        name = self.bind(stmt.var)
+        with self.block(f"for ({value_type(stmt.var.dtype)} {name} = {begin}; {name} < {end}; ++{name})"):
+            self.statement(stmt.body)
+        self.taken = taken
+
+    def condition(self, stmt: If) -> None:
+        with self.block(f"if ({_bare(self.exprs.value(stmt.condition))})"), self.analyzer.constraint(stmt.condition):
+            self.statement(stmt.then_body)
+        if stmt.else_body is not None:
+            with self.block("else"):
+                self.statement(stmt.else_body)
+
+    def let(self, stmt: LetStmt) -> None:
+        lanes = stmt.value.dtype.lanes
+        self._pack(stmt.value)
+        values = [_bare(self.exprs.value(stmt.value, lane)) for lane in range(lanes)]
+        name, kind = self.bind(stmt.var), value_type(stmt.var.dtype)
+        if lanes == 1:
+            self.line(f"const {kind} {name} = {values[0]};")
+        else:
+            self.exprs.lanes[stmt.var] = [f"{name}_{lane}" for lane in range(lanes)]
+            for lane, value in enumerate(values):
+                self.line(f"const {kind} {name}_{lane} = {value};")
+        if stmt.value.dtype.is_integer and lanes == 1:
+            self.analyzer.bind(stmt.var, stmt.value)
+        self.statement(stmt.body)
+
+    def allocate(self, stmt: Allocate) -> None:
+        if stmt.buffer.scope != "shared":
+            count = max(self._count(stmt.buffer), 1)
+            name = self.bind(stmt.buffer)
+            align = "__align__(16) " if count * stmt.buffer.dtype.bytes >= 16 else ""
+            self.line(f"{align}{storage_type(stmt.buffer.dtype)} {name}[{count}];")
+        self.statement(stmt.body)
+
+    def evaluate(self, stmt: Evaluate) -> None:
+        self.line(self.exprs.value(stmt.value) + ";")
+
+    def attribute(self, stmt: Attr) -> None:
+        self.statement(stmt.body)
+
+    def assertion(self, stmt: Assert) -> None:
+        if stmt.message not in self.messages:
+            self.messages.append(stmt.message)
+        with self.block(f"if (!{self.exprs.closed(stmt.condition)})"):
+            self.line(f"tw_fail({self.messages.index(stmt.message)});")
+
+    def store(self, stmt: BufferStore) -> None:
+        index = stmt.indices[0] if stmt.indices else IntImm(0)
+        lanes = index.dtype.lanes
+        self._pack(stmt.value)
+        values = [self.exprs.stored(_bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)]
+        width = self._packable(stmt.buffer, index) if stmt.predicate is None else 1
+        if width > 1:
+            self._store_packed(stmt.buffer, index, values, width)
+            return
+        for lane, value in enumerate(values):
+            text = f"{self._element(stmt.buffer, index, lane)} = {value};"
+            if stmt.predicate is None:
+                self.line(text)
+            else:
+                with self.block(f"if ({_bare(self.exprs.value(stmt.predicate, lane))})"):
+                    self.line(text)
+
+    def _element(self, buffer: Buffer, index: Expr, lane: int) -> str:
+        return f"{self.exprs.name(buffer)}[{_bare(self.exprs.value(index, lane))}]"
+
+    # Vectors of memory
+
+    def _store_packed(self, buffer: Buffer, index: Expr, values: list[str], width: int) -> None:
+        kind = f"tw_vector<{storage_type(buffer.dtype)}, {width}>"
+        for first in range(0, len(values), width):
+            name = self.fresh()
+            self.line(f"const {kind} {name} = {{{{{', '.join(values[first:first + width])}}}}};")
+            self.line(f"tw_store(&{self._element(buffer, index, first)}, {name});")
+
+    def _pack(self, value: Expr) -> None:
+        """Writes the contiguous vector loads that `value` certainly does."""
+        if value.dtype.lanes == 1:
+            return
+        stack: list[Any] = [value]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, BufferLoad) and node.dtype.lanes > 1:
+                self._load_packed(node)
+                continue
+            if isinstance(node, (IfThenElse, Let)):
+                continue  # what is within may not be evaluated, or not have its names yet
+            stack.extend(children(node))
+
+    def _load_packed(self, load: BufferLoad) -> None:
+        if load.predicate is not None or id(load) in self.exprs.packed:
+            return
+        width = self._packable(load.buffer, load.indices[0])
+        if width == 1:
+            return
+        kind = f"tw_vector<{storage_type(load.buffer.dtype)}, {width}>"
+        parts: list[str] = []
+        for first in range(0, load.dtype.lanes, width):
+            name = self.fresh()
+            self.line(f"const {kind} {name} = tw_load<{width}>(&{self._element(load.buffer, load.indices[0], first)});")
+            parts += [f"{name}.lane[{lane}]" for lane in range(width)]
+        self.exprs.packed[id(load)] = parts
+
+    def _packable(self, buffer: Buffer, index: Expr) -> int:
+        """How many elements of a contiguous, aligned access are moved at once; 1 where it is no such access."""
+        if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or index.stride.value != 1:
+            return 1
+        width = VECTOR_BITS // 8 // buffer.dtype.bytes
+        while width > 1 and index.lanes % width:
+            width //= 2
+        while width > 1 and not self._multiple(index.base, width):
+            width //= 2
+        if width > 1 and buffer in self.function.params:
+            self.aligned.add(self.function.params.index(buffer))
+        return width
+
+    def _multiple(self, value: Expr, of: int) -> bool:
+        found = self.analyzer.modular(value)
+        return found.coeff % of == 0 and found.base % of == 0
+
+
+def _bare(text: str) -> str:
+    """A whole expression needs no parentheses around it."""
+    if not text.startswith("(") or not text.endswith(")"):
+        return text
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and at < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+_BUILDERS: dict[type[Stmt], Callable[[_Emitter, Any], None]] = {
+    Seq: _Emitter.sequence, BufferStore: _Emitter.store, LetStmt: _Emitter.let, Evaluate: _Emitter.evaluate,
+    Attr: _Emitter.attribute, Assert: _Emitter.assertion, If: _Emitter.condition, For: _Emitter.loop,
+    Allocate: _Emitter.allocate,
+}

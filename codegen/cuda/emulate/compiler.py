@@ -1,0 +1,114 @@
+"""CUDA C text to a shared library of the emulated machine, by the system's C++ compiler.
+
+The kernels' unit is instrumented as for ThreadSanitizer, whose entry points the machine defines itself: every access of
+memory comes by there. The machine's own unit is not, and is compiled once in a process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+from ....errors import InternalError, user_source
+from ..errors import EmulatorUnavailable
+
+__all__ = ["EmulatedLibrary", "KernelEntry", "compile_for_emulation"]
+
+_HERE = Path(__file__).parent
+_COMMON = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti")
+_KERNEL = ("-O1", "-g1", "-w", "-fsanitize=thread", "-fsanitize=bounds", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
+           "-fno-math-errno", "-fno-ipa-icf", "-fno-crossjumping", "-fno-tree-tail-merge")
+"""No merging of equal calls: every barrier and access keeps a place, and a line, of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEntry:
+    """A kernel to call: its name, and the C type of each parameter."""
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+class EmulatedLibrary:
+    """A loaded library: the machine, and an entry for each kernel."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path, text
+        self.library = ctypes.CDLL(str(path))
+        self.launch = self.library.tw_launch
+        self.launch.restype = ctypes.c_int
+
+    def entry(self, name: str) -> ctypes.c_void_p:
+        """The address of a kernel's entry, which takes an array of pointers to its arguments."""
+        return ctypes.cast(getattr(self.library, f"tw_entry_{name}"), ctypes.c_void_p)
+
+    def line(self, place: int) -> int | None:
+        """The line of the CUDA text that an offset into the library was made from; None where nobody can tell."""
+        tool = shutil.which("addr2line")
+        if tool is None or not place:
+            return None
+        found = subprocess.run([tool, "-i", "-e", str(self.path), hex(place - 1)], capture_output=True, text=True, check=False)
+        lines = [word for word in found.stdout.split() if "kernel.cu:" in word]
+        number = lines[-1].rpartition(":")[2] if lines else ""  # the outermost of what was inlined: the kernel itself
+        return int(number) if number.isdigit() else None
+
+
+@cache
+def _folder() -> Path:
+    made = tempfile.TemporaryDirectory(prefix="tilewright-emulator-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
+
+
+@cache
+def _compiler() -> str:
+    for name in ("g++", "c++", "clang++"):
+        found = shutil.which(name)
+        if found:
+            return found
+    raise EmulatorUnavailable("cannot emulate: there is no C++ compiler", called=user_source(),
+                              reason="the emulator compiles the CUDA text as C++", allowed="g++, c++ or clang++ on PATH",
+                              fix="install g++")
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InternalError(f"the C++ compiler rejects the code that was made:\n{done.stderr[:4000]}")
+
+
+@cache
+def _machine() -> Path:
+    made = _folder() / "machine.o"
+    _run([_compiler(), *_COMMON, "-O2", "-c", str(_HERE / "machine.cpp"), "-o", str(made)])
+    return made
+
+
+@lru_cache(maxsize=256)
+def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned: bool) -> EmulatedLibrary:
+    """The library of CUDA C text. unaligned: for arguments that are aligned to their elements alone. Kept in the process.
+
+    Raises EmulatorUnavailable without a C++ compiler.
+    """
+    machine = _machine()
+    folder = Path(tempfile.mkdtemp(dir=_folder()))
+    (folder / "kernel.cu").write_text(text)
+    unit = ['#include "emulation.h"', "#define TW_UNALIGNED" if unaligned else "", '#include "kernel.cu"',
+            *(_entry(kernel) for kernel in kernels)]
+    (folder / "unit.cpp").write_text("\n".join(unit) + "\n")
+    _run([_compiler(), *_COMMON, *_KERNEL, f"-I{_HERE}", "-c", str(folder / "unit.cpp"), "-o", str(folder / "unit.o")])
+    library = folder / "kernel.so"
+    _run([_compiler(), "-shared", str(folder / "unit.o"), str(machine), "-lm", "-o", str(library)])
+    return EmulatedLibrary(library, text)
+
+
+def _entry(kernel: KernelEntry) -> str:
+    arguments = ", ".join(f"*({kind} *)arguments[{i}]" for i, kind in enumerate(kernel.parameters))
+    return f'extern "C" TW_UNCHECKED void tw_entry_{kernel.name}(void **arguments) {{ {kernel.name}({arguments}); }}'

@@ -1,0 +1,403 @@
+// The emulated GPU: fibers, barriers, warp exchanges and the checks of every access. Not instrumented itself.
+//
+// Blocks run one after the other in an order drawn from the seed, and so do the fibers of a block between two barriers.
+// A thread runs until it waits or ends, so what a missing barrier would leave to chance is found by the race checker:
+// every barrier begins an epoch, and two accesses of one element in one epoch by two threads, one of them storing, race.
+// Accesses of two blocks of one launch race likewise, whatever their epochs.
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+struct Index { unsigned int x, y, z; };
+extern "C" {
+Index tw_thread_index, tw_block_index, tw_block_extent, tw_grid_extent;
+extern char __start_tw_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_tw_shared[] __attribute__((weak, visibility("hidden")));
+extern char __ehdr_start[] __attribute__((visibility("hidden")));
+extern char _end[] __attribute__((visibility("hidden")));
+}
+
+enum Kind { NONE, RACE, OUT_OF_BOUNDS, BARRIER, SHUFFLE, MISALIGNED, ASSERTION, ARRAY_BOUNDS };
+
+// What went wrong, as Python reads it.
+struct Fault {
+  int32_t kind, thread, other_thread, stores, other_stores, buffer, across_blocks, detail;
+  int64_t element;
+  uint64_t place, other_place;  // code addresses, from the beginning of this library; of barriers, lines
+  uint32_t block[3];
+  uint32_t size;
+};
+
+struct Cell {
+  uint32_t written, read;  // epochs
+  uint16_t writer, reader;
+  uint32_t writer_place, reader_place;
+};
+
+struct Buffer {
+  uint64_t begin, end;
+  uint32_t granule, shared;
+  Cell *cells;
+};
+
+const uint16_t SEVERAL = 0xffff;
+const size_t STACK = 256 * 1024;
+const int MOST_THREADS = 1024;
+
+enum State { READY, AT_BARRIER, AT_SHUFFLE, DONE };
+
+struct Fiber {
+#if defined(__x86_64__)
+  void *stack_pointer;
+#else
+  ucontext_t context;
+#endif
+  State state;
+  uint64_t place;  // a line at barriers, else a code address
+  unsigned int mask;
+  int shuffle_kind, amount, width;
+  unsigned long long value;
+};
+
+static Fiber fibers[MOST_THREADS];
+static char *stacks;
+static int running, threads;
+static bool faulted, checking;
+static Fault fault;
+static Buffer buffers[256];
+static int buffer_count, last_hit;
+static uint32_t epoch = 1, block_epoch, launch_epoch;
+static uint64_t random_state;
+static void (*entry)(void **);
+static void **arguments;
+static int ready[MOST_THREADS], ready_count;
+
+static uint64_t draw() {
+  random_state += 0x9e3779b97f4a7c15u;
+  uint64_t z = random_state;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+template <class T>
+static void shuffle_order(T *items, size_t count) {
+  for (size_t i = count; i > 1; --i) {
+    size_t other = draw() % i;
+    T kept = items[i - 1];
+    items[i - 1] = items[other];
+    items[other] = kept;
+  }
+}
+
+// Fibers
+
+#if defined(__x86_64__)
+asm(R"(
+.text
+.local tw_switch
+tw_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+extern "C" void tw_switch(void **save, void *load);
+static void *scheduler;
+static void to_scheduler() { tw_switch(&fibers[running].stack_pointer, scheduler); }
+static void to_fiber(int thread) { tw_switch(&scheduler, fibers[thread].stack_pointer); }
+#else
+static ucontext_t scheduler;
+static void to_scheduler() { swapcontext(&fibers[running].context, &scheduler); }
+static void to_fiber(int thread) { swapcontext(&scheduler, &fibers[thread].context); }
+#endif
+
+static void run_fiber() {
+  entry(arguments);
+  fibers[running].state = DONE;
+  to_scheduler();
+}
+
+static void begin_fiber(int thread) {
+  Fiber &fiber = fibers[thread];
+  fiber.state = READY;
+  char *top = stacks + (size_t)(thread + 1) * STACK;
+#if defined(__x86_64__)
+  void **place = (void **)(top - 64);
+  *--place = nullptr;  // where run_fiber would return to: it never does; keeps the stack aligned as after a call
+  *--place = (void *)run_fiber;
+  for (int i = 0; i < 6; ++i) *--place = nullptr;
+  fiber.stack_pointer = place;
+#else
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = top - STACK;
+  fiber.context.uc_stack.ss_size = STACK;
+  fiber.context.uc_link = nullptr;
+  makecontext(&fiber.context, run_fiber, 0);
+#endif
+}
+
+static void set_thread(int thread) {
+  running = thread;
+  tw_thread_index.x = thread % tw_block_extent.x;
+  tw_thread_index.y = thread / tw_block_extent.x % tw_block_extent.y;
+  tw_thread_index.z = thread / tw_block_extent.x / tw_block_extent.y;
+}
+
+// Faults
+
+static uint64_t place_of(void *code) { return (uint64_t)code - (uint64_t)__ehdr_start; }
+
+static void record(Kind kind, int thread, uint64_t place) {
+  faulted = true;
+  fault.kind = kind;
+  fault.thread = thread;
+  fault.place = place;
+  fault.block[0] = tw_block_index.x, fault.block[1] = tw_block_index.y, fault.block[2] = tw_block_index.z;
+}
+
+static void fail(Kind kind, uint64_t place) {
+  record(kind, running, place);
+  to_scheduler();  // and never come back
+}
+
+// Barriers and warps
+
+extern "C" void tw_emulated_barrier(int line) {
+  fibers[running].state = AT_BARRIER;
+  fibers[running].place = (uint64_t)line;
+  to_scheduler();
+}
+
+extern "C" void tw_emulated_failure(int message) {
+  fault.detail = message;
+  fail(ASSERTION, place_of(__builtin_return_address(0)));
+}
+
+static void finish_shuffle(int first, unsigned int mask) {
+  unsigned long long results[32] = {};
+  int woken[32], count = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    if (!(mask >> lane & 1)) continue;
+    Fiber &fiber = fibers[first + lane];
+    int group = lane & ~(fiber.width - 1);
+    int source = fiber.shuffle_kind ? lane + fiber.amount : group + (fiber.amount & (fiber.width - 1));
+    if (source >= group + fiber.width) source = lane;
+    if (!(mask >> source & 1)) {
+      fault.detail = source;
+      record(SHUFFLE, first + lane, fiber.place);
+      return;
+    }
+    results[lane] = fibers[first + source].value;
+    woken[count++] = first + lane;
+  }
+  for (int lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1) fibers[first + lane].value = results[lane], fibers[first + lane].state = READY;
+  shuffle_order(woken, count);
+  for (int i = 0; i < count; ++i) ready[ready_count++] = woken[i];
+}
+
+extern "C" unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned long long value, int kind, int amount, int width) {
+  uint64_t place = place_of(__builtin_return_address(0));
+  int lane = running & 31, first = running - lane;
+  int lanes = threads - first < 32 ? threads - first : 32;
+  fault.detail = lane;
+  if (!(mask >> lane & 1) || (lanes < 32 && mask >> lanes)) fail(SHUFFLE, place);
+  Fiber &own = fibers[running];
+  own.mask = mask, own.value = value, own.shuffle_kind = kind, own.amount = amount, own.width = width, own.place = place;
+  own.state = AT_SHUFFLE;
+  bool all = true;
+  for (int other = 0; other < lanes; ++other) {
+    if (!(mask >> other & 1)) continue;
+    Fiber &fiber = fibers[first + other];
+    all = all && fiber.state == AT_SHUFFLE && fiber.mask == mask && fiber.shuffle_kind == kind;
+  }
+  int self = running;
+  if (all) finish_shuffle(first, mask);
+  to_scheduler();
+  return fibers[self].value;
+}
+
+// Accesses
+
+static void race(Buffer &buffer, uint64_t address, bool stores, uint64_t place, bool with_writer, Cell &cell, bool blocks) {
+  fault.stores = stores;
+  fault.other_stores = with_writer;
+  fault.other_thread = with_writer ? cell.writer : cell.reader;
+  fault.other_place = with_writer ? cell.writer_place : cell.reader_place;
+  fault.buffer = (int)(&buffer - buffers);
+  fault.element = (int64_t)((address - buffer.begin) / buffer.granule);
+  fault.across_blocks = blocks;
+  fail(RACE, place);
+}
+
+static inline bool elsewhere(const Buffer &buffer, uint32_t when) {
+  return !buffer.shared && when >= launch_epoch && when < block_epoch;
+}
+
+static void check_cell(Buffer &buffer, uint64_t address, bool stores, uint64_t place) {
+  Cell &cell = buffer.cells[(address - buffer.begin) / buffer.granule];
+  uint16_t self = (uint16_t)running;
+  if ((cell.written == epoch && cell.writer != self) || elsewhere(buffer, cell.written))
+    race(buffer, address, stores, place, true, cell, cell.written != epoch);
+  if (stores) {
+    if ((cell.read == epoch && cell.reader != self) || elsewhere(buffer, cell.read))
+      race(buffer, address, stores, place, false, cell, cell.read != epoch);
+    cell.written = epoch, cell.writer = self, cell.writer_place = (uint32_t)place;
+  } else if (cell.read == epoch) {
+    if (cell.reader != self) cell.reader = SEVERAL;
+  } else {
+    cell.read = epoch, cell.reader = self, cell.reader_place = (uint32_t)place;
+  }
+}
+
+static void access(uint64_t address, size_t size, bool stores, bool aligned, void *code) {
+  if (faulted || address - (uint64_t)stacks < STACK * MOST_THREADS) return;
+  int found = -1;
+  if (last_hit < buffer_count && address >= buffers[last_hit].begin && address < buffers[last_hit].end) found = last_hit;
+  for (int i = 0; found < 0 && i < buffer_count; ++i)
+    if (address >= buffers[i].begin && address < buffers[i].end) found = i;
+  if (found < 0 && address >= (uint64_t)__ehdr_start && address < (uint64_t)_end) {
+    bool in_shared = __start_tw_shared && address >= (uint64_t)__start_tw_shared && address < (uint64_t)__stop_tw_shared;
+    if (!in_shared) return;  // constants and indices
+  }
+  uint64_t place = place_of(code);
+  fault.stores = stores;
+  fault.size = (uint32_t)size;
+  if (found < 0 || address + size > buffers[found].end) {
+    int nearest = found < 0 ? 0 : found;
+    for (int i = 0; found < 0 && i < buffer_count; ++i)
+      if (buffers[i].begin <= address && (buffers[nearest].begin > address || buffers[i].begin > buffers[nearest].begin)) nearest = i;
+    fault.buffer = buffer_count ? nearest : -1;
+    fault.element = buffer_count ? (int64_t)(address - buffers[nearest].begin) / (int64_t)buffers[nearest].granule : 0;
+    fail(OUT_OF_BOUNDS, place);
+  }
+  last_hit = found;
+  if (aligned && address % size) {
+    fault.buffer = found;
+    fault.element = (int64_t)((address - buffers[found].begin) / buffers[found].granule);
+    fail(MISALIGNED, place);
+  }
+  if (!checking) return;
+  Buffer &buffer = buffers[found];
+  for (size_t at = 0; at < size; at += buffer.granule) check_cell(buffer, address + at, stores, place);
+}
+
+#define CODE __builtin_return_address(0)
+#define HOOKS(bytes)                                                                                                       \
+  extern "C" void __tsan_read##bytes(void *a) { access((uint64_t)a, bytes, false, true, CODE); }                           \
+  extern "C" void __tsan_write##bytes(void *a) { access((uint64_t)a, bytes, true, true, CODE); }                           \
+  extern "C" void __tsan_unaligned_read##bytes(void *a) { access((uint64_t)a, bytes, false, false, CODE); }                \
+  extern "C" void __tsan_unaligned_write##bytes(void *a) { access((uint64_t)a, bytes, true, false, CODE); }
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+extern "C" void __tsan_read_range(void *a, size_t size) { access((uint64_t)a, size, false, false, CODE); }
+extern "C" void __tsan_write_range(void *a, size_t size) { access((uint64_t)a, size, true, false, CODE); }
+extern "C" void __tsan_init() {}
+extern "C" void __tsan_func_entry(void *) {}
+extern "C" void __tsan_func_exit() {}
+extern "C" void __ubsan_handle_out_of_bounds(void *, void *index) {
+  fault.element = (int64_t)index;
+  fail(ARRAY_BOUNDS, place_of(CODE));
+}
+
+// Launches
+
+static bool run_block(char *shared, size_t shared_bytes) {
+  memset(shared, 0xff, shared_bytes);  // every float is NaN, every integer -1 or its greatest
+  block_epoch = ++epoch;
+  ready_count = 0;
+  for (int thread = 0; thread < threads; ++thread) begin_fiber(thread), ready[ready_count++] = thread;
+  shuffle_order(ready, ready_count);
+  for (;;) {
+    while (ready_count) {
+      int thread = ready[--ready_count];
+      set_thread(thread);
+      to_fiber(thread);
+      if (faulted) return false;
+    }
+    int waiting = 0, done = 0, first = -1;
+    for (int thread = 0; thread < threads; ++thread) {
+      Fiber &fiber = fibers[thread];
+      if (fiber.state == AT_SHUFFLE) return fault.detail = thread & 31, record(SHUFFLE, thread, fiber.place), false;
+      if (fiber.state == DONE) ++done;
+      if (fiber.state == AT_BARRIER && first < 0) first = thread;
+      if (fiber.state == AT_BARRIER && fiber.place == fibers[first].place) ++waiting;
+    }
+    if (done == threads) return true;
+    if (waiting < threads) {
+      fault.detail = waiting;
+      for (int thread = 0; thread < threads; ++thread)
+        if (fibers[thread].state == DONE || fibers[thread].place != fibers[first].place) {
+          fault.other_thread = thread;
+          fault.other_place = fibers[thread].state == DONE ? 0 : fibers[thread].place;
+          break;
+        }
+      return record(BARRIER, first, fibers[first].place), false;
+    }
+    ++epoch;
+    for (int thread = 0; thread < threads; ++thread) fibers[thread].state = READY, ready[ready_count++] = thread;
+    shuffle_order(ready, ready_count);
+  }
+}
+
+// Memory: of each buffer its begin, its bytes and the size of an element. checked: whether races are looked for. Returns
+// whether all went well; if not, `out` says what.
+EXPORT int tw_launch(void (*kernel)(void **), void **kernel_arguments, const uint32_t *grid, const uint32_t *block,
+                     const uint64_t *memory, int memory_count, uint32_t shared_granule, uint64_t seed, int checked, Fault *out) {
+  if (!stacks) {
+    void *made = mmap(nullptr, STACK * MOST_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED) return -1;
+    stacks = (char *)made;
+  }
+  char *shared = __start_tw_shared;
+  size_t shared_bytes = shared ? __stop_tw_shared - __start_tw_shared : 0;
+  buffer_count = 0;
+  for (int i = 0; i < memory_count; ++i, ++buffer_count)
+    buffers[i] = {memory[3 * i], memory[3 * i] + memory[3 * i + 1], (uint32_t)memory[3 * i + 2], 0, nullptr};
+  if (shared_bytes) buffers[buffer_count++] = {(uint64_t)shared, (uint64_t)shared + shared_bytes, shared_granule, 1, nullptr};
+  for (int i = 0; checked && i < buffer_count; ++i)
+    buffers[i].cells = (Cell *)calloc((buffers[i].end - buffers[i].begin) / buffers[i].granule + 1, sizeof(Cell));
+  entry = kernel, arguments = kernel_arguments, checking = checked, faulted = false, random_state = seed, last_hit = 0;
+  memset(&fault, 0, sizeof fault);
+  tw_grid_extent = {grid[0], grid[1], grid[2]};
+  tw_block_extent = {block[0], block[1], block[2]};
+  threads = (int)(block[0] * block[1] * block[2]);
+  launch_epoch = ++epoch;
+  size_t blocks = (size_t)grid[0] * grid[1] * grid[2];
+  uint32_t *order = (uint32_t *)malloc(blocks * sizeof(uint32_t));
+  for (size_t i = 0; i < blocks; ++i) order[i] = (uint32_t)i;
+  shuffle_order(order, blocks);
+  bool well = true;
+  for (size_t i = 0; well && i < blocks; ++i) {
+    tw_block_index = {order[i] % grid[0], order[i] / grid[0] % grid[1], order[i] / grid[0] / grid[1]};
+    well = run_block(shared, shared_bytes);
+  }
+  free(order);
+  for (int i = 0; checked && i < buffer_count; ++i) free(buffers[i].cells);
+  *out = fault;
+  return well;
+}

@@ -1,0 +1,160 @@
+"""Launches on the emulated machine, and what it found wrong as errors that name lines of the CUDA text."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import CudaError, InternalError, user_source
+from ..errors import (
+    EmulatedAssertion,
+    EmulatedBadShuffle,
+    EmulatedDivergentBarrier,
+    EmulatedMisaligned,
+    EmulatedOutOfBounds,
+    EmulatedRace,
+)
+from .compiler import EmulatedLibrary
+
+__all__ = ["Launch", "Memory", "emulate"]
+
+_GAP = 4096
+"""Bytes between two buffers, which nobody may touch."""
+_ALIGNMENT = 256
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_int32), ("thread", ctypes.c_int32), ("other_thread", ctypes.c_int32), ("stores", ctypes.c_int32),
+        ("other_stores", ctypes.c_int32), ("buffer", ctypes.c_int32), ("across_blocks", ctypes.c_int32),
+        ("detail", ctypes.c_int32), ("element", ctypes.c_int64), ("place", ctypes.c_uint64), ("other_place", ctypes.c_uint64),
+        ("block", ctypes.c_uint32 * 3), ("size", ctypes.c_uint32),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One buffer: its bytes (copied in, and out again), the size of its elements, and how its address lies: `misaligned`
+    bytes past a multiple of 256."""
+
+    name: str
+    content: NDArray[np.uint8]
+    item: int
+    misaligned: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel: its name, grid and block, for each parameter the place of a memory (an int) or a scalar's bytes, and the
+    size of the smallest element in its shared memory."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arguments: tuple[int | bytes, ...]
+    shared_granule: int
+
+
+def emulate(library: EmulatedLibrary, launches: Sequence[Launch], memories: Sequence[Memory], messages: Sequence[str], *,
+            seed: int, check: bool) -> None:
+    """Run `launches` in order over `memories`, which then hold the results.
+
+    seed: decides the order of blocks and of threads. check: look for races. Raises the Emulated... errors.
+    """
+    size = _GAP + sum(len(m.content) + _GAP + 2 * _ALIGNMENT for m in memories)
+    arena = np.full(size, 0xFF, np.uint8)
+    base, at = arena.ctypes.data, _GAP
+    places: list[int] = []
+    for memory in memories:
+        at += -(base + at) % _ALIGNMENT + memory.misaligned
+        places.append(base + at)
+        arena[at:at + len(memory.content)] = memory.content
+        at += len(memory.content) + _GAP
+    table = (ctypes.c_uint64 * max(3 * len(memories), 1))()
+    for i, (memory, place) in enumerate(zip(memories, places, strict=True)):
+        table[3 * i], table[3 * i + 1], table[3 * i + 2] = place, len(memory.content), memory.item
+    for number, launch in enumerate(launches):
+        if 0 in launch.grid:
+            continue
+        fault = _run(library, launch, places, table, len(memories), seed + 7919 * number, check)
+        if fault is not None:
+            raise _error(library, launch, memories, messages, fault, seed)
+    for memory, place in zip(memories, places, strict=True):
+        memory.content[:] = arena[place - base:place - base + len(memory.content)]
+
+
+def _run(library: EmulatedLibrary, launch: Launch, places: Sequence[int], table: ctypes.Array[ctypes.c_uint64], count: int,
+         seed: int, check: bool) -> _Fault | None:
+    values = [ctypes.c_uint64(places[a]) if isinstance(a, int) else ctypes.create_string_buffer(a, len(a))
+              for a in launch.arguments]
+    pointers = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(value) for value in values))
+    extents = (ctypes.c_uint32 * 3)
+    fault = _Fault()
+    status = library.launch(
+        library.entry(launch.name), pointers, extents(*launch.grid), extents(*launch.block), table, count,
+        ctypes.c_uint32(launch.shared_granule), ctypes.c_uint64(seed), int(check), ctypes.byref(fault))
+    if status < 0:
+        raise InternalError("the emulator found no memory for the threads' stacks")
+    return None if status else fault
+
+
+def _error(library: EmulatedLibrary, launch: Launch, memories: Sequence[Memory], messages: Sequence[str], fault: _Fault,
+           seed: int) -> CudaError:
+    x, y, z = launch.block
+    who = f"thread {_index(fault.thread, launch.block)} of block ({', '.join(map(str, fault.block))})"
+    by_line = fault.kind == 3  # barriers are known by their lines
+    line, other = (place or None if by_line else library.line(place) for place in (fault.place, fault.other_place))
+    shared = fault.buffer >= len(memories)
+    name = "shared memory" if shared else f"'{memories[fault.buffer].name}'" if fault.buffer >= 0 else "memory"
+    where = f"byte {fault.element * launch.shared_granule} of {name}" if shared else f"element {fault.element} of {name}"
+    did = "stores" if fault.stores else "reads"
+    lines = _quoted(library.text, [line, other])
+    common = {"called": user_source(), "loops": lines}
+    at = f"{launch.name}, line {line}" if line else launch.name
+    if fault.kind == 1:
+        others = "another block" if fault.across_blocks else "another thread" if fault.other_thread == 0xFFFF else (
+            f"thread {_index(fault.other_thread, launch.block)}")
+        return EmulatedRace(
+            f"race in {at}: {who} {did} {where}",
+            reason=f"{others} {'stored' if fault.other_stores else 'read'} it at line {other}, and nothing orders the two",
+            fix=f"a barrier between lines {other} and {line}; seed {seed} shows it", **common)
+    if fault.kind == 2:
+        return EmulatedOutOfBounds(f"out of bounds in {at}: {who} {did} {where}", reason=_extent(memories, fault, shared), **common)
+    if fault.kind == 3:
+        missing = f"thread {_index(fault.other_thread, launch.block)} " + (f"waits at line {other}" if other else "has ended")
+        return EmulatedDivergentBarrier(
+            f"barrier in {at}: {fault.detail} of {x * y * z} threads of block ({', '.join(map(str, fault.block))}) wait there",
+            reason=missing, fix="let every thread of the block come to the barrier", **common)
+    if fault.kind == 4:
+        return EmulatedBadShuffle(
+            f"shuffle in {at}: {who} exchanges with lane {fault.detail}", reason="its mask and the lanes that take part differ",
+            fix="let exactly the lanes of the mask execute the shuffle", **common)
+    if fault.kind == 5:
+        return EmulatedMisaligned(f"misaligned in {at}: {who} {did} {fault.size} bytes at {where}",
+                                  reason=f"the address is no multiple of {fault.size}", **common)
+    if fault.kind == 6:
+        return EmulatedAssertion(f"assertion in {at}: {messages[fault.detail]}", reason=f"found by {who}", **common)
+    return EmulatedOutOfBounds(f"out of bounds in {at}: {who} takes element {fault.element} of an array",
+                               reason="the array is declared with fewer elements", **common)
+
+
+def _extent(memories: Sequence[Memory], fault: _Fault, shared: bool) -> str:
+    if shared or fault.buffer < 0:
+        return "the kernel declares less"
+    memory = memories[fault.buffer]
+    return f"'{memory.name}' has {len(memory.content) // memory.item} elements"
+
+
+def _index(thread: int, block: tuple[int, int, int]) -> str:
+    x, y, _ = block
+    return f"({thread % x}, {thread // x % y}, {thread // x // y})"
+
+
+def _quoted(text: str, numbers: Sequence[int | None]) -> str:
+    lines = text.splitlines()
+    wanted = sorted({number for number in numbers if number and number <= len(lines)})
+    return "\n".join(f"{number:4}  {lines[number - 1].strip()}" for number in wanted)

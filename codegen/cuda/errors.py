@@ -1,0 +1,66 @@
+"""What building, emulating and running GPU kernels may refuse: TW0813 to TW0839. Lowering's own are in
+ir/passes/gpu_errors.py."""
+
+from __future__ import annotations
+
+from ...errors import CudaError
+
+
+class CompilerMissing(CudaError):
+    """NVRTC, which compiles CUDA code, is not installed."""
+
+    code = "TW0813"
+
+
+class DisassemblerMissing(CudaError):
+    """nvdisasm, which prints machine code of GPUs, is not installed."""
+
+    code = "TW0814"
+
+
+class EmulatorUnavailable(CudaError):
+    """The emulator needs a C++ compiler on the machine."""
+
+    code = "TW0815"
+
+
+class EmulatedRace(CudaError):
+    """Two threads touched one address with nothing between them that orders the two, and one of them stored."""
+
+    code = "TW0820"
+
+
+class EmulatedOutOfBounds(CudaError):
+    """An access outside of every buffer."""
+
+    code = "TW0821"
+
+
+class EmulatedDivergentBarrier(CudaError):
+    """A barrier that some threads of the block did not come to."""
+
+    code = "TW0822"
+
+
+class EmulatedBadShuffle(CudaError):
+    """An exchange within a warp with lanes that do not take part."""
+
+    code = "TW0823"
+
+
+class EmulatedMisaligned(CudaError):
+    """A vector access at an address that is not a multiple of its size."""
+
+    code = "TW0824"
+
+
+class EmulatedAssertion(CudaError):
+    """A condition that the kernel checks while it runs does not hold."""
+
+    code = "TW0825"
+
+
+class EmulatedUninitialised(CudaError):
+    """Shared memory read before it was written."""
+
+    code = "TW0826"

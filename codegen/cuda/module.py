@@ -1,0 +1,33 @@
+"""The CUDA C text of a whole program: device functions, then its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.stmt import Function
+from .device_functions import used_functions
+from .emit_stmt import KernelText, emit_kernel
+from .split import Program
+
+__all__ = ["CudaText", "cuda_text"]
+
+_HEADER = "// {name}: made by tilewright. Compiles by NVRTC, and with an emulation header by a C++ compiler."
+
+
+@dataclass(frozen=True, slots=True)
+class CudaText:
+    """text: the module. kernels: in launch order. messages: what assertions say."""
+
+    text: str
+    kernels: tuple[KernelText, ...]
+    messages: tuple[str, ...]
+
+
+def cuda_text(program: Program, whole: Function, shared_limit: int) -> CudaText:
+    """The text of all kernels of `program`."""
+    messages: list[str] = []
+    kernels = tuple(emit_kernel(kernel, whole, shared_limit, messages) for kernel in program.kernels)
+    bodies = "\n\n".join(kernel.text for kernel in kernels)
+    parts = [_HEADER.format(name=whole.name), used_functions(bodies), bodies]
+    return CudaText("\n\n".join(part for part in parts if part) + "\n", kernels, tuple(messages))
+

@@ -1,0 +1,127 @@
+"""NVIDIA's run-time compiler, NVRTC, by ctypes: CUDA C text to cubin and PTX. It needs no GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+from ...errors import InternalError, user_source
+from .errors import CompilerMissing, DisassemblerMissing
+
+__all__ = ["Compiled", "compile_cuda", "disassemble", "find_nvrtc"]
+
+_INSTALL = "pip install 'tilewright[nvrtc]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """cubin: the machine code of one architecture. ptx: the portable assembly that it was made from."""
+
+    cubin: bytes
+    ptx: str
+
+
+def _wheel_folders() -> Iterator[Path]:
+    """Where pip puts NVIDIA's CUDA 13 packages."""
+    found = importlib.util.find_spec("nvidia")
+    for place in found.submodule_search_locations or () if found is not None else ():
+        yield Path(place) / "cu13"
+
+
+def _folders() -> Iterator[Path]:
+    yield from _wheel_folders()
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(name):
+            yield Path(os.environ[name])
+    yield Path("/usr/local/cuda")
+
+
+@cache
+def find_nvrtc() -> Path | None:
+    """NVRTC's library: the wheel's, else that of a CUDA toolkit; None where there is none."""
+    for folder in _folders():
+        for library in ("lib", "lib64"):
+            found = sorted((folder / library).glob("libnvrtc.so.*"))
+            if found:
+                return found[0]
+    return None
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    path = find_nvrtc()
+    if path is None:
+        raise CompilerMissing("cannot compile CUDA code: NVRTC is not installed", called=user_source(),
+                              reason="neither the package nvidia-cuda-nvrtc nor a CUDA toolkit was found", fix=_INSTALL)
+    for part in sorted(path.parent.glob("libnvrtc-builtins.so.*")):
+        ctypes.CDLL(str(part))  # NVRTC opens it by name, which finds it once it is in the process
+        break
+    library = ctypes.CDLL(str(path))
+    library.nvrtcGetErrorString.restype = ctypes.c_char_p
+    return library
+
+
+@lru_cache(maxsize=256)
+def compile_cuda(text: str, arch: str, options: tuple[str, ...] = ()) -> Compiled:
+    """Machine code of CUDA C text for `arch` (sm_80 ...). Results are kept in the process.
+
+    Raises CompilerMissing without NVRTC, InternalError where it does not take the text.
+    """
+    library = _library()
+    program = ctypes.c_void_p()
+    _check(library, library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None))
+    try:
+        flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
+        array = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
+        if library.nvrtcCompileProgram(program, len(flags), array):
+            raise InternalError("NVRTC rejects the code that was made:\n" + _text(library, program, "ProgramLog"))
+        return Compiled(_bytes(library, program, "CUBIN"), _text(library, program, "PTX"))
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _check(library: ctypes.CDLL, status: int) -> None:
+    if status:
+        raise InternalError(f"NVRTC: {library.nvrtcGetErrorString(status).decode()}")
+
+
+def _bytes(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    _check(library, getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(library, getattr(library, f"nvrtcGet{what}")(program, buffer))
+    return buffer.raw
+
+
+def _text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
+    return _bytes(library, program, what).rstrip(b"\0").decode(errors="replace")
+
+
+def disassemble(cubin: bytes) -> str:
+    """The SASS of a cubin, by nvdisasm. Raises DisassemblerMissing."""
+    tool = _disassembler()
+    if tool is None:
+        raise DisassemblerMissing("cannot show SASS: nvdisasm is not installed", called=user_source(),
+                                  reason="neither the package nvidia-cuda-nvdisasm nor a CUDA toolkit was found", fix=_INSTALL)
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command: Sequence[str] = [str(tool), "--print-code", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@cache
+def _disassembler() -> Path | None:
+    for folder in _folders():
+        if (folder / "bin" / "nvdisasm").exists():
+            return folder / "bin" / "nvdisasm"
+    found = shutil.which("nvdisasm")
+    return Path(found) if found else None

@@ -1,0 +1,49 @@
+"""The launches of a program as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...errors import InternalError
+from ...ir.buffer import Buffer
+from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var
+from ...ir.passes.flatten import flat_buffer
+from ...runtime.cuda_launch import KernelLaunch, Workspace
+from ...runtime.signature import Extent
+from .module import CudaText
+from .split import Program
+
+__all__ = ["launches", "workspaces"]
+
+Names = Mapping[Buffer | Var, str]
+
+_OPERATORS = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", TruncDiv: "//", TruncMod: "%", Min: "min", Max: "max"}
+
+
+def launches(program: Program, text: CudaText, names: Names) -> tuple[KernelLaunch, ...]:
+    """The launches, in order. names: of the function's parameters and symbols in its signature."""
+    made: list[KernelLaunch] = []
+    for kernel, written in zip(program.kernels, text.kernels, strict=True):
+        x, y, z = (_extent(extent, names) for extent in kernel.hardware.grid)
+        made.append(KernelLaunch(written.name, (x, y, z), kernel.hardware.block, written.dynamic_shared, kernel.args,
+                                 tuple(sorted(written.aligned))))
+    return tuple(made)
+
+
+def workspaces(program: Program, names: Names) -> tuple[Workspace, ...]:
+    """The memory that the kernels pass on to each other."""
+    return tuple(Workspace(buffer.name, str(buffer.dtype), _extent(flat_buffer(buffer).shape[0], names))
+                 for buffer in program.workspaces)
+
+
+def _extent(extent: Expr, names: Names) -> Extent:
+    if isinstance(extent, IntImm):
+        return extent.value
+    if isinstance(extent, Var):
+        return names[extent]
+    if isinstance(extent, Cast):
+        return _extent(extent.value, names)
+    operator = _OPERATORS.get(type(extent))  # pyright: ignore[reportArgumentType]
+    if operator is None:
+        raise InternalError(f"the extent {extent} of a grid is no integer arithmetic")
+    return (operator, _extent(extent.a, names), _extent(extent.b, names))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]

@@ -1,0 +1,197 @@
+"""Host and device: a function as the kernels that it launches, in order, and the memory that they pass on to each other.
+
+Every loop nest at the root is a kernel. What the function allocates at the root is a workspace, made by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Expr, IntImm, Range, Var
+from ...ir.ops import const, logical_not
+from ...ir.passes.flatten import flatten
+from ...ir.passes.gpu_barriers import insert_barriers
+from ...ir.passes.gpu_errors import NothingBound, SharedOutsideKernel
+from ...ir.passes.gpu_hardware import Hardware
+from ...ir.passes.gpu_narrow import narrow_arithmetic
+from ...ir.passes.gpu_reduce import join_thread_reductions
+from ...ir.passes.gpu_threads import map_threads
+from ...ir.passes.gpu_vthread import inject_virtual_threads
+from ...ir.passes.lane_races import serialize_racing_lanes
+from ...ir.passes.remove_likely import remove_likely
+from ...ir.passes.bound_checks import bound_checks as check_bounds
+from ...ir.passes.runner import Pass, Watcher, run_pipeline
+from ...ir.passes.simplify import analyzer_for, simplify
+from ...ir.passes.unsafe_select import unsafe_select
+from ...ir.passes.vectorize import vectorize
+from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...ir.visit import free_vars, walk
+
+__all__ = ["VECTOR_BITS", "DeviceKernel", "Program", "split"]
+
+VECTOR_BITS = 128
+"""The widest load and store of one thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKernel:
+    """One launch. function: its parameters are the buffers and scalars that it uses, its body holds the thread loops
+    outermost. args: what each parameter is, by its place in (the function's parameters, workspaces, shape symbols)."""
+
+    function: Function
+    hardware: Hardware
+    args: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """kernels: in launch order. workspaces: memory between them, by buffer. symbols: shape symbols that are no parameters."""
+
+    kernels: tuple[DeviceKernel, ...]
+    workspaces: tuple[Buffer, ...]
+    symbols: tuple[Var, ...]
+
+
+def split(function: Function, symbols: tuple[Var, ...], watchers: list[Watcher], *, bounds_check: bool) -> Program:
+    """The kernels of a lowered function (stage "loops"). symbols: its free shape symbols in call order.
+
+    Raises the CudaErrors of GPU lowering.
+    """
+    nests = _Nests()
+    nests.collect(function.body, lambda stmt: stmt)
+    workspaces = list(nests.workspaces)
+    mapped: list[tuple[Function, Hardware]] = []
+    for number, nest in enumerate(nests.found):
+        name = f"{function.name}_kernel{number}"
+        made, hardware, extra = _mapped(function, nest, name, workspaces)
+        workspaces += extra
+        mapped.append((made, hardware))
+    places: dict[Buffer | Var, int] = {item: at for at, item in enumerate((*function.params, *workspaces, *symbols))}
+    kernels: list[DeviceKernel] = []
+    for made, hardware in mapped:
+        used = [item for item in places if item in _used(made)]
+        outputs = tuple(item for item in used if isinstance(item, Buffer) and item in _stored(made))
+        kernel = Function(made.name, tuple(used), made.body, outputs, {"stage": "loops"})
+        analyzer = analyzer_for(function)
+        done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check), watchers)
+        kernels.append(DeviceKernel(done, hardware, tuple(places[item] for item in used)))
+    return Program(tuple(kernels), tuple(workspaces), symbols)
+
+
+def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bounds_check: bool) -> tuple[Pass, ...]:
+    checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
+    return (
+        Pass("simplify", simplify),
+        *checks,
+        Pass("unsafe_select", unsafe_select),
+        Pass("lane_races", serialize_racing_lanes),
+        Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
+        Pass("flatten", flatten, stage_after="flat"),
+        Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
+        Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now
+        Pass("remove_likely", remove_likely),
+    )
+
+
+def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer]) -> tuple[Function, Hardware, list[Buffer]]:
+    """One nest in terms of the hardware's thread indices, and the workspaces of its own."""
+    analyzer = analyzer_for(whole)
+    hardware = Hardware.of(nest, name, analyzer)
+    if not hardware.variables:
+        _require_single(nest, name)
+    for tag, var in hardware.variables.items():
+        analyzer.bind(var, Range(const(0), hardware.extents[tag]))
+    body = join_thread_reductions(nest, hardware)
+    body = inject_virtual_threads(body)
+    seen = frozenset((*whole.buffers, *workspaces))
+    body, extra = map_threads(body, hardware, analyzer, seen)
+    for tag in reversed(hardware.variables):
+        body = For(hardware.variables[tag], const(0), hardware.extents[tag], LoopKind.THREAD, body, tag)
+    return Function(name, (), body, (), {"stage": "loops"}), hardware, extra
+
+
+def _require_single(nest: Stmt, name: str) -> None:
+    """A nest without threads may compute a single element: there is nothing to bind."""
+    loops = {node.var: node for node in walk(nest) if isinstance(node, For)}
+    own = {node.buffer for node in walk(nest) if isinstance(node, Allocate)}
+    for node in walk(nest):
+        if isinstance(node, BufferStore) and node.buffer not in own:
+            varying = [loops[inner] for index in node.indices for inner in walk(index) if isinstance(inner, Var) and inner in loops]
+            if any(not isinstance(loop.extent, IntImm) or loop.extent.value > 1 for loop in varying):
+                raise NothingBound(
+                    f"cannot lower {name}: no loop over {node.buffer.name} is bound to a thread axis",
+                    reason="on a GPU the elements of a tensor are computed by threads",
+                    fix=f's[{node.buffer.name}].bind(axis, te.thread_axis("blockIdx.x")), and the like for threadIdx.x; '
+                        f"or s[{node.buffer.name}].compute_at(...), s[{node.buffer.name}].compute_inline()")
+
+
+Wrap = Callable[[Stmt], Stmt]
+
+
+class _Nests:
+    """The nests at the root, each within the conditions and bindings that stand around it."""
+
+    def __init__(self) -> None:
+        self.found: list[Stmt] = []
+        self.workspaces: list[Buffer] = []
+
+    def collect(self, stmt: Stmt, wrap: Wrap) -> None:
+        if isinstance(stmt, Seq):
+            for one in stmt.body:
+                self.collect(one, wrap)
+        elif isinstance(stmt, Attr):
+            self.collect(stmt.body, wrap)
+        elif isinstance(stmt, LetStmt):
+            self.collect(stmt.body, lambda inner: wrap(LetStmt(stmt.var, stmt.value, inner)))
+        elif isinstance(stmt, If):
+            self.collect(stmt.then_body, lambda inner: wrap(If(stmt.condition, inner)))
+            if stmt.else_body is not None:
+                self.collect(stmt.else_body, lambda inner: wrap(If(logical_not(stmt.condition), inner)))
+        elif isinstance(stmt, Allocate):
+            self._allocate(stmt, wrap)
+        else:
+            self.found.append(wrap(stmt))
+
+    def _allocate(self, stmt: Allocate, wrap: Wrap) -> None:
+        buffer = stmt.buffer
+        if buffer.scope == "global":
+            self.workspaces.append(buffer)
+            self.collect(stmt.body, wrap)
+            return
+        before = len(self.found)
+        self.collect(stmt.body, wrap)
+        users = [at for at in range(before, len(self.found)) if _touches(self.found[at], buffer)]
+        if len(users) > 1:
+            raise SharedOutsideKernel(
+                f"cannot lower: {buffer.name} lies in {buffer.scope} memory and is computed at root",
+                reason=f"each loop nest at root is a kernel, and {buffer.scope} memory does not outlive one",
+                fix=f"s[{buffer.name}].compute_at(its consumer, an axis), or leave its scope global")
+        for at in users:
+            self.found[at] = Allocate(buffer, self.found[at])
+
+
+def _touches(stmt: Stmt, buffer: Buffer) -> bool:
+    return any(isinstance(node, (BufferLoad, BufferStore)) and node.buffer is buffer for node in walk(stmt))
+
+
+def _used(function: Function) -> set[Buffer | Var]:
+    found: set[Buffer | Var] = set(free_vars(function))
+    for node in walk(function.body):
+        if isinstance(node, (BufferLoad, BufferStore)):
+            found.add(node.buffer)
+            for value in (*node.buffer.shape, *node.buffer.strides):  # flattening multiplies by them
+                found.update(_symbols(value))
+    return found
+
+
+def _symbols(value: Expr) -> Iterator[Var]:
+    return (node for node in walk(value) if isinstance(node, Var))
+
+
+def _stored(function: Function) -> set[Buffer]:
+    return {node.buffer for node in walk(function.body) if isinstance(node, BufferStore)}
+
+

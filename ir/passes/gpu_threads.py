@@ -1,0 +1,158 @@
+"""Thread loops to hardware indices: one statement that every thread of the grid runs.
+
+    for i in thread("blockIdx.x", 4):                       T: shared float32[64]
+        T: shared float32[64]                               if threadIdx.x < 32:
+        for j in thread("threadIdx.x", 32): T[j] = ...  →       T[threadIdx.x] = ...
+        for j in thread("threadIdx.x", 64): C = T[63 - j]   C = T[63 - threadIdx.x]
+
+A loop shorter than the kernel's extent of its tag keeps a guard. What no loop of a tag surrounds is done by every thread
+where the memory is the thread's own, and by the first of them where it is shared. Memory of scope "warp" becomes shared
+memory with a place for each warp, and global memory that is allocated within a kernel a workspace with a place for each
+block. It stands after the reductions and virtual threads; the result has no serial meaning any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..arith.analyzer import Analyzer
+from ..buffer import Buffer
+from ..expr import BufferLoad, Expr, Node, Range
+from ..ops import cast, likely, logical_and
+from ..stmt import Allocate, BufferStore, For, If, LoopKind, Stmt
+from ..visit import rewrite, walk
+from .copying import Copier
+from .gpu_errors import CrossBlock, LocalAcrossThreads
+from .gpu_hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
+from .linear import Key, expr_key
+
+__all__ = ["map_threads"]
+
+
+def map_threads(body: Stmt, hardware: Hardware, analyzer: Analyzer, params: frozenset[Buffer]) -> tuple[Stmt, list[Buffer]]:
+    """(`body` in terms of the hardware's variables, the workspaces it needs).
+
+    params: the buffers that other blocks see. Raises LocalAcrossThreads, CrossBlock.
+    """
+    mapper = _Mapper(hardware, analyzer, params, _loaded(body))
+    done = mapper.visit(body)
+    return _with_places(done, mapper.moved), [buffer for buffer, _ in mapper.moved.values() if buffer.scope == "global"]
+
+
+def _loaded(body: Stmt) -> frozenset[Buffer]:
+    return frozenset(node.buffer for node in walk(body) if isinstance(node, BufferLoad))
+
+
+class _Mapper(Copier):
+    """Copies with thread variables replaced. path: the tags of the thread loops around, with their variables."""
+
+    def __init__(self, hardware: Hardware, analyzer: Analyzer, params: frozenset[Buffer], loaded: frozenset[Buffer]) -> None:
+        super().__init__({}, fresh=False)
+        self.hardware, self.analyzer, self.params, self.loaded = hardware, analyzer, params, loaded
+        self.path: list[For] = []
+        self.local_depth: dict[Buffer, int] = {}
+        self.local_uses: dict[Buffer, list[tuple[bool, dict[str, Key]]]] = {}
+        self.moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
+
+    def For(self, node: For) -> Stmt:
+        if node.kind is not LoopKind.THREAD:
+            self.analyzer.bind(node.var, Range(node.begin, node.extent))
+            return super().For(node)
+        index = self.hardware.variables[node.thread]
+        begin, extent = self.visit(node.begin), self.visit(node.extent)
+        value = cast(index, node.var.dtype)
+        self.values[node.var] = value + begin
+        self.path.append(node)
+        body = self.visit(node.body)
+        self.path.pop()
+        whole = cast(self.hardware.extents[node.thread], extent.dtype)
+        if self.analyzer.can_prove(extent >= whole):
+            return body
+        return If(likely(value < extent), body)
+
+    def Allocate(self, node: Allocate) -> Stmt:
+        scope = node.buffer.scope
+        if scope == "local":
+            self.local_depth[node.buffer] = len(self.path)
+            self.local_uses[node.buffer] = []
+            done = super().Allocate(node)
+            self._check_local(node.buffer)
+            return done
+        if scope == "shared":
+            return super().Allocate(node)
+        body = self.visit(node.body)
+        buffer = self.buffers.get(node.buffer, node.buffer)
+        tags = BLOCK_TAGS if scope == "global" else tuple(tag for tag in THREAD_TAGS if tag != "threadIdx.x")
+        tags = tuple(tag for tag in reversed(tags) if tag in self.hardware.extents)
+        places = tuple(self.hardware.variables[tag] for tag in tags)
+        extents = tuple(self.hardware.extents[tag] for tag in tags)
+        made = replace(buffer, shape=(*extents, *buffer.shape), strides=(), scope="global" if scope == "global" else "shared")
+        self.moved[buffer] = (made, places)
+        return body if scope == "global" else Allocate(made, body)
+
+    def BufferLoad(self, node: BufferLoad) -> Expr:
+        self._note(node, stored=False)
+        return super().BufferLoad(node)
+
+    def BufferStore(self, node: BufferStore) -> Stmt:
+        self._note(node, stored=True)
+        done = super().BufferStore(node)
+        return done if node.buffer.scope == "local" else self._once(done, node)
+
+    def _once(self, stmt: Stmt, store: BufferStore) -> Stmt:
+        """`stmt`, which writes memory that others see, done once: a thread that has no element of its own leaves it."""
+        buffer = store.buffer
+        inner = {node for index in store.indices for node in walk(index)}
+        around = {loop.thread for loop in self.path} | {tag for tag, var in self.hardware.variables.items() if var in inner}
+        unbound = [tag for tag in self.hardware.variables if tag not in around]
+        missing = [tag for tag in unbound if tag in THREAD_TAGS and self.hardware.extent(tag) > 1]
+        if buffer in self.params:
+            blocks = [tag for tag in unbound if tag in BLOCK_TAGS]
+            if blocks and buffer in self.loaded:
+                raise CrossBlock(
+                    f"cannot lower: {buffer.name} is computed outside of the loop that is bound to {blocks[0]}, "
+                    "and read within it",
+                    reason="blocks of one kernel run in no order and do not wait for each other",
+                    fix=f"compute {buffer.name} at root, in a kernel of its own, or at a loop inside of the block loop")
+            missing = blocks + missing
+        condition: Expr | None = None
+        for tag in missing:
+            first = self.hardware.variables[tag].equal(0)
+            condition = first if condition is None else logical_and(condition, first)
+        return stmt if condition is None else If(condition, stmt)
+
+    def _note(self, node: BufferLoad | BufferStore, stored: bool) -> None:
+        """Remember which elements of local memory each thread of the loops inside of its allocation touches."""
+        depth = self.local_depth.get(node.buffer)
+        if depth is None:
+            return
+        keys: dict[str, Key] = {}
+        for loop in self.path[depth:]:
+            used = [self.visit(index) for index in node.indices if any(n is loop.var for n in walk(index))]
+            if used:
+                keys[loop.thread] = tuple(map(expr_key, used))
+        self.local_uses[node.buffer].append((stored, keys))
+
+    def _check_local(self, buffer: Buffer) -> None:
+        """A thread sees only what it stored itself: each must touch the same elements in every access."""
+        uses = self.local_uses[buffer]
+        for tag in {tag for stored, keys in uses if stored for tag in keys}:
+            if len({keys.get(tag) for _, keys in uses}) > 1:
+                raise LocalAcrossThreads(
+                    f"cannot lower: {buffer.name}, in local memory, is filled by the threads of {tag} together",
+                    reason="local memory belongs to one thread, which would find only what it stored itself",
+                    fix=f's[{buffer.name}].set_scope("shared"), or do not bind its loops to {tag}')
+
+
+def _with_places(body: Stmt, moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]]) -> Stmt:
+    """Accesses of memory that has a place for each block, or each warp, at the own place."""
+    if not moved:
+        return body
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in moved:
+            buffer, places = moved[node.buffer]
+            return replace(node, buffer=buffer, indices=(*places, *node.indices))
+        return None
+
+    return rewrite(body, rule)

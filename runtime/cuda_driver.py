@@ -1,0 +1,120 @@
+"""GPUs through pycuda: the driver, contexts, loaded code and device arrays.
+
+Everything works on a device's primary context, which torch and cupy share. Nothing here is touched before a kernel runs or
+an array is made on a GPU, so that building for CUDA needs neither driver nor pycuda.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import user_source
+from .cuda_errors import DriverMissing, GpuMissing, PycudaMissing
+from .device import Device, cuda
+
+__all__ = ["DeviceArray", "context", "device_array", "device_empty", "find_driver"]
+
+DRIVER_LIBRARY = "libcuda.so.1"
+_EMULATE = 'target="cuda -emulate" runs kernels without a GPU'
+
+
+def find_driver(index: int = 0) -> Any:
+    """pycuda's driver module, once the driver, GPU `index` and pycuda are there.
+
+    Raises DriverMissing, GpuMissing, PycudaMissing: which of the three it is, and what to do.
+    """
+    try:
+        library = ctypes.CDLL(DRIVER_LIBRARY)
+    except OSError as error:
+        raise DriverMissing("cannot run on a GPU: this machine has no NVIDIA driver", reason=str(error), called=user_source(),
+                            fix=f"install NVIDIA's driver; {_EMULATE}") from None
+    count = ctypes.c_int()
+    status = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
+    if status or count.value <= index:
+        reason = f"the driver's cuInit returned {status}" if status else f"the driver finds {count.value} GPUs"
+        raise GpuMissing(f"cannot run on a GPU: there is no cuda({index})", reason=reason, called=user_source(),
+                         fix=f"run where a GPU is visible (CUDA_VISIBLE_DEVICES, container options); {_EMULATE}")
+    try:
+        driver = importlib.import_module("pycuda.driver")
+    except ImportError as error:
+        raise PycudaMissing("cannot run on a GPU: pycuda is not installed", reason=str(error), called=user_source(),
+                            fix=f"pip install 'tilewright[cuda]'; {_EMULATE}") from None
+    driver.init()
+    return driver
+
+
+@lru_cache(maxsize=16)
+def _primary(index: int) -> tuple[Any, Any]:
+    driver = find_driver(index)
+    return driver, driver.Device(index).retain_primary_context()
+
+
+@contextmanager
+def context(index: int) -> Iterator[Any]:
+    """pycuda's driver module, with the primary context of GPU `index` current."""
+    driver, primary = _primary(index)
+    primary.push()
+    try:
+        yield driver
+    finally:
+        primary.pop()
+
+
+class DeviceArray:
+    """A compact row-major array in a GPU's memory. `numpy()` copies it to the host; torch, cupy and others take it, without a
+    copy, through `__cuda_array_interface__`."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> None:
+        self.shape, self.dtype, self.device = shape, dtype, device
+        self.nbytes = math.prod(shape) * dtype.itemsize
+        with context(device.index) as driver:
+            self._memory = driver.mem_alloc(max(self.nbytes, 1))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        kind = self.dtype.str if self.dtype.kind != "V" else f"<V{self.dtype.itemsize}"
+        return {"version": 3, "shape": self.shape, "typestr": kind, "data": (int(self._memory), False), "strides": None}
+
+    def numpy(self) -> NDArray[Any]:
+        """A copy on the host."""
+        made = np.empty(self.shape, self.dtype)
+        if self.nbytes:
+            with context(self.device.index) as driver:
+                driver.memcpy_dtoh(made, self._memory)
+        return made
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> DeviceArray:
+        """Overwrite the elements with those of a host array of the same shape."""
+        values = np.ascontiguousarray(np.asarray(source), dtype=self.dtype).reshape(self.shape)
+        if self.nbytes:
+            with context(self.device.index) as driver:
+                driver.memcpy_htod(self._memory, values)
+        return self
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.dtype}{list(self.shape)} on {self.device})"
+
+
+def device_empty(shape: Sequence[int], dtype: np.dtype[Any], device: Device | None = None) -> DeviceArray:
+    """An array in a GPU's memory whose elements hold nothing in particular."""
+    return DeviceArray(tuple(shape), dtype, device or cuda(0))
+
+
+def device_array(values: NDArray[Any], device: Device | None = None) -> DeviceArray:
+    """A copy of a host array in a GPU's memory."""
+    return device_empty(values.shape, values.dtype, device).copyfrom(values)

@@ -1,0 +1,222 @@
+"""Kernels on a GPU: device tensors of any library in, launches out.
+
+A tensor comes by `__cuda_array_interface__` or DLPack, without a copy. Its shape, dtype, strides and overlaps are checked
+by the same generated code that checks host arrays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import user_source
+from . import cuda_driver, diagnose
+from .abi import ITEM_BYTES
+from .array import numpy_dtype
+from .cuda_errors import LaunchFailed, WrongArchitecture
+from .cuda_launch import KernelLaunch, Workspace
+from .errors import WrongDevice
+from .kernel import Kernel, arguments_in_order, make_records, number_argument
+from .signature import ScalarParam, Signature, evaluate_extent
+from .tensors import Found, NoMemory, RefusedMemory, find_device_tensor
+from .timing import TimingResult
+
+__all__ = ["DeviceKernel", "DeviceProgram", "device_kernel"]
+
+_VECTOR_BYTES = 16
+_Check = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Binary(Protocol):
+    """Compiled code: machine code of one architecture, and the portable assembly that a newer GPU compiles itself."""
+
+    @property
+    def cubin(self) -> bytes: ...
+    @property
+    def ptx(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProgram:
+    """launches and workspaces of one function; binary gives its code (for arguments that are aligned to their elements
+    alone, if asked), made for `arch`; messages of its assertions."""
+
+    launches: tuple[KernelLaunch, ...]
+    workspaces: tuple[Workspace, ...]
+    arch: str
+    binary: Callable[[bool], Binary]
+    messages: tuple[str, ...] = ()
+
+
+class _DeviceEntry:
+    """The way from device tensors to launches. code: keeps the generated check in memory."""
+
+    def __init__(self, signature: Signature, check: int, program: DeviceProgram, code: object) -> None:
+        self.signature, self.program, self.code = signature, program, code
+        self._check = _Check(check)
+        self._loaded: dict[tuple[int, bool], dict[str, Any]] = {}
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        self.launcher(args, named)()
+
+    def launcher(self, args: tuple[Any, ...], named: dict[str, Any]) -> Callable[[], None]:
+        """Checks the arguments; what is returned launches the kernels on them."""
+        signature = self.signature
+        given = arguments_in_order(signature, args, named)
+        values = [_argument(signature, i, value) for i, value in enumerate(given)]
+        records, keep = make_records(signature, [_as_host(value) for value in values])
+        symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
+        status = self._check(ctypes.addressof(records), ctypes.addressof(symbols))
+        del keep
+        if status:
+            raise diagnose.decode_status(signature, status, values)
+        index = _device_of(signature, values)
+        return self._prepared(index, values, list(symbols))
+
+    def _prepared(self, index: int, values: list[Found | int | float], symbols: list[int]) -> Callable[[], None]:
+        signature = self.signature
+        known = {symbol.name: symbols[i] for i, symbol in enumerate(signature.symbols)}
+        known |= {p.name: int(v) for p, v in zip(signature.params, values, strict=True) if not isinstance(v, (Found, float))}
+        items: list[Any] = [_launch_value(p, v) for p, v in zip(signature.params, values, strict=True)]
+        with cuda_driver.context(index) as driver:
+            memory = [_allocated(driver, workspace, known) for workspace in self.program.workspaces]
+            items += [np.uintp(int(block)) for block in memory]
+            items += [np.int32(known[s.name]) if s.dtype == "int32" else np.int64(known[s.name]) for s in signature.symbols]
+            unaligned = any(int(items[launch.args[p]]) % _VECTOR_BYTES for launch in self.program.launches for p in launch.aligned)
+            functions = self._functions(driver, index, unaligned)
+            plan = [(functions[launch.name], [items[place] for place in launch.args], launch.blocks(known), launch)
+                    for launch in self.program.launches]
+
+        def run() -> None:
+            with cuda_driver.context(index) as current:
+                for function, arguments, grid, launch in plan:
+                    if 0 not in grid:
+                        _launched(current, function, arguments, grid, launch)
+            del memory[:0]  # the workspaces live as long as this does
+
+        return run
+
+    def _functions(self, driver: Any, index: int, unaligned: bool) -> dict[str, Any]:
+        found = self._loaded.get((index, unaligned))
+        if found is None:
+            module = _loaded(driver, index, self.program, unaligned)
+            found = {launch.name: module.get_function(launch.name) for launch in self.program.launches}
+            for launch in self.program.launches:
+                if launch.dynamic_shared_bytes:
+                    attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                    found[launch.name].set_attribute(attribute, launch.dynamic_shared_bytes)
+            self._loaded[index, unaligned] = found
+        return found
+
+
+def _argument(signature: Signature, i: int, value: Any) -> Found | int | float:
+    param = signature.params[i]
+    if isinstance(param, ScalarParam):
+        return number_argument(signature, i, param, value)
+    try:
+        found = find_device_tensor(value)
+    except NoMemory as error:
+        raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
+    except RefusedMemory as error:
+        raise diagnose.unreadable(signature, i, value, str(error)) from error
+    if not found.device.startswith("cuda("):
+        raise WrongDevice(
+            f"{diagnose.argument(signature, i)} is on {found.device or 'the host'}; this kernel runs on a GPU",
+            reason=f"expected {signature.params[i]} in device memory", called=user_source(), allowed=str(signature),
+            fix="tw.array(x, tw.cuda(0)), or x.cuda() of torch; tw.build(..., target=\"cuda -emulate\") takes host arrays")
+    return found
+
+
+def _as_host(value: Found | int | float) -> Found | int | float:
+    """The generated check asks for memory of its own device, which for it is the host."""
+    if not isinstance(value, Found):
+        return value
+    return Found(value.data, value.dtype, value.shape, value.strides, value.read_only, value.owner)
+
+
+def _device_of(signature: Signature, values: Sequence[Found | int | float]) -> int:
+    """The one GPU that all tensors lie on."""
+    places = {value.device: i for i, value in reversed(list(enumerate(values))) if isinstance(value, Found)}
+    if len(places) > 1:
+        first, second = list(places)[:2]
+        raise WrongDevice(
+            f"{diagnose.argument(signature, places[first])} is on {first}, "
+            f"{diagnose.argument(signature, places[second])} on {second}",
+            reason="a kernel runs on one GPU", called=user_source(), allowed=str(signature), fix="copy all tensors to one GPU")
+    return int(next(iter(places), "cuda(0)").removeprefix("cuda(").removesuffix(")"))
+
+
+def _launch_value(param: object, value: Found | int | float) -> Any:
+    if isinstance(value, Found):
+        return np.uintp(value.data)
+    assert isinstance(param, ScalarParam)
+    return numpy_dtype(param.dtype).type(value) if param.dtype != "bool" else np.uint8(value)
+
+
+def _allocated(driver: Any, workspace: Workspace, known: dict[str, int]) -> Any:
+    size = max(evaluate_extent(workspace.elements, known), 1) * ITEM_BYTES[workspace.dtype]
+    try:
+        return driver.mem_alloc(size)
+    except driver.Error as error:
+        raise LaunchFailed(f"no memory on the GPU for the intermediate {workspace.name}", reason=f"{size} bytes: {error}",
+                           called=user_source(), fix="compute it at its consumer, or free memory") from error
+
+
+def _loaded(driver: Any, index: int, program: DeviceProgram, unaligned: bool) -> Any:
+    major, minor = driver.Device(index).compute_capability()
+    wanted = int(program.arch.removeprefix("sm_"))
+    if major * 10 + minor < wanted:
+        raise WrongArchitecture(f"cannot run code for {program.arch} on cuda({index})", reason=f"this GPU is sm_{major}{minor}",
+                                called=user_source(), fix=f'target="cuda -arch=sm_{major}{minor}"')
+    binary = program.binary(unaligned)
+    code = binary.cubin if major == wanted // 10 else binary.ptx.encode()  # the driver compiles PTX for newer generations
+    return driver.module_from_buffer(code)
+
+
+def _launched(driver: Any, function: Any, arguments: list[Any], grid: tuple[int, int, int], launch: KernelLaunch) -> None:
+    try:
+        function(*arguments, grid=grid, block=launch.block, shared=launch.dynamic_shared_bytes)
+    except driver.Error as error:
+        raise LaunchFailed(f"the driver refused to launch {launch.name}", reason=f"grid {grid}, block {launch.block}: {error}",
+                           called=user_source()) from error
+
+
+class DeviceKernel(Kernel):
+    """A kernel that runs on a GPU. Call it with device tensors; it returns when the work is queued on the default stream."""
+
+    def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult:
+        """Seconds a call on the GPU, by its events: `repeat` measurements of `number` calls each, `number` growing until a
+        measurement takes `min_repeat_ms`."""
+        entry = self._entry
+        assert isinstance(entry, _DeviceEntry)
+        run = entry.launcher(args, {})
+        run()
+        index = _device_of(entry.signature, [_argument(entry.signature, i, value) for i, value in enumerate(args)])
+        results: list[float] = []
+        with cuda_driver.context(index) as driver:
+            while len(results) < repeat:
+                milliseconds = _timed(driver, run, number)
+                if not results and milliseconds < min_repeat_ms:
+                    number = max(number + 1, min(number * 10, int(number * min_repeat_ms * 1.2 / max(milliseconds, 1e-6)) + 1))
+                    continue
+                results.append(milliseconds * 1e-3 / number)
+        return TimingResult(tuple(results), number)
+
+
+def _timed(driver: Any, run: Callable[[], None], number: int) -> float:
+    begin, end = driver.Event(), driver.Event()
+    begin.record()
+    for _ in range(number):
+        run()
+    end.record()
+    end.synchronize()
+    return float(end.time_since(begin))
+
+
+def device_kernel(signature: Signature, check: int, program: DeviceProgram, sources: Callable[[str], str], code: object) -> Kernel:
+    """The callable for a program on a GPU. check: the address of the generated check. code: keeps it in memory."""
+    return DeviceKernel(_DeviceEntry(signature, check, program, code), sources)
