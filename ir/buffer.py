@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from .dtype import DType
-from .expr import Expr, Var
+from .expr import BufferLoad, Call, Expr, Var
+
+if TYPE_CHECKING:
+    from .stmt import BufferStore
 
 __all__ = ["SCOPES", "Buffer"]
 
@@ -32,6 +36,26 @@ class Buffer:
     alignment: int = 0
     data: Var | None = None
     """The pointer, where a program speaks of it (external calls); None otherwise."""
+    offset_factor: int = 0
+    """Of a tensor intrinsic's buffer: what elem_offset is a multiple of (0: of nothing)."""
+
+    def vload(self, begin: Any, dtype: object = None) -> BufferLoad:
+        """The elements from index `begin` on: one, or as many as `dtype` ("int8x64") has lanes, in row-major order.
+
+        Raises BadBufferAccess where the indices or the element type do not fit.
+        """
+        return _pointers.vector_load(self, begin, dtype)
+
+    def vstore(self, begin: Any, value: Any) -> BufferStore:
+        """The statement that stores `value`, a scalar or a vector, from index `begin` on. Raises BadBufferAccess."""
+        return _pointers.vector_store(self, begin, value)
+
+    def access_ptr(self, access_mask: Any, *, offset: Any = 0) -> Call:
+        """A pointer to the first element, `offset` elements further on, for outside code.
+
+        access_mask: what is done through it, "r", "w" or "rw". Raises BadBufferAccess.
+        """
+        return _pointers.access_pointer(self, access_mask, offset)
 
     @property
     def ndim(self) -> int:
@@ -39,3 +63,6 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}])"
+
+
+from . import pointers as _pointers  # noqa: E402  (accesses are made of nodes, which know buffers)

@@ -41,6 +41,18 @@ class NotAnExpression(TensorExpressionError):
     code = "TW0106"
 
 
+class BadBufferAccess(TensorExpressionError):
+    """Vectors of, or pointers to, a buffer that do not fit its dimensions or element type."""
+
+    code = "TW0130"
+
+
+class BadBuilderUse(TensorExpressionError):
+    """Calls of an ir_builder that make no program."""
+
+    code = "TW0131"
+
+
 class TextDoesNotParse(LoweringError):
     """A text that the loop IR's parser cannot read."""
 

@@ -28,8 +28,8 @@ from .visit import deep_recursion
 __all__ = ["EXTERNS", "Interpreter", "run"]
 
 EXTERNS: dict[str, Callable[..., Any]] = {}
-"""What `call_extern` and its siblings call, by name: a Python function of the arguments' values (a vector is a list, a
-buffer's pointer the list of its elements, None where unwritten) which returns the result."""
+"""What `call_extern` and its siblings call, by name: a Python function of the arguments' values, which returns the result.
+A vector is a list; a pointer p is read and written as p[i], element i from where it points."""
 
 
 class Interpreter:

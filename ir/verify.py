@@ -16,6 +16,7 @@ from .errors import NotWellFormed
 from .expr import BufferLoad, Call, Expr, Node, Var
 from .intrinsics import INTRINSICS
 from .ops import round_float
+from .pointers import WRITES, pointed_to
 from .expr_text import call_dtype
 from .printer import excerpt, shape_symbols, to_text
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -34,19 +35,18 @@ class NodeRule:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a stage adds to what always holds: which nodes, loops and intrinsics no longer (or not yet) occur, and
-    whether buffers have one dimension."""
+    """What a stage adds to what always holds: which loops and intrinsics no longer occur, and whether buffers have one
+    dimension."""
 
-    nodes: tuple[type[Node], ...] = ()
     loops: tuple[LoopKind, ...] = ()
     intrinsics: tuple[str, ...] = ()
     flat: bool = False
 
 
 STAGES: dict[str, Stage] = {
-    "loops": Stage(nodes=(E.Ramp, E.Broadcast, E.Shuffle)),
+    "loops": Stage(),
     "flat": Stage(flat=True),
-    "final": Stage(loops=(LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.THREAD), intrinsics=("likely",), flat=True),
+    "final": Stage(loops=(LoopKind.VECTORIZED, LoopKind.UNROLLED, LoopKind.THREAD), intrinsics=("likely", "target_has"), flat=True),
 }
 """By attrs["stage"]. A function that claims no stage is held to what always holds."""
 
@@ -69,6 +69,14 @@ def _access_lanes(node: BufferLoad | BufferStore) -> int:
 def _predicate_fits(node: BufferLoad | BufferStore) -> bool:
     found = node.predicate
     return found is None or (found.dtype.kind == "bool" and found.dtype.lanes == _access_lanes(node))
+
+
+def _is_pointer(node: Call) -> bool:
+    if node.name != "access_ptr" or len(node.args) != 3:
+        return node.name != "access_ptr"
+    load, offset, mode = node.args
+    return (isinstance(load, BufferLoad) and load.dtype.lanes == 1 and _scalar_integer(offset)
+            and isinstance(mode, E.IntImm) and mode.value in (1, 2, 3) and node.dtype.kind == "handle")
 
 
 def _operands_fit(node: Call) -> bool:
@@ -133,6 +141,7 @@ NODE_RULES: dict[type[Node], tuple[NodeRule, ...]] = {
     Call: (
         NodeRule("as many operands as the intrinsic takes", _arity_fits),
         NodeRule("operands of one type that the intrinsic takes", _operands_fit),
+        NodeRule("access_ptr takes an element, an offset and a mode, 1 to 3", _is_pointer),
         NodeRule("the call's type follows from its operands", _call_type_fits),
     ),
     E.Ramp: (
@@ -299,7 +308,17 @@ class _Verifier:
                     continue
                 if isinstance(node, BufferLoad):
                     self.used(node.buffer, node)
+                self.pointer(node)
                 stack.extend(reversed(children(node)))
+
+    def pointer(self, node: Node) -> None:
+        """What is written through a pointer may be written, and the call that does so is a statement."""
+        found = pointed_to(node)
+        if found is not None and found[1] & WRITES:
+            if found[0] not in self.writable:
+                self.fail("only outputs and allocated buffers are written", node)
+            if not isinstance(self.statement, Evaluate):
+                self.fail("a pointer that is written through stands in a call for its effect", node)
 
     def used(self, thing: Var | Buffer, where: object) -> None:
         if thing not in self.visible:
@@ -315,8 +334,6 @@ class _Verifier:
             if not rule.holds(node):
                 self.fail(rule.text, node, _types(node))
         stage = self.stage
-        if isinstance(node, stage.nodes):
-            self.fail(f"{type(node).__name__} does not occur", node)
         if isinstance(node, For) and node.kind in stage.loops:
             self.fail(f"{node.kind.value} loops do not occur", node)
         if isinstance(node, Call) and node.name in stage.intrinsics:

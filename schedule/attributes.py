@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..ir.expr import Expr, IterVar
+from ..te.tensor_intrin import TensorIntrin
 
 __all__ = ["AttachType", "AxisKind", "IterAttr"]
 
-AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread"]
+AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread", "tensorized"]
 """How the loop runs; never what it means."""
 
 AttachType = Literal["root", "at", "inline", "inlined"]
@@ -20,12 +21,14 @@ its consumers (inline: asked for; inlined: done, by normalize())."""
 @dataclass(frozen=True, slots=True, eq=False)
 class IterAttr:
     """kind: of the loop. bind_thread: the thread axis, exactly where kind is "thread". pragmas: in the order in which
-    they were set, a key once. storage_align: (factor, offset) of the stride of this dimension."""
+    they were set, a key once. storage_align: (factor, offset) of the stride of this dimension. intrinsic: what stands in
+    place of this loop and those inside it, where kind is "tensorized"."""
 
     kind: AxisKind = "serial"
     bind_thread: IterVar | None = None
     pragmas: tuple[tuple[str, Expr | None], ...] = ()
     storage_align: tuple[int, int] | None = None
+    intrinsic: TensorIntrin | None = None
 
     @property
     def annotates_loop(self) -> bool:

@@ -147,3 +147,15 @@ class NothingToSchedule(ScheduleError):
     """create_schedule without operations to compute."""
 
     code = "TW0224"
+
+
+class BadTensorize(ScheduleError):
+    """Something that is no tensor intrinsic, or a stage that none can compute."""
+
+    code = "TW0240"
+
+
+class IntrinsicNotGiven(ScheduleError):
+    """Records that name a tensor intrinsic of the user's own, which must be passed again."""
+
+    code = "TW0241"

@@ -66,6 +66,7 @@ class _Lowering:
         check_loops(bounds)
         for tensor, buffer in given.items():
             self.storage.place(tensor, buffer)
+        self.storage.given.update(given.values())
         for computation in dataflow.computations:
             self._place(bounds.of[computation])
         for computation in dataflow.computations:

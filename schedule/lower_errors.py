@@ -75,3 +75,39 @@ class UnboundThread(LoweringError):
     """An expression reads a thread axis that no loop around it is bound to."""
 
     code = "TW0341"
+
+
+class TensorizeRegion(LoweringError):
+    """The part that the loops under a tensorized one compute is not of the intrinsic's shape."""
+
+    code = "TW0380"
+
+
+class TensorizeBody(LoweringError):
+    """The loops under a tensorized one compute something else than the intrinsic."""
+
+    code = "TW0381"
+
+
+class TensorizeBuffer(LoweringError):
+    """A part of a tensor lies in memory as the buffer of the intrinsic may not: strides, offset, alignment or scope."""
+
+    code = "TW0382"
+
+
+class TensorizeGuard(LoweringError):
+    """A condition that changes within a tensorized loop: the intrinsic cannot do a part of its work."""
+
+    code = "TW0383"
+
+
+class TensorizeReduction(LoweringError):
+    """A reduction that goes on outside a tensorized loop, and an intrinsic that cannot go on with one."""
+
+    code = "TW0384"
+
+
+class TensorizeLoops(LoweringError):
+    """Loops under a tensorized one that something else relies on: stages computed there, threads, annotations."""
+
+    code = "TW0385"

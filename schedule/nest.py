@@ -29,6 +29,8 @@ from .lower_errors import UnboundThread
 from .predicates import guards
 from .reduction import reduction_nest
 from .relations import pass_up_value
+from .tensorize_match import tensorized_place
+from .tensorize_nest import tensorized_nest
 
 __all__ = ["Nest", "Storage"]
 
@@ -42,6 +44,8 @@ class Storage:
     def __init__(self) -> None:
         self.buffers: dict[Tensor, Buffer] = {}
         self.origins: dict[Tensor, tuple[Expr, ...]] = {}
+        self.given: set[Buffer] = set()
+        """The arguments, whose memory is the caller's."""
 
     def place(self, tensor: Tensor, buffer: Buffer, origin: tuple[Expr, ...] = ()) -> None:
         """Say that `tensor` lives in `buffer`, element `origin` first."""
@@ -58,6 +62,7 @@ class Nest:
 
     def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop, Stmt], Stmt]) -> None:
         self.analyzer: Analyzer = bounds.analyzer
+        self.dataflow = bounds.dataflow
         self.found, self.storage, self.wrap = found, storage, wrap
         self.computation = found.computation
         self.buffers = [storage.buffers[tensor] for tensor in found.computation.op.outputs]
@@ -65,6 +70,9 @@ class Nest:
 
     def build(self) -> Stmt:
         """The statement that computes the region of the stage."""
+        tensorized = tensorized_place(self.found)
+        if tensorized >= 0:
+            return tensorized_nest(self, tensorized)
         if self.computation.reduction is not None:
             return reduction_nest(self, self.computation.reduction)
         axes = self.axis_values(self.found.offsets)

@@ -32,6 +32,7 @@ from ..ir.expr import (
 from ..ir.visit import children, post_order
 from ..te.operation import Operation
 from ..te.tensor import Tensor
+from ..te.tensor_intrin import TensorIntrin
 from .axes import place_of
 from .records import Record
 from .replay import Replay
@@ -62,7 +63,7 @@ class _Writer:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule, self.replay = schedule, Replay(schedule)
         self.lines: list[str] = []
-        self.taken: set[str] = {"s", "te", "ops"}
+        self.taken: set[str] = {"s", "te", "ops", "intrinsics"}
         self.operations: dict[Stage, str] = {}
         self.variables: dict[Var, str] = {}
 
@@ -121,6 +122,11 @@ class _Writer:
             return self.operations[self.schedule[value]]
         if isinstance(value, Expr):
             return self.expression(value)
+        if isinstance(value, TensorIntrin):
+            if value.shipped is None:
+                return f"intrinsics[{value.name!r}]"
+            name, arguments = value.shipped
+            return f"te.intrinsics.get({', '.join(map(repr, (name, *arguments)))})"
         stage = next((one for one in self.schedule.stages if one is value), None)
         return repr(value) if stage is None else f"s[{self.operations[stage]}]"
 

@@ -14,11 +14,12 @@ from ..errors import InternalError, SourceLine
 from ..ir.expr import Expr, IterVar, Var
 from ..ir.visit import free_vars
 from ..te.tensor import Tensor
+from ..te.tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-__all__ = ["AxisRef", "ExprRef", "Record", "StageRef", "SymbolRef", "TensorRef", "ThreadRef", "encode"]
+__all__ = ["AxisRef", "ExprRef", "IntrinsicRef", "Record", "StageRef", "SymbolRef", "TensorRef", "ThreadRef", "encode"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,16 @@ class ThreadRef:
     extent: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class IntrinsicRef:
+    """A tensor intrinsic: te.intrinsics.get(name, *arguments), or one of the user's own (arguments None), of which only
+    its name can be written down."""
+
+    name: str
+    arguments: tuple[int | str, ...] | None
+    own: TensorIntrin | None = field(default=None, compare=False, repr=False)
+
+
 VarRef: TypeAlias = AxisRef | SymbolRef | ThreadRef
 
 
@@ -98,6 +109,8 @@ def encode(schedule: Schedule, value: Any) -> Any:
         return _variable(schedule, value)
     if isinstance(value, Expr):
         return ExprRef(value, tuple((var, _variable(schedule, var)) for var in free_vars(value)))
+    if isinstance(value, TensorIntrin):
+        return IntrinsicRef(*value.shipped) if value.shipped is not None else IntrinsicRef(value.name, None, value)
     if isinstance(value, (list, tuple)):
         return tuple(encode(schedule, one) for one in value)
     if value is None or isinstance(value, (bool, int, str)):

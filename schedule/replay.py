@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import user_source
 from ..ir.expr import Expr, IterVar
 from ..ir.visit import substitute
 from ..te.axis import thread_axis
-from .errors import BadRecords
-from .records import AxisRef, ExprRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef
+from ..te.intrinsics.registry import get
+from ..te.tensor_intrin import TensorIntrin
+from .errors import BadRecords, IntrinsicNotGiven
+from .records import AxisRef, ExprRef, IntrinsicRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -20,17 +22,18 @@ __all__ = ["Replay", "replay_all"]
 
 T = TypeVar("T")
 
-ON_STAGES = ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "compute_at",
-             "compute_inline", "compute_root", "set_scope", "storage_align", "set_store_predicate")
+ON_STAGES = ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "tensorize",
+             "compute_at", "compute_inline", "compute_root", "set_scope", "storage_align", "set_store_predicate")
 ON_SCHEDULES = ("cache_read", "cache_write", "rfactor")
 """Every primitive, by what it is a method of."""
 
 
 class Replay:
-    """Applies records to a schedule. It keeps the thread axes, which records name by number."""
+    """Applies records to a schedule. It keeps the thread axes, which records name by number. intrinsics: the user's own
+    tensor intrinsics by name."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
+    def __init__(self, schedule: Schedule, intrinsics: Mapping[str, TensorIntrin] | None = None) -> None:
+        self.schedule, self.intrinsics = schedule, dict(intrinsics or {})
         self.threads: dict[int, IterVar] = {}
 
     def apply(self, record: Record) -> Any:
@@ -69,6 +72,8 @@ class Replay:
             return self._thread(value)
         if isinstance(value, ExprRef):
             return self._expression(value)
+        if isinstance(value, IntrinsicRef):
+            return self._intrinsic(value)
         if isinstance(value, tuple):
             return [self.decode(one) for one in value]
         return value
@@ -90,12 +95,23 @@ class Replay:
             )
         return self.threads[ref.place]
 
+    def _intrinsic(self, ref: IntrinsicRef) -> TensorIntrin:
+        if ref.arguments is not None:
+            return get(ref.name, *ref.arguments)
+        found = self.intrinsics.get(ref.name, ref.own)
+        if found is None:
+            raise IntrinsicNotGiven(
+                f"cannot replay the records: they use the tensor intrinsic {ref.name!r}", called=user_source(),
+                reason="it does not come with tilewright, and a text holds its name alone",
+                fix=f"te.Schedule.replay(records, ops, intrinsics={{{ref.name!r}: what te.decl_tensor_intrin returned}})")
+        return found
+
     def _expression(self, ref: ExprRef) -> Expr:
         return substitute(ref.expr, {var: self.decode(stands) for var, stands in ref.variables})
 
 
-def replay_all(schedule: Schedule, records: Iterable[Record]) -> None:
-    """Apply the records, in order."""
-    replay = Replay(schedule)
+def replay_all(schedule: Schedule, records: Iterable[Record], intrinsics: Mapping[str, TensorIntrin] | None = None) -> None:
+    """Apply the records, in order. intrinsics: the user's own tensor intrinsics by name."""
+    replay = Replay(schedule, intrinsics)
     for record in records:
         replay.apply(record)

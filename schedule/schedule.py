@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InternalError, user_source
 from ..ir.expr import IterVar, Var
 from ..te.operation import Operation
 from ..te.tensor import Tensor
+from ..te.tensor_intrin import TensorIntrin
 from .cache import cache_read, cache_write
 from .errors import NothingToSchedule, UnknownStage
 from .normalize import normalize
@@ -198,18 +199,23 @@ class Schedule:
     trace = records
 
     @staticmethod
-    def replay(records: Iterable[Record], ops: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
+    def replay(
+        records: Iterable[Record], ops: Operation | Tensor | Sequence[Operation | Tensor],
+        intrinsics: Mapping[str, TensorIntrin] | None = None,
+    ) -> Schedule:
         """A new schedule of `ops` to which the records are applied.
 
-        ops: the operations that they were recorded for, or others of the same make-up. Raises BadRecords, and what the
+        ops: the operations that they were recorded for, or others of the same make-up. intrinsics: tensor intrinsics of
+        one's own by name, for records that were read from a text. Raises BadRecords, IntrinsicNotGiven, and what the
         primitives raise.
         """
         made = create_schedule(ops)
-        replay_all(made, records)
+        replay_all(made, records, intrinsics)
         return made
 
     def as_python(self) -> str:
-        """Python code that makes this schedule again in `s`, given `te` and `ops` (what create_schedule took)."""
+        """Python code that makes this schedule again in `s`, given `te` and `ops` (what create_schedule took); and, where
+        it uses tensor intrinsics of one's own, `intrinsics`, these by name."""
         return as_python(self, create_schedule(self.outputs))
 
     def record(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> None:

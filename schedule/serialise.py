@@ -13,7 +13,7 @@ from ..ir.dtype import DType
 from ..ir.expr import Expr, Var
 from ..ir.visit import deep_recursion
 from .errors import BadRecords
-from .records import AxisRef, ExprRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef, VarRef
+from .records import AxisRef, ExprRef, IntrinsicRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef, VarRef
 
 __all__ = ["from_json", "to_json"]
 
@@ -45,6 +45,8 @@ def _plain(value: Any) -> Any:
         return {_REFERENCE_NAMES[type(value)]: [getattr(value, one.name) for one in fields(value)]}
     if isinstance(value, ExprRef):
         return {"expr": _plain_expr(value.expr, dict(value.variables))}
+    if isinstance(value, IntrinsicRef):
+        return {"intrinsic": [value.name, None if value.arguments is None else list(value.arguments)]}
     if isinstance(value, tuple):
         return [_plain(one) for one in cast("tuple[Any, ...]", value)]
     return value
@@ -94,6 +96,9 @@ def _value(plain: Any) -> Any:
         variables: dict[VarRef, Var] = {}
         expr = _expr(content, variables)
         return ExprRef(expr, tuple((var, ref) for ref, var in variables.items()))
+    if kind == "intrinsic":
+        name, arguments = content
+        return IntrinsicRef(str(name), None if arguments is None else tuple(arguments))
     return _REFERENCES[kind](*content)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
+from ..te.tensor_intrin import TensorIntrin
 from .annotate import parallel, pragma, unroll, vectorize
 from .attributes import AttachType, AxisKind, IterAttr
 from .bind import bind
@@ -20,6 +21,7 @@ from .relations import Fuse, Rebase, Relation, Split
 from .reorder import reorder
 from .split import split, tile
 from .storage import set_scope, set_store_predicate, storage_align
+from .tensorize import tensorize
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -223,6 +225,16 @@ class Stage:
         Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage.
         """
         pragma(self, axis, pragma_type, pragma_value)
+
+    # Hardware
+
+    def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
+        """Let a tensor intrinsic (te.decl_tensor_intrin, te.intrinsics.get) do the work of this loop and of all inside it.
+
+        Whether it computes what they do is decided when the schedule is lowered, once their ranges are known.
+        Raises BadTensorize, AxisIsNoLoop, NotAnAxisOfStage.
+        """
+        tensorize(self, axis, intrinsic)
 
     # Placement
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import LoweringError
 from ..ir.expr import Var
+from ..ir.passes.target_facts import resolve_facts
 from ..te.tensor import Tensor
 from .axes import outline
 from .lower import lower
@@ -38,7 +39,8 @@ def schedule_text(schedule: Schedule) -> str:
         function = lower(schedule, all_arguments(schedule), name)
     except LoweringError as problem:
         return _unfinished(schedule, problem)
-    return str(replace(function, attrs={}))
+    shown = resolve_facts(function, {"interpreter": False}.get)  # what it computes, as loops, is the interpreter's
+    return str(replace(shown, attrs={}))
 
 
 def _unfinished(schedule: Schedule, problem: LoweringError) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..ir.expr import IterVar, SizeVar, Var
 from .axis import reduce_axis, size_var, thread_axis, var
 from .compute import compute, placeholder
+from .extern_calls import (
+    call_extern, call_intrin, call_llvm_intrin, call_llvm_pure_intrin, call_pure_extern, target_has,
+)
 from .math import (
     abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, const, copysign, cos, cosh,
     div, erf, exp, exp2, exp10, expm1, floor, floordiv, floormod, fma, fmod, hypot, if_then_else, indexdiv,
@@ -18,19 +22,23 @@ from .operation import ComputeOp, Operation, PlaceholderOp
 from .reduce import comm_reducer, max, min, prod, sum
 from .tag import tag_scope
 from .tensor import Tensor, TensorSlice
+from .tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
 if TYPE_CHECKING:
+    from . import intrinsics as intrinsics
     from ..schedule import Schedule, create_schedule
 
 __all__ = [
-    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorSlice", "Var",
-    "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceildiv", "clz",
-    "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "div", "erf", "exp",
+    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorIntrin",
+    "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "call_extern",
+    "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern", "ceil", "ceildiv", "clz",
+    "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer",
+    "decl_tensor_intrin", "div", "erf", "exp",
     "exp10", "exp2", "expm1", "floor", "floordiv", "floormod", "fma", "fmod", "hypot", "if_then_else",
-    "indexdiv", "indexmod", "infinity", "isfinite", "isinf", "isnan", "likely", "log", "log10", "log1p", "log2",
+    "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log", "log10", "log1p", "log2",
     "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow", "power", "prod",
     "reduce_axis", "reinterpret", "round", "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt",
-    "sum", "tag_scope", "tan", "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
+    "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]
 
 _FROM_SCHEDULE = ("Schedule", "create_schedule")
@@ -41,4 +49,6 @@ def __getattr__(name: str) -> Any:
         from .. import schedule
 
         return getattr(schedule, name)
+    if name == "intrinsics":
+        return import_module(".intrinsics", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -105,3 +105,27 @@ class BadReinterpret(TensorExpressionError):
     """Bits read as a type of another width."""
 
     code = "TW0126"
+
+
+class BadTensorIntrin(TensorExpressionError):
+    """A tensor intrinsic whose operation, buffers or bodies do not fit each other."""
+
+    code = "TW0132"
+
+
+class BadDeclaredBuffer(TensorExpressionError):
+    """A declared buffer whose strides, scope, alignment or offset_factor mean nothing."""
+
+    code = "TW0133"
+
+
+class BadOutsideCall(TensorExpressionError):
+    """A call of outside code, or of an intrinsic by name, that says too little or the wrong thing."""
+
+    code = "TW0134"
+
+
+class UnknownIntrinsic(TensorExpressionError):
+    """A shipped tensor intrinsic that does not exist, or not with these arguments."""
+
+    code = "TW0135"

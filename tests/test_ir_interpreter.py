@@ -192,7 +192,7 @@ REFERENCES: dict[str, Any] = {
     "isfinite": np.isfinite, "pow": np.power, "atan2": np.arctan2, "copysign": np.copysign, "hypot": np.hypot,
 }
 OTHERS = {"fma", "popcount", "clz", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right",
-          "reinterpret", "likely", "call_extern", "call_pure_extern", "call_llvm_intrinsic"}
+          "reinterpret", "likely", "call_extern", "call_pure_extern", "call_llvm_intrinsic", "access_ptr", "target_has"}
 
 
 def test_every_intrinsic_is_tested_here() -> None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.dtype import DType
-from ...ir.expr import Call, StringImm
+from ...ir.expr import BufferLoad, Call, IntImm, StringImm
 from ..errors import UnsupportedIntrinsic
 from .arithmetic import compare, convert
 from .maths import FLOAT32_FUNCTIONS
+from .memory import address
 from .types import computing_dtype, float_constant, int_constant, llvm_type, mangled
 
 if TYPE_CHECKING:
@@ -179,15 +180,33 @@ def _likely(em: ExprEmitter, call: Call) -> str:
 
 
 def _outside(em: ExprEmitter, call: Call) -> str:
-    """A function of the application's or the C library's; scalars and pointers by value."""
+    """A function of the application's or the C library's; scalars and pointers by value, strings as C has them."""
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
-    operands = [f"{llvm_type(arg.dtype)} {em.value(arg)}" for arg in call.args[1:] if not isinstance(arg, StringImm)]
+    kinds: list[str] = []
+    operands: list[str] = []
+    for arg in call.args[1:]:
+        value = em.f.module.string(arg.value) if isinstance(arg, StringImm) else em.value(arg)
+        kinds.append("ptr" if isinstance(arg, StringImm) else llvm_type(arg.dtype) + _extension(arg.dtype))
+        operands.append(f"{kinds[-1]} {value}")
     result = llvm_type(call.dtype)
     pure = call.name == "call_pure_extern"
-    function = em.f.module.declare(name.value, result, [llvm_type(arg.dtype) for arg in call.args[1:]],
-                                   "nounwind willreturn memory(none)" if pure else "nounwind")
+    function = em.f.module.declare(name.value, result, kinds, "nounwind willreturn memory(none)" if pure else "nounwind")
     return em.f.read(f"call {result} {function}({', '.join(operands)})")
+
+
+def _extension(dtype: DType) -> str:
+    """C passes integers narrower than int as ints."""
+    if dtype.lanes > 1 or dtype.bits >= 32 or dtype.is_float:
+        return ""
+    return " signext" if dtype.kind == "int" else " zeroext"
+
+
+def _access_ptr(em: ExprEmitter, call: Call) -> str:
+    load, offset = call.args[:2]
+    assert isinstance(load, BufferLoad), "access_ptr takes an element"
+    index = load.indices[-1] if load.indices else IntImm(0)
+    return address(em, load.buffer, index, f"{llvm_type(offset.dtype)} {em.value(offset)}")
 
 
 def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
@@ -198,10 +217,15 @@ def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
     return em.f.read(f"call {llvm_type(call.dtype)} @{name.value}({operands})")
 
 
+def _target_has(em: ExprEmitter, call: Call) -> str:  # noqa: ARG001
+    """A pass decides it; what reaches this place nobody has."""
+    return "false"
+
+
 OTHER_ROWS: dict[str, OtherRow] = {
     "abs": _integer_abs, "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"), "bitwise_xor": _bitwise("xor"),
     "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
     "reinterpret": _reinterpret, "likely": _likely, "call_extern": _outside, "call_pure_extern": _outside,
-    "call_llvm_intrinsic": _llvm_intrinsic,
+    "call_llvm_intrinsic": _llvm_intrinsic, "access_ptr": _access_ptr, "target_has": _target_has,
 }
 

@@ -18,7 +18,7 @@ from .types import llvm_type, mangled, memory_type, shuffle_mask
 if TYPE_CHECKING:
     from .emit_expr import ExprEmitter
 
-__all__ = ["OWN_ALIGNMENT", "Place", "load", "store"]
+__all__ = ["OWN_ALIGNMENT", "Place", "address", "load", "store"]
 
 OWN_ALIGNMENT = 64
 """Of buffers that a kernel allocates, in bytes."""
@@ -53,6 +53,13 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
             f"call {memory} @llvm.masked.load.{_memory_mangled(dtype)}.p0(ptr align {alignment} {pointer}, "
             f"{_mask_type(dtype)} {mask}, {memory} zeroinitializer)"), dtype)
     return _gathered(em, buffer, index, dtype, mask)
+
+
+def address(em: ExprEmitter, buffer: Buffer, index: Expr, offset: str) -> str:
+    """The pointer to the element at `index`, and `offset` (typed text, "i64 %v3") elements further on."""
+    pointer, _ = _address(em, buffer, index, 0, inbounds=False)
+    element = memory_type(buffer.dtype)
+    return pointer if offset.endswith(" 0") else em.f.op(f"getelementptr {element}, ptr {pointer}, {offset}")
 
 
 def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Expr | None) -> None:

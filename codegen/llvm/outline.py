@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, IntImm, Var
-from ...ir.stmt import BufferStore, For, Stmt
+from ...ir.pointers import WRITES, pointed_to
+from ...ir.stmt import BufferStore, Evaluate, For, Stmt
 from ...ir.visit import children, free_vars, walk
 from .emit_expr import ExprEmitter
 from .text import FunctionText, ModuleText
@@ -46,6 +47,10 @@ def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
             found[node.buffer] = found.get(node.buffer, False) or isinstance(node, BufferStore)
         elif isinstance(node, Var) and node in pointers:
             found[pointers[node]] = True
+        else:
+            pointed = pointed_to(node)
+            if pointed is not None and pointed[0] in known:
+                found[pointed[0]] = found.get(pointed[0], False) or bool(pointed[1] & WRITES)
     return found
 
 
@@ -57,6 +62,9 @@ def stored_buffers(body: Stmt) -> set[Buffer]:
         stmt = stack.pop()
         if isinstance(stmt, BufferStore):
             found.add(stmt.buffer)
+        elif isinstance(stmt, Evaluate):  # where alone outside code writes
+            pointers = [pointed for node in walk(stmt) if (pointed := pointed_to(node)) is not None]
+            found.update(buffer for buffer, mode in pointers if mode & WRITES)
         else:
             stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
     return found

@@ -3,6 +3,8 @@ each pass does in its own file."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.passes.bound_checks import bound_checks as check_bounds
 from ...ir.passes.cse import share_subexpressions
 from ...ir.passes.flatten import flatten
@@ -15,6 +17,7 @@ from ...ir.passes.remove_likely import remove_likely
 from ...ir.passes.runner import Pass
 from ...ir.passes.simplify import simplify
 from ...ir.passes.storage import plan_storage
+from ...ir.passes.target_facts import resolve_facts
 from ...ir.passes.unroll import unroll
 from ...ir.passes.unsafe_select import unsafe_select
 from ...ir.passes.vectorize import vectorize
@@ -22,13 +25,16 @@ from ...ir.passes.vectorize import vectorize
 __all__ = ["cpu_pipeline"]
 
 
-def cpu_pipeline(vector_bits: int = 512, bounds_check: bool = False) -> tuple[Pass, ...]:
+def cpu_pipeline(
+    vector_bits: int = 512, bounds_check: bool = False, has: Callable[[str], bool] = lambda _: False,
+) -> tuple[Pass, ...]:
     """The passes of a CPU build, in order. vector_bits: width of the target's vector registers. bounds_check: assert
-    that accesses which are not proved to be in range are."""
+    that accesses which are not proved to be in range are. has: whether the target has a feature, by LLVM's name."""
     checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
     return (
         # n-d indices: what reasons about dimensions, guards and whole expressions
-        Pass("lower_threads", lower_threads),          # first: three loop kinds are left for all the others
+        Pass("target_facts", lambda function: resolve_facts(function, has)),  # first: what is not chosen costs nothing
+        Pass("lower_threads", lower_threads),          # early: three loop kinds are left for all the others
         Pass("simplify", simplify),                    # few forms for the rest to match
         Pass("cse", share_subexpressions),             # before shared values are walked, or copied with their statements
         *checks,                                       # before anything drops a guard that an access relies on

@@ -18,6 +18,7 @@ class ModuleText:
         self._functions: list[str] = []
         self._declared: dict[str, str] = {}
         self._metadata: list[str] = []
+        self._strings: dict[str, str] = {}
 
     def add(self, function: str) -> None:
         """A finished function."""
@@ -27,6 +28,16 @@ class ModuleText:
         """An outside function, declared once; its name with @. LLVM's own intrinsics need no declaration."""
         self._declared.setdefault(name, f"declare {result} @{name}({', '.join(operands)}) {attributes}")
         return f"@{name}"
+
+    def string(self, text: str) -> str:
+        """The pointer to a constant string that ends with a 0."""
+        found = self._strings.get(text)
+        if found is None:
+            found = self._strings[text] = f"@tw_string_{len(self._strings)}"
+            data = [*text.encode(), 0]
+            content = "".join(f"\\{byte:02X}" for byte in data)
+            self._functions.append(f'{found} = private unnamed_addr constant [{len(data)} x i8] c"{content}"')
+        return found
 
     @property
     def declared(self) -> tuple[str, ...]:

@@ -3,10 +3,11 @@ element, None where nothing has been written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["HELPERS", "MANY", "Fault"]
+__all__ = ["HELPERS", "MANY", "Fault", "Pointer"]
 
 MANY = -1 << 70
 """In place of an iteration: several of them have read the element."""
@@ -63,6 +64,34 @@ def store_lanes(data: list[Any], places: list[int | None], values: list[Any]) ->
             data[place] = value
 
 
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """What stands for a pointer in the interpreter: p[i] is element i from where it points, to be read or assigned."""
+
+    data: list[Any]
+    first: int
+    buffer: int
+    mode: int
+    tracked: bool
+    held: Callable[[Any], Any]
+    """A value as memory of the buffer's type holds it."""
+
+    def __getitem__(self, index: int) -> Any:
+        value = self.data[self._place(index, 1)]
+        if value is None and self.tracked:
+            raise Fault("unwritten", self.buffer, self.first + index)
+        return self.held(0) if value is None else value
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self.data[self._place(index, 2)] = self.held(value)
+
+    def _place(self, index: int, mode: int) -> int:
+        place = self.first + index
+        if not 0 <= place < len(self.data) or not self.mode & mode:
+            raise Fault("bounds", self.buffer, (place,), (len(self.data) if self.mode & mode else 0,))
+        return place
+
+
 def ramp(base: int, stride: int, lanes: int, bits: int, signed: bool) -> list[int]:
     half = 1 << (bits - 1) if signed else 0
     mask = (1 << bits) - 1
@@ -96,4 +125,5 @@ def write(writers: dict[int, int], readers: dict[int, int], place: int | None, i
         raise Fault("race", buffer, place, reader, iteration, "writes what the former reads")
 
 
-HELPERS = {helper.__name__: helper for helper in (fault, offsets, load_lanes, store_lanes, ramp, lanes_of, read, write)}
+HELPERS = {helper.__name__: helper for helper in (
+    fault, offsets, load_lanes, store_lanes, ramp, lanes_of, read, write, Pointer)}

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..buffer import Buffer
 from ..expr import Expr, Var
+from ..pointers import written_buffers
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import post_order
 from .scalars import zero_of
@@ -82,7 +83,7 @@ class FunctionWriter(ValueWriter):
         self.check = check
         self.buffers: list[Buffer] = []
         self.loop_names: dict[str, Var] = {}
-        self.written = {node.buffer for node in post_order(function.body) if isinstance(node, BufferStore)}
+        self.written = written_buffers(function.body)
 
     def memory(self, buffer: Buffer, strides: tuple[int, ...] | None = None, data: str = "") -> Memory:
         """Declare how a buffer is reached; its extents are evaluated here. `data` names its list, if it has a name."""
@@ -133,6 +134,11 @@ class FunctionWriter(ValueWriter):
 
     def If(self, node: If) -> None:
         condition = self.alone(node.condition).text
+        if condition in ("True", "False"):  # decided: what is for other targets need not be known here
+            chosen = node.then_body if condition == "True" else node.else_body
+            if chosen is not None:
+                self.statement(chosen)
+            return
         with self.block(f"if {condition}:"):
             self.statement(node.then_body)
         if node.else_body is not None:

@@ -340,6 +340,10 @@ class ValueWriter(Source):
     def Call(self, node: Call) -> Code:
         if node.name == "likely":
             return self.value(node.args[0])
+        if node.name == "target_has":
+            return Code(repr(getattr(node.args[0], "value", "") == "interpreter"))
+        if node.name == "access_ptr":
+            return self.pointer(node)
         if node.name.startswith("call_"):
             return self.outside(node, node.args[1:], getattr(node.args[0], "value", "?"))
         operands = [self.exact(argument) for argument in node.args]
@@ -356,6 +360,17 @@ class ValueWriter(Source):
         if dtype.lanes == 1:
             return Code(f"{function}({', '.join(texts)})", max(code.nesting for code in operands) + 1)
         return Code(self.spill(f"[{function}(*x) for x in zip({', '.join(texts)})]"))
+
+    def pointer(self, node: Call) -> Code:
+        """A Pointer to an element, which is not read."""
+        load, offset, mode = node.args
+        assert isinstance(load, BufferLoad)
+        memory = self.reached(load.buffer)
+        place = self.place(memory, load.indices).text
+        tracked = memory.tracked and not self.quiet
+        held = self.constant(_checked_result(load.dtype), ("result", str(load.dtype)))
+        first = f"{place} + {self.exact(offset).text}"
+        return Code(self.spill(f"Pointer({memory.data}, {first}, {memory.number}, {self.exact(mode).text}, {tracked}, {held})"))
 
     def outside(self, node: Call, args: tuple[Expr, ...], name: str) -> Code:
         """A call of outside code, which is looked up by name."""

@@ -15,11 +15,13 @@ from dataclasses import replace
 
 from ..buffer import Buffer
 from ..dtype import INT32, INT64
-from ..expr import Add, Broadcast, BufferLoad, Expr, IntImm, Let, Mul, Sub, Var
-from ..ops import cast, const
+from ..expr import (
+    Add, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Let, Mul, Ramp, Sub, Var,
+)
+from ..ops import binary, cast, const
 from ..stmt import Allocate, Attr, BufferStore, For, Function, LetStmt, Stmt
-from ..visit import Rewriter, post_order
-from .linear import Linear, is_index, linear
+from ..visit import Rewriter, post_order, walk
+from .linear import Linear, expr_key, is_index, linear
 
 __all__ = ["flat_buffer", "flatten", "strides_of"]
 
@@ -138,18 +140,61 @@ class _Flattener(Rewriter):
         rest = form.expr(INT64, self._rank)
         return rest if value is None else value + rest
 
+    def _along(self, buffer: Buffer, indices: list[Expr], ramp: Ramp, lanes: int) -> Expr | None:
+        """The offsets as one ramp, where they are evenly spaced: a vector that goes on in the next row of a compact part."""
+        lane = Var("lane", ramp.base.dtype)
+        scalars: list[Expr] = []
+        for index in indices:
+            scalar = _lane(index, lane)
+            if scalar is None:
+                return None
+            scalars.append(scalar)
+        form = linear(self.offset(buffer, tuple(scalars)))
+        step = form.coefficient(lane)
+        rest = form.without(lane)
+        if not step or not isinstance(ramp.stride, IntImm) or any(lane in walk(atom) for atom, _ in rest.atoms()):
+            return None
+        rest.add(linear(ramp.base), step)
+        return Ramp(rest.expr(INT64, self._rank), const(step * ramp.stride.value, INT64), lanes)
+
     def _rank(self, atom: Expr) -> int:
         if isinstance(atom, Var):
             return self.depth.get(atom, 0)
         return max((self.depth.get(node, 0) for node in post_order(atom) if isinstance(node, Var)), default=0)
 
     def _vector_offset(self, buffer: Buffer, indices: list[Expr], lanes: int) -> Expr:
+        ramps = {expr_key(node): node for index in indices for node in walk(index) if isinstance(node, Ramp)}
+        if len(ramps) == 1:
+            (ramp,) = ramps.values()
+            found = self._along(buffer, indices, ramp, lanes)
+            if found is not None:
+                return found
         total: Expr = const(0, INT64) if buffer.elem_offset is None else cast(buffer.elem_offset, INT64)
         total = Broadcast(total, lanes)
         for index, stride in zip(indices, self.strides[buffer], strict=True):
             wide = cast(index, INT64.with_lanes(index.dtype.lanes))
             total = total + wide * stride
         return total
+
+
+def _lane(value: Expr, lane: Var) -> Expr | None:
+    """A vector of indices as its value in lane `lane`, `lane` standing in place of the one ramp; None if not known."""
+    found: dict[int, Expr] = {}
+    for node in post_order(value):
+        assert isinstance(node, Expr)
+        if isinstance(node, Ramp):
+            found[id(node)] = lane
+        elif isinstance(node, Broadcast):
+            found[id(node)] = node.value
+        elif node.dtype.lanes == 1:
+            found[id(node)] = node
+        elif isinstance(node, Cast):
+            found[id(node)] = cast(found[id(node.value)], node.dtype.element)
+        elif isinstance(node, (Add, Sub, Mul, FloorDiv, FloorMod)):
+            found[id(node)] = binary(type(node), found[id(node.a)], found[id(node.b)])
+        else:
+            return None
+    return found[id(value)]
 
 
 def _index_form(index: Expr, extent: Expr) -> Linear:

@@ -1,0 +1,46 @@
+"""Which instructions a target has, as LLVM sees it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from ..target import Target
+
+__all__ = ["target_has"]
+
+_CALL_ACROSS = """
+declare void @inner()
+define internal void @wanted() "target-cpu"="{base}" "target-features"="+{feature}" {{
+  call void @inner()
+  ret void
+}}
+define void @mine() "target-cpu"="{cpu}" "target-features"="{features}" {{
+  call void @wanted()
+  ret void
+}}
+"""
+
+
+@cache
+def target_has(target: Target, feature: str) -> bool:
+    """Whether code for `target` may use the instructions of a feature by LLVM's name: "avx512vnni".
+
+    What the target's own list names is read there. What comes with its processor shows in whether LLVM may inline a
+    function that needs the feature into one for the target.
+    """
+    named = [word[0] == "+" for word in target.llvm_features.split(",") if word[1:] == feature]
+    if named:
+        return named[-1]
+    if not target.cpu or not feature.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        return False
+    base = "x86-64" if target.architecture == "x86_64" else "generic"
+    text = _CALL_ACROSS.format(base=base, feature=feature, cpu=target.llvm_cpu, features=target.llvm_features)
+    machine = target.machine()
+    header = f'target triple = "{target.llvm_triple}"\n'
+    with llvm.create_context() as context, llvm.parse_assembly(header + text, context) as module:
+        with llvm.create_pipeline_tuning_options(2) as options, llvm.create_pass_builder(machine, options) as builder:
+            passes = builder.getModulePassManager()
+            passes.run(module, builder)
+        return "@wanted" not in str(module)

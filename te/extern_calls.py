@@ -1,0 +1,74 @@
+"""Calls of code that is not ours: functions of the C library or the application, and instructions by LLVM's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import user_source
+from ..ir.dtype import BOOL, DType
+from ..ir.expr import Call, Expr, StringImm
+from ..ir.intrinsics import INTRINSICS
+from ..ir.ops import call, convert
+from .errors import BadOutsideCall
+
+__all__ = ["call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern", "target_has"]
+
+
+def call_extern(dtype: object, name: str, *args: Any) -> Expr:
+    """A call of the C function `name`, which gives a `dtype` and may have effects.
+
+    args: numbers by value, pointers by buffer.access_ptr (the function must not keep them), strings. The symbol is looked
+    for in this process when the kernel is built. Raises BadOutsideCall.
+    """
+    return _outside("call_extern", dtype, name, args)
+
+
+def call_pure_extern(dtype: object, name: str, *args: Any) -> Expr:
+    """As call_extern, of a function without effects that reads no memory: it may be moved, and called less often."""
+    return _outside("call_pure_extern", dtype, name, args)
+
+
+def call_llvm_intrin(dtype: object, name: str, *args: Any) -> Expr:
+    """An LLVM intrinsic by its full name, "llvm.x86.avx512.vpdpbusd.512", on vectors or scalars.
+
+    Only where the target has the instruction: put it under te.target_has(feature). Raises BadOutsideCall.
+    """
+    if not (isinstance(name, str) and name.startswith("llvm.")):
+        raise BadOutsideCall(f"{name!r} is no LLVM intrinsic", reason="their names begin with 'llvm.'", called=user_source(),
+                             fix='te.call_llvm_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", ...)')
+    return _outside("call_llvm_intrinsic", dtype, name, args)
+
+
+call_llvm_pure_intrin = call_llvm_intrin
+"""TVM's other name: LLVM knows of its intrinsics whether they have effects."""
+
+
+def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
+    """One of our own intrinsics by name, "exp" or "reinterpret" (TVM's prefix "tir." is dropped). Raises BadOutsideCall."""
+    plain = str(name).removeprefix("tir.")
+    row = INTRINSICS.get(plain)
+    if row is None or plain.startswith("call_") or row.arity not in (-1, len(args)):
+        reason = "there is none of this name" if row is None or plain.startswith("call_") else f"it takes {row.arity} operands"
+        raise BadOutsideCall(f"cannot call the intrinsic {name!r} with {len(args)} operands", reason=reason,
+                             called=user_source(), allowed=", ".join(n for n in INTRINSICS if not n.startswith("call_")),
+                             fix="call a C function by te.call_extern, an instruction by te.call_llvm_intrin")
+    if row.result == "given":
+        return call(plain, *args, dtype=dtype)
+    found = call(plain, *args)
+    if found.dtype != DType(dtype):
+        raise BadOutsideCall(f"the intrinsic {name!r} gives {found.dtype} here, not {dtype}", called=user_source(),
+                             reason=f"operands `{', '.join(map(str, args))}`"[:200], fix="convert the operands, or the result")
+    return found
+
+
+def target_has(feature: str) -> Expr:
+    """Whether the target has a feature: a CPU's, by LLVM's name ("avx512vnni"), or "interpreter". Decided when code is
+    made, so that what is not chosen leaves no trace."""
+    return Call("target_has", (StringImm(feature),), BOOL)
+
+
+def _outside(kind: str, dtype: object, name: str, args: tuple[Any, ...]) -> Expr:
+    if not isinstance(name, str) or not name:
+        raise BadOutsideCall("a call of outside code needs the function's name", reason=f"got {name!r}", called=user_source(),
+                             fix='te.call_extern("int32", "function", ...): the result\'s dtype, then the name')
+    return Call(kind, (StringImm(name), *map(convert, args)), DType(dtype))

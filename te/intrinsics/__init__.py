@@ -1,0 +1,9 @@
+"""The tensor intrinsics that come with tilewright, a file each."""
+
+from __future__ import annotations
+
+from . import dot_u8i8 as dot_u8i8
+from . import gemv_c as gemv_c
+from .registry import get, names
+
+__all__ = ["dot_u8i8", "gemv_c", "get", "names"]

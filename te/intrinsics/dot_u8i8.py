@@ -1,0 +1,68 @@
+"""16 dot products of 4 bytes, unsigned by signed, added to 16 sums of 32 bits.
+
+    c[i] += a[0] * b[i, 0] + ... + a[3] * b[i, 3]      a: uint8[4], b: int8[16, 4] compact, c: int32[16]
+
+One instruction (vpdpbusd) with AVX-512 VNNI; elsewhere four multiplications of vectors. Exact either way.
+"""
+
+from __future__ import annotations
+
+from ...ir.buffer import Buffer
+from ...ir.builder import ProgramBuilder, ir_builder
+from ...ir.dtype import DType
+from ...ir.expr import BufferLoad, Expr, Ramp
+from ...ir.ops import call, cast, const
+from ...ir.stmt import Stmt
+from ..axis import reduce_axis
+from ..compute import compute, placeholder
+from ..extern_calls import call_llvm_intrin, target_has
+from ..reduce import sum as reduce_sum
+from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from .registry import shipped
+
+__all__ = ["dot_u8i8_16x4"]
+
+LANES, GROUP = 16, 4
+_SUMS = DType("int32x16")
+
+
+@shipped("x86.dot_u8i8_16x4")
+def dot_u8i8_16x4() -> TensorIntrin:
+    """The intrinsic. For `te.sum(A[..., k].astype("int32") * B[..., i, k].astype("int32"), axis=k)` over 16 i and 4 k,
+    B being packed so that the 64 bytes lie side by side."""
+    a = placeholder((GROUP,), "uint8", "a")
+    b = placeholder((LANES, GROUP), "int8", "b")
+    k = reduce_axis((0, GROUP), "k")
+    c = compute((LANES,), lambda i: reduce_sum(a[k].astype("int32") * b[i, k].astype("int32"), axis=k), "c")
+    binds = {
+        a: decl_buffer(a.shape, a.dtype, "a", strides=[1], offset_factor=1),
+        b: decl_buffer(b.shape, b.dtype, "b", strides=[GROUP, 1], offset_factor=1),
+        c: decl_buffer(c.shape, c.dtype, "c", strides=[1], offset_factor=1),
+    }
+    return decl_tensor_intrin(c.op, _bodies, "dot_u8i8_16x4", binds)
+
+
+def _bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
+    (a, b), (c,) = ins, outs
+    zero = const(0, _SUMS)
+    return _dot(a, b, c, zero), c.vstore([0], zero), _dot(a, b, c, c.vload([0], _SUMS))
+
+
+def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
+    ib = ir_builder()
+    with ib.if_scope(target_has("avx512vnni")):
+        quad = call("reinterpret", a.vload([0], "uint8x4"), dtype="int32")
+        ib.emit(c.vstore([0], call_llvm_intrin(
+            _SUMS, "llvm.x86.avx512.vpdpbusd.512", sums, call("reinterpret", cast(quad, _SUMS), dtype="uint8x64"),
+            b.vload([0, 0], "int8x64"))))
+    with ib.else_scope():
+        _portable(ib, a, b, c, sums)
+    return ib.get()
+
+
+def _portable(ib: ProgramBuilder, a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> None:
+    for k in range(GROUP):
+        column = BufferLoad(b, (Ramp(const(0), const(1), LANES), const(k, _SUMS)))  # element k of each group
+        sums = sums + cast(cast(a.vload([k]), "int32"), _SUMS) * cast(column, _SUMS)
+    ib.emit(c.vstore([0], sums))
+

@@ -1,0 +1,46 @@
+"""The tensor intrinsics that come with tilewright, by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ...errors import user_source
+from ..errors import UnknownIntrinsic
+from ..tensor_intrin import TensorIntrin
+
+__all__ = ["get", "names", "shipped"]
+
+_FACTORIES: dict[str, Callable[..., TensorIntrin]] = {}
+
+
+def shipped(name: str) -> Callable[[Callable[..., TensorIntrin]], Callable[..., TensorIntrin]]:
+    """Make a function that declares an intrinsic known as `name`; its arguments are ints and strings."""
+
+    def register(factory: Callable[..., TensorIntrin]) -> Callable[..., TensorIntrin]:
+        _FACTORIES[name] = factory
+        return factory
+
+    return register
+
+
+def names() -> tuple[str, ...]:
+    """The names that `get` takes."""
+    return tuple(_FACTORIES)
+
+
+def get(name: str, *arguments: int | str) -> TensorIntrin:
+    """The intrinsic `name`, for these arguments (its sizes). Raises UnknownIntrinsic."""
+    factory: Any = _FACTORIES.get(name)
+    if factory is None:
+        raise UnknownIntrinsic(f"there is no tensor intrinsic {name!r}", called=user_source(), allowed=", ".join(_FACTORIES),
+                               fix="declare your own: te.decl_tensor_intrin(op, fcompute, name)")
+    parameters = inspect.signature(factory)
+    try:
+        parameters.bind(*arguments)
+    except TypeError as fault:
+        raise UnknownIntrinsic(f"the tensor intrinsic {name!r} does not take {arguments!r}", reason=str(fault),
+                               called=user_source(), fix=f"te.intrinsics.get({name!r}, ...) takes {parameters}") from None
+    return replace(factory(*arguments), shipped=(name, tuple(arguments)))
