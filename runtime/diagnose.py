@@ -168,8 +168,8 @@ class _Report:
 
 
 def _wrong_dtype(r: _Report) -> CallError:
-    got = r.found.dtype if r.found else "another dtype"
-    return r.error(WrongDType, f"has dtype {got}; {r.param.dtype} is expected",
+    got = f"dtype {r.found.dtype}" if r.found else "another dtype"
+    return r.error(WrongDType, f"has {got}; {r.param.dtype} is expected",
                    f'pass x.astype("{r.param.dtype}"), or declare the placeholder with that dtype'
                    if not r.buffer.is_output else f'make the output with dtype="{r.param.dtype}"')
 
@@ -181,8 +181,8 @@ def _wrong_rank(r: _Report) -> CallError:
 
 
 def _wrong_device(r: _Report) -> CallError:
-    got = r.found.device if r.found else "another device"
-    return r.error(WrongDevice, f"is on device {got}; this kernel runs on the CPU",
+    got = f"device {r.found.device}" if r.found else "another device"
+    return r.error(WrongDevice, f"is on {got}; this kernel runs on the CPU",
                    "copy it to the host first (for torch and cupy: x.cpu(), x.get())")
 
 
@@ -217,20 +217,20 @@ def _origin(signature: Signature, name: str) -> str:
 
 
 def _wrong_stride(r: _Report) -> CallError:
-    got, compact = "others", "row-major and compact"
+    got, compact = "other strides", "compact and row-major"
     if r.found:
-        got, strides, step = str(r.found.strides), [], ITEM_BYTES.get(r.found.dtype, 1)
+        got, strides, step = f"strides {r.found.strides}", [], ITEM_BYTES.get(r.found.dtype, 1)
         for extent in reversed(r.found.shape):
             strides.append(step)
             step *= extent
         compact = str(tuple(reversed(strides)))
-    return r.error(WrongStride, f"has strides {got} in bytes; {compact} is expected: dimension {r.detail} has another "
+    return r.error(WrongStride, f"has {got} in bytes; {compact} is expected: dimension {r.detail} has another "
                    "stride than a compact row-major tensor",
                    "pass np.ascontiguousarray(x)" if not r.buffer.is_output else "give a contiguous output, then copy")
 
 
 def _misaligned(r: _Report) -> CallError:
-    got = f"lies at address {r.found.data:#x}" if r.found else "is misaligned"
+    got = f"lies at address {r.found.data:#x}" if r.found else "lies at an address"
     return r.error(Misaligned, f"{got}, which is no multiple of the element's {ITEM_BYTES[r.param.dtype]} bytes",
                    "pass x.copy(), whose alignment is right")
 

@@ -138,7 +138,8 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
         total = f"%a{k}"
     body = "\n".join(lines)
     attributes = baseline(target)
-    return f"""
+    declared = "declare i64 @getauxval(i64)" if target.architecture == "aarch64" else ""
+    return f"""{declared}
 @tw_cpu_state = internal global i32 0
 
 define i64 @{MISSING}() noinline {attributes} {{
