@@ -50,12 +50,11 @@ def round_float(value: float, dtype: DType) -> float:
     """`value` rounded to the precision of a float dtype, to nearest, ties to even; overflow gives infinity."""
     if dtype.bits == 64 or math.isnan(value) or math.isinf(value):
         return value
-    if dtype.kind == "bfloat":
-        bits = struct.unpack("<I", struct.pack("<f", round_float(value, FLOAT32)))[0]
-        if bits & 0x7FFFFFFF >= 0x7F800000:
-            return struct.unpack("<f", struct.pack("<I", bits))[0]
-        bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
-        return struct.unpack("<f", struct.pack("<I", bits))[0]
+    if dtype.kind == "bfloat":  # 8 bits of precision, down to 2^-133
+        fraction, exponent = math.frexp(value)
+        last = max(exponent - 8, -133)
+        rounded = math.ldexp(round(math.ldexp(fraction, exponent - last)), last)
+        return math.copysign(rounded if abs(rounded) < 2.0**128 else math.inf, value)
     code = "<f" if dtype.bits == 32 else "<e"
     try:
         return struct.unpack(code, struct.pack(code, value))[0]

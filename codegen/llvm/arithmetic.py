@@ -159,7 +159,10 @@ def float_floor_quotient(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     less = f.op(f"fsub {kind} {quotient}, {float_constant(1.0, dtype)}")
     quotient = select(f, _rest_is_beyond(f, rest, b, dtype), less, quotient, dtype)
     nearest = f.op(f"call {kind} @llvm.rint.{mangled(dtype)}({kind} {quotient})")
-    return select(f, compare(f, "==", b, zero(dtype), dtype), f.op(f"fdiv {kind} {a}, {b}"), nearest, dtype)
+    plain = f.op(f"fdiv {kind} {a}, {b}")
+    signed_zero = f.op(f"call {kind} @llvm.copysign.{mangled(dtype)}({kind} {zero(dtype)}, {kind} {plain})")
+    nearest = select(f, compare(f, "==", nearest, zero(dtype), dtype), signed_zero, nearest, dtype)
+    return select(f, compare(f, "==", b, zero(dtype), dtype), plain, nearest, dtype)
 
 
 # Conversions

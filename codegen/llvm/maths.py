@@ -174,7 +174,7 @@ def _tanh(v: _Lanes, x: str) -> str:
     square = v.mul(x, x)
     near = v.mul_add(v.mul(square, x), v.polynomial(square, _TANH), x)
     far = v.sub(1.0, v.div(2.0, v.add(_exp(v, v.add(size, size)), 1.0)))
-    return v.choose(v.less(size, 0.625), near, v.with_sign(far, x))
+    return v.with_sign(v.choose(v.less(size, 0.625), near, far), x)  # near is +0 for -0
 
 
 def _sigmoid(v: _Lanes, x: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dtype import DType
 from ..expr import Add, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Sub, TruncDiv, TruncMod
-from ..ops import wrap_int
+from ..ops import round_float, wrap_int
 
 __all__ = ["FLOAT_TYPES", "binary_text", "cast_function", "intrinsic_function", "numpy_dtype", "truncated_division",
            "truncated_remainder", "wrap_text", "zero_of"]
@@ -111,7 +111,7 @@ def cast_function(source: DType, target: DType) -> Callable[[Any], Any]:
     if target.is_float:
         made = FLOAT_TYPES[target]
         if source.is_float:
-            return made
+            return _rounded_once(target)
         return (lambda value: made(int(value))) if source.is_bool else _integer_to_float(source, made)
     if source.is_float:
         least, greatest = target.least, target.greatest
@@ -119,6 +119,12 @@ def cast_function(source: DType, target: DType) -> Callable[[Any], Any]:
     if source.is_bool:
         return int
     return lambda value: wrap_int(value, target)
+
+
+def _rounded_once(target: DType) -> Callable[[Any], Any]:
+    """The conversion of a float to a float type. ml_dtypes takes a float64 to bfloat16 by way of float32."""
+    made = FLOAT_TYPES[target]
+    return (lambda value: made(round_float(float(value), target))) if target.kind == "bfloat" else made
 
 
 def _saturated(value: float, least: int, greatest: int) -> int:
@@ -162,14 +168,14 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "erf": math.erf, "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil,
-    "round": _round_half_away, "trunc": np.trunc, "nearbyint": np.rint, "pow": np.power, "atan2": np.arctan2,
+    "round": _round_half_away, "trunc": np.trunc, "nearbyint": np.rint, "pow": np.float_power, "atan2": np.arctan2,
     "copysign": np.copysign, "hypot": np.hypot, "abs": np.abs, "fmod": np.fmod,
 }
 
 
 def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
-    made = FLOAT_TYPES[dtype]
     if name == "fma":
+        made = FLOAT_TYPES[dtype]
         return lambda a, b, c: made(_fused(float(a), float(b), float(c), dtype))
     tests: dict[str, Callable[[Any], bool]] = {
         "isnan": lambda x: math.isnan(x), "isinf": lambda x: math.isinf(x), "isfinite": lambda x: math.isfinite(x),
@@ -179,8 +185,8 @@ def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
     function = _FLOAT_FUNCTIONS.get(name)
     if function is None:
         return None
-    double = np.float64
-    return lambda *values: made(function(*map(double, values)))
+    double, rounded = np.float64, _rounded_once(dtype)
+    return lambda *values: rounded(function(*map(double, values)))
 
 
 def _integer_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
