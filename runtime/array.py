@@ -32,6 +32,8 @@ class Array(NDArray[Any]):
         """Where the memory lies."""
         return cpu()
 
+    ctx = device  # TVM's older name
+
     def numpy(self) -> NDArray[Any]:
         """A copy as a plain numpy array; `numpy.asarray(a)` and `a.view(numpy.ndarray)` share the memory instead."""
         return np.array(self, copy=True, subok=False)

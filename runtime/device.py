@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import user_source
+from ..errors import CudaError, user_source
 from .errors import UnknownDevice
 
 __all__ = ["Device", "cpu", "cuda"]
@@ -33,6 +33,37 @@ class Device:
     def dlpack(self) -> tuple[int, int]:
         """DLPack's (device type, device id)."""
         return DLPACK_KINDS[self.kind], self.index
+
+    @property
+    def device_type(self) -> int:
+        """DLPack's number of the kind, as TVM names it."""
+        return DLPACK_KINDS[self.kind]
+
+    @property
+    def device_id(self) -> int:
+        """The index, as TVM names it."""
+        return self.index
+
+    @property
+    def exist(self) -> bool:
+        """Whether it can be used here: the host always, a GPU where the driver finds it and pycuda is installed."""
+        if self.kind == "cpu":
+            return True
+        from .cuda_driver import find_driver  # stands on devices
+
+        try:
+            find_driver(self.index)
+        except CudaError:
+            return False
+        return True
+
+    def sync(self) -> None:
+        """Waits until everything that was begun on it is done. Raises CudaError for a GPU that is not there."""
+        if self.kind == "cuda":
+            from .cuda_driver import context
+
+            with context(self.index) as driver:
+                driver.Context.synchronize()
 
     def __str__(self) -> str:
         return f"{self.kind}({self.index})"

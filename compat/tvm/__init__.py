@@ -1,31 +1,42 @@
 """TVM's tensor-expression API (up to 0.19) over tilewright: `from tilewright.compat import tvm`.
 
-A program on tensors and schedules runs with its import lines changed and nothing else.
+A program on tensors and schedules runs with its import lines changed and nothing else. The names that stood in `tvm`
+itself before 0.6 (tvm.var, tvm.compute, tvm.sum ...) stand there too.
 """
 
 from __future__ import annotations
 
 from ...errors import TilewrightError as TVMError
-from . import arith, ir, nd, runtime, target, te, testing, tir
-from .driver import Module as Module
-from .driver import build, lower
+from ...ir.dtype import DType as DataType
+from . import arith, ir, nd, runtime, target, te, testing, tir, transform
+from . import nd as ndarray
+from . import tir as expr
+from . import tir as stmt
+from .driver import IRModule, Module, build, lower
+from .ir import Range
 from .nd import context, cpu, cuda, device, gpu
-from .target import Target as Target
+from .runtime import convert, get_global_func, register_func
+from .target import Target
+from .te import (
+    abs, all, any, ceil, comm_reducer, compute, const, cos, create_schedule, exp, floor, floordiv, floormod, fmod, if_then_else,
+    indexdiv, indexmod, isnan, likely, log, log2, log10, max, max_value, min, min_value, nearbyint, placeholder, popcount, power,
+    prod, reduce_axis, round, rsqrt, schedule, sigmoid, sin, size_var, sqrt, sum, tag_scope, tanh, tensor, thread_axis, trunc,
+    truncdiv, truncmod, var, select, erf, pow,
+)
+
+
+from .tir import div
+from .transform import build_config
 
 __version__ = "0.19.0"
 """The release of TVM whose names these are."""
 
-register_func = runtime.register_func
-var = te.var
-placeholder = te.placeholder
-compute = te.compute
-const = te.const
-thread_axis = te.thread_axis
-reduce_axis = te.reduce_axis
-create_schedule = te.create_schedule
-
 __all__ = [
-    "Module", "TVMError", "Target", "arith", "build", "compute", "const", "context", "cpu", "create_schedule", "cuda", "device",
-    "gpu", "ir", "lower", "nd", "placeholder", "reduce_axis", "register_func", "runtime", "target", "te", "testing", "thread_axis",
-    "tir", "var",
+    "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build", "build_config", "ceil",
+    "comm_reducer", "compute", "const", "context", "convert", "cos", "cpu", "create_schedule", "cuda", "device", "div", "erf",
+    "exp", "expr", "floor", "floordiv", "floormod", "fmod", "get_global_func", "gpu", "if_then_else", "indexdiv", "indexmod", "ir",
+    "isnan", "likely", "log", "log2", "log10", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint",
+    "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "round", "rsqrt", "runtime", "schedule",
+    "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum", "tag_scope", "tanh", "target", "te", "tensor", "testing",
+    "thread_axis", "tir", "transform", "trunc", "truncdiv", "truncmod", "var",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rich.console import Console
+
 from ... import driver
 from ...ir import Function, Var
 from ...runtime import Kernel
@@ -12,26 +14,56 @@ from ...runtime.timing import TimingResult
 from ...schedule import Schedule
 from ...te import Tensor
 from .target import Target
+from .transform import PassContext
 
 __all__ = ["IRModule", "Module", "build", "lower"]
 
 Args = Sequence[Tensor | Var]
+_MAIN = "__tvm_main__"
+"""TVM's other name for a module's first function."""
 
 
 class IRModule:
     """Lowered functions by name; prints as their loops."""
 
-    def __init__(self, functions: Mapping[str, Function]) -> None:
-        self.functions = dict(functions)
+    def __init__(self, functions: Mapping[Any, Function] | None = None) -> None:
+        self.functions = {str(name): function for name, function in (functions or {}).items()}
+
+    @staticmethod
+    def from_expr(expr: Function) -> IRModule:
+        """A module of one function, under its own name."""
+        return IRModule({expr.name: expr})
 
     def __getitem__(self, name: str) -> Function:
-        return self.functions[name]
+        return self.functions[str(name)]
 
-    def script(self) -> str:
+    def __setitem__(self, name: str, function: Function) -> None:
+        self.functions[str(name)] = function
+
+    def __contains__(self, name: object) -> bool:
+        return str(name) in self.functions
+
+    def get_global_vars(self) -> list[str]:
+        """The names of the functions."""
+        return list(self.functions)
+
+    def update(self, other: IRModule) -> None:
+        """Takes over the functions of another module."""
+        self.functions.update(other.functions)
+
+    def script(self, **_: object) -> str:
         """The text of every function."""
         return "\n".join(map(str, self.functions.values()))
 
-    astext = __str__ = __repr__ = script
+    def show(self, **_: object) -> None:
+        """Prints the functions."""
+        Console().print(self.script(), markup=False, highlight=False)
+
+    def astext(self, **_: object) -> str:
+        """The text of every function."""
+        return self.script()
+
+    __str__ = __repr__ = astext
 
 
 class Module:
@@ -39,8 +71,9 @@ class Module:
 
     imported_modules: tuple[()] = ()
 
-    def __init__(self, kernels: Mapping[str, Kernel]) -> None:
+    def __init__(self, kernels: Mapping[str, Kernel], kind: str) -> None:
         self._kernels = dict(kernels)
+        self.type_key = kind
         self.entry_name = next(iter(self._kernels))
         self.entry_func = self._kernels[self.entry_name]
 
@@ -48,15 +81,30 @@ class Module:
         self.entry_func(*args)
 
     def __getitem__(self, name: str) -> Kernel:
-        return self._kernels[name]
+        if name not in self._kernels and name != _MAIN:
+            raise AttributeError(f"the module has no function {name!r}; there are {', '.join(self._kernels)}")
+        return self._kernels.get(name, self.entry_func)
 
-    get_function = __getitem__
+    def get_function(self, name: str, query_imports: bool = False) -> Kernel:
+        """The kernel of this name."""
+        del query_imports
+        return self[name]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the kernels."""
+        return list(self._kernels)
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        """Whether there is a kernel of this name."""
+        del query_imports
+        return name in self._kernels or name == _MAIN
 
     def time_evaluator(
         self, func_name: str, dev: object = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0, **_: object
     ) -> Callable[..., TimingResult]:
         """A function of the kernel's arguments that times it: .mean, .median, .min, .max, .std, .results in seconds."""
-        kernel = self._kernels[func_name]
+        kernel = self[func_name]
         return lambda *args: kernel.time(*args, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def get_source(self, fmt: str = "") -> str:
@@ -64,23 +112,50 @@ class Module:
         return self.entry_func.source("asm" if fmt in ("asm", "s") else "llvm")
 
 
-def lower(inp: Schedule | Function, args: Args | None = None, name: str = "main", simple_mode: bool = False) -> IRModule:
+def lower(inp: Schedule | Function | IRModule, args: Args | None = None, name: str = "main", simple_mode: bool = False) -> IRModule:
     """The loops of a schedule. simple_mode is accepted: ours are always simple."""
     del simple_mode
+    if isinstance(inp, IRModule):
+        return inp
     function = inp if isinstance(inp, Function) else driver.lower(inp, list(args or ()), name)
     return IRModule({function.name: function})
 
 
 def build(
-    inputs: Any, args: Args | None = None, target: Any = None, target_host: Any = None, name: str = "default_function"
+    inputs: Any, args: Args | None = None, target: Any = None, target_host: Any = None, name: str = "default_function",
+    **_: object,
 ) -> Module:
-    """Native code for a schedule with its arguments, a lowered module, or a list of lowered functions."""
+    """Native code for a schedule with its arguments, a lowered function or module or a list of these, or a dict of target to
+    lowered module. target_host is taken and says nothing new: what runs on the host is always built for it."""
     del target_host
-    chosen = str(target or Target.current() or "llvm")
+    if isinstance(inputs, Mapping):
+        return _build_for_targets(inputs)
+    chosen = _target(target or Target.current() or "llvm")
+    functions = _functions(inputs)
+    checks = PassContext.current().checks_bounds
+    if functions is not None:
+        built = driver.build(functions, target=chosen.ours, bounds_check=checks)
+        return Module({key: built[key] for key in built}, chosen.kind.name)
+    kernel = driver.build(inputs, args, target=chosen.ours, name=name, bounds_check=checks)
+    return Module({kernel.name: kernel}, chosen.kind.name)
+
+
+def _target(target: Any) -> Target:
+    return target if isinstance(target, Target) else Target(target)
+
+
+def _functions(inputs: Any) -> dict[str, Function] | None:
+    """The lowered functions of a module, or of a list of functions and modules, by name; None for anything else."""
     if isinstance(inputs, IRModule):
-        inputs = list(inputs.functions.values())
-    if isinstance(inputs, (list, tuple)) and all(isinstance(f, Function) for f in inputs):
-        built = driver.build({f.name: f for f in inputs}, target=chosen)
-        return Module({key: built[key] for key in built})
-    kernel = driver.build(inputs, args, target=chosen, name=name)
-    return Module({kernel.name: kernel})
+        return inputs.functions
+    if isinstance(inputs, Function):
+        return {inputs.name: inputs}
+    if not isinstance(inputs, (list, tuple)) or not all(isinstance(one, (Function, IRModule)) for one in inputs):
+        return None
+    return {name: function for one in inputs for name, function in (_functions(one) or {}).items()}
+
+
+def _build_for_targets(inputs: Mapping[Any, Any]) -> Module:
+    """{target: lowered module}, as for programs that have a part for each device."""
+    parts = [build(lowered, target=target) for target, lowered in inputs.items()]
+    return Module({name: part[name] for part in parts for name in part.names}, parts[0].type_key)

@@ -1,6 +1,43 @@
 """tvm.ir."""
 
-from ...ir.expr import Range
-from .driver import IRModule
+from __future__ import annotations
 
-__all__ = ["IRModule", "Range"]
+from typing import Any
+
+from ...ir import expr as _expr
+from ...ir import ops as _ops
+from ...ir.expr import Expr as PrimExpr
+from ...ir.structural import equal as structural_equal
+from ...ir.structural import structural_hash
+from . import transform
+from .driver import IRModule
+from .tir import FloatImm, IntImm
+
+__all__ = ["FloatImm", "IRModule", "IntImm", "PrimExpr", "Range", "assert_structural_equal", "structural_equal",
+           "structural_hash", "transform"]
+
+
+class _RangeConstructor(type):
+    def __call__(cls, begin: Any, end: Any = None) -> Any:
+        if end is None:
+            begin, end = 0, begin
+        begin, end = _ops.match_types(_ops.convert(begin), end)
+        return _expr.Range(begin, _ops.subtract(end, begin))
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _expr.Range)
+
+
+class Range(metaclass=_RangeConstructor):
+    """tvm.ir.Range(begin, end), or Range(end) from 0: one of our ranges, which hold begin and extent."""
+
+    @staticmethod
+    def from_min_extent(min_value: Any, extent: Any) -> _expr.Range:
+        """The range of `extent` integers from `min_value` on."""
+        return _expr.Range(*_ops.match_types(_ops.convert(min_value), extent))
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raises ValueError where two functions or expressions differ by more than the names of their variables."""
+    if not structural_equal(lhs, rhs, map_free_vars):
+        raise ValueError(f"structurally different:\n{lhs}\nand\n{rhs}")

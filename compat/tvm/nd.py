@@ -11,34 +11,40 @@ from ...runtime import Array as NDArray
 from ...runtime import Device, cpu, cuda
 from ...runtime import array as _array
 from ...runtime import empty as _empty
+from ...runtime.array import from_dlpack
 
-__all__ = ["Device", "NDArray", "array", "context", "cpu", "cuda", "device", "empty", "gpu", "numpyasarray"]
+__all__ = ["Device", "NDArray", "array", "context", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu", "numpyasarray"]
 
 gpu = cuda
-_KINDS = {"llvm": cpu, "cpu": cpu, "c": cpu, "stackvm": cpu, "cuda": cuda, "gpu": cuda, "nvptx": cuda}
+_KINDS = {"llvm": cpu, "cpu": cpu, "c": cpu, "stackvm": cpu, "interpret": cpu, "cuda": cuda, "gpu": cuda, "nvptx": cuda}
 
 
-def device(name: str, index: int = 0) -> Device:
-    """The device that a target name (or its first word) runs on."""
-    kind = str(name).split()[0]
+def device(dev_type: Any, dev_id: int = 0) -> Device:
+    """The device that a target's name (or its first word) runs on: "llvm", "cuda", or DLPack's number for it."""
+    kind = {1: "cpu", 2: "cuda"}.get(dev_type) if isinstance(dev_type, int) else str(dev_type).split()[0]
     if kind not in _KINDS:
-        raise ValueError(f"unknown device {name!r}; there are {', '.join(_KINDS)}")
-    return _KINDS[kind](index)
+        raise ValueError(f"unknown device {dev_type!r}; there are {', '.join(_KINDS)}")
+    return _KINDS[kind](dev_id)
 
 
 context = device
 
 
-def array(arr: Any, device: Device | None = None, ctx: Device | None = None) -> NDArray:
+def array(arr: Any, device: Device | None = None, mem_scope: str | None = None, ctx: Device | None = None) -> NDArray:
     """A copy of `arr` on a device, in its own dtype."""
+    del mem_scope
     return _array(np.array(arr), device or ctx)
 
 
-def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None, ctx: Device | None = None) -> NDArray:
-    """An uninitialised array."""
-    return _empty(shape, dtype, device or ctx)
+def empty(
+    shape: Any, dtype: Any = "float32", device: Device | None = None, mem_scope: str | None = None, ctx: Device | None = None,
+) -> NDArray:
+    """An uninitialised array; its extents may be constants of tensor shapes."""
+    del mem_scope
+    extents: Sequence[Any] = shape if isinstance(shape, (list, tuple)) else (shape,)
+    return _empty([int(extent) for extent in extents], dtype, device or ctx)
 
 
-def numpyasarray(array: np.ndarray[Any, Any]) -> NDArray:
+def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:
     """The same memory as an array of ours."""
-    return _array(array)
+    return from_dlpack(np_data)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...runtime import cuda
-from .nd import NDArray, cpu, device
+from ...ir import ops as _ops
+from ...ir.dtype import DType as DataType
+from ...ir.expr import Expr, StringImm
+from ...te import Tensor
+from . import nd as ndarray
+from .nd import NDArray, cpu, cuda, device
 
-__all__ = ["NDArray", "cpu", "cuda", "device", "enabled", "get_global_func", "register_func"]
+__all__ = ["DataType", "NDArray", "convert", "cpu", "cuda", "device", "enabled", "get_global_func", "ndarray", "register_func"]
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
@@ -34,6 +38,15 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
     return _FUNCTIONS.get(name)
 
 
+def convert(value: Any) -> Any:
+    """A Python value as TVM hands it to its functions: numbers and strings as expressions, lists item by item."""
+    if isinstance(value, (list, tuple)):
+        return [convert(item) for item in value]
+    if isinstance(value, str):
+        return StringImm(value)
+    return value if isinstance(value, (Expr, Tensor)) or callable(value) else _ops.convert(value)
+
+
 def enabled(target: str) -> bool:
     """Whether code for a target can be built and run here."""
-    return str(target).split()[0] == "llvm"
+    return str(target).split()[0] in ("llvm", "cpu")
