@@ -131,8 +131,8 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
     axes = computation.op.axis
     declared = [axis.dom for axis in axes if axis.dom is not None]
     consumers = bounds.dataflow.consumers.get(computation.op, [])
-    if computation.is_output or not consumers:
-        return declared
+    if computation.is_output or not consumers or (not enclosing and _is_tensorized(computation.stage)):
+        return declared  # an intrinsic does all of its work or none: what is padded for it is computed whole
     unknown = [False] * len(axes)
     spans: list[list[Span]] = [[] for _ in axes]
     for consumer in consumers:
@@ -148,6 +148,10 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
         else:
             region.append(_boxed(union(spans[dimension], bounds.analyzer), domain, axis, enclosing, bounds.analyzer))
     return region
+
+
+def _is_tensorized(stage: Stage) -> bool:
+    return any(attr.kind == "tensorized" for attr in stage.iter_attrs.values())
 
 
 def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Range:
