@@ -1,11 +1,12 @@
-"""The command `tilewright`: doctor and run."""
+"""The command `tilewright`: doctor, run and export."""
 
 from __future__ import annotations
 
 import argparse
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.console import Console
 
@@ -46,6 +47,16 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--time-passes", action="store_true", help="print how long each compiler pass took")
     run.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="arguments of FILE.py")
     run.set_defaults(command=_run)
+
+    export = commands.add_parser("export", help="write a library from a function's kernel", description=(
+        "Calls FUNCTION of FILE.py, builds what it returns ((schedule, args), a list of tensors, or a dict of names to "
+        "these), and writes the library with its C header and manifest."))
+    export.add_argument("source", metavar="FILE.py:FUNCTION")
+    export.add_argument("library", metavar="LIBRARY", help="libname.so, libname.a or name.o")
+    export.add_argument("--target", default="llvm", help='what to compile for (default: "llvm", this machine)')
+    export.add_argument("--name", help="the C function (default: FUNCTION)")
+    export.add_argument("--threads", default="openmp", help="openmp (default), none or hook")
+    export.set_defaults(command=_export)
     return parser
 
 
@@ -66,6 +77,31 @@ def _run(options: argparse.Namespace) -> int:
 
         Console(stderr=True).print(time_table(times))
     return status
+
+
+def _export(options: argparse.Namespace) -> int:
+    from .driver import build
+
+    declared = _function_of(options.source)
+    if declared is None:
+        return 2
+    name = options.name or options.source.rpartition(":")[2]
+    for path in build(declared(), target=options.target, name=name).export(options.library, threads=options.threads):
+        print(path)
+    return 0
+
+
+def _function_of(source: str) -> Callable[[], Any] | None:
+    """The function that FILE.py:FUNCTION names; None, having said why, where there is none."""
+    path, _, name = source.rpartition(":")
+    try:
+        found = runpy.run_path(path).get(name) if path else None
+    except FileNotFoundError:
+        found = None
+    if not callable(found):
+        Console(stderr=True).print(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION", markup=False)
+        return None
+    return found
 
 
 def _run_demo(folder: str) -> int:

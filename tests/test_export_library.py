@@ -107,7 +107,7 @@ def test_the_header_declares_what_is_there_in_c_and_in_cpp_beside_dlpacks_own(tm
     assert "int32_t keep(int64_t n, bool class_, const uint16_t *C_local, uint16_t *float_);" in header
     assert "int32_t keep_checked(bool class_, const DLTensor *C_local, const DLTensor *float_);" in header
     assert "const char *keep_error(int32_t status);" in header
-    assert "C_local  bfloat16[n, n * 2]   (its bits)" in header
+    assert "C_local  in  bfloat16[n, n * 2]   (its bits)" in header
     assert "float_   out bfloat16[n, n * 2]" in header
     own = '#define DLPACK_DLPACK_H_\n#include <stdint.h>\ntypedef struct Theirs { int x; } DLTensor;\n'
     for prefix in ("", own):

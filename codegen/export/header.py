@@ -107,7 +107,8 @@ def _comment(signature: Signature) -> str:
     width = max((len(name) for name in names), default=0)
     lines = [f"/* {signature.name}"]
     for param, name in zip(signature.params, names, strict=True):
-        what = str(param).removeprefix(param.name).removeprefix(": ")
+        what = str(param).removeprefix(f"{param.name}: ")
+        what = what if what.startswith("out ") else f"in  {what}"
         note = "   (its bits)" if _C_TYPES[param.dtype] == "uint16_t" and param.dtype.endswith("float16") else ""
         lines.append(f" *   {name:<{width}}  {what}{note}")
     return "\n".join([*lines, " */"])
