@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from os import PathLike
+from typing import TYPE_CHECKING, Any, cast
 
 from .codegen.errors import ArgumentNotBuildable
 from .codegen.kernel import build_kernels
@@ -16,6 +17,9 @@ from .runtime import Module
 from .schedule import Schedule, create_schedule
 from .schedule.lower import lower as lower_schedule
 from .te import Tensor
+
+if TYPE_CHECKING:
+    from .autotune.records import Database
 
 __all__ = ["Module", "build", "lower"]
 
@@ -33,23 +37,25 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
 
 def build(
     what: Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None, target: str | Target = "llvm",
-    name: str = "main", bounds_check: bool = False, fast_math: bool = False,
+    name: str = "main", tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False,
+    fast_math: bool = False,
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
     what: a schedule with its `args`; a list of tensors, inputs then outputs, which runs unscheduled; a lowered
     function; or a dict of name to any of these. target: "llvm" for this machine, "llvm -mcpu=... -mattr=..." for another
-    CPU, "interpret" for the checking interpreter. bounds_check: also check data-dependent indices while running.
+    CPU, "interpret" for the checking interpreter. tuned: a database of autotune's, from which lists of tensors take their
+    schedules; those that it has no result for run unscheduled. bounds_check: also check data-dependent indices while running.
     fast_math: floats may be reassociated and divided by reciprocals, which changes last bits; NaN and infinity keep their
     meaning.
-    Raises LoweringError, CodegenError.
+    Raises LoweringError, CodegenError; RecordError for a database that cannot be read.
     """
     chosen = target if isinstance(target, Target) else Target.parse(target)
     with deep_recursion():
         if isinstance(what, Mapping):
-            functions = [replace(_function(each, None, key), name=key) for key, each in what.items()]
+            functions = [replace(_function(_tuned(each, chosen, tuned), None, key), name=key) for key, each in what.items()]
             return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math)
-        function = _function(what, args, name)
+        function = _function(_tuned(what, chosen, tuned), args, name)
         return build_kernels([function], chosen, bounds_check=bounds_check, fast_math=fast_math)[function.name]
 
 
@@ -72,6 +78,19 @@ def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Func
                 "(a schedule inside a dict as (schedule, args))",
         fix="tw.build(s, [A, B, C]): the tensors in the order in which the kernel will be called",
     )
+
+
+def _tuned(what: Any, target: Target, database: str | PathLike[str] | Database | None) -> Any:
+    """A list of tensors with its best schedule, where the database has one; anything else as it is."""
+    if database is None or not isinstance(what, (list, tuple)):
+        return what
+    tensors = list(cast("Sequence[Any]", what))
+    if not tensors or not all(isinstance(one, Tensor) for one in tensors):
+        return what
+    from .autotune.records import find_schedule  # what runs kernels need not load what chooses them
+
+    schedule = find_schedule(tensors, target, database)
+    return what if schedule is None else (schedule, tensors)
 
 
 def _outputs(tensors: Sequence[Tensor | Var]) -> list[Tensor]:

@@ -1,0 +1,113 @@
+"""What can go wrong with tuning (TW0601 to TW0619) and with records (TW0631 to TW0639)."""
+
+from __future__ import annotations
+
+from ..errors import RecordError, TuningError
+
+
+class NothingToTune(TuningError):
+    """What was given is neither the tensors of a function nor a template's task."""
+
+    code = "TW0601"
+
+
+class SymbolicShape(TuningError):
+    """A shape that only the call decides: candidates are measured on arrays of one size."""
+
+    code = "TW0602"
+
+
+class TargetCannotBeTuned(TuningError):
+    """A target whose kernels this machine cannot measure."""
+
+    code = "TW0603"
+
+
+class BadTuningOption(TuningError):
+    """An option of the tuner with a value that it does not take."""
+
+    code = "TW0604"
+
+
+class BadDefinition(TuningError):
+    """A part of a search space that is defined twice, has no choices, or follows no known policy."""
+
+    code = "TW0605"
+
+
+class UnknownPart(TuningError):
+    """A part of a search space that the template does not define."""
+
+    code = "TW0606"
+
+
+class BadTemplate(TuningError):
+    """A template that does not return (schedule, args), or is used outside of one."""
+
+    code = "TW0607"
+
+
+class NoCandidate(TuningError):
+    """Nothing in the search space could be built, run and verified."""
+
+    code = "TW0608"
+
+
+class WorkerFailed(TuningError):
+    """The process that measures did not start, or could not run the unscheduled program."""
+
+    code = "TW0609"
+
+
+class WrongInputs(TuningError):
+    """Arrays to measure on that do not fit the tensors."""
+
+    code = "TW0610"
+
+
+class MissingPackage(TuningError):
+    """A page cannot be written without a package that is not installed."""
+
+    code = "TW0611"
+
+
+class BadTuningFile(TuningError):
+    """What the command line names as FILE.py:function gives nothing to tune."""
+
+    code = "TW0612"
+
+
+class CorruptDatabase(RecordError):
+    """A database whose file is damaged. It is left as it is."""
+
+    code = "TW0631"
+
+
+class ForeignDatabase(RecordError):
+    """A file that is no database of tilewright's, or one of another version of it."""
+
+    code = "TW0632"
+
+
+class NoRecord(RecordError):
+    """The database holds no verified result for this workload, target, machine and these versions."""
+
+    code = "TW0633"
+
+
+class BadRecordLine(RecordError):
+    """A line of JSON that is no record."""
+
+    code = "TW0634"
+
+
+class DatabaseBusy(RecordError):
+    """Another process holds the database for too long, or its file cannot be opened or written."""
+
+    code = "TW0635"
+
+
+class RecordDoesNotFit(RecordError):
+    """A record whose schedule cannot be replayed on the tensors of its own workload."""
+
+    code = "TW0636"

@@ -1,0 +1,376 @@
+"""Measuring candidates in workers: built side by side, then run one at a time with everything else at rest.
+
+A worker lives from candidate to candidate. Whatever goes wrong with one (it crashes, hangs, runs out of memory, computes
+something else, is killed) becomes a Failure, and the worker is replaced.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import user_source
+from ..ir.expr import IntImm, IterVar, ProducerLoad
+from ..ir.stmt import Function
+from ..ir.visit import post_order
+from ..runtime import num_threads
+from ..runtime.array import numpy_dtype
+from ..te import Tensor
+from ..te.operation import ComputeOp
+from .errors import WorkerFailed, WrongInputs
+from .task import Task
+
+__all__ = ["Failure", "Limits", "Measurer", "Outcome"]
+
+_MAX_ANSWER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a candidate has no time. kind: "refused" (an error of ours), "fault" (an internal one), "crash" (a signal),
+    "killed" (SIGKILL, from outside), "exit" (the process ended), "timeout", "memory", "wrong output" or "protocol"."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What measuring gave: times of a call in seconds, or a failure. built: seconds that building took."""
+
+    times: tuple[float, ...] = ()
+    failure: Failure | None = None
+    built: float = 0.0
+
+    @property
+    def seconds(self) -> float | None:
+        """The median time."""
+        return statistics.median(self.times) if self.times else None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """timeout: seconds for building a candidate, and for running it. memory: bytes of address space of a worker.
+    budget: seconds spent on timing a candidate that is worth it. workers: candidates that are built at the same time."""
+
+    timeout: float = 10.0
+    memory: int = 4 << 30
+    budget: float = 0.05
+    workers: int = 2
+
+
+class WorkerEnded(Exception):
+    """The worker is gone, or of no more use."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class WorkerProcess:
+    """One worker and the pipes to it."""
+
+    def __init__(self, limits: Limits, folder: Path, number: int) -> None:
+        requests, self._write = os.pipe()
+        self._read, answers = os.pipe()
+        self._log = folder / f"worker-{number}.log"
+        command = [sys.executable, "-P", "-m", f"{__package__}.worker", str(requests), str(answers), str(os.getpid()),
+                   str(limits.memory)]
+        try:
+            with self._log.open("wb") as log:
+                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                pass_fds=(requests, answers), start_new_session=True)
+        finally:
+            os.close(requests)
+            os.close(answers)
+        self._received = b""
+        self._deadline = 0.0
+        self._doing = "starting"
+
+    def fileno(self) -> int:
+        """For selectors: readable when an answer, or the end, has come."""
+        return self._read
+
+    def ask(self, timeout: float, **request: Any) -> None:
+        """Sends a request. Raises WorkerEnded."""
+        self._deadline, self._doing = time.monotonic() + timeout, request["do"]
+        try:
+            data = memoryview(json.dumps(request).encode() + b"\n")
+            while data:
+                data = data[os.write(self._write, data):]
+        except BrokenPipeError:
+            raise WorkerEnded(self._ended()) from None
+
+    @property
+    def left(self) -> float:
+        """Seconds until its answer is overdue."""
+        return max(0.0, self._deadline - time.monotonic())
+
+    def answer(self) -> dict[str, Any]:
+        """Waits for the answer. Raises WorkerEnded: also where it is overdue, or no answer at all."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self, selectors.EVENT_READ)
+            while b"\n" not in self._received:
+                if not selector.select(self.left):
+                    raise WorkerEnded(Failure("timeout", f"{self._doing} took longer than it may"))
+                data = os.read(self._read, 1 << 16)
+                self._received += data
+                if not data:
+                    raise WorkerEnded(self._ended())
+                if len(self._received) > _MAX_ANSWER:
+                    raise WorkerEnded(Failure("protocol", "the answer does not end"))
+        line, _, self._received = self._received.partition(b"\n")
+        try:
+            found = json.loads(line)
+            if not isinstance(found, dict) or self._received:
+                raise ValueError
+        except ValueError:
+            raise WorkerEnded(Failure("protocol", f"no answer but {line[:80]!r}")) from None
+        return found
+
+    def _ended(self) -> Failure:
+        """How it ended. The pipe is closed, so it has ended or is about to."""
+        try:
+            status = self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            return Failure("protocol", f"it closed its pipe while {self._doing}")
+        said = self.last_words()
+        if status >= 0:
+            return Failure("exit", f"the process ended with status {status} while {self._doing}{said}")
+        name = signal.Signals(-status).name if -status in signal.Signals else str(-status)
+        kind = "killed" if -status == signal.SIGKILL else "crash"
+        return Failure(kind, f"the process was ended by {name} while {self._doing}{said}")
+
+    def last_words(self) -> str:
+        """The last line that it printed."""
+        with suppress(OSError):
+            with self._log.open("rb") as log:
+                log.seek(0, os.SEEK_END)
+                log.seek(max(0, log.tell() - 2000))
+                lines = log.read().decode(errors="replace").strip().splitlines()
+            return f": {lines[-1][:300]}" if lines else ""
+        return ""
+
+    def stop(self) -> None:
+        """Ends it, and whatever it has started."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)   # not waited for yet, so the number is still its own
+        self.process.wait()
+        os.close(self._read)
+        os.close(self._write)
+
+
+class Measurer:
+    """The workers of one task, with its arrays and reference outputs in a folder of their own.
+
+    inputs: the arrays to measure on, for the tensors that are no outputs, in order; drawn where not given.
+    Raises WorkerFailed, WrongInputs.
+    """
+
+    def __init__(self, task: Task, limits: Limits | None = None, inputs: Sequence[Any] | None = None, seed: int = 0) -> None:
+        self.task, self.limits = task, limits or Limits()
+        self.outputs = [at for at, tensor in enumerate(task.args) if tensor in task.outputs]
+        self.shapes = [([int(extent) for extent in tensor.shape], str(tensor.dtype)) for tensor in task.args]  # pyright: ignore[reportArgumentType]
+        self.folder = Path(tempfile.mkdtemp(prefix="tilewright-tune-"))
+        self.started = 0
+        self.workers: list[WorkerProcess] = []
+        self.baseline = 0.0
+        try:
+            _write_inputs(task, self.outputs, self.folder, inputs, seed)
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Measurer:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every worker and removes the folder."""
+        for worker in self.workers:
+            worker.stop()
+        self.workers = []
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        """The first workers; one of them runs the unscheduled program."""
+        try:
+            self.workers = [self._new_worker() for _ in range(self.limits.workers)]
+            first = self.workers[0]
+            for worker in self.workers:
+                _succeed(worker)
+            first.ask(max(600.0, 60 * self.limits.timeout), do="reference", function=str(self.task.unscheduled))
+            self.baseline = _succeed(first)["seconds"]
+            for worker in self.workers:
+                worker.ask(60.0, do="load")
+                _succeed(worker)
+        except WorkerEnded as ended:
+            raise WorkerFailed(
+                f"cannot measure {self.task.name}: the unscheduled program does not run", reason=ended.failure.message,
+                called=user_source(), fix="see that tw.build(args) runs on arrays of these shapes; `memory` and `timeout` "
+                                          "are the limits of the processes that measure") from None
+
+    def _new_worker(self) -> WorkerProcess:
+        self.started += 1
+        worker = WorkerProcess(self.limits, self.folder, self.started)
+        worker.ask(60.0, do="setup", args=self.shapes, outputs=self.outputs, threads=num_threads(),
+                   target=str(self.task.target), folder=str(self.folder))
+        return worker
+
+    def _replace(self, at: int) -> None:
+        """A fresh worker in place of one that failed."""
+        self.workers[at].stop()
+        try:
+            self.workers[at] = self._new_worker()
+            _succeed(self.workers[at])
+            self.workers[at].ask(60.0, do="load")
+            _succeed(self.workers[at])
+        except WorkerEnded as ended:
+            raise WorkerFailed("a process that measures does not start again", reason=ended.failure.message,
+                               called=user_source(), fix="see that memory and process limits leave room for it") from None
+
+    # Candidates
+
+    def measure(self, functions: Sequence[Function | str], best: float | None = None) -> list[Outcome]:
+        """Times of candidates. best: seconds of the fastest so far; one far slower is timed less carefully."""
+        outcomes: list[Outcome] = []
+        for start in range(0, len(functions), len(self.workers)):
+            outcomes += self._measure_some(functions[start : start + len(self.workers)], best)
+            times = [outcome.seconds for outcome in outcomes if outcome.seconds is not None]
+            best = min([*times, *([best] if best is not None else [])], default=None)
+        return outcomes
+
+    def _measure_some(self, functions: Sequence[Function | str], best: float | None) -> list[Outcome]:
+        """At most one candidate a worker."""
+        outcomes: dict[int, Outcome] = {}
+        for at, function in enumerate(functions):
+            self._try(at, outcomes, do="build", id=0, function=str(function))
+        built = {at: self._answer(at, outcomes).get("seconds", 0.0) for at in range(len(functions)) if at not in outcomes}
+        for at, seconds in built.items():
+            if at in outcomes:
+                continue
+            self._try(at, outcomes, do="run", id=0, budget=self.limits.budget, cutoff=np.inf if best is None else 3 * best)
+            answer = self._answer(at, outcomes) if at not in outcomes else {}
+            if "times" in answer:
+                outcomes[at] = Outcome(tuple(answer["times"]), None, seconds)
+        return [outcomes[at] for at in range(len(functions))]
+
+    def _try(self, at: int, outcomes: dict[int, Outcome], **request: Any) -> None:
+        try:
+            self.workers[at].ask(self.limits.timeout, **_finite(request))
+        except WorkerEnded as ended:
+            outcomes[at] = Outcome(failure=ended.failure)
+            self._replace(at)
+
+    def _answer(self, at: int, outcomes: dict[int, Outcome]) -> dict[str, Any]:
+        """The answer of a worker; {} where it is a failure, which is then noted."""
+        try:
+            answer = self.workers[at].answer()
+        except WorkerEnded as ended:
+            outcomes[at] = Outcome(failure=ended.failure)
+            self._replace(at)
+            return {}
+        if "failure" not in answer:
+            return answer
+        outcomes[at] = Outcome(failure=Failure(answer["failure"], answer["message"]))
+        if answer["failure"] == "wrong output":   # it may have written where it should not
+            self._replace(at)
+        return {}
+
+    def rivals(self, functions: Sequence[Function | str], budget: float = 2.0) -> list[float] | None:
+        """The median times of several candidates that were measured before, run in turn; None where one now fails."""
+        outcomes: dict[int, Outcome] = {}
+        for number, function in enumerate(functions):
+            self._try(0, outcomes, do="build", id=number, function=str(function))
+            if outcomes or (not self._answer(0, outcomes) and outcomes):
+                return None
+        self.workers[0].ask(self.limits.timeout + 10 * budget, do="rivals", ids=list(range(len(functions))), budget=budget)
+        answer = self._answer(0, outcomes)
+        return [statistics.median(times) for times in answer["times"]] if "times" in answer else None
+
+
+def _finite(request: dict[str, Any]) -> dict[str, Any]:
+    """Without infinities, which JSON does not have."""
+    return {key: 1e30 if value == np.inf else value for key, value in request.items()}
+
+
+def _succeed(worker: WorkerProcess) -> dict[str, Any]:
+    """The answer of a worker that has to succeed. Raises WorkerEnded."""
+    answer = worker.answer()
+    if "failure" in answer:
+        raise WorkerEnded(Failure(answer["failure"], answer["message"]))
+    return answer
+
+
+# Arrays
+
+
+def _write_inputs(task: Task, outputs: list[int], folder: Path, given: Sequence[Any] | None, seed: int) -> None:
+    """The arrays of the tensors that are no outputs, as files of bytes."""
+    rng = np.random.default_rng(seed)
+    tensors = [(at, tensor) for at, tensor in enumerate(task.args) if at not in outputs]
+    if given is not None and len(given) != len(tensors):
+        raise WrongInputs(f"{len(given)} arrays for {len(tensors)} inputs", called=user_source(),
+                          allowed=f"one for each of {', '.join(tensor.name for _, tensor in tensors)}")
+    indices = set(_indices(task))
+    for number, (at, tensor) in enumerate(tensors):
+        shape = tuple(int(extent) for extent in tensor.shape)  # pyright: ignore[reportArgumentType]
+        kind = numpy_dtype(str(tensor.dtype))
+        if given is None:
+            array = _drawn(shape, kind, rng, tensor in indices)
+        else:
+            array = np.asarray(given[number])
+            if array.shape != shape or array.dtype != kind:
+                raise WrongInputs(
+                    f"the array for {tensor.name} is {array.dtype}{list(array.shape)}", declared=tensor.source,
+                    called=user_source(), allowed=f"{kind}{list(shape)}")
+        np.ascontiguousarray(array).tofile(folder / str(at))
+
+
+def _drawn(shape: tuple[int, ...], kind: np.dtype[Any], rng: np.random.Generator, is_index: bool) -> np.ndarray[Any, Any]:
+    """Floats from -1 to 1, small integers, anything of 8 bits; zeros where they are indices, to be in range."""
+    if is_index:
+        return np.zeros(shape, kind)
+    if kind.kind == "b":
+        return rng.random(shape) < 0.5
+    if kind.kind in "iu":
+        low, high = (np.iinfo(kind).min, np.iinfo(kind).max) if kind.itemsize == 1 else (0 if kind.kind == "u" else -100, 100)
+        return rng.integers(low, high, shape, endpoint=True).astype(kind)
+    return (rng.random(shape, np.float32) * 2 - 1).astype(kind)
+
+
+def _indices(task: Task) -> Iterable[Tensor]:
+    """The tensors whose values say where others are read."""
+    stack, seen = [tensor.op for tensor in task.outputs], set[Any]()
+    while stack:
+        op = stack.pop()
+        if op in seen or not isinstance(op, ComputeOp):
+            continue
+        seen.add(op)
+        stack += [tensor.op for tensor in op.input_tensors]
+        for value in op.body:
+            for load in post_order(value):
+                if isinstance(load, ProducerLoad):
+                    for index in load.indices:
+                        if not isinstance(index, (IterVar, IntImm)):
+                            for inner in post_order(index):
+                                if isinstance(inner, ProducerLoad) and isinstance(inner.producer, Tensor):
+                                    yield inner.producer

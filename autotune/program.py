@@ -1,0 +1,135 @@
+"""What the rules of the derived space want to know about a program of tensor expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from ..ir.expr import Add, Expr, IntImm, IterVar, ProducerLoad, Reduce
+from ..ir.visit import children, post_order
+from ..schedule import create_schedule
+from ..schedule.auto_inline import is_elementwise
+from ..te import Tensor
+from ..te.operation import ComputeOp, Operation
+
+__all__ = ["Program", "extent_of", "extents_of"]
+
+_CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
+
+
+class Program:
+    """The operations of a function as they were declared.
+
+    ops: what computes, producers first. outputs: those whose tensors are passed. consumers: who reads each.
+    """
+
+    def __init__(self, args: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        self.args, self.output_tensors = tuple(args), list(outputs)
+        stages = create_schedule(self.output_tensors).stages
+        self.ops: list[ComputeOp] = [stage.op for stage in stages if isinstance(stage.op, ComputeOp)]
+        self.other_ops = [stage.op for stage in stages if not isinstance(stage.op, ComputeOp) and stage.op.kind != "placeholder"]
+        self.outputs: set[Operation] = {tensor.op for tensor in outputs}
+        self.consumers: dict[Operation, list[ComputeOp]] = {op: [] for op in self.ops}
+        for op in self.ops:
+            for source in dict.fromkeys(tensor.op for tensor in op.input_tensors):
+                if source in self.consumers:
+                    self.consumers[source].append(op)
+
+    @cached_property
+    def tails(self) -> dict[ComputeOp, list[ComputeOp]]:
+        """For each reduction with reuse: the elementwise operations after it, each read by the next alone. The last one
+        is where its tiles are stored."""
+        claimed: set[ComputeOp] = set()
+        found: dict[ComputeOp, list[ComputeOp]] = {}
+        for op in self.ops:
+            if has_reuse(op):
+                tail = [one for one in self._tail(op)]
+                tail = tail if not claimed.intersection(tail) else []
+                claimed.update(tail)
+                found[op] = tail
+        return found
+
+    def _tail(self, op: ComputeOp) -> Iterator[ComputeOp]:
+        current = op
+        while current not in self.outputs and len(self.consumers[current]) == 1:
+            reader = self.consumers[current][0]
+            same = extents_of(reader) == extents_of(op)
+            if not same or not _reads_at_axes(reader, current) or reader.num_outputs > 1:
+                return
+            yield reader
+            current = reader
+
+
+def _reads_at_axes(reader: ComputeOp, source: ComputeOp) -> bool:
+    """Whether `reader`, no reduction, reads `source` at exactly its own axes."""
+    if reader.reduction is not None:
+        return False
+    if is_elementwise(reader):
+        return True
+    reads = [load for load in loads_of(reader) if load.producer is source.output(0)]
+    return all(len(load.indices) == len(reader.axis) and all(a is b for a, b in zip(load.indices, reader.axis, strict=True))
+               for load in reads)
+
+
+def loads_of(op: ComputeOp) -> list[ProducerLoad]:
+    """Its reads of tensors."""
+    return [node for value in op.body for node in post_order(value) if isinstance(node, ProducerLoad)]
+
+
+def axes_in(expr: Expr) -> set[IterVar]:
+    """The axes that occur in an expression."""
+    return {node for node in post_order(expr) if isinstance(node, IterVar)}
+
+
+def extent_of(axis: IterVar) -> int:
+    """The extent of an axis, 0 where it is no constant."""
+    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
+
+
+def extents_of(op: Operation) -> tuple[int, ...]:
+    """Those of its data axes."""
+    return tuple(map(extent_of, op.axis))
+
+
+def has_reuse(op: ComputeOp) -> bool:
+    """Whether it is a reduction in which each of two or more tensors lacks one of the data axes: what is read can be
+    used for a whole tile."""
+    if op.reduction is None or op.num_outputs > 1 or any(extent_of(axis) == 0 for axis in (*op.axis, *op.reduce_axis)):
+        return False
+    axes = {axis for axis in op.axis if extent_of(axis) > 1}
+    loads = [{axis for index in load.indices for axis in axes_in(index)} for load in loads_of(op)]
+    lacking = [bool(axes - used) for used in loads]
+    return len(loads) >= 2 and bool(axes) and any(lacking) and (all(lacking) or len(axes) > 1)
+
+
+def contiguous(op: ComputeOp, load: ProducerLoad) -> set[IterVar]:
+    """The axes of which neighbouring values read neighbouring elements."""
+    if not load.indices:
+        return set()
+    *outer, last = load.indices
+    busy = {axis for index in outer for axis in axes_in(index)}
+    return {axis for axis in _terms(last) if axis not in busy}
+
+
+def _terms(index: Expr) -> Iterator[IterVar]:
+    """The axes that are terms of a sum."""
+    stack = [index]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, IterVar):
+            yield part
+        elif isinstance(part, Add):
+            stack += [part.a, part.b]
+
+
+def is_expensive(op: ComputeOp) -> bool:
+    """Whether its value takes a call of mathematics: computing it twice costs more than storing it."""
+    stack: list[Expr] = list(op.body)
+    while stack:
+        node = stack.pop()
+        if getattr(node, "name", "") and not isinstance(node, (IterVar, ProducerLoad)) and type(node).__name__ == "Call":
+            if node.name not in _CHEAP_CALLS:  # pyright: ignore[reportAttributeAccessIssue]
+                return True
+        if not isinstance(node, Reduce):
+            stack.extend(child for child in children(node) if isinstance(child, Expr))
+    return False

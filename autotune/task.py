@@ -1,0 +1,192 @@
+"""Tasks: what is tuned, and the key under which its results are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+
+from ..codegen.target import Target
+from ..errors import user_source
+from ..ir.buffer import Buffer
+from ..ir.expr import IntImm, Node, Var
+from ..ir.stmt import Function
+from ..ir.visit import deep_recursion, rewrite
+from ..runtime import num_threads
+from ..schedule import Schedule, create_schedule
+from ..schedule.lower import lower
+from ..te import Tensor
+from .errors import NothingToTune, SymbolicShape, TargetCannotBeTuned
+from .sketch import derive
+from .space import Sketch
+
+__all__ = ["Key", "Task"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a result holds for: everything that it depends on, compared in full."""
+
+    workload: str
+    target: str
+    machine: str
+    versions: str
+
+    @property
+    def digest(self) -> str:
+        """A short name for people and indices; never compared in place of the key."""
+        parts = "\0".join((self.workload, self.target, self.machine, self.versions))
+        return hashlib.sha256(parts.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Task:
+    """args: the tensors of the function, in call order. unscheduled: its loops as declared, the reference of every
+    candidate. sketches: the search space."""
+
+    name: str
+    args: tuple[Tensor, ...]
+    target: Target
+    unscheduled: Function
+    sketches: tuple[Sketch, ...]
+    key: Key
+
+    @classmethod
+    def of(cls, args: Any, target: str | Target = "llvm", sketches: tuple[Sketch, ...] = (), name: str = "") -> Task:
+        """The task of tensors (inputs, then outputs): its space is derived, unless a template brings one.
+
+        Raises NothingToTune, SymbolicShape, TargetCannotBeTuned.
+        """
+        if isinstance(args, Task):
+            return args
+        tensors, chosen = _checked_args(args), _checked_target(target)
+        outputs = outputs_of(tensors)
+        with deep_recursion():
+            unscheduled = lower(create_schedule(outputs), list(tensors), "main")
+        key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine_text(), versions_text())
+        made = cls(name or outputs[-1].name, tensors, chosen, unscheduled, sketches, key)
+        return made if sketches else replace(made, sketches=derive(tensors, outputs, chosen))
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """The tensors that are computed and passed to the function."""
+        return outputs_of(self.args)
+
+    def replay(self, records: Sequence[Any]) -> Schedule:
+        """The schedule that records stand for, on this task's own tensors. Raises what replaying raises."""
+        return Schedule.replay(records, self.outputs)
+
+
+def outputs_of(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Those that are computed and passed: also intermediate ones that the caller asks for."""
+    return [tensor for tensor in tensors if tensor.op.kind != "placeholder"]
+
+
+def _checked_args(args: Any) -> tuple[Tensor, ...]:
+    if not isinstance(args, (list, tuple)) or not args or not all(isinstance(one, Tensor) for one in args):
+        raise NothingToTune(
+            "there is nothing to tune", reason=f"got {args!r}"[:200], called=user_source(),
+            allowed="the tensors of the function, inputs then outputs, or a template's task",
+            fix="autotune.tune([A, B, C]), or autotune.tune(my_template.task(512))",
+        )
+    tensors: tuple[Tensor, ...] = tuple(args)
+    if not outputs_of(tensors):
+        raise NothingToTune("there is nothing to tune", reason="every tensor given is a placeholder: nothing is computed",
+                            called=user_source(), fix="pass the output too: autotune.tune([A, B, C])")
+    for tensor in tensors:
+        for extent in tensor.shape:
+            if not isinstance(extent, IntImm):
+                raise SymbolicShape(
+                    f"cannot tune for a shape of {tensor.name} that is not known", declared=tensor.source,
+                    reason=f"its extent {extent} is decided by each call, and candidates are measured on arrays",
+                    called=user_source(), fix="declare the tensors with the sizes that matter, and tune those",
+                )
+    return tensors
+
+
+def _checked_target(target: str | Target) -> Target:
+    chosen = Target.parse(target)
+    if chosen.kind != "llvm" or not chosen.runs_here:
+        raise TargetCannotBeTuned(
+            f"cannot tune for target {str(chosen)!r}", called=user_source(),
+            reason="its kernels do not run on this machine's CPU" if chosen.kind == "llvm" else
+                   "candidates are measured, on the CPU of this machine",
+            allowed='"llvm", or "llvm -mcpu=... -mattr=..." of instructions that this CPU has', fix='target="llvm"',
+        )
+    return chosen
+
+
+# The parts of a key
+
+
+def workload_text(tensors: Sequence[Tensor], outputs: Sequence[Tensor], unscheduled: Function) -> str:
+    """The program as text in which names do not count: its stages, in the order in which records number them, and its
+    loops as declared."""
+    places = {tensor.op: at for at, tensor in enumerate(tensors)}
+    lines = []
+    for stage in create_schedule(list(outputs)).stages:
+        shape = ", ".join(str(axis) for axis in stage.op.output_shape)
+        role = f"argument {places[stage.op]}" if stage.op in places else "intermediate"
+        over = ", ".join(str(axis.dom.extent) for axis in stage.op.reduce_axis if axis.dom is not None)
+        dtypes = ", ".join(str(dtype) for dtype in stage.op.output_dtypes)
+        lines.append(f"# {stage.op.kind} {dtypes}[{shape}]{f' over {over}' if over else ''}, {role}")
+    return "\n".join([*lines, str(nameless(unscheduled))])
+
+
+def nameless(function: Function) -> Function:
+    """The same function, its variables and buffers named by the order of their first occurrence."""
+    vars_: dict[Var, Var] = {}
+    buffers: dict[Buffer, Buffer] = {}
+
+    def buffer_of(old: Buffer) -> Buffer:
+        return buffers.setdefault(old, replace(old, name=f"b{len(buffers)}"))
+
+    def var_of(old: Var) -> Var:
+        return vars_.setdefault(old, replace(old, name=f"v{len(vars_)}"))
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, Var):
+            return var_of(node)
+        changed: dict[str, Any] = {}
+        if isinstance(getattr(node, "buffer", None), Buffer):
+            changed["buffer"] = buffer_of(node.buffer)  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(getattr(node, "var", None), Var):
+            changed["var"] = var_of(node.var)  # pyright: ignore[reportAttributeAccessIssue]
+        return replace(node, **changed) if changed else None  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    params = tuple(buffer_of(one) if isinstance(one, Buffer) else var_of(one) for one in function.params)
+    body = rewrite(function.body, rule)
+    return replace(function, name="main", params=params, body=body, outputs=tuple(buffer_of(one) for one in function.outputs))
+
+
+def target_text(target: Target) -> str:
+    """The target as it was given, or what it stands for on this machine."""
+    return f"{target} ({target.llvm_cpu}, {target.vector_bits} bits)"
+
+
+@cache
+def _cpu_model() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def machine_text() -> str:
+    """The CPU, and the threads that kernels use."""
+    threads = num_threads()
+    return f"{_cpu_model()}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def versions_text() -> str:
+    """Of what makes code."""
+    return f"tilewright {version('tilewright')}, llvmlite {llvmlite.__version__}"

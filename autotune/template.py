@@ -1,0 +1,78 @@
+"""Templates: a function that declares, defines what is open, and schedules by what was chosen.
+
+    @autotune.template("matmul")
+    def matmul(cfg, n):
+        ...
+        cfg.define_split("tile_x", x, num_outputs=2)
+        x_outer, x_inner = cfg["tile_x"].apply(s, C, x)
+        return s, [A, B, C]
+
+    autotune.tune(matmul.task(512))
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, cast
+
+from ..codegen.target import Target
+from ..errors import user_source
+from ..schedule import Schedule
+from ..te import Tensor
+from .errors import BadTemplate
+from .space import Configurator, Sketch
+from .task import Task
+
+__all__ = ["Template", "get_config", "template"]
+
+_current: ContextVar[Configurator | None] = ContextVar("tilewright_config", default=None)
+
+
+def get_config() -> Configurator:
+    """The configurator of the template that is running. Raises BadTemplate outside of one."""
+    found = _current.get()
+    if found is None:
+        raise BadTemplate("there is no configuration here", reason="get_config() speaks of the template that is running",
+                          called=user_source(), fix='call it in a function under @autotune.template("name")')
+    return found
+
+
+class Template:
+    """A function under @template. Called, it gives (schedule, args) with the first choice of every part."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self.function = name, function
+        parameters = list(inspect.signature(function).parameters)
+        self._takes_cfg = parameters[:1] == ["cfg"]
+
+    def __call__(self, *arguments: Any) -> tuple[Schedule, list[Tensor]]:
+        return self._run(Configurator(), arguments)
+
+    def task(self, *arguments: Any, target: str | Target = "llvm") -> Task:
+        """What autotune.tune and autotune.best take: this template for these arguments.
+
+        Raises BadTemplate, and what the function raises.
+        """
+        sketch = Sketch.learn(f"template:{self.name}", lambda cfg: self._run(cfg, arguments))
+        _, args = self._run(Configurator(), arguments)
+        return Task.of(args, target, sketches=(sketch,), name=self.name)
+
+    def _run(self, cfg: Configurator, arguments: Sequence[Any]) -> tuple[Schedule, list[Tensor]]:
+        token = _current.set(cfg)
+        try:
+            made: Any = self.function(cfg, *arguments) if self._takes_cfg else self.function(*arguments)
+        finally:
+            _current.reset(token)
+        if isinstance(made, tuple) and len(cast("tuple[Any, ...]", made)) == 2:
+            schedule, args = cast("tuple[Any, Any]", made)
+            if isinstance(schedule, Schedule) and isinstance(args, (list, tuple)):
+                return schedule, list(cast("Sequence[Tensor]", args))
+        raise BadTemplate(f"the template {self.name} returned {type(made).__name__}", called=user_source(),
+                          fix="return s, [A, B, C]: the schedule and the tensors in call order")
+
+
+def template(name: str) -> Callable[[Callable[..., Any]], Template]:
+    """Make a template of a function, whose first parameter is `cfg` (or which asks get_config() for it)."""
+    return lambda function: Template(name, function)

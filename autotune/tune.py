@@ -1,0 +1,195 @@
+"""The tuner: propose, measure, record, until the database holds as many trials as were asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..codegen.target import Target
+from ..errors import user_source
+from ..schedule import Record, Schedule, from_json
+from .errors import BadTuningOption, NoCandidate
+from .measure import Limits, Measurer
+from .progress import Progress
+from .records import Database, Trial, best_schedule
+from .search import STRATEGIES, Candidate, CandidateFactory, Measured, make_search
+from .task import Task
+
+__all__ = ["Best", "Result", "best", "tune"]
+
+BATCH = 16
+"""Candidates between two trainings of the model."""
+FINALISTS = 4
+"""The fastest are measured again, side by side: the least of many noisy times flatters whoever has it."""
+
+
+class Best(NamedTuple):
+    """The fastest verified candidate: seconds a call, and its schedule as records."""
+
+    seconds: float
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the database holds for a task now.
+
+    best: the fastest verified candidate. history: every trial, oldest first. baseline: seconds of the unscheduled
+    program. dropped: how many candidates were given up before they were measured, by class.
+    """
+
+    task: Task
+    best: Best
+    history: list[Trial]
+    baseline: float | None
+    dropped: dict[str, int]
+
+    @property
+    def schedule(self) -> Schedule:
+        """The best schedule, on the task's tensors."""
+        return self.task.replay(self.best.records)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many trials failed, by class."""
+        return dict(Counter(trial.failure for trial in self.history if trial.failure))
+
+    def __repr__(self) -> str:
+        gain = f", {self.baseline / self.best.seconds:.1f} x the unscheduled program" if self.baseline else ""
+        return f"<Result {self.task.name}: {self.best.seconds * 1e3:.4g} ms after {len(self.history)} trials{gain}>"
+
+
+def tune(
+    args: Any, target: str | Target = "llvm", trials: int = 64, database: str | Path | Database = "tune.sqlite", *,
+    search: str = "evolution", seed: int = 0, inputs: Sequence[Any] | None = None, limits: Limits | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Look for the fastest schedule of a function.
+
+    args: its tensors, inputs then outputs, of static shapes; or a template's task. trials: how many measured candidates
+    the database shall hold, those of earlier runs included, so that running again goes on, or returns at once. search:
+    "evolution" (guided by a model) or "random". inputs: arrays to measure on, for the tensors that are no outputs.
+    progress: show a live display; None for: where the standard error output is a terminal.
+
+    Every candidate is built and run in another process, and compared with the unscheduled program before its time counts.
+    Interrupting it (Ctrl-C) keeps every trial so far. Raises TuningError, RecordError.
+    """
+    task = Task.of(args, target)
+    if type(trials) is not int or trials < 1:
+        raise BadTuningOption(f"cannot tune for {trials!r} trials", called=user_source(), allowed="a positive number",
+                              fix="trials=64")
+    if search not in STRATEGIES:
+        raise BadTuningOption(f"there is no search {search!r}", called=user_source(), allowed=", ".join(STRATEGIES))
+    with _opened(database) as records:
+        run = _Run(task, records, trials, search, seed)
+        if len(run.history) < trials:
+            shown = sys.stderr.isatty() if progress is None else progress
+            with Measurer(task, limits, inputs) as measurer, Progress(task.name, trials, shown) as display:
+                run.measure(measurer, display)
+        return run.result()
+
+
+@contextmanager
+def _opened(database: str | Path | Database) -> Iterator[Database]:
+    if isinstance(database, Database):
+        yield database
+        return
+    with Database(database) as opened:
+        yield opened
+
+
+class _Run:
+    """One call of tune: what was measured before and what is measured now."""
+
+    def __init__(self, task: Task, database: Database, trials: int, search: str, seed: int) -> None:
+        self.task, self.database, self.trials = task, database, trials
+        self.history = database.trials(task.key)
+        self.factory = CandidateFactory(task)
+        found = make_search(search, task, self.factory, seed + 7919 * len(self.history))
+        assert found is not None
+        self.search = found
+        self.seen = {trial.records for trial in self.history}
+        self.candidates: dict[str, Candidate] = {}
+        self.measured: list[Measured] = []
+
+    def measure(self, measurer: Measurer, display: Progress) -> None:
+        """Measures until there are as many trials as wanted, or no more candidates."""
+        self._recall()
+        self.database.set_baseline(self.task.key, self.task.name, measurer.baseline)
+        display.begin(self.history, measurer.baseline)
+        while len(self.history) < self.trials:
+            display.say("choosing candidates")
+            batch = self.search.propose(min(BATCH, self.trials - len(self.history)), self.measured, self.seen)
+            if not batch:
+                break
+            for start in range(0, len(batch), measurer.limits.workers):
+                display.say("measuring")
+                some = batch[start : start + measurer.limits.workers]
+                best = min((trial.seconds for trial in self.history if trial.seconds is not None), default=None)
+                for candidate, outcome in zip(some, measurer.measure([one.function for one in some], best), strict=True):
+                    failure = outcome.failure
+                    trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
+                                  failure.message if failure else "")
+                    self._note(candidate, trial)
+                    display.add(trial)
+        display.say("comparing the fastest")
+        self._confirm(measurer)
+
+    def _note(self, candidate: Candidate, trial: Trial) -> None:
+        """Records a trial, and only then counts it."""
+        self.database.add(self.task.key, self.task.name, trial)
+        self.history.append(trial)
+        self.seen.add(trial.records)
+        self.candidates[trial.records] = candidate
+        self.measured.append(Measured(candidate, trial.seconds))
+
+    def _recall(self) -> None:
+        """Trials of earlier runs, for the model: those whose configuration still means the same."""
+        sketches = {sketch.name: sketch for sketch in self.task.sketches}
+        for trial in self.history:
+            sketch = sketches.get(trial.config.sketch) if trial.config is not None else None
+            if trial.config is None or sketch is None or not sketch.fits(trial.config):
+                continue
+            candidate = self.factory.make(trial.config)
+            if candidate is not None and candidate.records == trial.records:
+                self.candidates[trial.records] = candidate
+                self.measured.append(Measured(candidate, trial.seconds))
+
+    def _confirm(self, measurer: Measurer) -> None:
+        """Measures the fastest again, side by side, and notes what came out."""
+        known = [trial for trial in self.history if trial.seconds is not None and trial.records in self.candidates]
+        finalists = sorted(known, key=lambda trial: trial.seconds or 0.0)[:FINALISTS]
+        if len(finalists) < 2:
+            return
+        times = measurer.rivals([self.candidates[trial.records].function for trial in finalists])
+        for trial, seconds in zip(finalists, times or (), strict=False):
+            self.database.confirm(trial, seconds)
+
+    def result(self) -> Result:
+        """What the database holds now. Raises NoCandidate."""
+        history = self.database.trials(self.task.key)
+        winner = self.database.best(self.task.key)
+        if winner is None or winner.time is None:
+            first = {trial.failure: trial.message for trial in reversed(history)}
+            reasons = [f"{kind} ({sum(trial.failure == kind for trial in history)}): {message}" for kind, message in first.items()]
+            reasons += [f"{kind} ({self.factory.dropped[kind]}): {message}" for kind, message in self.factory.first_message.items()]
+            raise NoCandidate(f"no candidate of {self.task.name} could be built, run and verified", called=user_source(),
+                              reason="\n".join(reasons) or "the space is empty",
+                              fix="the messages above are the first of each class; tw.build(args) shows whether the "
+                                  "unscheduled program runs")
+        baseline = next((one.baseline for one in self.database.tasks() if one.key == self.task.key), None)
+        return Result(self.task, Best(winner.time, from_json(winner.records)), history, baseline, dict(self.factory.dropped))
+
+
+def best(args: Any, target: str | Target = "llvm", database: str | Path | Database = "tune.sqlite") -> Schedule:
+    """The fastest schedule that the database holds for a function, on its own tensors.
+
+    args: the tensors, or a template's task. Raises NoRecord where there is none, and RecordError for a file that
+    cannot be read.
+    """
+    return best_schedule(Task.of(args, target), database)[0]

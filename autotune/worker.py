@@ -1,0 +1,245 @@
+"""The worker: a process that builds candidates and runs them, so that none can take the tuner down.
+
+It reads requests as JSON lines from one pipe and answers on another; its standard output and error are a log file, so
+that whatever a candidate prints disturbs nobody. It knows nothing of schedules: a candidate is the text of its loops.
+Started as `python -m tilewright.autotune.worker READ WRITE PARENT MEMORY`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..codegen.kernel import build_kernels
+from ..codegen.target import Target
+from ..errors import InternalError, TilewrightError
+from ..ir.parser import parse
+from ..ir.stmt import Function
+from ..runtime import Kernel, set_num_threads
+from ..runtime.array import numpy_dtype
+
+__all__ = ["FAULTS", "main"]
+
+_PR_SET_PDEATHSIG = 1
+_MAX_FILE_BYTES = 4 << 30
+
+FAULTS = (TilewrightError, InternalError, MemoryError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError,
+          AttributeError, RuntimeError)
+"""What building or running a candidate may raise; anything else ends the worker, and is a failure as well."""
+
+
+class Worker:
+    """The state between requests: the workload's arrays, its reference outputs, and the kernels built so far."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[int, Kernel] = {}
+        self.target = Target()
+        self.arrays: list[np.ndarray[Any, Any]] = []
+        self.outputs: list[int] = []
+        self.references: list[Reference] = []
+        self.folder = Path()
+
+    def setup(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The workload: where its arrays are, which of them are outputs, the target and the number of threads."""
+        set_num_threads(request["threads"])
+        self.target, self.folder = Target.parse(request["target"]), Path(request["folder"])
+        self.outputs = request["outputs"]
+        for at, (shape, dtype) in enumerate(request["args"]):
+            if at in self.outputs:
+                self.arrays.append(np.empty(shape, numpy_dtype(dtype)))
+            else:
+                self.arrays.append(load_array(self.folder / str(at), shape, dtype))
+        return {}
+
+    def reference(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Builds and runs the unscheduled program, keeps what it computes, and times it."""
+        kernel = self._built(request["function"])
+        self._poison()
+        start = time.perf_counter()
+        kernel(*self.arrays)
+        first = time.perf_counter() - start
+        for at in self.outputs:
+            self.arrays[at].tofile(self.folder / str(at))
+        times = [first]
+        while sum(times) < 0.5 and len(times) < 5:
+            start = time.perf_counter()
+            kernel(*self.arrays)
+            times.append(time.perf_counter() - start)
+        return {"seconds": statistics.median(times)}
+
+    def load(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reference outputs that some worker has computed."""
+        self.references = []
+        for at in self.outputs:
+            array = self.arrays[at]
+            self.references.append(Reference(load_array(self.folder / str(at), array.shape, array.dtype)))
+        return {}
+
+    def build(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Makes a kernel of a candidate, to be run later."""
+        start = time.perf_counter()
+        self.kernels[request["id"]] = self._built(request["function"])
+        return {"seconds": time.perf_counter() - start}
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Runs a kernel that was built, compares what it computes with the reference, and times it."""
+        kernel = self.kernels.pop(request["id"])
+        self._poison()
+        start = time.perf_counter()
+        kernel(*self.arrays)
+        first = time.perf_counter() - start
+        wrong = self._difference()
+        if wrong:
+            return {"failure": "wrong output", "message": wrong}
+        times = _times(kernel, self.arrays, first, request["budget"], request["cutoff"])
+        wrong = self._difference()
+        return {"failure": "wrong output", "message": f"at a later call: {wrong}"} if wrong else {"times": times}
+
+    def rivals(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Times several built kernels in turn, so that a drift of the machine's speed meets all of them."""
+        kernels = [self.kernels.pop(number) for number in request["ids"]]
+        times: list[list[float]] = [[] for _ in kernels]
+        numbers = []
+        for kernel in kernels:
+            start = time.perf_counter()
+            kernel(*self.arrays)
+            numbers.append(max(1, int(2e-3 / max(time.perf_counter() - start, 1e-7))))
+        stop = time.perf_counter() + request["budget"]
+        while len(times[0]) < 5 or (time.perf_counter() < stop and len(times[0]) < 101):
+            for kernel, number, found in zip(kernels, numbers, times, strict=True):
+                found.append(_seconds(kernel, self.arrays, number))
+        return {"times": times}
+
+    def _built(self, text: str) -> Kernel:
+        function: Function = parse(text)
+        return build_kernels([function], self.target, bounds_check=False, fast_math=False)[function.name]
+
+    def _poison(self) -> None:
+        """Fills the outputs with what no program computes by chance."""
+        for at in self.outputs:
+            array = self.arrays[at]
+            array.fill(np.nan if array.dtype.kind not in "biu" else array.dtype.type(0x5A))
+
+    def _difference(self) -> str:
+        """How the outputs differ from the reference; "" where they do not."""
+        for at, wanted in zip(self.outputs, self.references, strict=True):
+            found = wanted.difference(self.arrays[at])
+            if found:
+                return f"argument {at}: {found}"
+        return ""
+
+
+class Reference:
+    """One output of the unscheduled program. Integers must agree exactly. Floats may differ as sums in another order and
+    fused products do: relative to the element, and to the typical size of all."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.exact = array.dtype.kind in "biu"
+        self.wanted = array if self.exact else _wide(array)
+        relative = {8: 1e-9, 4: 3e-4, 2: 3e-2}.get(array.dtype.itemsize, 0.3)
+        finite = self.wanted[np.isfinite(self.wanted)].astype(np.float64)
+        typical = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
+        self.allowed = relative * (np.abs(self.wanted) + typical) if not self.exact else None
+
+    def difference(self, array: np.ndarray[Any, Any]) -> str:
+        """How `array` differs; "" where it does not."""
+        found = array if self.exact else _wide(array)
+        right = found == self.wanted
+        if self.allowed is not None:
+            with np.errstate(invalid="ignore"):
+                right |= (np.abs(found - self.wanted) <= self.allowed) | (np.isnan(found) & np.isnan(self.wanted))
+        count = int(right.size - np.count_nonzero(right))
+        if not count:
+            return ""
+        place = tuple(int(one) for one in np.argwhere(~right)[0])
+        return (f"{count} of {found.size} elements differ, the first at {list(place)}: "
+                f"{found[place]} instead of {self.wanted[place]}")
+
+
+def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Floats that numpy computes with: 16 bits and less as float32."""
+    return array if array.dtype.itemsize >= 4 else array.astype(np.float32)
+
+
+def load_array(path: Path, shape: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """An array from the bytes in a file."""
+    kind = numpy_dtype(dtype) if isinstance(dtype, str) else dtype
+    return np.fromfile(path, kind).reshape(shape)
+
+
+def _seconds(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], number: int) -> float:
+    start = time.perf_counter()
+    for _ in range(number):
+        kernel(*arrays)
+    return (time.perf_counter() - start) / number
+
+
+def _times(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], first: float, budget: float, cutoff: float) -> list[float]:
+    """Seconds of a call, several times within `budget`. A candidate beyond `cutoff` is timed once more and left."""
+    second = _seconds(kernel, arrays, 1)
+    if min(first, second) > cutoff:
+        return [first, second]
+    number = max(1, int(1e-3 / max(second, 1e-7)))
+    times = [second] if number == 1 else []
+    stop = time.perf_counter() + budget
+    while len(times) < 3 or (time.perf_counter() < stop and len(times) < 15):
+        times.append(_seconds(kernel, arrays, number))
+    return times
+
+
+def failure_of(error: BaseException) -> tuple[str, str]:
+    """The class of failures that an exception belongs to, and its first lines."""
+    text = str(error) or type(error).__name__
+    memory = isinstance(error, MemoryError) or "memory" in text.lower()
+    kind = "memory" if memory else "refused" if isinstance(error, TilewrightError) else "fault"
+    return kind, text[:2000] if isinstance(error, TilewrightError) else f"{type(error).__name__}: {text}"[:2000]
+
+
+def serve(requests: Any, answers: Any) -> None:
+    """Answers until the pipe is closed."""
+    worker = Worker()
+    handlers = {"setup": worker.setup, "reference": worker.reference, "load": worker.load, "build": worker.build,
+                "run": worker.run, "rivals": worker.rivals}
+    for line in requests:
+        request = json.loads(line)
+        try:
+            answer = handlers[request["do"]](request)
+        except FAULTS as error:
+            kind, message = failure_of(error)
+            answer = {"failure": kind, "message": message}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _confine(parent: int, memory: int) -> None:
+    """Ends with the tuner, and takes no more than its share."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "prctl"):
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:   # it ended before we asked to end with it
+        sys.exit(1)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
+
+
+def main(arguments: list[str]) -> None:
+    """The process's whole life."""
+    read, write, parent, memory = map(int, arguments)
+    _confine(parent, memory)
+    with os.fdopen(read, "r", encoding="utf-8") as requests, os.fdopen(write, "w", encoding="utf-8") as answers:
+        serve(requests, answers)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
