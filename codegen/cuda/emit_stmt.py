@@ -18,7 +18,7 @@ from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Funct
 from ...ir.visit import children, walk
 from .emit_expr import ExprEmitter
 from .split import VECTOR_BITS, DeviceKernel
-from .types import storage_type, value_type
+from .types import bare, storage_type, value_type
 
 __all__ = ["STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
 
@@ -202,7 +202,7 @@ class _Emitter:
         self.taken = taken
 
     def condition(self, stmt: If) -> None:
-        with self.block(f"if ({_bare(self.exprs.value(stmt.condition))})"), self.analyzer.constraint(stmt.condition):
+        with self.block(f"if ({bare(self.exprs.value(stmt.condition))})"), self.analyzer.constraint(stmt.condition):
             self.statement(stmt.then_body)
         if stmt.else_body is not None:
             with self.block("else"):
@@ -211,7 +211,7 @@ class _Emitter:
     def let(self, stmt: LetStmt) -> None:
         lanes = stmt.value.dtype.lanes
         self._pack(stmt.value)
-        values = [_bare(self.exprs.value(stmt.value, lane)) for lane in range(lanes)]
+        values = [bare(self.exprs.value(stmt.value, lane)) for lane in range(lanes)]
         name, kind = self.bind(stmt.var), value_type(stmt.var.dtype)
         if lanes == 1:
             self.line(f"const {kind} {name} = {values[0]};")
@@ -247,7 +247,7 @@ class _Emitter:
         index = stmt.indices[0] if stmt.indices else IntImm(0)
         lanes = index.dtype.lanes
         self._pack(stmt.value)
-        values = [self.exprs.stored(_bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)]
+        values = [self.exprs.stored(bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)]
         width = self._packable(stmt.buffer, index) if stmt.predicate is None else 1
         if width > 1:
             self._store_packed(stmt.buffer, index, values, width)
@@ -257,11 +257,11 @@ class _Emitter:
             if stmt.predicate is None:
                 self.line(text)
             else:
-                with self.block(f"if ({_bare(self.exprs.value(stmt.predicate, lane))})"):
+                with self.block(f"if ({bare(self.exprs.value(stmt.predicate, lane))})"):
                     self.line(text)
 
     def _element(self, buffer: Buffer, index: Expr, lane: int) -> str:
-        return f"{self.exprs.name(buffer)}[{_bare(self.exprs.value(index, lane))}]"
+        return f"{self.exprs.name(buffer)}[{bare(self.exprs.value(index, lane))}]"
 
     # Vectors of memory
 
@@ -316,18 +316,6 @@ class _Emitter:
     def _multiple(self, value: Expr, of: int) -> bool:
         found = self.analyzer.modular(value)
         return found.coeff % of == 0 and found.base % of == 0
-
-
-def _bare(text: str) -> str:
-    """A whole expression needs no parentheses around it."""
-    if not text.startswith("(") or not text.endswith(")"):
-        return text
-    depth = 0
-    for at, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if depth == 0 and at < len(text) - 1:
-            return text
-    return text[1:-1]
 
 
 _BUILDERS: dict[type[Stmt], Callable[[_Emitter, Any], None]] = {

@@ -13,7 +13,7 @@ from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import Call, StringImm
 from ..errors import UnsupportedIntrinsic
-from .types import storage_type, value_type
+from .types import bare, storage_type, value_type
 
 if TYPE_CHECKING:
     from .emit_expr import ExprEmitter
@@ -40,7 +40,7 @@ def emit_call(em: ExprEmitter, call: Call, lane: int) -> str:
 
 def _library(name: str) -> FloatRow:
     """A function of CUDA's mathematics library, which the C library has too."""
-    return lambda operands, double: f"{name}{'' if double else 'f'}({', '.join(operands)})"
+    return lambda operands, double: f"{name}{'' if double else 'f'}({', '.join(map(bare, operands))})"
 
 
 def _rsqrt(operands: list[str], double: bool) -> str:

@@ -7,7 +7,7 @@ import struct
 
 from ...ir.dtype import DType
 
-__all__ = ["constant", "storage_type", "value_type"]
+__all__ = ["bare", "constant", "storage_type", "value_type"]
 
 _STORAGE = {
     "bool": "unsigned char", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
@@ -65,3 +65,15 @@ def _float(value: float, suffix: str) -> str:
 
 def _rounds_to(text: str, value: float) -> bool:
     return struct.unpack("<f", struct.pack("<f", float(text)))[0] == value
+
+
+def bare(text: str) -> str:
+    """A whole expression needs no parentheses around it."""
+    if not text.startswith("(") or not text.endswith(")"):
+        return text
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and at < len(text) - 1:
+            return text
+    return text[1:-1]

@@ -24,7 +24,7 @@ from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..dtype import INT32
 from ..expr import EQ, And, BufferLoad, Call, Cast, Expr, IntImm, Let, Node, Range, StringImm, Var
-from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, Seq, Stmt
+from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import rebuild, seq, walk
 from .gpu_errors import DivergentBarrier
 from .gpu_hardware import THREAD_TAGS, Hardware
@@ -138,6 +138,8 @@ class _Planner:
 
     def _loop(self, stmt: For) -> _Part:
         self.analyzer.bind(stmt.var, Range(stmt.begin, stmt.extent))
+        if stmt.kind is LoopKind.THREAD:
+            return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.begin, stmt.extent, body]))
         self.spans[stmt.var] = stmt.extent.value - 1 if isinstance(stmt.extent, IntImm) else None
         if self.varies(stmt.begin) or self.varies(stmt.extent):
             self.varying.add(stmt.var)

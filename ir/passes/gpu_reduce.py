@@ -22,7 +22,7 @@ from typing import Any
 from ..buffer import Buffer
 from ..dtype import INT32
 from ..expr import BufferLoad, Call, Expr, IntImm, Node, StringImm, Var
-from ..ops import const, floordiv, floormod, if_then_else, logical_and
+from ..ops import const, floordiv, floormod, if_then_else, is_const, logical_and
 from ..stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
 from .gpu_errors import LocalNotConstant, ReductionNotRecognised
@@ -58,7 +58,8 @@ class _Nest:
     @property
     def across(self) -> tuple[For, ...]:
         """The thread loops whose threads meet in one element."""
-        return tuple(loop for loop in self.loops if is_hardware(loop) and loop.thread in THREAD_TAGS and not self.uses(loop))
+        threads = (loop for loop in self.loops if is_hardware(loop) and loop.thread in THREAD_TAGS)
+        return tuple(loop for loop in threads if not is_const(loop.extent, 1) and not self.uses(loop))
 
     @property
     def data(self) -> tuple[For, ...]:
@@ -114,10 +115,13 @@ class _Joiner(Rewriter):
             if nest is None or not nest.across or not _updates(nest):
                 done.append(self.visit(statement))
                 continue
-            init = _nest(done[-1]) if done else None
-            if init is None or {store.buffer for store in init.stores} != {store.buffer for store in nest.stores}:
-                raise _not_recognised(nest)
-            first = done.pop()
+            first = _take_init(done, nest)
+            init = None if first is None else _nest(first)
+            if first is None or init is None:
+                if not _begins_within(statement, nest):
+                    raise _not_recognised(nest)
+                done.append(self.visit(statement))
+                continue
             self.accepted.update(nest.across)
             done.append(_Join(self.hardware, init, first, nest, self.visit(statement), statement).made())
         return seq(*done)
@@ -128,6 +132,24 @@ class _Joiner(Rewriter):
             if nest is not None and node in nest.across and _updates(nest) and not _allocates(node.body, nest):
                 raise _not_recognised(nest)
         return self.generic(node)
+
+
+def _begins_within(statement: Stmt, nest: _Nest) -> bool:
+    """Whether a reduction's init lies further inside, beside the update."""
+    wanted = {store.buffer for store in nest.stores}
+    return any(isinstance(node, BufferStore) and node.buffer in wanted and node not in nest.stores for node in walk(statement))
+
+
+def _take_init(done: list[Stmt], nest: _Nest) -> Stmt | None:
+    """Takes from the end of `done` the statement, or the plain stores, that begin the reduction of `nest`, if it is there."""
+    wanted = {store.buffer for store in nest.stores}
+    for count in range(1, min(len(wanted), len(done)) + 1):
+        first = seq(*done[-count:])
+        init = _nest(first)
+        if init is not None and {store.buffer for store in init.stores} == wanted:
+            del done[-count:]
+            return first
+    return None
 
 
 def _allocates(body: Stmt, nest: _Nest) -> bool:
@@ -334,7 +356,7 @@ class _Threads:
             further = self.index + distance
             active = logical_and(self.index < distance, further < self.size)
             joined = self._combined_with([BufferLoad(s, (self.group, further)) for s in self.staging])
-            steps.append(If(active, seq(joined, self._kept(place))))
+            steps += [If(active, joined), If(active, self._kept(place))]  # a barrier may stand between
             distance //= 2
         steps += self._stored([BufferLoad(s, (self.group, const(0))) for s in self.staging])
         return seq(*steps)

@@ -23,9 +23,12 @@ __all__ = ["EmulatedLibrary", "KernelEntry", "compile_for_emulation"]
 
 _HERE = Path(__file__).parent
 _COMMON = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti")
-_KERNEL = ("-O1", "-g1", "-w", "-fsanitize=thread", "-fsanitize=bounds", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
-           "-fno-math-errno", "-fno-ipa-icf", "-fno-crossjumping", "-fno-tree-tail-merge")
-"""No merging of equal calls: every barrier and access keeps a place, and a line, of its own."""
+_KERNEL = (
+    "-Og", "-g1", "-w", "-fsanitize=thread", "-fsanitize=bounds", "-fno-omit-frame-pointer", "-fno-math-errno",
+    "-fno-tree-loop-im", "-fno-move-loop-invariants", "-fno-ssa-phiopt", "-fno-if-conversion", "-fno-if-conversion2",
+    "-fno-tree-sink", "-fno-ipa-icf",
+)
+"""Accesses are instrumented after optimisation, which must not let a thread read what the text has only another one read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,19 @@ unsigned long long tw_emulated_shuffle(unsigned int mask, unsigned long long val
 void tw_emulated_failure(int message);
 }
 
-// The line, because a compiler may make two calls of one barrier.
-#define __syncthreads() tw_emulated_barrier(__LINE__)
+// The compiler must not keep shared memory in registers while other threads run. By line, because it may make two calls of
+// one barrier.
+#define TW_OTHERS_RUN() __asm__ volatile("" ::: "memory")
+#define __syncthreads() (({ TW_OTHERS_RUN(); tw_emulated_barrier(__LINE__); TW_OTHERS_RUN(); }))
 
 template <class T>
 static TW_UNCHECKED inline __attribute__((always_inline)) T tw_exchange(unsigned int mask, T value, int kind, int amount, int width) {
   union { T value; unsigned long long bits; } both;
   both.bits = 0;
   both.value = value;
+  TW_OTHERS_RUN();
   both.bits = tw_emulated_shuffle(mask, both.bits, kind, amount, width);
+  TW_OTHERS_RUN();
   return both.value;
 }
 
