@@ -214,11 +214,12 @@ class _Bodies:
         return self._same(self._mine(a), self._its(b))
 
     def _reductions(self, a: Reduce, b: Reduce) -> bool:
-        if len(a.sources) != len(b.sources) or not self._combiners(a.combiner, b.combiner):
-            return self.differ(f"it reduces by {a.combiner.name}, the intrinsic by {b.combiner.name}")
-        for x, y in zip(a.sources, b.sources, strict=True):
+        for x, y in zip(a.sources, b.sources, strict=True):  # as many as there are outputs
             if not self._same(self._mine(x), self._its(y)):
                 return False
+        if not self._combiners(a.combiner, b.combiner):
+            self.problem = f"it reduces by {_combining(a.combiner)}, the intrinsic by {_combining(b.combiner)}"
+            return False
         condition = self._mine(a.condition)
         if not self._same(condition, self._its(b.condition)):
             self.problem = f"it takes up only what `{condition}` chooses, the intrinsic what `{b.condition}` does"
@@ -324,6 +325,10 @@ def _without_lets(value: Expr) -> Expr:
         return substitute(node.body, {node.var: node.value}) if isinstance(node, Let) else None
 
     return rewrite(value, rule)
+
+
+def _combining(combiner: CommReducer) -> str:
+    return f"{combiner.name} (`{', '.join(map(_short, combiner.result))}`)"
 
 
 def _short(value: Expr) -> str:
