@@ -6,10 +6,12 @@ import argparse
 import runpy
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from . import __version__
 from .errors import TilewrightError
 
 __all__ = ["main"]
@@ -21,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.command(options)
     except TilewrightError as error:
-        Console(stderr=True).print(str(error), markup=False, highlight=False)
+        _say(str(error))
         return 1
     except KeyboardInterrupt:
         return 130
@@ -31,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tilewright", description="Declare what to compute, say how by schedule primitives, get fast kernels."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     doctor = commands.add_parser("doctor", help="what this machine offers and what is missing", description=(
@@ -58,6 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--threads", default="openmp", help="openmp (default), none or hook")
     export.set_defaults(command=_export)
     return parser
+
+
+def _say(text: str) -> None:
+    """To the standard error output as it is: lines and carets stay where they are, however narrow the terminal."""
+    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _doctor(_: argparse.Namespace) -> int:
@@ -99,7 +107,7 @@ def _function_of(source: str) -> Callable[[], Any] | None:
     except FileNotFoundError:
         found = None
     if not callable(found):
-        Console(stderr=True).print(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION", markup=False)
+        _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
         return None
     return found
 
@@ -111,13 +119,14 @@ def _run_demo(folder: str) -> int:
 
 
 def _run_file(path: str, rest: list[str]) -> int:
-    before = sys.argv
-    sys.argv = [path, *rest]
+    """Runs a program as Python does: with its own arguments, and with its folder first on the path."""
+    if not Path(path).is_file():
+        _say(f"tilewright run: no file {path}")
+        return 2
+    arguments, folders = sys.argv, sys.path
+    sys.argv, sys.path = [path, *rest], [str(Path(path).resolve().parent), *sys.path]
     try:
         runpy.run_path(path, run_name="__main__")
-    except FileNotFoundError:
-        Console(stderr=True).print(f"tilewright run: no file {path}", markup=False)
-        return 2
     finally:
-        sys.argv = before
+        sys.argv, sys.path = arguments, folders
     return 0
