@@ -102,13 +102,12 @@ def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned
     """
     machine = _machine()
     folder = Path(tempfile.mkdtemp(dir=_folder()))
-    (folder / "kernel.cu").write_text(text)
-    unit = ['#include "emulation.h"', "#define TW_UNALIGNED" if unaligned else "", '#include "kernel.cu"',
-            *(_entry(kernel) for kernel in kernels)]
-    (folder / "unit.cpp").write_text("\n".join(unit) + "\n")
-    _run([_compiler(), *_COMMON, *_KERNEL, f"-I{_HERE}", "-c", str(folder / "unit.cpp"), "-o", str(folder / "unit.o")])
+    source, made = folder / "kernel.cu", folder / "kernel.o"
+    source.write_text(text + "\n".join(map(_entry, kernels)) + "\n")  # the text first: its lines are those of errors
+    command = [_compiler(), *_COMMON, *_KERNEL, *(["-DTW_UNALIGNED"] if unaligned else [])]
+    _run([*command, "-include", str(_HERE / "emulation.h"), "-x", "c++", "-c", str(source), "-o", str(made)])
     library = folder / "kernel.so"
-    _run([_compiler(), "-shared", str(folder / "unit.o"), str(machine), "-lm", "-o", str(library)])
+    _run([_compiler(), "-shared", str(made), str(machine), "-lm", "-o", str(library)])
     return EmulatedLibrary(library, text)
 
 
