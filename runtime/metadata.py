@@ -1,7 +1,7 @@
 """What a shared library of ours knows about itself, and reading it from the file before the file is loaded.
 
 The section SECTION of the ELF file holds, in little-endian numbers of 32 bits but for MAGIC: MAGIC (8 bytes), VERSION,
-the size of a JSON text, the number of offsets, the offsets, the JSON text. An offset is the distance of a function (or
+the size of a JSON text, its CRC-32, the number of offsets, the offsets, the JSON text. An offset is the distance of a function (or
 table) from the section's first byte: first the function that asks the processor, then for each kernel those of ROLES.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ ROLES = ("call", "check", "run", "python")
 MACHINES = {62: "x86_64", 183: "aarch64"}
 """ELF's numbers of the machines that libraries are made for."""
 
-_HEADER = struct.Struct("<8sIII")
+_HEADER = struct.Struct("<8sIIII")
 _ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 
@@ -48,17 +49,17 @@ def read_metadata(content: bytes) -> Metadata:
     machine, address, raw = _section(content)
     if len(raw) < _HEADER.size or raw[:8] != MAGIC:
         raise NoMetadata("its section of tilewright's is damaged")
-    _, version, size, count = _HEADER.unpack_from(raw)
+    _, version, size, checksum, count = _HEADER.unpack_from(raw)
     if version != VERSION:
         return Metadata(machine, version, address, raw, {}, ())
     begin = _HEADER.size + 4 * count
     if begin + size > len(raw):
         raise NoMetadata("its section of tilewright's is damaged")
     offsets = struct.unpack_from(f"<{count}i", raw, _HEADER.size)
-    try:
-        description = json.loads(raw[begin:begin + size])
-    except ValueError:
-        raise NoMetadata("its section of tilewright's is damaged") from None
+    text = raw[begin:begin + size]
+    if zlib.crc32(text) != checksum:
+        raise NoMetadata("its section of tilewright's is damaged")
+    description = json.loads(text)
     if count != 1 + len(ROLES) * len(description["functions"]):
         raise NoMetadata("its section of tilewright's is damaged")
     return Metadata(machine, version, address, raw, description, offsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import shutil
@@ -166,6 +167,29 @@ def test_a_kernel_without_a_name_is_called_like_its_library(tmp_path: Path) -> N
     out = np.empty(32, np.float32)
     loaded(np.ones(32, np.float32), out)
     assert (out == 2).all()
+
+
+GAIN = "float gain(float x) { return x * 1.5f; }\n"
+
+
+@needs_compiler
+def test_a_kernel_that_calls_an_outside_function_is_linked_with_it(tmp_path: Path) -> None:
+    (tmp_path / "gain.c").write_text(GAIN)
+    assert run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libgain.so", tmp_path / "gain.c"]).returncode == 0
+    ctypes.CDLL(str(tmp_path / "libgain.so"), ctypes.RTLD_GLOBAL)
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: te.call_pure_extern("float32", "gain", A[i]), name="B")
+    kernel = tw.build(te.create_schedule(B), [A, B], name="amplify")
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0707: cannot link 'libamplify.so'.*gain.*export \".a\" or \".o\""):
+        kernel.export(tmp_path / "libamplify.so")
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0704: the C function 'gain'.*outside function that the code calls"):
+        tw.build(te.create_schedule(B), [A, B], name="gain").export(tmp_path / "libgain.a")
+    kernel.export(tmp_path / "libamplify.a")
+    program = compile_program(tmp_path, """
+#include "amplify.h"
+int main(void) { float a[4] = {2, 4, 6, 8}, b[4]; return amplify(a, b) || b[0] != 3.0f || b[3] != 12.0f; }
+""", ["libamplify.a", "gain.c"])
+    assert run([program]).returncode == 0
 
 
 @pytest.mark.skipif(not shutil.which("ar"), reason="no ar here")

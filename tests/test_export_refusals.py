@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
 import sys
 from pathlib import Path
 
@@ -69,18 +71,38 @@ def test_without_any_linker_objects_are_still_written(tmp_path: Path, monkeypatc
     assert {path.name for path in tmp_path.iterdir()} == {"libx.a", "x.h", "x.json"}
 
 
-def test_a_linker_alone_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import shutil
+def without_compilers(folder: Path, monkeypatch: pytest.MonkeyPatch, *tools: str) -> None:
+    """A PATH with these tools alone."""
+    (folder / "bin").mkdir()
+    for tool in tools:
+        (folder / "bin" / Path(tool).name).symlink_to(tool)
+    monkeypatch.setenv("PATH", str(folder / "bin"))
+    monkeypatch.delenv("CC", raising=False)
 
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="the ziglang package is not installed")
+@pytest.mark.parametrize("threads", ["none", "openmp"])
+def test_the_ziglang_package_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
+    without_compilers(tmp_path, monkeypatch)
+    loaded = tw.load(scale_add().export(tmp_path / "libscale_add.so", threads=threads)[0])
+    assert loaded.name == "scale_add"
+
+
+def test_a_linker_alone_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = shutil.which("ld") or shutil.which("ld.lld")
     if not found:
         pytest.skip("no ld here")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / Path(found).name).symlink_to(found)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.delenv("CC", raising=False)
+    without_compilers(tmp_path, monkeypatch, found)
     loaded = tw.load(scale_add().export(tmp_path / "libscale_add.so")[0])
     assert loaded.name == "scale_add"
+
+
+def test_a_folder_for_temporary_files_that_is_full_or_gone_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0707: cannot link 'libx.so'.*gone.*No such file or directory.*TMPDIR"):
+        scale_add().export(tmp_path / "libx.so")
 
 
 def test_a_folder_that_is_not_there_is_an_error_of_ours(tmp_path: Path) -> None:

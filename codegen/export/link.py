@@ -29,18 +29,28 @@ def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool)
 
     Raises NoLinker, LinkFailed.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        source, result = Path(folder, "kernels.o"), Path(folder, file_name)
-        source.write_bytes(code)
-        command = _command(source, result, target, openmp)
-        done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-        if done.returncode:
-            raise LinkFailed(
-                f"cannot link {file_name!r}", reason=f"{Path(command[0]).name} says: {_gist(done.stderr or done.stdout)}",
-                called=user_source(),
-                fix='export ".a" or ".o", and link it together with the libraries that define what is missing',
-            )
-        return result.read_bytes()
+    try:
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            return _link(Path(folder), code, file_name, target, openmp)
+    except OSError as error:
+        raise LinkFailed(
+            f"cannot link {file_name!r}", reason=f"{error.filename or 'the linker'}: {error.strerror or error}",
+            called=user_source(), fix="see to it that the folder for temporary files ($TMPDIR) has room and programs may run",
+        ) from error
+
+
+def _link(folder: Path, code: bytes, file_name: str, target: Target, openmp: bool) -> bytes:
+    source, result = folder / "kernels.o", folder / file_name
+    source.write_bytes(code)
+    command = _command(source, result, target, openmp)
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        raise LinkFailed(
+            f"cannot link {file_name!r}", reason=f"{Path(command[0]).name} says: {_gist(done.stderr or done.stdout)}",
+            called=user_source(),
+            fix='export ".a" or ".o", and link it together with the libraries that define what is missing',
+        )
+    return result.read_bytes()
 
 
 def _command(source: Path, result: Path, target: Target, openmp: bool) -> list[str]:

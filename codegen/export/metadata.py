@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,11 +29,12 @@ def metadata_text(description: Mapping[str, Any], names: Sequence[str]) -> str:
     offsets = ", ".join(
         f"i32 trunc (i64 sub (i64 ptrtoint (ptr @{symbol} to i64), i64 ptrtoint (ptr @{_NAME} to i64)) to i32)"
         for symbol in symbols)
-    kind = f"<{{ [8 x i8], i32, i32, i32, [{len(symbols)} x i32], [{len(data)} x i8] }}>"
+    kind = f"<{{ [8 x i8], i32, i32, i32, i32, [{len(symbols)} x i32], [{len(data)} x i8] }}>"
+    numbers = f"i32 {VERSION}, i32 {len(data)}, i32 {zlib.crc32(data)}, i32 {len(symbols)}"
     return "\n".join([
         *declared,
-        f"@{_NAME} = constant {kind} <{{ [8 x i8] {_bytes(MAGIC)}, i32 {VERSION}, i32 {len(data)}, i32 {len(symbols)}, "
-        f"[{len(symbols)} x i32] [{offsets}], [{len(data)} x i8] {_bytes(data)} }}>, section \"{SECTION}\", align 8",
+        f"@{_NAME} = constant {kind} <{{ [8 x i8] {_bytes(MAGIC)}, {numbers}, [{len(symbols)} x i32] [{offsets}], "
+        f"[{len(data)} x i8] {_bytes(data)} }}>, section \"{SECTION}\", align 8",
         f'@llvm.used = appending global [1 x ptr] [ptr @{_NAME}], section "llvm.metadata"', "",
     ])
 
