@@ -82,7 +82,7 @@ FAULTS: dict[str, tuple[str, Callable[[str], str], str]] = {
     "threads return before a barrier": (
         "transpose", replaced("  __shared__", "  if (thread_x > 12) return;\n  __shared__"), "TW0822: barrier"),
     "every thread accumulates what one thread should": ("row_norm", replaced("if (thread_x == 0)", "if (true)", 9), "TW0820: race"),
-    "the result of a tree is read while it is made": ("row_sums_odd", dropped(2), "TW0820: race"),
+    "the result of a tree is read while it is made": ("row_sums_odd", dropped(4), "TW0820: race"),
     "blocks store to each other's elements": ("vector_add", replaced("C[block_x * 64 + thread_x]", "C[thread_x]"), "TW0820: race"),
     "a guard is too wide": ("vector_add", replaced("< 1003", "< 1004"), "TW0821: out of bounds"),
     "an array is too short": ("transpose", replaced("A_shared[256]", "A_shared[255]"), "TW0821: out of bounds"),
