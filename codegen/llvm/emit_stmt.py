@@ -200,7 +200,7 @@ class StmtEmitter:
             return
         begin, extent = stmt.begin, self.exprs.value(stmt.extent)
         start, kind = self.exprs.value(begin), llvm_type(stmt.var.dtype)
-        self.exprs.facts.bind_loop(stmt.var, begin)
+        self.exprs.facts.bind_loop(stmt.var, begin, stmt.extent)
         count = self.exprs.constant_int(stmt.extent)
         if count == 1:
             self.exprs.variables[stmt.var] = start
@@ -315,7 +315,7 @@ class StmtEmitter:
                 inner.bind_buffer(item.subject, Place(f"%c{i}", item.alignment))
             else:
                 inner.exprs.variables[item.subject] = f"%c{i}"
-        inner.exprs.facts.bind_loop(stmt.var, stmt.begin)
+        inner.exprs.facts.bind_loop(stmt.var, stmt.begin, stmt.extent)
         kind = llvm_type(stmt.var.dtype)
         lo, hi = ("%lo", "%hi") if kind == "i64" else (f.op(f"trunc nsw i64 {end} to {kind}") for end in ("%lo", "%hi"))
         inner.function_body(lambda: inner.counted(stmt.var, lo, hi, None, lambda: inner.statement(stmt.body)))

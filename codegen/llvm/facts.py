@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 
+from ...ir.arith.interval import EVERYTHING, INTERVAL_OF, Interval
 from ...ir.expr import (
     Add,
+    BinaryOp,
     Broadcast,
     Cast,
     Expr,
@@ -39,13 +41,17 @@ class IndexFacts:
         self._index_vars: set[Var] = set()
         self._not_negative: set[Var] = set()
         self._multiples: dict[Var, int] = {}
+        self._bounds: dict[Var, Interval] = {}
         self._is_index: dict[int, bool] = {}
+        self._bounds_of: dict[int, Interval] = {}
         self._is_not_negative: dict[int, bool] = {}
         self._kept: list[Expr] = []
 
-    def bind_loop(self, var: Var, begin: Expr) -> None:
-        """A loop variable that counts up from `begin`."""
+    def bind_loop(self, var: Var, begin: Expr, extent: Expr) -> None:
+        """A loop variable that counts up from `begin`, `extent` times."""
         self._index_vars.add(var)
+        first, count = self.bounds(begin), self.bounds(extent)
+        self._bounds[var] = Interval(first.lo, None if first.hi is None or count.hi is None else first.hi + count.hi - 1)
         if self.not_negative(begin):
             self._not_negative.add(var)
 
@@ -60,12 +66,13 @@ class IndexFacts:
         if self.is_index(value):
             self._index_vars.add(var)
             self._multiples[var] = self.multiple(value)
+            self._bounds[var] = self.bounds(value)
         if self.not_negative(value):
             self._not_negative.add(var)
 
     def is_index(self, expr: Expr) -> bool:
         """Whether overflow is excluded by the rules of ir/expr: int32 or int64 over loop variables, symbols and
-        constants alone."""
+        constants alone, and not where known extents show that it happens (a hash of the index)."""
         known = self._is_index.get(id(expr))
         if known is None:
             known = self._is_index[id(expr)] = self._compute_is_index(expr)
@@ -81,16 +88,48 @@ class IndexFacts:
                 return True
             case Var():
                 return expr in self._index_vars or isinstance(expr, IterVar)
-            case Add() | Sub() | Mul() | Min() | Max() | FloorDiv() | FloorMod() | TruncDiv() | TruncMod():
+            case Add() | Sub() | Mul():
+                return self.is_index(expr.a) and self.is_index(expr.b) and self._may_fit(expr)
+            case Min() | Max() | FloorDiv() | FloorMod() | TruncDiv() | TruncMod():
                 return self.is_index(expr.a) and self.is_index(expr.b)
             case Cast():
                 return expr.value.dtype.bits <= dtype.bits and self.is_index(expr.value)
             case Ramp():
-                return self.is_index(expr.base) and self.is_index(expr.stride)
+                return self.is_index(expr.base) and self.is_index(expr.stride) and self._may_fit(expr)
             case Broadcast():
                 return self.is_index(expr.value)
             case _:
                 return False
+
+    def _may_fit(self, expr: Expr) -> bool:
+        found, dtype = self.bounds(expr), expr.dtype.element
+        return (found.lo is None or found.lo >= dtype.least) and (found.hi is None or found.hi <= dtype.greatest)
+
+    def bounds(self, expr: Expr) -> Interval:
+        """What an index expression lies within, over the integers; open where a symbol is in it."""
+        known = self._bounds_of.get(id(expr))
+        if known is None:
+            known = self._bounds_of[id(expr)] = self._compute_bounds(expr)
+            self._kept.append(expr)
+        return known
+
+    def _compute_bounds(self, expr: Expr) -> Interval:
+        match expr:
+            case IntImm():
+                return Interval(expr.value, expr.value)
+            case Var():
+                return self._bounds.get(expr, EVERYTHING)
+            case BinaryOp() if type(expr) in INTERVAL_OF:
+                return INTERVAL_OF[type(expr)](self.bounds(expr.a), self.bounds(expr.b))
+            case Cast() if self.is_index(expr):
+                return self.bounds(expr.value)
+            case Ramp():
+                steps = INTERVAL_OF[Mul](self.bounds(expr.stride), Interval(0, expr.dtype.lanes - 1))
+                return INTERVAL_OF[Add](self.bounds(expr.base), steps)
+            case Broadcast():
+                return self.bounds(expr.value)
+            case _:
+                return EVERYTHING
 
     def not_negative(self, expr: Expr) -> bool:
         """Whether the value is known to be at least 0."""
