@@ -65,6 +65,12 @@ class UnsupportedIntrinsic(CodegenError):
     code = "TW0413"
 
 
+class RejectedImport(CodegenError):
+    """LLVM IR of the user's that LLVM cannot read, or that does not go together with the program."""
+
+    code = "TW0414"
+
+
 class ArgumentNotBuildable(CodegenError):
     """Something that no kernel can be built from."""
 
@@ -75,3 +81,21 @@ class ExtentNotCheckable(CodegenError):
     """An extent of an argument that no call could check."""
 
     code = "TW0421"
+
+
+class NameNotAllowed(CodegenError):
+    """A name that no function can have."""
+
+    code = "TW0422"
+
+
+class NoCompiler(CodegenError):
+    """C source where the system has no compiler for it."""
+
+    code = "TW0430"
+
+
+class RejectedSource(CodegenError):
+    """C source that the system's compiler refuses."""
+
+    code = "TW0431"

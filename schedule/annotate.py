@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from .attributes import AxisKind
     from .stage import Stage
 
-__all__ = ["PRAGMAS", "enclosing_parallel", "parallel", "pragma", "unroll", "vectorize"]
+__all__ = ["IMPORT_LLVM", "PRAGMAS", "enclosing_parallel", "parallel", "pragma", "unroll", "vectorize"]
 
 PRAGMAS = ("auto_unroll_max_step", "unroll_explicit")
 """The keys that passes read; besides them any key that begins with "parallel_", as programs for TVM have them."""
+IMPORT_LLVM = "import_llvm"
+"""The key of LLVM IR to link in: it says something about the program, not about the loop."""
 
 
 def parallel(stage: Stage, axis: IterVar) -> None:
@@ -99,13 +101,16 @@ def pragma(stage: Stage, axis: IterVar, key: str, value: Any) -> None:
     """See Stage.pragma."""
     find_leaf(stage, axis, "cannot put a pragma on")
     headline = f"cannot put the pragma {key!r} on '{axis.name}' of stage {stage.name}"
-    if not isinstance(key, str) or not (key in PRAGMAS or key.startswith("parallel_")):
+    if not isinstance(key, str) or not (key in (*PRAGMAS, IMPORT_LLVM) or key.startswith("parallel_")):
         raise UnknownPragma(headline, reason="no pass reads this key", called=user_source(),
-                            allowed=", ".join(PRAGMAS) + ", parallel_*")
+                            allowed=", ".join((*PRAGMAS, IMPORT_LLVM)) + ", parallel_*")
     plain = value.value if isinstance(value, (IntImm, StringImm)) else value
     if not isinstance(plain, (int, str, type(None))):
         raise UnknownPragma(headline, reason=f"its value is {value!r}, no constant"[:200], called=user_source(),
                             fix="give an integer, a bool or a string")
+    if key == IMPORT_LLVM and not isinstance(plain, str):
+        raise UnknownPragma(headline, reason=f"its value is {plain!r}", called=user_source(),
+                            fix="give LLVM IR as text: what defines the functions that te.call_extern calls")
     if key in PRAGMAS and not (isinstance(plain, int) and plain >= 0):
         raise UnknownPragma(headline, reason=f"its value is {plain!r}"[:200], called=user_source(),
                             fix=f"s[{stage.name}].pragma({axis.name}, {key!r}, 16)" if key == PRAGMAS[0] else

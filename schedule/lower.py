@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import user_source
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
-from ..ir.expr import Expr, IterVar, Var
+from ..ir.expr import Expr, IterVar, StringImm, Var
 from ..ir.ops import const, floormod
 from ..ir.stmt import Allocate, Function, Stmt
 from ..ir.visit import deep_recursion, free_vars, seq
 from ..te.operation import Operation
 from ..te.tensor import Tensor
+from .annotate import IMPORT_LLVM
 from .bounds import Bounds, Loop, StageBounds, infer_bounds
 from .checks import check_loops
 from .dataflow import Computation, Dataflow, analyse
@@ -73,9 +75,17 @@ class _Lowering:
             self._build(bounds, computation)
         body = self._with_pending(None, -1, None)
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
-        function = Function(self.name, tuple(self.arguments.params), body, outputs, {"stage": "loops"})
+        function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts())
         _check_symbols(function)
         return function
+
+    def _facts(self) -> dict[str, Any]:
+        """The attributes of the function. import_llvm: the LLVM IR that its pragmas bring, each text once."""
+        facts: dict[str, Any] = {"stage": "loops"}
+        values = [value for stage in self.schedule.stages for attr in stage.iter_attrs.values()
+                  for key, value in attr.pragmas if key == IMPORT_LLVM]
+        imported = tuple(dict.fromkeys(value.value for value in values if isinstance(value, StringImm)))
+        return facts | {IMPORT_LLVM: imported} if imported else facts
 
     def _bind_symbols(self) -> None:
         """Extents are not negative. What a call lets them be at most is left out: it would bound regions by a billion."""

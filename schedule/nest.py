@@ -23,6 +23,7 @@ from ..ir.passes.lazy_select import lazy_select
 from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ..ir.visit import free_vars, rewrite, seq, substitute
 from ..te.tensor import Tensor
+from .annotate import IMPORT_LLVM
 from .axes import outline
 from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
 from .lower_errors import UnboundThread
@@ -100,7 +101,8 @@ class Nest:
                 body = self.wrap(loop, body)
             var = self.renamed.get(loop, loop.var)
             if var is not None:
-                pragmas = tuple((key, value if value is not None else const(1)) for key, value in loop.attr.pragmas)
+                pragmas = tuple((key, value if value is not None else const(1)) for key, value in loop.attr.pragmas
+                                if key != IMPORT_LLVM)
                 extent = loop.extent
                 if not isinstance(extent, IntImm):
                     renamed: dict[Var, Expr] = {old.var: new for old, new in self.renamed.items() if old.var is not None}

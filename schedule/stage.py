@@ -219,8 +219,9 @@ class Stage:
 
     def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
         """Say something to the passes about a loop: auto_unroll_max_step (the number of statements up to which loops
-        below are unrolled), unroll_explicit (unroll here rather than leave it to LLVM); parallel_* is accepted and has
-        no effect. A key that was set before takes the new value.
+        below are unrolled), unroll_explicit (unroll here rather than leave it to LLVM), import_llvm (LLVM IR as text that
+        defines functions which the program calls, whatever the loop); parallel_* is accepted and has no
+        effect. A key that was set before takes the new value.
 
         Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage.
         """

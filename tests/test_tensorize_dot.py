@@ -97,7 +97,8 @@ def test_a_cached_accumulator_is_tensorized() -> None:
     A = te.placeholder((n, k), "uint8", "A")
     P = te.placeholder((m // 16, k // 4, 16, 4), "int8", "P")
     r = te.reduce_axis((0, k), "r")
-    C = te.compute((n, m), lambda i, j: te.sum(A[i, r].astype("int32") * P[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r), "C")
+    C = te.compute((n, m), lambda i, j: te.sum(
+        A[i, r].astype("int32") * P[j // 16, r // 4, j % 16, r % 4].astype("int32"), axis=r), "C")
     s = te.create_schedule(C.op)
     L = s.cache_write(C, "local")
     i, j = s[C].op.axis

@@ -125,8 +125,9 @@ int tw_check(const float *from, float *to, const char *text, int8_t small, uint8
     def body(ins: list[Any], outs: list[Any]) -> Any:
         ib = tw.ir_builder()
         for half in (0, 4):
-            ib.emit(te.call_extern("int32", "tw_check", ins[0].access_ptr("r", offset=half), outs[0].access_ptr("w", offset=half), "ok",
-                                   te.const(-3, "int8"), te.const(200, "uint8"), te.const(2.5), te.const(1 << 40, "int64")))
+            ib.emit(te.call_extern(
+                "int32", "tw_check", ins[0].access_ptr("r", offset=half), outs[0].access_ptr("w", offset=half), "ok",
+                te.const(-3, "int8"), te.const(200, "uint8"), te.const(2.5), te.const(1 << 40, "int64")))
         return ib.get()
 
     intrinsic = te.decl_tensor_intrin(c.op, body, "scale")
@@ -165,7 +166,7 @@ def test_the_interpreter_takes_a_python_definition_of_the_function() -> None:
         del interpreter.EXTERNS["tw_gemv_f32"]
 
 
-def test_a_function_that_nobody_has_is_named(tmp_path: Path) -> None:  # noqa: ARG001
+def test_a_function_that_nobody_has_is_named(tmp_path: Path) -> None:
     s, A, B, C, r = matmul(2, 8, 8)
     s[C].tensorize(C.op.axis[1], te.intrinsics.get("c.gemv_f32", 8, 8, "tw_nobody_has_this"))
     with pytest.raises(tw.CodegenError, match="calls 'tw_nobody_has_this', which nobody defines"):

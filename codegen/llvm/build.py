@@ -10,6 +10,7 @@ from ...ir.stmt import Function
 from ..stub import kernel_symbol
 from ..target import Target
 from .emit_stmt import emit_kernel, shape_symbols
+from .imported import with_imports
 from .jit import CompiledModule, compile_text
 from .text import ModuleText
 
@@ -44,8 +45,9 @@ def module_text(
         messages[function.name] = emit_kernel(
             module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
             attributes=attributes, fast_math=options.fast_math)
+    imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"'
-    return module.text(header), messages
+    return with_imports(module.text(header), tuple(imported)), messages
 
 
 def compile_function(

@@ -17,13 +17,16 @@ from ...ir.buffer import Buffer
 from ...ir.dtype import DType as _DType
 from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IterVar, Let, ProducerLoad, Ramp, Reduce, Shuffle
 from ...ir.stmt import Allocate, BufferStore, Evaluate, For, Function, LetStmt, Stmt
+from ...te import call_extern, call_intrin, call_pure_extern, decl_buffer
+from ...te import call_intrin as call_pure_intrin
+from ...te import call_llvm_intrin as _call_llvm_intrin
 from ...te import (
     abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, comm_reducer, const, copysign, cos,
     cosh, erf, exp, exp2, exp10, floor, floordiv, floormod, fmod, hypot, if_then_else, indexdiv, indexmod, infinity, isfinite,
     isinf, isnan, likely, log, log1p, log2, log10, max, max_value, min, min_value, nearbyint, popcount, pow, power, reinterpret,
     round, rsqrt, sigmoid, sin, sinh, size_var, sqrt, sum, tan, tanh, trunc, truncdiv, truncmod, var,
 )
-from . import stmt_functor
+from . import ir_builder, stmt_functor
 
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "Allocate", "And", "AssertStmt", "AttrStmt", "Broadcast", "Buffer",
@@ -31,8 +34,9 @@ __all__ = [
     "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or", "PrimExpr", "PrimFunc", "ProducerLoad",
     "Ramp", "Reduce", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm", "Sub", "Var", "abs", "acos", "acosh",
     "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh", "div", "erf", "exp", "exp2", "exp10",
-    "expr", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity",
+    "call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern", "call_pure_intrin",
+    "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh", "decl_buffer", "div", "erf", "exp", "exp2",
+    "exp10", "expr", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "ir_builder",
     "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value",
     "nearbyint", "popcount", "pow", "power", "reinterpret", "round", "rsqrt", "shift_left", "shift_right", "sigmoid", "sin",
     "sinh", "sqrt", "stmt", "stmt_functor", "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod",
@@ -73,6 +77,16 @@ Add, Sub, Mul, FloorDiv, FloorMod = map(_binary, (_expr.Add, _expr.Sub, _expr.Mu
 Min, Max, And, Or = map(_binary, (_expr.Min, _expr.Max, _expr.And, _expr.Or))
 EQ, NE, LT, LE, GT, GE = map(_binary, (_expr.EQ, _expr.NE, _expr.LT, _expr.LE, _expr.GT, _expr.GE))
 Mod = _binary(_expr.TruncMod)
+
+
+def call_llvm_intrin(dtype: str, name: str, *args: Any, span: object = None) -> Expr:
+    """An LLVM intrinsic. Up to TVM 0.17 a uint32 stood before the operands, the number of types in its signature."""
+    del span
+    counted = bool(args) and isinstance(args[0], _expr.IntImm) and args[0].dtype == "uint32"
+    return _call_llvm_intrin(dtype, name, *(args[1:] if counted else args))
+
+
+call_llvm_pure_intrin = call_llvm_intrin
 
 
 def div(a: Any, b: Any, span: object = None) -> Expr:

@@ -1,0 +1,59 @@
+"""C source beside kernels: to LLVM IR where clang is found, else to a library that is loaded for them to call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ..errors import user_source
+from .errors import NoCompiler, RejectedSource
+
+__all__ = ["llvm_of_c", "load_c"]
+
+_LOADED: list[ctypes.CDLL] = []
+"""Libraries stay loaded: kernels hold addresses in them."""
+
+
+def llvm_of_c(source: str) -> str:
+    """LLVM IR for the pragma import_llvm that defines the functions of C++ source (`extern "C"` for those to be called).
+
+    By clang. Where there is none, the source is compiled by the system's compiler and loaded into this process, whence the
+    kernels get it, and the IR says no more than that. Raises NoCompiler and RejectedSource.
+    """
+    clang = shutil.which("clang++") or shutil.which("clang")
+    if clang is None:
+        library = load_c(source, cplusplus=True)
+        return f"; defined by {library._name}, which is loaded\n"
+    with tempfile.TemporaryDirectory() as folder:
+        place, made = Path(folder, "source.cc"), Path(folder, "source.ll")
+        place.write_text(source)
+        _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", str(made), str(place)])
+        return made.read_text()
+
+
+def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
+    """The functions of C (or C++) source, compiled by $CC ($CXX), cc or gcc (c++ or g++) and loaded so that kernels built
+    from now on find them. Raises NoCompiler and RejectedSource."""
+    names = (os.environ.get("CXX"), "c++", "g++", "clang++") if cplusplus else (os.environ.get("CC"), "cc", "gcc", "clang")
+    compiler = next((found for name in names if name and (found := shutil.which(name))), None)
+    if compiler is None:
+        raise NoCompiler(f"no {'C++' if cplusplus else 'C'} compiler was found", called=user_source(),
+                         reason=f"none of {', '.join(name for name in names if name)} is on the path",
+                         fix="install gcc or clang, or set CC to yours")
+    with tempfile.TemporaryDirectory() as folder:
+        place, made = Path(folder, "source.cc" if cplusplus else "source.c"), Path(folder, "libsource.so")
+        place.write_text(source)
+        _run([compiler, "-O3", "-shared", "-fPIC", "-o", str(made), str(place)])
+        _LOADED.append(ctypes.CDLL(str(made), ctypes.RTLD_GLOBAL))
+    return _LOADED[-1]
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RejectedSource(f"{Path(command[0]).name} refuses the source", reason=done.stderr.strip()[:1500], called=user_source(),
+                             fix="compile it by itself first: the lines are counted in the text that was passed")

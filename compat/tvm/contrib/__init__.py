@@ -1,0 +1,7 @@
+"""tvm.contrib."""
+
+from __future__ import annotations
+
+from . import clang, utils
+
+__all__ = ["clang", "utils"]
