@@ -7,8 +7,10 @@ width and lanes. Vectors append their lanes: "float32x16".
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import Literal
 
+from ..errors import user_source
 from .errors import UnknownDType
 
 __all__ = ["BFLOAT16", "BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "HANDLE", "INT32", "INT64", "SCALAR_TYPES", "DType",
@@ -99,7 +101,9 @@ def _spelling(name: object) -> str:
 def _parse(text: str) -> DType:
     match = _PATTERN.fullmatch(text)
     if match is None:
-        raise UnknownDType(f"unknown dtype {text!r}", allowed=", ".join(SCALAR_TYPES))
+        near = get_close_matches(text, SCALAR_TYPES, 1)
+        raise UnknownDType(f"unknown dtype {text!r}", called=user_source(), allowed=", ".join(SCALAR_TYPES),
+                           fix=f"did you mean \"{near[0]}\"?" if near else "declare one of these")
     scalar, lanes = match[1], int(match[2] or 1)
     made = str.__new__(DType, scalar if lanes == 1 else f"{scalar}x{lanes}")
     kind = "bfloat" if scalar == "bfloat16" else scalar.rstrip("0123456789")

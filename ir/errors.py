@@ -41,6 +41,12 @@ class NotAnExpression(TensorExpressionError):
     code = "TW0106"
 
 
+class NotAKnownNumber(TensorExpressionError, TypeError):
+    """A symbolic expression where Python needs a number: in range, int, math functions, indices of lists."""
+
+    code = "TW0107"
+
+
 class BadBufferAccess(TensorExpressionError):
     """Vectors of, or pointers to, a buffer that do not fit its dimensions or element type."""
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..errors import user_source
 from .dtype import BOOL, FLOAT32, INT32, DType
-from .errors import AmbiguousTruth
+from .errors import AmbiguousTruth, NotAKnownNumber
 
 if TYPE_CHECKING:
     from .buffer import Buffer
@@ -68,9 +68,24 @@ class Expr(Node):
             f"the truth of `{self}` is not known while the program is being built",
             reason="it is a symbolic expression: `if`, `and`, `or`, `not` and chained comparisons need a value now",
             called=user_source(),
-            fix="choose by value with te.if_then_else(condition, a, b) or te.select(condition, a, b), and combine "
-                "conditions with te.all(...), te.any(...), &, | and ~",
+            fix="choose by value with te.if_then_else(condition, a, b) or te.select(condition, a, b), take te.min and "
+                "te.max for min and max, and combine conditions with te.all(...), te.any(...), or &, | and ~ (each "
+                "comparison in parentheses)",
         )
+
+    def __index__(self) -> int:
+        raise NotAKnownNumber(
+            f"the value of `{self}` is not known while the program is being built",
+            reason="it is a symbolic expression: range, int, float, math's functions and the indices of Python lists "
+                   "need a number now", called=user_source(),
+            fix="compute with te's functions (te.exp(x), x.astype(\"int32\")), loop with te.reduce_axis, and pass a table "
+                "that is looked up as a te.placeholder",
+        )
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
 
     def __iter__(self) -> Iterator[Expr]:
         raise TypeError(f"'{type(self).__name__}' expression is a single value and cannot be iterated over")

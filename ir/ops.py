@@ -113,9 +113,12 @@ def _literal_dtype(value: Any) -> DType:
 
 
 def _not_an_expression(value: object) -> NotAnExpression:
+    several = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
     return NotAnExpression(
         f"{type(value).__name__} is no expression", reason=f"got {value!r}"[:200], called=user_source(),
         allowed="numbers, numpy scalars, te.var, iteration variables, elements of tensors A[i, j], and what they make",
+        fix="declare it as T = te.placeholder(shape, dtype), read T[i], and pass the array when the kernel is called"
+            if several else "",
     )
 
 
@@ -128,6 +131,13 @@ def convert(value: Any) -> Expr:
     if isinstance(value, Producer):
         return value[()]  # pyright: ignore[reportIndexIssue]
     return const(value)
+
+
+def _value(value: Any) -> Expr:
+    """`value` as an expression that can be computed with: strings are arguments of outside calls alone."""
+    if isinstance(value, (str, StringImm)):
+        raise _not_an_expression(value.value if isinstance(value, StringImm) else value)
+    return convert(value)
 
 
 def is_const(value: Expr, number: float | None = None) -> bool:
@@ -166,7 +176,7 @@ def match_types(a: Any, b: Any) -> tuple[Expr, Expr]:
     if isinstance(b, _LITERALS) and isinstance(a, Expr):
         right, left = _literal_beside(b, a)
         return left, right
-    a, b = convert(a), convert(b)
+    a, b = _value(a), _value(b)
     if a.dtype == b.dtype:
         return a, b
     if "handle" in (a.dtype.kind, b.dtype.kind):
@@ -422,7 +432,7 @@ def identity_compare(kind: type[CompareOp], a: Expr, b: object) -> Any:
 
 def truth(value: Any) -> Expr:
     """`value` as a bool: itself, or whether it is not 0."""
-    value = convert(value)
+    value = _value(value)
     return value if value.dtype.is_bool else binary(NE, value, const(0, value.dtype))
 
 
@@ -516,12 +526,14 @@ def call(name: str, *args: Any, dtype: object = None) -> Expr:
             return operands[0]
         return const(row.of_integers == "true", BOOL.with_lanes(operands[0].dtype.lanes))
     if row.operands == "float":
-        operands = [a if a.dtype.is_float else cast(a, FLOAT32.with_lanes(a.dtype.lanes)) for a in operands]
+        operands = [a if a.dtype.is_float else cast(_value(a), FLOAT32.with_lanes(a.dtype.lanes)) for a in operands]
     elif row.operands == "integer":
         for operand in operands:
             if not operand.dtype.is_integer and not operand.dtype.is_bool:
-                raise MixedTypes(f"{name} takes integers", reason=f"`{operand}` is {operand.dtype}",
-                                 called=user_source())
+                raise MixedTypes(
+                    f"{name} takes integers", reason=f"`{operand}` is {operand.dtype}", called=user_source(),
+                    fix=f"x.astype(\"int32\") for its value, te.reinterpret(\"int{operand.dtype.bits}\", x) for its bits",
+                )
     if row.result == "given":
         result = DType(dtype)
     else:

@@ -41,6 +41,16 @@ __all__ = [
     "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]
 
+_ELSEWHERE = {
+    "maximum": "te.max(a, b)", "minimum": "te.min(a, b)", "cast": "x.astype(dtype)", "arange": "te.compute((n,), lambda i: i)",
+    "where": "te.if_then_else(condition, a, b), or te.select", "clip": "te.min(te.max(x, low), high)",
+    "argmax": "a te.comm_reducer over (index, value) tuples", "argmin": "a te.comm_reducer over (index, value) tuples",
+    "mean": "te.sum(x, axis=k) in a stage of its own, divided by the extent in the next", "relu": "te.max(x, 0)",
+    "zeros": "te.compute(shape, lambda *i: te.const(0, dtype))", "matmul": "te.sum(A[i, k] * B[k, j], axis=k)",
+    "logical_and": "te.all(a, b)", "logical_or": "te.any(a, b)", "logical_not": "~condition",
+}
+"""What other libraries have under these names, in ours."""
+
 _FROM_SCHEDULE = ("Schedule", "create_schedule")
 
 
@@ -51,4 +61,7 @@ def __getattr__(name: str) -> Any:
         return getattr(schedule, name)
     if name == "intrinsics":
         return import_module(".intrinsics", __name__)
+    advice = _ELSEWHERE.get(name)
+    if advice:
+        raise AttributeError(f"te has no {name}: write {advice}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

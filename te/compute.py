@@ -42,6 +42,9 @@ def compute(
     BadExtent, WrongParameters, BadBody, NestedReduction, MixedReductions, UnreducedAxis, ForeignAxis, IndexOutOfRange.
     """
     source = user_source()
+    if callable(shape) and not callable(fcompute):
+        raise WrongParameters(f"{name} is given its function before its shape", reason=f"got the shape {shape!r}"[:200],
+                              called=source, fix="te.compute(shape, lambda i, j: ...)")
     extents = as_shape(shape, name)
     names = _axis_names(fcompute, extents, name)
     axis = tuple(IterVar(axis_name, domain.begin.dtype, domain)

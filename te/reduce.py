@@ -23,13 +23,15 @@ class Reducer:
     """A commutative, associative combiner with its identity; called on a value and axes it makes a reduction.
 
     combine: (x, y) -> the combination; for tuples both are tuples. identity: dtype, ... -> the neutral element.
-    elementwise: whether it is also called as `reducer(a, b, ...)`, on values alone.
+    elementwise: whether it is also called as `reducer(a, b, ...)`, on values alone. counts: whether bools are taken as
+    int32, as they are by + and *.
     """
 
     combine: Callable[[Any, Any], Any]
     identity: Callable[..., Any]
     name: str
     elementwise: bool = False
+    counts: bool = False
 
     def __call__(self, expr: Any, *args: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
         """The reduction of `expr` over `axis`: `reducer(expr, axis, where=None, init=None)`.
@@ -63,6 +65,7 @@ class Reducer:
             if not isinstance(one, IterVar) or one.kind != "reduce":
                 shown = f"the data axis '{one.name}'" if isinstance(one, IterVar) else repr(one)[:200]
                 raise NotAReduceAxis(
+                    f"{self.name} has no axis to reduce over" if axis is None else
                     f"{self.name} cannot reduce over {shown}", called=user_source(),
                     reason="only axes that te.reduce_axis made can be reduced over",
                     fix="k = te.reduce_axis((0, n), \"k\"), and use k as the index that runs",
@@ -78,6 +81,8 @@ class Reducer:
     def _reduce(self, expr: Any, axes: tuple[IterVar, ...], where: Any, init: Any) -> Any:
         is_tuple = isinstance(expr, (list, tuple))
         sources = tuple(map(ops.convert, cast("Sequence[Any]", expr))) if is_tuple else (ops.convert(expr),)
+        if self.counts:
+            sources = tuple(ops.cast(source, "int32") if source.dtype.is_bool else source for source in sources)
         combiner = self.combiner(tuple(source.dtype for source in sources), is_tuple)
         condition = ops.TRUE if where is None else ops.truth(where)
         first = () if init is None else tuple(init) if isinstance(init, (list, tuple)) else (init,)
@@ -95,8 +100,18 @@ class Reducer:
                     for name in names)
         combined = self.combine(lhs, rhs) if is_tuple else self.combine(lhs[0], rhs[0])
         result = self._tuple_of(combined, dtypes, "combiner")
-        identity = self._tuple_of(self.identity(*map(str, dtypes)), dtypes, "identity")
+        identity = self._tuple_of(self._identity(dtypes), dtypes, "identity")
         return CommReducer(lhs, rhs, result, identity, self.name)
+
+    def _identity(self, dtypes: tuple[DType, ...]) -> Any:
+        if not _takes(self.identity, len(dtypes)):
+            raise BadReducer(
+                f"the identity of {self.name} does not take {len(dtypes)} dtype{'s' if len(dtypes) > 1 else ''}",
+                called=user_source(), reason="it gives the neutral element for the dtype of each reduced value",
+                fix="fidentity=lambda t: te.const(0, t)" if len(dtypes) == 1 else
+                    "fidentity=lambda t0, t1: (te.const(-1, t0), te.min_value(t1))",
+            )
+        return self.identity(*map(str, dtypes))
 
     def _tuple_of(self, values: Any, dtypes: tuple[DType, ...], what: str) -> tuple[Expr, ...]:
         found = tuple(cast("Sequence[Any]", values)) if isinstance(values, (list, tuple)) else (values,)
@@ -126,19 +141,24 @@ def _parameter_names(combine: Callable[[Any, Any], Any]) -> tuple[str, str]:
     return (names[0], names[1]) if len(names) == 2 else ("x", "y")
 
 
+def _takes(function: Any, count: int) -> bool:
+    """Whether this is a function of `count` arguments; some builtins do not say, and may be."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
 def comm_reducer(fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce") -> Reducer:
     """A reduction by a combiner of one's own, commutative and associative.
 
     fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the
     dtype of each reduced value, returns the neutral element (a tuple over tuples). Raises BadReducer.
     """
-    try:
-        takes_two = bool(inspect.signature(fcombine).bind(None, None))
-    except TypeError:
-        takes_two = False
-    except ValueError:
-        takes_two = True
-    if not takes_two:
+    if not _takes(fcombine, 2):
         raise BadReducer(f"the combiner of {name} does not take two values", called=user_source(),
                          fix="fcombine=lambda x, y: ...")
     return Reducer(fcombine, fidentity, name)
@@ -167,11 +187,11 @@ def maximum(x: Any, y: Any) -> Any:
     return ops.maximum(x, y)
 
 
-sum = Reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum")
-"""te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap."""
+sum = Reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum", counts=True)
+"""te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap, and bools are counted in int32."""
 
-prod = Reducer(lambda x, y: x * y, lambda dtype: ops.const(1, dtype), "prod")
-"""te.prod(expr, axis, where=None, init=None), in the dtype of expr: integers wrap."""
+prod = Reducer(lambda x, y: x * y, lambda dtype: ops.const(1, dtype), "prod", counts=True)
+"""te.prod(expr, axis, where=None, init=None), in the dtype of expr (int32 for bools): integers wrap."""
 
 min = Reducer(minimum, _greatest, "min", elementwise=True)
 """te.min(expr, axis, where=None, init=None), or te.min(a, b, ...) of values. Of NaNs it is NaN."""

@@ -26,13 +26,15 @@ def test_each_reduction_is_numpys_in_its_own_dtype(name, dtype):
     assert evaluate(B, {A: a}) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("sum", np.any), ("prod", np.all), ("max", np.any), ("min", np.all)])
-def test_reductions_of_bool_stay_bool(name, expected):
+@pytest.mark.parametrize(("name", "dtype", "expected"), [
+    ("sum", "int32", np.sum), ("prod", "int32", np.prod), ("max", "bool", np.any), ("min", "bool", np.all),
+])
+def test_sums_and_products_of_bools_count_and_extrema_stay_bool(name, dtype, expected):
     A = te.placeholder((4, 2), "bool", name="A")
     a = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], bool)
     k = te.reduce_axis((0, 2), "k")
     B = te.compute((4,), lambda i: getattr(te, name)(A[i, k], axis=k))
-    assert B.dtype == "bool" and (evaluate(B, {A: a}) == expected(a, axis=1)).all()
+    assert B.dtype == dtype and (evaluate(B, {A: a}) == expected(a, axis=1)).all()
 
 
 @pytest.mark.parametrize(("name", "worst"), [("max", -np.inf), ("min", np.inf)])
