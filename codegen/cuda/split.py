@@ -17,7 +17,7 @@ from ...ir.passes.gpu_barriers import insert_barriers
 from ...ir.passes.gpu_errors import NothingBound, SharedOutsideKernel
 from ...ir.passes.gpu_hardware import Hardware
 from ...ir.passes.gpu_narrow import narrow_arithmetic
-from ...ir.passes.gpu_reduce import join_thread_reductions
+from ...ir.passes.gpu_reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu_threads import map_threads
 from ...ir.passes.gpu_vthread import inject_virtual_threads
 from ...ir.passes.lane_races import serialize_racing_lanes
@@ -140,8 +140,11 @@ class _Nests:
 
     def collect(self, stmt: Stmt, wrap: Wrap) -> None:
         if isinstance(stmt, Seq):
-            for one in stmt.body:
-                self.collect(one, wrap)
+            for group in with_their_inits(stmt.body):
+                if len(group) == 1:
+                    self.collect(group[0], wrap)
+                else:
+                    self.found.append(wrap(Seq(group)))
         elif isinstance(stmt, Attr):
             self.collect(stmt.body, wrap)
         elif isinstance(stmt, LetStmt):
@@ -164,6 +167,10 @@ class _Nests:
         before = len(self.found)
         self.collect(stmt.body, wrap)
         users = [at for at in range(before, len(self.found)) if _touches(self.found[at], buffer)]
+        if len(users) > 1 and buffer.scope == "local":  # the steps of one reduction, whose threads each keep a part
+            first, last = users[0], users[-1] + 1
+            self.found[first:last] = [Seq(tuple(self.found[first:last]))]
+            users = [first]
         if len(users) > 1:
             raise SharedOutsideKernel(
                 f"cannot lower: {buffer.name} lies in {buffer.scope} memory and is computed at root",

@@ -28,7 +28,7 @@ from ..visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
 from .gpu_errors import LocalNotConstant, ReductionNotRecognised
 from .gpu_hardware import THREAD_TAGS, Hardware, is_hardware
 
-__all__ = ["SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions"]
+__all__ = ["SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions", "with_their_inits"]
 
 WARP = 32
 SHUFFLE, SHUFFLE_DOWN = "tw_shuffle", "tw_shuffle_down"
@@ -41,6 +41,24 @@ def join_thread_reductions(body: Stmt, hardware: Hardware) -> Stmt:
     Raises ReductionNotRecognised where several threads update one element in any other way.
     """
     return _Joiner(hardware).visit(body)
+
+
+def with_their_inits(statements: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
+    """Statements in order, each alone, but that a reduction stands with its init where both must be one kernel: it is
+    joined across threads, or its init is the work of a single thread."""
+    groups: list[tuple[Stmt, ...]] = []
+    for statement in statements:
+        nest = _nest(statement)
+        if nest is not None and _updates(nest) and all(len(group) == 1 for group in groups[-len(nest.stores):]):
+            before = [group[0] for group in groups]
+            first = _take_init(before, nest)
+            if first is not None and (nest.across or not any(is_hardware(node) for node in walk(first))):
+                inits = groups[len(before):]
+                del groups[len(before):]
+                groups.append((*(one for group in inits for one in group), statement))
+                continue
+        groups.append((statement,))
+    return groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class _Mapper(Copier):
         super().__init__({}, fresh=False)
         self.hardware, self.analyzer, self.params, self.loaded = hardware, analyzer, params, loaded
         self.path: list[For] = []
+        self.depth: dict[Buffer, int] = {}
         self.local_depth: dict[Buffer, int] = {}
         self.local_uses: dict[Buffer, list[tuple[bool, dict[str, Key]]]] = {}
         self.moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
@@ -72,6 +73,7 @@ class _Mapper(Copier):
 
     def Allocate(self, node: Allocate) -> Stmt:
         scope = node.buffer.scope
+        self.depth[node.buffer] = len(self.path)
         if scope == "local":
             self.local_depth[node.buffer] = len(self.path)
             self.local_uses[node.buffer] = []
@@ -103,7 +105,8 @@ class _Mapper(Copier):
         """`stmt`, which writes memory that others see, done once: a thread that has no element of its own leaves it."""
         buffer = store.buffer
         inner = {node for index in store.indices for node in walk(index)}
-        around = {loop.thread for loop in self.path} | {tag for tag, var in self.hardware.variables.items() if var in inner}
+        inside = self.path[self.depth.get(buffer, 0):]  # loops around the allocation do all of it, each of their threads
+        around = {loop.thread for loop in inside} | {tag for tag, var in self.hardware.variables.items() if var in inner}
         unbound = [tag for tag in self.hardware.variables if tag not in around]
         missing = [tag for tag in unbound if tag in THREAD_TAGS and self.hardware.extent(tag) > 1]
         if buffer in self.params:
