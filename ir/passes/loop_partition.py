@@ -33,6 +33,9 @@ __all__ = ["MAX_COPIES", "Cut", "find_cut", "loop_partition"]
 
 MAX_COPIES = 16
 """How many copies of one statement partitioning may leave."""
+MARGIN = 6
+"""Where bounds are symbolic, the iterations before and after a main part get this part of the copies: they are few, and the
+main part, which runs, can then be cut for the guards of the loops inside it too."""
 MAX_NODES = 6000
 """A larger body is not copied: its guard costs little beside it."""
 
@@ -260,49 +263,70 @@ class _Partitioner(Rewriter):
         cut = find_cut(node) if self.copies > 1 and _fits(node.body) else None
         if cut is None:
             return self.generic(node)
-        before, self.copies = self.copies, self.copies // 2
         found = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
-        self.copies = before
-        return found
+        return self.generic(node) if found is None else found
 
-    def _sequence(self, loop: For, cut: Cut) -> Stmt:
-        """The iterations before, within and after the cut."""
+    def _sequence(self, loop: For, cut: Cut) -> Stmt | None:
+        """The iterations before, within and after the cut; None where that makes too many copies."""
         begin, end = loop.begin, fold(Add, loop.begin, loop.extent)
         # the main part begins at `low` itself, wherever the loop ends: simplify then knows a constant bound
         low = begin if cut.low is None else maximum(begin, cut.low)
         high = end if cut.high is None else minimum(cut.high, end)
         before = begin if cut.low is None else minimum(low, end)
-        return seq(
-            None if cut.low is None else self._part(loop, begin, before, ()),
-            self._part(loop, low, high, cut.guards),
-            None if cut.high is None else self._part(loop, maximum(high, before), end, ()),
-        )
+        parts = [] if cut.low is None else [(begin, before, ())]
+        parts.append((low, high, cut.guards))
+        parts += [] if cut.high is None else [(maximum(high, before), end, ())]
+        parts = [(one, other, proved) for one, other, proved in parts if not _is_empty(_length(one, other))]
+        if all(not _length(one, other).terms for one, other, _ in parts):  # most of what is left decides itself
+            main = margin = self.copies // 2
+        else:
+            margin = max(1, self.copies // MARGIN)
+            main = self.copies - (len(parts) - 1) * margin
+            if main < 1:
+                return None
+        return seq(*(self._part(loop, one, other, proved, main if proved else margin) for one, other, proved in parts))
 
-    def _part(self, loop: For, low: Expr, high: Expr, proved: tuple[Expr, ...]) -> Stmt | None:
+    def _body(self, body: Stmt, copies: int) -> Stmt:
+        """A body, its loops cut into no more than so many copies."""
+        before, self.copies = self.copies, copies
+        found = self.visit(body)
+        self.copies = before
+        return found
+
+    def _part(self, loop: For, low: Expr, high: Expr, proved: tuple[Expr, ...], copies: int) -> Stmt:
         """The iterations [low, high), without the guards that are proved there. The loop itself is not cut again; what
         is left of its guards may cut the loops inside."""
-        extent = Linear()
-        extent.add(linear(high))
-        extent.add(linear(low), -1)
-        if not extent.terms and extent.constant <= 0:
-            return None
+        extent = _length(low, high)
         if not extent.terms and extent.constant == 1 and not loop.pragmas:
-            return self.visit(_Prover({loop.var: low}, proved).visit(loop.body))
+            return self._body(_Prover({loop.var: low}, proved).visit(loop.body), copies)
         var = Var(loop.var.name, loop.var.dtype)
-        body = self.visit(_Prover({loop.var: var}, proved).visit(loop.body))
+        body = self._body(_Prover({loop.var: var}, proved).visit(loop.body), copies)
         count = maximum(extent.expr(var.dtype), const(0, var.dtype))
         return For(var, low, count, loop.kind, body, loop.thread, loop.pragmas)
 
-    def _branches(self, loop: For, cut: Cut) -> Stmt:
+    def _branches(self, loop: For, cut: Cut) -> Stmt | None:
         """One parallel loop over all iterations: two of them would meet at a barrier between."""
+        if self.copies <= 1:
+            return None
         inside = TRUE
         if cut.low is not None:
             inside = fold(And, inside, GE(loop.var, cut.low)) if not _same(cut.low, loop.begin) else inside
         if cut.high is not None:
             inside = fold(And, inside, LT(loop.var, cut.high))
-        main = self.visit(_Prover({}, cut.guards).visit(loop.body))
-        rest = self.visit(fresh_copy(loop.body, {}))
+        main = self._body(_Prover({}, cut.guards).visit(loop.body), self.copies // 2)
+        rest = self._body(fresh_copy(loop.body, {}), self.copies // 2)
         return For(loop.var, loop.begin, loop.extent, loop.kind, If(inside, main, rest), loop.thread, loop.pragmas)
+
+
+def _length(low: Expr, high: Expr) -> Linear:
+    found = Linear()
+    found.add(linear(high))
+    found.add(linear(low), -1)
+    return found
+
+
+def _is_empty(length: Linear) -> bool:
+    return not length.terms and length.constant <= 0
 
 
 def _same(a: Expr, b: Expr) -> bool:
