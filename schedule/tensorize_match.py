@@ -175,7 +175,17 @@ def _region(
     return stage.error(
         TensorizeRegion,
         f"the {kind} axes of {stage.found.computation.name} run through ({computed}) under the loop, those of the intrinsic "
-        f"through ({takes})", "split and reorder the loops so that the ones from the tensorized loop on have these extents")
+        f"through ({takes})", _advice(stage, mine, wanted, extents))
+
+
+def _advice(stage: _Stage, mine: Sequence[IterVar], wanted: Sequence[IterVar], extents: Mapping[IterVar, int]) -> str:
+    """The split that is missing, where it is one."""
+    name = stage.found.computation.name
+    for axis, partner in zip(reversed(mine), reversed(wanted), strict=False):
+        length = partner.dom.extent if partner.dom is not None else None
+        if isinstance(length, IntImm) and extents[axis] != length.value:
+            return f"s[{name}].split({axis.name}, factor={length.value}), and bring the outer loop outside of the tensorized one"
+    return "leave out of the tensorized loop what the intrinsic has no axis for, by reorder and split"
 
 
 # Bodies
