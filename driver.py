@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
-from .codegen.errors import ArgumentNotBuildable
+from .codegen.errors import ArgumentNotBuildable, NameNotAllowed
 from .codegen.kernel import build_kernels
 from .codegen.target import Target
 from .errors import user_source
@@ -32,7 +33,7 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
     Raises LoweringError where the schedule is not whole, or where a tensor that is computed from is not passed.
     """
     with deep_recursion():
-        return lower_schedule(s, list(args), name)
+        return _function(s, args, name)
 
 
 def build(
@@ -61,9 +62,10 @@ def build(
 
 def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Function:
     """The lowered function of anything that can be built."""
+    _check_name(name)
     if isinstance(what, Function):
         return what
-    if isinstance(what, Schedule) and args is not None:
+    if isinstance(what, Schedule) and isinstance(args, (list, tuple)):
         return lower_schedule(what, list(args), name)
     if isinstance(what, (list, tuple)):
         parts = list(cast("Sequence[Any]", what))
@@ -71,7 +73,10 @@ def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Func
             return lower_schedule(create_schedule(_outputs(parts)), parts, name)
         if len(parts) == 2 and isinstance(parts[0], Schedule):
             return lower_schedule(parts[0], list(cast("Sequence[Tensor | Var]", parts[1])), name)
-    missing = "a schedule needs its arguments" if isinstance(what, Schedule) else f"got {type(cast(object, what)).__name__}"
+    missing = f"got {type(cast(object, what)).__name__}"
+    if isinstance(what, Schedule):
+        given = "" if args is None else f", and got {type(args).__name__}"
+        missing = f"a schedule needs the list of its arguments{given}"
     raise ArgumentNotBuildable(
         f"cannot build '{name}'", reason=missing, called=user_source(),
         allowed="a schedule with args, a list of tensors (inputs, then outputs), a lowered function, or a dict of these "
@@ -93,8 +98,18 @@ def _tuned(what: Any, target: Target, database: str | PathLike[str] | Database |
     return what if schedule is None else (schedule, tensors)
 
 
+def _check_name(name: Any) -> None:
+    """It is a symbol of machine code and of libraries, and stands in the texts that are read back."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise NameNotAllowed(f"no function can be called {name!r}", called=user_source(),
+                             allowed="letters, digits and underscores, the first no digit", fix='name="my_kernel"')
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
 def _outputs(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
     """The tensors of a list that are computed and that no other of them reads."""
-    computed = [t for t in tensors if isinstance(t, Tensor) and t.op.input_tensors]
+    computed = [t for t in tensors if isinstance(t, Tensor) and t.op.kind != "placeholder"]
     read = {source for tensor in computed for source in tensor.op.input_tensors}
     return [tensor for tensor in computed if tensor not in read] or [t for t in tensors if isinstance(t, Tensor)][-1:]

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import cast
 
 import llvmlite.binding as llvm
 
@@ -74,7 +75,7 @@ class Target:
         """The target that `text` names. Raises a CodegenError that lists the choices where it names none."""
         if isinstance(text, Target):
             return text
-        words = text.split()
+        words = text.split() if isinstance(cast(object, text), str) else []
         kind = KINDS.get(words[0]) if words else None
         if kind is None:
             raise UnknownTargetKind(

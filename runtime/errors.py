@@ -155,6 +155,15 @@ class UnknownDevice(CallError):
     code = "TW0525"
 
 
+class NoSuchKernel(CallError, KeyError):
+    """A name that a module has no kernel of."""
+
+    code = "TW0526"
+
+    def __str__(self) -> str:  # KeyError would show the text in quotes, its lines run together
+        return self.render()
+
+
 class NothingToExport(ExportError):
     """A kernel that was not compiled here, and so cannot be exported."""
 

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..errors import user_source
-from .errors import NothingToExport
+from .errors import NoSuchKernel, NothingToExport
 from .kernel import Exporting, Kernel
 
 __all__ = ["Module"]
@@ -20,6 +20,10 @@ class Module:
         self._kernels, self._exporting = dict(kernels), exporting
 
     def __getitem__(self, name: str) -> Kernel:
+        """The kernel of this name. Raises NoSuchKernel."""
+        if name not in self._kernels:
+            raise NoSuchKernel(f"the module has no kernel {name!r}", called=user_source(),
+                               allowed=", ".join(self._kernels) or "none: it is empty")
         return self._kernels[name]
 
     def __iter__(self) -> Iterator[str]:
