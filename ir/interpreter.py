@@ -9,7 +9,7 @@ touching one element of which one writes it, assertions that do not hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from .buffer import Buffer
 from .errors import AssertionFailed, OutOfBounds, ParallelRace, UninitializedRead
 from .expr import Var
+from .externs import EXTERNS
 from .interpret.faults import MANY, Fault
 from .interpret.generate import Program, generate
 from .interpret.memory import find_symbols, scalar_value, to_list, write_back
@@ -26,11 +27,6 @@ from .stmt import Function
 from .visit import deep_recursion
 
 __all__ = ["EXTERNS", "Interpreter", "run"]
-
-EXTERNS: dict[str, Callable[..., Any]] = {}
-"""What `call_extern` and its siblings call, by name: a Python function of the arguments' values, which returns the result.
-A vector is a list; a pointer p is read and written as p[i], element i from where it points."""
-
 
 class Interpreter:
     """A function made ready to be run often; what is generated is kept for each set of shapes.

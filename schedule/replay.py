@@ -9,7 +9,6 @@ from ..errors import user_source
 from ..ir.expr import Expr, IterVar
 from ..ir.visit import substitute
 from ..te.axis import thread_axis
-from ..te.intrinsics.registry import get
 from ..te.tensor_intrin import TensorIntrin
 from .errors import BadRecords, IntrinsicNotGiven
 from .records import AxisRef, ExprRef, IntrinsicRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef
@@ -97,6 +96,8 @@ class Replay:
 
     def _intrinsic(self, ref: IntrinsicRef) -> TensorIntrin:
         if ref.arguments is not None:
+            from ..te.intrinsics import get  # loads every one that there is
+
             return get(ref.name, *ref.arguments)
         found = self.intrinsics.get(ref.name, ref.own)
         if found is None:

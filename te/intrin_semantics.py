@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir.expr import BufferLoad, Call, Expr, IterVar, Node, ProducerLoad, Reduce, StringImm, Var
-from ..ir.interpreter import EXTERNS
+from ..ir.externs import EXTERNS
 from ..ir.ops import is_const
 from ..ir.passes.target_facts import resolve_target
 from ..ir.stmt import BufferStore, For, If, LetStmt, LoopKind, Stmt
