@@ -1,4 +1,4 @@
-"""The command `tilewright`: doctor, run and export."""
+"""The command `tilewright`: doctor, run, export, tune, db and report."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from . import __version__
+from .autotune.cli import add_commands as add_tuning_commands
 from .errors import TilewrightError
 
 __all__ = ["main"]
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--name", help="the C function (default: FUNCTION)")
     export.add_argument("--threads", default="openmp", help="openmp (default), none or hook")
     export.set_defaults(command=_export)
+    add_tuning_commands(commands)
     return parser
 
 

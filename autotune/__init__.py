@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from .measure import Failure
     from .records import Database, Trial
     from .task import Key, Task
-    from .template import Template, get_config, template
-    from .tune import Best, Result, best, tune
+    from .templates import Template, get_config, template
+    from .tuner import Best, Result, best, tune
 
 __all__ = ["Best", "Database", "Failure", "Key", "Result", "Task", "Template", "Trial", "best", "get_config", "template", "tune"]
 
 _HOMES = {
-    "Best": "tune", "Result": "tune", "best": "tune", "tune": "tune", "Database": "records", "Trial": "records", "Key": "task",
-    "Task": "task", "Template": "template", "get_config": "template", "template": "template", "Failure": "measure",
+    "Best": "tuner", "Result": "tuner", "best": "tuner", "tune": "tuner", "Database": "records", "Trial": "records", "Key": "task",
+    "Task": "task", "Template": "templates", "get_config": "templates", "template": "templates", "Failure": "measure",
 }
 
 
@@ -31,10 +31,9 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f".{home}", __name__)
-    for own in (own for own, where in _HOMES.items() if where == home):
-        globals()[own] = getattr(module, own)   # importing a submodule sets its name here, which ours must win over
-    return globals()[name]
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

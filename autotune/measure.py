@@ -38,6 +38,8 @@ from .task import Task
 __all__ = ["Failure", "Limits", "Measurer", "Outcome"]
 
 _MAX_ANSWER = 1 << 20
+_DOING = {"setup": "starting", "reference": "running the unscheduled program", "load": "starting", "build": "building",
+          "run": "running", "rivals": "comparing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class WorkerProcess:
         self._received = b""
         self._deadline = 0.0
         self._doing = "starting"
+        self._said = 0
 
     def fileno(self) -> int:
         """For selectors: readable when an answer, or the end, has come."""
@@ -108,7 +111,8 @@ class WorkerProcess:
 
     def ask(self, timeout: float, **request: Any) -> None:
         """Sends a request. Raises WorkerEnded."""
-        self._deadline, self._doing = time.monotonic() + timeout, request["do"]
+        self._deadline, self._doing = time.monotonic() + timeout, _DOING[request["do"]]
+        self._said = self._log.stat().st_size
         try:
             data = memoryview(json.dumps(request).encode() + b"\n")
             while data:
@@ -127,7 +131,7 @@ class WorkerProcess:
             selector.register(self, selectors.EVENT_READ)
             while b"\n" not in self._received:
                 if not selector.select(self.left):
-                    raise WorkerEnded(Failure("timeout", f"{self._doing} took longer than it may"))
+                    raise WorkerEnded(Failure("timeout", f"{self._doing} takes longer than it may"))
                 data = os.read(self._read, 1 << 16)
                 self._received += data
                 if not data:
@@ -152,16 +156,15 @@ class WorkerProcess:
         said = self.last_words()
         if status >= 0:
             return Failure("exit", f"the process ended with status {status} while {self._doing}{said}")
-        name = signal.Signals(-status).name if -status in signal.Signals else str(-status)
+        name = next((one.name for one in signal.Signals if one == -status), f"signal {-status}")
         kind = "killed" if -status == signal.SIGKILL else "crash"
         return Failure(kind, f"the process was ended by {name} while {self._doing}{said}")
 
     def last_words(self) -> str:
-        """The last line that it printed."""
+        """The last line that it printed since it was asked."""
         with suppress(OSError):
             with self._log.open("rb") as log:
-                log.seek(0, os.SEEK_END)
-                log.seek(max(0, log.tell() - 2000))
+                log.seek(max(self._said, log.seek(0, os.SEEK_END) - 2000))
                 lines = log.read().decode(errors="replace").strip().splitlines()
             return f": {lines[-1][:300]}" if lines else ""
         return ""

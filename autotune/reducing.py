@@ -58,7 +58,6 @@ class Reducing:
             assert self.data_axis is not None
             unit = self.derivation.lanes(self.op)
             self.cfg.define_knob(f"{name} chunk", [unit * many for many in (1, 2, 4, 8, 16)])
-            self.cfg.define_knob(f"{name} rows", [1])
             stage = s[self.op]
             *data, last = stage.op.axis
             chunk, inner = stage.split(last, factor=self.cfg[f"{name} chunk"].val)
@@ -67,7 +66,6 @@ class Reducing:
             outer = stage.fuse(*data, chunk) if data else chunk
             stage.parallel(outer)
             return [outer]
-        self.cfg.define_knob(f"{name} chunk", [1])
         self.cfg.define_knob(f"{name} rows", [1, 4, 16, 64])
         partial = self._lanes(self.op, lanes) if kind == "lanes" else None
         stage = s[self.op]

@@ -57,8 +57,8 @@ class Sweeping:
         """The loop of the lanes: the last, with the one before it where the last alone is short of a vector."""
         op, name = self.op, self.op.name
         short = extent_of(op.axis[-1]) % self.derivation.lanes(op) != 0
-        self.cfg.define_knob(f"{name} fuse last", [True, False] if short and len(inners) > 1 else [False])
-        if self.cfg[f"{name} fuse last"].val:
+        self.cfg.define_knob(f"{name} fuse last", [True, False] if short and len(op.axis) > 1 else [False])
+        if self.cfg[f"{name} fuse last"].val and len(inners) > 1:
             return self.s[op].fuse(*inners[-2:])
         return inners[-1]
 

@@ -1,0 +1,265 @@
+"""Parts of a search space, templates, and the schedules that the derived space consists of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import autotune, te
+from tilewright.autotune import Task
+from tilewright.autotune.errors import (
+    BadDefinition, BadTemplate, NothingToTune, SymbolicShape, TargetCannotBeTuned, UnknownPart,
+)
+from tilewright.autotune.search import CandidateFactory, RandomSearch
+from tilewright.autotune.space import Config, Configurator, split_sizes
+from tilewright.ir import interpreter
+from tilewright.te import Tensor
+
+import drawn
+
+
+@pytest.mark.parametrize(("policy", "wanted"), [
+    ("factors", {(-1, 1), (-1, 2), (-1, 3), (-1, 4), (-1, 6), (-1, 12)}),
+    ("power2", {(-1, 1), (-1, 2), (-1, 4), (-1, 8)}),
+    ("verbose", {(-1, 1), (-1, 2), (-1, 3), (-1, 4), (-1, 6), (-1, 8), (-1, 12)}),
+])
+def test_policies_of_splits(policy: str, wanted: set[tuple[int, ...]]) -> None:
+    assert set(split_sizes(12, 2, policy, 12)) == wanted
+
+
+def test_a_split_into_three_by_factors_is_every_factorisation() -> None:
+    sizes = list(split_sizes(8, 3, "factors", 8))
+    assert sorted(sizes) == sorted({(-1, a, b) for a in (1, 2, 4, 8) for b in (1, 2, 4, 8) if 8 % (a * b) == 0})
+
+
+def test_filters_and_max_factor_narrow_a_split() -> None:
+    cfg = Configurator()
+    cfg.define_split("x", 64, policy="power2", num_outputs=2, max_factor=16, filter=lambda split: split.size[-1] > 2)
+    assert [choice.size for choice in cfg.parts["x"].choices] == [(-1, 4), (-1, 8), (-1, 16)]  # pyright: ignore
+
+
+def test_annotations_and_orders() -> None:
+    i, j = te.compute((4, 4), lambda i, j: i + j).op.axis
+    cfg = Configurator()
+    cfg.define_annotate("a", [i, j], policy="try_unroll_vec")
+    assert {choice.anns for choice in cfg.parts["a"].choices} == {  # pyright: ignore
+        ("none", "none"), ("none", "unroll"), ("unroll", "unroll"), ("none", "vec"), ("unroll", "vec")}
+    cfg.define_reorder("o", [i, j])
+    assert [choice.perm for choice in cfg.parts["o"].choices] == [(0, 1), (1, 0)]  # pyright: ignore
+
+
+@pytest.mark.parametrize(("define", "message"), [
+    (lambda cfg: cfg.define_split("x", 8, policy="primes"), "TW0605: cannot define the part 'x'\n.*policy is 'primes'"),
+    (lambda cfg: cfg.define_knob("x", []), "TW0605.*'x'\n.*no choice is left"),
+    (lambda cfg: [cfg.define_knob("x", [1]), cfg.define_knob("x", [2])], "TW0605.*'x'\n.*defined already"),
+    (lambda cfg: cfg.define_annotate("x", [], policy="all"), "TW0605.*policy is 'all'"),
+])
+def test_definitions_that_say_nothing(define: object, message: str) -> None:
+    with pytest.raises(BadDefinition, match=message):
+        define(Configurator())  # pyright: ignore[reportCallIssue]
+
+
+def test_an_unknown_part_is_an_error_that_lists_the_others() -> None:
+    cfg = Configurator()
+    cfg.define_knob("unroll", [1, 2])
+    with pytest.raises(UnknownPart, match="TW0606: the space has no part 'enroll'(.|\n)*allowed: unroll"):
+        cfg["enroll"]
+
+
+def test_a_configuration_survives_json() -> None:
+    config = Config("s", (("a", 3), ("b", 0)))
+    assert Config.of(config.plain()) == config
+    assert Config.of({"sketch": "s", "choices": {"a": "3"}}) is None
+    assert Config.of(None) is None
+
+
+@autotune.template("product")
+def product(cfg: Configurator, n: int) -> tuple[te.Schedule, list[Tensor]]:
+    a, b = (te.placeholder((n, n), name=name) for name in "AB")
+    k = te.reduce_axis((0, n), name="k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c)
+    y, x = s[c].op.axis
+    cfg.define_split("tile_x", x, num_outputs=2)
+    cfg.define_knob("vectorize", [True, False])
+    x_outer, x_inner = cfg["tile_x"].apply(s, c, x)
+    cfg.define_reorder("order", [y, x_outer, k], policy="candidate", candidate=[(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+    cfg["order"].apply(s, c, [y, x_outer, s[c].op.reduce_axis[0]])
+    if cfg["vectorize"].val:
+        s[c].vectorize(x_inner)
+    return s, [a, b, c]
+
+
+def test_a_template_gives_a_task_whose_space_is_what_it_defines() -> None:
+    task = product.task(12)
+    sketch, = task.sketches
+    assert [part.name for part in sketch.parts] == ["tile_x", "vectorize", "order"]
+    assert sketch.size == 6 * 2 * 3
+    schedule, args = product(12)
+    assert [tensor.name for tensor in args] == ["A", "B", "C"]
+    assert "for j.outer in 12" in str(schedule), "called, it takes the first choice of every part"
+    chosen = sketch.schedule(Config(sketch.name, (("tile_x", 2), ("vectorize", 0), ("order", 1))))[0]
+    assert "for j.inner in vectorized(3)" in str(chosen) or "for j.inner in vectorized(4)" in str(chosen)
+
+
+def test_get_config_speaks_of_the_template_that_runs() -> None:
+    @autotune.template("with get_config")
+    def doubled(n: int):  # noqa: ANN202
+        cfg = autotune.get_config()
+        cfg.define_knob("unroll", [False, True])
+        a = te.placeholder((n,), name="A")
+        b = te.compute((n,), lambda i: a[i] * 2, name="B")
+        s = te.create_schedule(b)
+        if cfg["unroll"].val:
+            s[b].unroll(s[b].op.axis[0])
+        return s, [a, b]
+
+    assert doubled.task(8).sketches[0].size == 2
+    with pytest.raises(BadTemplate, match="TW0607: there is no configuration here"):
+        autotune.get_config()
+
+
+def test_a_template_that_returns_no_schedule_is_an_error() -> None:
+    with pytest.raises(BadTemplate, match=r"TW0607: the template half returned Tensor(.|\n)*return s, \[A, B, C\]"):
+        autotune.template("half")(lambda: te.placeholder((4,))).task()
+
+
+def test_what_cannot_be_tuned_says_why() -> None:
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1, name="B")
+    with pytest.raises(SymbolicShape, match="TW0602.*shape of A that is not known\n.*extent n"):
+        Task.of([a, b])
+    with pytest.raises(NothingToTune, match="TW0601(.|\n)*every tensor given is a placeholder"):
+        Task.of([te.placeholder((4,))])
+    with pytest.raises(NothingToTune, match="TW0601"):
+        Task.of("matmul")
+    c = te.placeholder((4,), name="C")
+    with pytest.raises(TargetCannotBeTuned, match="TW0603.*'interpret'"):
+        Task.of([c, te.compute((4,), lambda i: c[i] + 1)], target="interpret")
+
+
+# Derived spaces
+
+
+def matmul() -> list[Tensor]:
+    a, b = te.placeholder((9, 20), name="A"), te.placeholder((20, 18), name="B")
+    k = te.reduce_axis((0, 20), name="k")
+    c = te.compute((9, 18), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    return [a, b, c]
+
+
+def dense_with_tail() -> list[Tensor]:
+    x, w, bias = te.placeholder((10, 16), name="x"), te.placeholder((24, 16), name="w"), te.placeholder((24,), name="bias")
+    k = te.reduce_axis((0, 16), name="k")
+    y = te.compute((10, 24), lambda i, j: te.sum(x[i, k] * w[j, k], axis=k), name="y")
+    z = te.compute((10, 24), lambda i, j: y[i, j] + bias[j], name="z")
+    return [x, w, bias, te.compute((10, 24), lambda i, j: te.max(z[i, j], 0.0), name="relu")]
+
+
+def convolution() -> list[Tensor]:
+    data, kernel = te.placeholder((1, 4, 9, 9), name="data"), te.placeholder((8, 4, 3, 3), name="kernel")
+    padded = te.compute((1, 4, 11, 11), lambda n, c, y, x: te.if_then_else(
+        te.all(y >= 1, y < 10, x >= 1, x < 10), data[n, c, y - 1, x - 1], 0.0), name="padded")
+    c, dy, dx = te.reduce_axis((0, 4), "c"), te.reduce_axis((0, 3), "dy"), te.reduce_axis((0, 3), "dx")
+    return [data, kernel, te.compute((1, 8, 9, 9), lambda n, o, y, x: te.sum(
+        padded[n, c, y + dy, x + dx] * kernel[o, c, dy, dx], axis=[c, dy, dx]), name="conv")]
+
+
+def softmax() -> list[Tensor]:
+    a = te.placeholder((12, 40), name="A")
+    k1, k2 = te.reduce_axis((0, 40), "k1"), te.reduce_axis((0, 40), "k2")
+    m = te.compute((12,), lambda i: te.max(a[i, k1], axis=k1), name="m")
+    e = te.compute((12, 40), lambda i, j: te.exp(a[i, j] - m[i]), name="e")
+    z = te.compute((12,), lambda i: te.sum(e[i, k2], axis=k2), name="z")
+    return [a, te.compute((12, 40), lambda i, j: e[i, j] / z[i], name="softmax")]
+
+
+def column_sums() -> list[Tensor]:
+    a = te.placeholder((33, 24), name="A")
+    k = te.reduce_axis((0, 33), "k")
+    return [a, te.compute((24,), lambda j: te.sum(a[k, j], axis=k), name="sums")]
+
+
+def whole_sum() -> list[Tensor]:
+    a = te.placeholder((300,), name="A")
+    k = te.reduce_axis((0, 300), "k")
+    return [a, te.compute((1,), lambda i: te.sum(a[k], axis=k), name="total")]
+
+
+def stencil() -> list[Tensor]:
+    a = te.placeholder((20, 21, 3), name="A")
+    b = te.compute((20, 19, 3), lambda y, x, c: a[y, x, c] + a[y, x + 1, c] + a[y, x + 2, c], name="b")
+    return [a, te.compute((18, 19, 3), lambda y, x, c: b[y, x, c] + b[y + 1, x, c] + b[y + 2, x, c], name="blur")]
+
+
+def argmax() -> list[Tensor]:
+    a = te.placeholder((6, 40), name="A")
+    reducer = te.comm_reducer(
+        lambda x, y: (te.if_then_else(te.any(x[1] > y[1], te.all(x[1].equal(y[1]), x[0] < y[0])), x[0], y[0]), te.max(x[1], y[1])),
+        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)), name="argmax")
+    k = te.reduce_axis((0, 40), "k")
+    index, value = te.compute((6,), lambda i: reducer((k.astype("int32"), a[i, k]), axis=k), name="argmax")
+    return [a, index, value]
+
+
+PROGRAMS = [matmul, dense_with_tail, convolution, softmax, column_sums, whole_sum, stencil, argmax]
+
+
+def evaluate(function: tw.Function, tensors: list[Tensor], seed: int) -> list[np.ndarray]:
+    """Every array after the interpreter has run the function on drawn inputs."""
+    rng = np.random.default_rng(seed)
+    shapes = [tuple(int(extent) for extent in tensor.shape) for tensor in tensors]  # pyright: ignore[reportArgumentType]
+    arrays = [rng.integers(-8, 8, shape).astype(str(tensor.dtype)) for shape, tensor in zip(shapes, tensors, strict=True)]
+    interpreter.run(function, arrays)
+    return arrays
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_drawn_candidates_compute_what_the_unscheduled_program_does(program: object) -> None:
+    tensors: list[Tensor] = program()  # pyright: ignore[reportCallIssue]
+    task = Task.of(tensors)
+    factory = CandidateFactory(task)
+    rng = drawn.rng(f"autotune {task.name}")
+    wanted = evaluate(task.unscheduled, tensors, 0)
+    found = RandomSearch(task, factory, rng).propose(drawn.count(4, 60), [], set())
+    assert len(found) >= 4
+    for candidate in found:
+        got = evaluate(candidate.function, tensors, 0)
+        for one, other in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5, err_msg=str(candidate.config))
+    assert not factory.dropped, factory.first_message
+
+
+def test_candidates_replay_on_other_tensors_of_the_same_make() -> None:
+    task, twin = Task.of(matmul()), Task.of(matmul())
+    candidate, = RandomSearch(task, CandidateFactory(task), np.random.default_rng(3)).propose(1, [], set())
+    schedule = twin.replay(te_records(candidate.records))
+    lowered = tw.lower(schedule, twin.args)
+    assert str(lowered) == str(candidate.function)
+
+
+def te_records(text: str):  # noqa: ANN201
+    from tilewright.schedule import from_json
+
+    return from_json(text)
+
+
+def test_the_tail_of_a_reduction_is_stored_with_its_tiles() -> None:
+    task = Task.of(dense_with_tail())
+    candidate, = RandomSearch(task, CandidateFactory(task), np.random.default_rng(1)).propose(1, [], set())
+    text = str(candidate.function)
+    assert "y.local" in text and "relu[" in text
+    assert " z:" not in text, "what lies between is inlined"
+
+
+def test_keys_do_not_know_names_but_know_everything_else() -> None:
+    def doubled(name: str, extent: int, dtype: str) -> Task:
+        a = te.placeholder((extent,), dtype, name=name)
+        return Task.of([a, te.compute((extent,), lambda i: a[i] + a[i], name=name + "2")])
+
+    one = doubled("A", 32, "float32").key
+    assert doubled("other", 32, "float32").key == one
+    assert doubled("A", 33, "float32").key != one
+    assert doubled("A", 32, "float64").key != one
+    assert "tilewright" in one.versions and "thread" in one.machine and "llvm" in one.target
