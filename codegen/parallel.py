@@ -23,7 +23,7 @@ import llvmlite.binding as llvm
 
 from ..runtime.threads import ThreadState, state_address
 
-__all__ = ["PARALLEL_FOR", "parallel_for_address", "parallel_text", "sharing_text"]
+__all__ = ["PARALLEL_FOR", "parallel_for_address", "parallel_text"]
 
 PARALLEL_FOR = "tw_parallel_for"
 _TASKS_PER_THREAD = 4
@@ -32,7 +32,7 @@ _LINE_BYTES = 64
 _TEXT = """
 @tw_threads = global ptr null
 
-define i32 @tw_parallel_for(ptr %body, ptr %context, i32 %limit) {
+define i32 @NAME(ptr %body, ptr %context, i32 %limit) {
 entry:
   %state = load ptr, ptr @tw_threads
   %none = icmp eq ptr %state, null
@@ -143,14 +143,14 @@ done:
 """
 
 
-def sharing_text() -> str:
+def _sharing_text() -> str:
     """The text of tw_share, which runs a loop on a team of threads that is known to be there."""
     return _SHARING.replace("TASKS_PER_THREAD", str(_TASKS_PER_THREAD)).replace("LINE_BYTES", str(_LINE_BYTES))
 
 
-def parallel_text() -> str:
-    """The text of tw_parallel_for, a module of its own."""
-    text = _TEXT + sharing_text()
+def parallel_text(name: str = PARALLEL_FOR) -> str:
+    """The text of tw_parallel_for (under another name, where that one is taken), a module of its own."""
+    text = _TEXT.replace("@NAME", f"@{name}") + _sharing_text()
     for field in ("PARALLEL", "COUNT", "THREAD_NUMBER"):
         text = text.replace(f"i64 {field}", f"i64 {getattr(ThreadState, field.lower()).offset}")
     return text

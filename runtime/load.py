@@ -15,9 +15,10 @@ from typing import Any
 from ..errors import user_source
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine
 from .kernel import Kernel, make_kernel
-from .metadata import MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
+from .metadata import COMMON, MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
 from .module import Module
 from .signature import Signature
+from .threads import state_address
 
 __all__ = ["load"]
 
@@ -46,8 +47,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     base = _base_address(library, metadata) + metadata.address
     addresses = [base + offset for offset in metadata.offsets]
     _require_instructions(place, metadata, addresses[0])
+    if metadata.description["is_parallel"] and metadata.description["threads"] != "none":
+        ctypes.c_void_p.from_address(addresses[1]).value = state_address()
     kernels = [
-        _kernel(function, addresses[1 + len(ROLES) * i:][:len(ROLES)], library)
+        _kernel(function, addresses[len(COMMON) + len(ROLES) * i:][:len(ROLES)], library)
         for i, function in enumerate(metadata.description["functions"])
     ]
     if metadata.description["is_module"]:

@@ -2,7 +2,7 @@
 
 The section SECTION of the ELF file holds, in little-endian numbers of 32 bits but for MAGIC: MAGIC (8 bytes), VERSION,
 the size of a JSON text, its CRC-32, the number of offsets, the offsets, the JSON text. An offset is the distance of a function (or
-table) from the section's first byte: first the function that asks the processor, then for each kernel those of ROLES.
+variable) from the section's first byte: those of COMMON, then for each kernel those of ROLES.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "Metadata", "NoMetadata", "read_metadata"]
+__all__ = ["COMMON", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "Metadata", "NoMetadata", "read_metadata"]
 
 SECTION = ".tilewright"
 MAGIC = b"TILEWRGT"
 VERSION = 1
+COMMON = ("missing", "threads")
+"""The function that asks the processor; the variable with the address of the process's threads."""
 ROLES = ("call", "check", "run", "python")
 MACHINES = {62: "x86_64", 183: "aarch64"}
 """ELF's numbers of the machines that libraries are made for."""
@@ -60,7 +62,7 @@ def read_metadata(content: bytes) -> Metadata:
     if zlib.crc32(text) != checksum:
         raise NoMetadata("its section of tilewright's is damaged")
     description = json.loads(text)
-    if count != 1 + len(ROLES) * len(description["functions"]):
+    if count != len(COMMON) + len(ROLES) * len(description["functions"]):
         raise NoMetadata("its section of tilewright's is damaged")
     return Metadata(machine, version, address, raw, description, offsets)
 

@@ -168,6 +168,29 @@ def test_files_that_are_no_libraries_of_ours_are_refused_with_the_reason(library
         tw.load(tmp_path / "elsewhere.so")
 
 
+THREADS = """
+import os, sys, numpy as np, tilewright as tw
+count = lambda: len(os.listdir("/proc/self/task"))
+f = tw.load(sys.argv[1])
+a, b = np.ones((4096, 6), "float32"), np.arange(6, dtype="float32")
+c = np.zeros_like(a)
+seen = [count()]
+for threads in (1, 3):
+    tw.set_num_threads(threads)
+    f(a, 2.0, b, c)
+    seen.append(count())
+assert (c == 2 + b).all()
+print([number - seen[0] for number in seen[1:]])
+"""
+
+
+@pytest.mark.parametrize(("threads", "more"), [("openmp", [0, 2]), ("hook", [0, 2]), ("none", [0, 0])])
+def test_loaded_kernels_run_on_the_threads_that_python_was_told_to_use(tmp_path: Path, threads: str, more: list[int]) -> None:
+    path = scale_add().export(tmp_path / "libscale_add.so", threads=threads)[0]
+    done = run([sys.executable, "-c", THREADS, path], env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    assert (done.returncode, done.stdout.strip()) == (0, str(more)), done.stderr
+
+
 FORKED = """
 import os, sys, numpy as np, tilewright as tw
 f = tw.load(sys.argv[1])

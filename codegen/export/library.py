@@ -108,7 +108,7 @@ class _Library:
     def write(self, place: Path) -> tuple[Path, Path, Path]:
         description = describe(
             self.stem, self.signatures, self.messages, self.target, features=self.features, threads=self.threads,
-            version=own_version(), is_module=self.exporter.is_module)
+            is_parallel=self.parallel, version=own_version(), is_module=self.exporter.is_module)
         library = self._library(place, description)
         header = header_text(self.stem, self.signatures, target=f"{str(self.target)!r} ({self.target.llvm_triple})",
                              threads=self.threads, version=own_version()).encode()

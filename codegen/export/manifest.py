@@ -27,14 +27,15 @@ def own_version() -> str:
 
 def describe(
     library: str, signatures: Sequence[Signature], messages: Mapping[str, Sequence[str]], target: Target, *,
-    features: Sequence[str], threads: str, version: str, is_module: bool,
+    features: Sequence[str], threads: str, is_parallel: bool, version: str, is_module: bool,
 ) -> dict[str, Any]:
     """Plain data: the library's functions with shapes and dtypes, what it was compiled for and by what. is_module: it was
-    exported as several kernels by name, not as one."""
+    exported as several kernels by name, not as one. is_parallel: some loop of it is."""
     return {
         "format": FORMAT,
         "library": library,
         "is_module": is_module,
+        "is_parallel": is_parallel,
         "functions": [
             {
                 "name": signature.name,

@@ -10,6 +10,7 @@ from typing import Any
 from ...runtime.metadata import MAGIC, ROLES, SECTION, VERSION
 from ..stub import stub_symbols
 from .cpu import MISSING
+from .threads import PROCESS_THREADS
 
 __all__ = ["metadata_text"]
 
@@ -20,8 +21,8 @@ def metadata_text(description: Mapping[str, Any], names: Sequence[str]) -> str:
     """The section as LLVM IR text: the description, and where the functions are, counted from the section's beginning, so
     that they need no symbols of their own. names: of the kernels."""
     data = json.dumps(description, separators=(",", ":"), sort_keys=True).encode()
-    symbols = [MISSING, *(stub_symbols(name)[role] for name in names for role in ROLES)]
-    declared = [f"declare i64 @{MISSING}()"]
+    symbols = [MISSING, PROCESS_THREADS, *(stub_symbols(name)[role] for name in names for role in ROLES)]
+    declared = [f"declare i64 @{MISSING}()", f"@{PROCESS_THREADS} = external global ptr"]
     for name in names:
         entries = stub_symbols(name)
         declared += [f"declare i32 @{entries[role]}(ptr, ptr)" for role in ("check", "run")]

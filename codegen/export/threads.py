@@ -1,14 +1,22 @@
-"""tw_parallel_for of exported libraries: by OpenMP, by a function that the application supplies, or serial."""
+"""tw_parallel_for of exported libraries: by OpenMP, by a function that the application supplies, or serial.
+
+A library that Python has loaded shares its loops by the process's own threads (runtime.threads), as kernels that were
+built there do, unless it is for one thread: tw.load points PROCESS_THREADS at them.
+"""
 
 from __future__ import annotations
 
 import difflib
 
 from ...errors import user_source
-from ..parallel import PARALLEL_FOR, sharing_text
+from ..parallel import PARALLEL_FOR, parallel_text
 from .errors import UnknownThreads
 
-__all__ = ["THREADS", "check_threads", "hook_name", "threads_text"]
+__all__ = ["PROCESS_THREADS", "THREADS", "check_threads", "hook_name", "threads_text"]
+
+PROCESS_THREADS = "tw_threads"
+"""A variable: the address of the process's runtime.threads.ThreadState; null outside of Python."""
+_IN_PYTHON = "tw_parallel_for_in_python"
 
 THREADS = {
     "openmp": "OpenMP's threads, by libgomp",
@@ -43,7 +51,18 @@ done:
   ret i32 0
 """
 
+_ASK_PYTHON = f"""
+  %process = load atomic ptr, ptr @{PROCESS_THREADS} acquire, align 8
+  %outside = icmp eq ptr %process, null
+  br i1 %outside, label %alone_here, label %in_python
+in_python:
+  %shared = call i32 @{_IN_PYTHON}(ptr %body, ptr %context, i32 %limit)
+  ret i32 %shared
+alone_here:"""
+
 _NONE = f"""
+@{PROCESS_THREADS} = global ptr null
+
 define i32 @{PARALLEL_FOR}(ptr %body, ptr %context, i32 %limit) nounwind {{
 {_SERIAL}}}
 """
@@ -58,6 +77,7 @@ define void @SETTER(ptr %function) nounwind {{
 
 define i32 @{PARALLEL_FOR}(ptr %body, ptr %context, i32 %limit) nounwind {{
 entry:
+{_ASK_PYTHON}
   %hook = load atomic ptr, ptr @tw_hook acquire, align 8
   %unset = icmp eq ptr %hook, null
   br i1 %unset, label %serial, label %hooked
@@ -79,6 +99,7 @@ declare void @GOMP_parallel(ptr, ptr, i32, i32) nounwind
 
 define i32 @{PARALLEL_FOR}(ptr %body, ptr %context, i32 %limit) nounwind {{
 entry:
+{_ASK_PYTHON}
   %few = icmp slt i32 %limit, 2
   br i1 %few, label %serial, label %look
 look:
@@ -106,6 +127,7 @@ serial:{_SERIAL}}}
 
 def threads_text(threads: str, library: str) -> str:
     """tw_parallel_for, and what it stands on, as LLVM IR."""
-    if threads == "openmp":
-        return sharing_text() + _OPENMP
-    return _HOOK.replace("SETTER", hook_name(library)) if threads == "hook" else _NONE
+    if threads == "none":
+        return _NONE
+    own = _OPENMP if threads == "openmp" else _HOOK.replace("SETTER", hook_name(library))
+    return parallel_text(_IN_PYTHON) + own
