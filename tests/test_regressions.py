@@ -101,3 +101,14 @@ def test_select_of_a_cached_tensor_reads_nothing_unwritten() -> None:
     s.cache_read(A, "local", [B])
     a = np.arange(9, dtype="float32")
     agrees(s, [A, B], a, expected=np.array([0, 1, 3, 5], "float32"))
+
+
+def test_a_maximum_that_is_the_same_for_all_elements_builds() -> None:
+    """LLVM's vectorizer took exponential time over a chain of compares and selects; a maximum is now one call."""
+    A = te.placeholder((3,), name="A")
+    j, k = te.reduce_axis((0, 3), "j"), te.reduce_axis((0, 5), "k")
+    B = te.compute((3, 2, 5), lambda i, x, y: te.max(
+        te.floor(A[i]), axis=[j, k], where=A[i].astype("float64") != (k & 7).astype("float64"), init=0.0), name="B")
+    a = np.array([1, 7, -3], "float32")
+    expected = np.broadcast_to(np.maximum(a, 0)[:, None, None], (3, 2, 5))
+    agrees(te.create_schedule(B.op), [A, B], a, expected=expected)

@@ -43,10 +43,11 @@ def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, ne
             return f.op(f"{'and' if least else 'or'} {kind} {a}, {b}")
         name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
         return f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({kind} {a}, {kind} {b})")
-    chosen = select(f, compare(f, "<" if least else ">", a, b, dtype), a, b, dtype)
     if never_nan:
-        return chosen
-    return select(f, f.op(f"fcmp uno {kind} {a}, {a}"), a, chosen, dtype)
+        return select(f, compare(f, "<" if least else ">", a, b, dtype), a, b, dtype)
+    # As a call it is known for what it is: loops over it become vector reductions, and chains of it take no time to
+    # analyse. Of two zeros it may be either.
+    return f.op(f"call nsz {kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})")
 
 
 # Integer division
