@@ -233,7 +233,7 @@ def _arithmetic(integer: str, floating: str) -> Callable[[ExprEmitter, BinaryOp]
     def build(em: ExprEmitter, expr: BinaryOp) -> str:
         a, b, dtype = em.value(expr.a), em.value(expr.b), expr.dtype
         if not dtype.is_float:
-            flags = " nsw" if em.facts.is_index(expr) else ""
+            flags = " nsw" if em.facts.never_overflows(expr) else ""
             return em.f.op(f"{integer}{flags} {llvm_type(dtype)} {a}, {b}")
         wide = computing_dtype(dtype)
         a, b = convert(em.f, a, dtype, wide), convert(em.f, b, dtype, wide)
@@ -323,7 +323,7 @@ def _let(em: ExprEmitter, expr: Let) -> str:
 
 def _ramp(em: ExprEmitter, expr: Ramp) -> str:
     dtype, kind = expr.dtype, llvm_type(expr.dtype)
-    flags = " nsw" if em.facts.is_index(expr) else ""
+    flags = " nsw" if em.facts.never_overflows(expr) else ""
     stride = em.constant_int(expr.stride)
     base = _broadcast_value(em, expr.base, dtype)
     if stride is not None:

@@ -101,6 +101,16 @@ class IndexFacts:
             case _:
                 return False
 
+    def never_overflows(self, expr: Expr) -> bool:
+        """Whether LLVM may be told so. Of 32-bit sums it must be seen: simplifying may have multiplied out (i - j) * c,
+        whose parts are larger than the whole, and where nothing bounds i and j those may wrap and meet again."""
+        if not self.is_index(expr):
+            return False
+        if expr.dtype.bits > 32:
+            return True
+        found, dtype = self.bounds(expr), expr.dtype.element
+        return found.lo is not None and found.hi is not None and dtype.least <= found.lo and found.hi <= dtype.greatest
+
     def _may_fit(self, expr: Expr) -> bool:
         found, dtype = self.bounds(expr), expr.dtype.element
         return (found.lo is None or found.lo >= dtype.least) and (found.hi is None or found.hi <= dtype.greatest)
