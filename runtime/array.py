@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ..errors import user_source
 from .abi import DLPACK_TYPES, ITEM_BYTES
+from .cuda_driver import device_array, device_empty
 from .device import Device, cpu
-from .errors import DeviceUnavailable, NotATensor, UnreadableTensor, WrongDType, WrongShape
+from .errors import NotATensor, UnreadableTensor, WrongDType, WrongShape
 from .tensors import NoMemory, RefusedMemory, array_of, capsule_tensor, find_tensor, is_ordinary
 
 __all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", "numpy_dtype"]
@@ -92,15 +93,6 @@ def _dtype_of(dtype: Any) -> np.dtype[Any]:
     return numpy_dtype(dtype_name(np.dtype(dtype)))
 
 
-def _require_host(device: Device | None) -> None:
-    if device is not None and device.kind != "cpu":
-        raise DeviceUnavailable(
-            f"cannot make an array on {device}", called=user_source(),
-            reason="this build of tilewright runs kernels on the CPU alone: it has no CUDA runtime part",
-            fix="leave the device out, or pass tw.cpu()",
-        )
-
-
 def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
@@ -108,28 +100,30 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return memory[begin:begin + size].view(dtype).reshape(shape).view(Array)
 
 
-def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None) -> Array:
-    """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes.
+def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None) -> Array | Any:
+    """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes. On a GPU it is a
+    DeviceArray.
 
-    Raises WrongDType for an unknown dtype, DeviceUnavailable for a device that cannot be used here.
+    Raises WrongDType for an unknown dtype, DriverMissing, GpuMissing or PycudaMissing where there is no such GPU to use.
     """
-    _require_host(device)
     extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(extent) for extent in shape)
+    if device is not None and device.kind == "cuda":
+        return device_empty(extents, _dtype_of(dtype), device)
     return _allocate(extents, _dtype_of(dtype))
 
 
-def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array:
-    """A copy of `x` (an array, nested lists, a number or anything with DLPack), compact, row-major, 64-byte aligned.
+def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | Any:
+    """A copy of `x` (an array, nested lists, a number or anything with DLPack), compact, row-major, 64-byte aligned. On a
+    GPU it is a DeviceArray.
 
     Python floats become float32 and Python ints int32 where they fit (else int64); arrays keep their dtype. Raises
-    WrongDType for elements that are no numbers, DeviceUnavailable for a device that cannot be used here.
+    WrongDType for elements that are no numbers, DriverMissing, GpuMissing or PycudaMissing where there is no such GPU to use.
     """
-    _require_host(device)
     source = _readable(x)
     wanted = _dtype_of(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
     made = _allocate(source.shape, wanted)
     np.copyto(made, source, casting="unsafe")
-    return made
+    return device_array(made, device) if device is not None and device.kind == "cuda" else made
 
 
 def _readable(x: Any) -> NDArray[Any]:

@@ -65,6 +65,7 @@ class _DeviceEntry:
 
     def launcher(self, args: tuple[Any, ...], named: dict[str, Any]) -> Callable[[], None]:
         """Checks the arguments; what is returned launches the kernels on them."""
+        cuda_driver.find_driver()  # what is missing on this machine is said before what is wrong with the arguments
         signature = self.signature
         given = arguments_in_order(signature, args, named)
         values = [_argument(signature, i, value) for i, value in enumerate(given)]

@@ -119,12 +119,6 @@ class UnreadableTensor(CallError):
     code = "TW0519"
 
 
-class DeviceUnavailable(CallError):
-    """A device that cannot be used here."""
-
-    code = "TW0520"
-
-
 class SymbolNotBound(CallError):
     """A shape symbol that no argument gives a value."""
 

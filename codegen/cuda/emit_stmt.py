@@ -29,7 +29,7 @@ _RESERVED = frozenset(
     "explicit extern false float for friend goto if inline int long namespace new operator private protected public register "
     "return short signed sizeof static struct switch template this throw true try typedef union unsigned using virtual void "
     "volatile while warpSize threadIdx blockIdx blockDim gridDim exp log sin cos tan sqrt pow min max abs y0 y1 j0 j1 jn yn "
-    "gamma half main".split())
+    "gamma half main NAN INFINITY HUGE_VAL HUGE_VALF errno stdin stdout stderr assert".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +65,26 @@ class _Emitter:
         self.lines: list[str] = []
         self.indent = 1
         self.taken: set[str] = set(_RESERVED)
-        self.temporaries = 0
         self.aligned: set[int] = set()
         self.shared_granule = 16
 
     # Names
 
-    def bind(self, item: Var | Buffer) -> str:
+    def bind(self, item: Var | Buffer, wanted: str = "") -> str:
         """A fresh C name for a variable or a buffer."""
-        stem = re.sub(r"\W", "_", item.name) or "v"
+        stem = re.sub(r"[^A-Za-z0-9_]", "_", wanted or item.name) or "v"
         stem = f"v{stem}" if stem[0].isdigit() or stem.startswith("tw_") else stem
+        self.exprs.names[item] = self.fresh(stem)
+        return self.exprs.names[item]
+
+    def fresh(self, stem: str) -> str:
+        """A C name that nothing around has."""
         name, number = stem, 0
         while name in self.taken:
             number += 1
             name = f"{stem}_{number}"
         self.taken.add(name)
-        self.exprs.names[item] = name
         return name
-
-    def fresh(self) -> str:
-        self.temporaries += 1
-        return f"packed{self.temporaries}"
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.indent + text)
@@ -110,7 +109,7 @@ class _Emitter:
         for param in self.function.params:
             if isinstance(param, Var) and param.dtype.is_float and param.dtype.bits == 16:
                 inner = self.exprs.names[param]
-                name = self.exprs.names[param] = f"{inner}_value"
+                name = self.exprs.names[param] = self.fresh(f"{inner}_value")
                 self.line(f"const float {name} = {self.exprs.loaded(inner, param.dtype)};")
         body = self._thread_indices(self.function.body)
         dynamic = self._shared(body)
@@ -130,10 +129,8 @@ class _Emitter:
         while isinstance(body, For) and body.kind is LoopKind.THREAD:
             self.analyzer.bind(body.var, Range(body.begin, body.extent))
             self.exprs.names[body.var] = f"(int){body.thread}"
-            name = body.thread.replace("Idx.", "_")
             if any(node is body.var for node in walk(body.body)):
-                self.taken.add(name)
-                self.exprs.names[body.var] = name
+                name = self.bind(body.var, body.thread.replace("Idx.", "_"))
                 self.line(f"const int {name} = (int){body.thread};")
             body = body.body
         return body
@@ -268,7 +265,7 @@ class _Emitter:
     def _store_packed(self, buffer: Buffer, index: Expr, values: list[str], width: int) -> None:
         kind = f"tw_vector<{storage_type(buffer.dtype)}, {width}>"
         for first in range(0, len(values), width):
-            name = self.fresh()
+            name = self.fresh("packed")
             self.line(f"const {kind} {name} = {{{{{', '.join(values[first:first + width])}}}}};")
             self.line(f"tw_store(&{self._element(buffer, index, first)}, {name});")
 
@@ -295,7 +292,7 @@ class _Emitter:
         kind = f"tw_vector<{storage_type(load.buffer.dtype)}, {width}>"
         parts: list[str] = []
         for first in range(0, load.dtype.lanes, width):
-            name = self.fresh()
+            name = self.fresh("packed")
             self.line(f"const {kind} {name} = tw_load<{width}>(&{self._element(load.buffer, load.indices[0], first)});")
             parts += [f"{name}.lane[{lane}]" for lane in range(width)]
         self.exprs.packed[id(load)] = parts

@@ -58,9 +58,3 @@ class EmulatedAssertion(CudaError):
     """A condition that the kernel checks while it runs does not hold."""
 
     code = "TW0825"
-
-
-class EmulatedUninitialised(CudaError):
-    """Shared memory read before it was written."""
-
-    code = "TW0826"

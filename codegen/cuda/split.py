@@ -5,6 +5,7 @@ Every loop nest at the root is a kernel. What the function allocates at the root
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -65,7 +66,7 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: list[Watcher],
     workspaces = list(nests.workspaces)
     mapped: list[tuple[Function, Hardware]] = []
     for number, nest in enumerate(nests.found):
-        name = f"{function.name}_kernel{number}"
+        name = f"{re.sub('[^A-Za-z0-9_]', '_', function.name)}_kernel{number}"
         made, hardware, extra = _mapped(function, nest, name, workspaces)
         workspaces += extra
         mapped.append((made, hardware))
