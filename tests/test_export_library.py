@@ -182,7 +182,7 @@ def test_a_kernel_that_calls_an_outside_function_is_linked_with_it(tmp_path: Pat
     kernel = tw.build(te.create_schedule(B), [A, B], name="amplify")
     with pytest.raises(tw.ExportError, match=r"(?s)TW0707: cannot link 'libamplify.so'.*gain.*export \".a\" or \".o\""):
         kernel.export(tmp_path / "libamplify.so")
-    with pytest.raises(tw.ExportError, match=r"(?s)TW0704: the C function 'gain'.*outside function that the code calls"):
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0704: the C function 'gain'.*function that the code calls or brings along"):
         tw.build(te.create_schedule(B), [A, B], name="gain").export(tmp_path / "libgain.a")
     kernel.export(tmp_path / "libamplify.a")
     program = compile_program(tmp_path, """
@@ -190,6 +190,34 @@ def test_a_kernel_that_calls_an_outside_function_is_linked_with_it(tmp_path: Pat
 int main(void) { float a[4] = {2, 4, 6, 8}, b[4]; return amplify(a, b) || b[0] != 3.0f || b[3] != 12.0f; }
 """, ["libamplify.a", "gain.c"])
     assert run([program]).returncode == 0
+
+
+TWICE = """
+$twice_helper = comdat any
+define linkonce_odr float @twice_helper(float %x) comdat {
+  %y = fadd float %x, %x
+  ret float %y
+}
+define float @twice(float %x) {
+  %y = call float @twice_helper(float %x)
+  ret float %y
+}
+"""
+
+
+@needs_nm
+def test_imported_functions_come_along_and_stay_inside(tmp_path: Path) -> None:
+    A = te.placeholder((4, 4), name="A")
+    B = te.compute((4, 4), lambda i, j: te.call_pure_extern("float32", "twice", A[i, j]), name="B")
+    s = te.create_schedule(B)
+    s[B].pragma(B.op.axis[0], "import_llvm", TWICE)
+    library = tw.build(s, [A, B], name="amplify").export(tmp_path / "libamplify.so")[0]
+    assert visible(library, "-D", "--defined-only") == {"amplify", "amplify_checked", "amplify_error"}
+    out = np.empty((4, 4), np.float32)
+    tw.load(library)(np.ones((4, 4), np.float32), out)
+    assert (out == 2).all()
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0704: the C function 'twice'.*a function that the code calls or brings along"):
+        tw.build(s, [A, B], name="twice").export(tmp_path / "libtwice.so")
 
 
 @pytest.mark.skipif(not shutil.which("ar"), reason="no ar here")

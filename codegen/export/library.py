@@ -36,7 +36,7 @@ __all__ = ["Exporter", "Program"]
 _KINDS = {".so": "a shared library", ".a": "a static library", ".o": "an object file"}
 _DEFAULT_NAME = "main"
 """What a kernel is called that was given no name; C has a `main` of its own."""
-_DECLARED = re.compile(r"^declare [^@\n]*@([\w$]+)\(", re.MULTILINE)
+_FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class _Library:
         self.parallel = f"@{PARALLEL_FOR}(" in self.kernels
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
         names = [signature.name for signature in self.signatures]
-        check_names(names, self.setters, [name for name in _DECLARED.findall(self.kernels) if name != PARALLEL_FOR])
+        check_names(names, self.setters, _FUNCTION.findall(self.kernels))
         self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters)
 
     def write(self, place: Path) -> tuple[Path, Path, Path]:

@@ -31,14 +31,14 @@ def entry_names(name: str) -> tuple[str, str, str]:
     return name, f"{name}_checked", f"{name}_error"
 
 
-def check_names(names: Sequence[str], others: Sequence[str], called: Sequence[str]) -> None:
+def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str]) -> None:
     """See to it that kernels of these names can be in one library.
 
-    others: further C functions of the library. called: outside functions that its code calls. Raises NotACName,
+    others: further C functions of the library. inner: functions that its code calls or brings along. Raises NotACName,
     NameTaken.
     """
     owners = dict.fromkeys(others, "the library itself")
-    owners |= dict.fromkeys(called, "an outside function that the code calls")
+    owners |= dict.fromkeys(inner, "a function that the code calls or brings along")
     for name in names:
         reason = _why_not(name)
         if reason:

@@ -100,9 +100,13 @@ def _optimised(
             module.close()
 
 
+_SHARED = (Linkage.external, Linkage.linkonce_any, Linkage.linkonce_odr, Linkage.weak_any, Linkage.weak_odr, Linkage.common)
+"""Linkages by which other modules see a definition."""
+
+
 def _hide_all_but(module: llvm.ModuleRef, visible: tuple[str, ...]) -> None:
     for value in (*module.functions, *module.global_variables):
-        if value.linkage is Linkage.external and not value.is_declaration and value.name not in visible:
+        if value.linkage in _SHARED and not value.is_declaration and value.name not in visible:
             value.linkage = "internal"
 
 
