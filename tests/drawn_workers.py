@@ -70,7 +70,7 @@ class _Worker:
         self.errors.close()
 
 
-def run_all(script: Path, seed: int, cases: Iterable[int], workers: int = 2, seconds: float = 20.0) -> Iterator[dict[str, Any]]:
+def run_all(script: Path, seed: int, cases: Iterable[int], workers: int = 2, seconds: float = 40.0) -> Iterator[dict[str, Any]]:
     """The reports of all cases, as they come in. A case that takes longer than `seconds` has failed."""
     command = [sys.executable, "-X", "faulthandler", str(script), "--serve", "--seed", str(seed)]
     environment = {**os.environ, "TILEWRIGHT_VERIFY": "1", "OMP_WAIT_POLICY": "passive"}
