@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...errors import TilewrightError as TVMError
 from ...ir.dtype import DType as DataType
-from . import arith, ir, nd, runtime, target, te, testing, tir, transform
+from . import arith, error, ir, nd, runtime, target, te, testing, tir, transform
 from . import nd as ndarray
 from . import tir as expr
 from . import tir as stmt
@@ -33,7 +33,7 @@ __version__ = "0.19.0"
 
 __all__ = [
     "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build", "build_config", "ceil",
-    "comm_reducer", "compute", "const", "context", "convert", "cos", "cpu", "create_schedule", "cuda", "device", "div", "erf",
+    "comm_reducer", "compute", "const", "context", "convert", "cos", "cpu", "create_schedule", "cuda", "device", "div", "erf", "error",
     "exp", "expr", "floor", "floordiv", "floormod", "fmod", "get_global_func", "gpu", "if_then_else", "indexdiv", "indexmod", "ir",
     "isnan", "likely", "log", "log2", "log10", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint",
     "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "round", "rsqrt", "runtime", "schedule",

@@ -7,9 +7,11 @@ from ....ir.expr import IterVar, Range
 from ....schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, create_schedule
 from ....schedule.bounds import infer_bounds
 from ....schedule.dataflow import analyse
+from ....schedule.relations import Fuse, Rebase, Singleton, Split
 from ....schedule.stage import Stage
 
-__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "InferBound", "Schedule", "Stage", "create_schedule"]
+__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound", "Rebase", "Schedule",
+           "Singleton", "Split", "Stage", "create_schedule"]
 
 
 def InferBound(schedule: Schedule) -> dict[IterVar, Range]:
