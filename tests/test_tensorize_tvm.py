@@ -37,7 +37,7 @@ def gemv_impl(update, reset):
     return clang.create_llvm(FUNCTIONS.format(update=update, reset=reset), output=temp.relpath("temp.ll"))
 
 
-def intrin_gemv(m, l, update, reset):  # noqa: E741
+def intrin_gemv(m, l, update, reset):
     a = te.placeholder((l,), name="a")
     b = te.placeholder((m, l), name="b")
     k = te.reduce_axis((0, l), name="k")
