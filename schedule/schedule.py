@@ -269,6 +269,12 @@ class Schedule:
                 stage.attach_stage = twins[id(stage.attach_stage)]
         return made
 
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object) -> Schedule:
+        """As copy: operations and axes never change, and those of a copy are still the ones that users hold."""
+        return self.copy()
+
     def __str__(self) -> str:
         """The loops as they stand now, or, of a schedule that does not hold together yet, what is still open."""
         from .view import schedule_text  # lowering stands on schedules

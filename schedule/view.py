@@ -29,7 +29,7 @@ def all_arguments(schedule: Schedule) -> list[Tensor | Var]:
     outputs = [tensor for stage in schedule.stages if stage.is_output for tensor in stage.op.outputs]
     told = {extent for tensor in (*inputs, *outputs) for extent in tensor.shape if isinstance(extent, Var)}
     scalars = [symbol for symbol in schedule.symbols if symbol not in told]
-    return [*scalars, *inputs, *outputs]
+    return list(dict.fromkeys([*scalars, *inputs, *outputs]))  # an output may be an input that nothing computes
 
 
 def schedule_text(schedule: Schedule) -> str:

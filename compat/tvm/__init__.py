@@ -32,11 +32,12 @@ __version__ = "0.19.0"
 """The release of TVM whose names these are."""
 
 __all__ = [
-    "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build", "build_config", "ceil",
-    "comm_reducer", "compute", "const", "context", "convert", "cos", "cpu", "create_schedule", "cuda", "device", "div", "erf", "error",
-    "exp", "expr", "floor", "floordiv", "floormod", "fmod", "get_global_func", "gpu", "if_then_else", "indexdiv", "indexmod", "ir",
-    "isnan", "likely", "log", "log2", "log10", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint",
-    "placeholder", "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "round", "rsqrt", "runtime", "schedule",
-    "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum", "tag_scope", "tanh", "target", "te", "tensor", "testing",
-    "thread_axis", "tir", "transform", "trunc", "truncdiv", "truncmod", "var",
+    "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build", "build_config",
+    "ceil", "comm_reducer", "compute", "const", "context", "convert", "cos", "cpu", "create_schedule", "cuda", "device",
+    "div", "erf", "error", "exp", "expr", "floor", "floordiv", "floormod", "fmod", "get_global_func", "gpu", "if_then_else",
+    "indexdiv", "indexmod", "ir", "isnan", "likely", "log", "log2", "log10", "lower", "max", "max_value", "min",
+    "min_value", "nd", "ndarray", "nearbyint", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis",
+    "register_func", "round", "rsqrt", "runtime", "schedule", "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum",
+    "tag_scope", "tanh", "target", "te", "tensor", "testing", "thread_axis", "tir", "transform", "trunc", "truncdiv",
+    "truncmod", "var",
 ]
