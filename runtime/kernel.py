@@ -295,7 +295,7 @@ class Kernel:
         """
         if self._exporting is None:
             raise NothingToExport(f"cannot export {self.name}", called=user_source(),
-                                  reason="it was loaded as machine code, or is not compiled at all",
+                                  reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",
                                   fix='build it from its schedule with target="llvm", and export that')
         return self._exporting(path, threads)
 

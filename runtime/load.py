@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ def _kernel(function: dict[str, Any], addresses: list[int], library: ctypes.CDLL
 
 
 def _require_machine(place: Path, metadata: Metadata) -> None:
-    here = platform.machine().lower()
+    here = os.uname().machine
     here = _MACHINE_NAMES.get(here, here)
     if metadata.machine != here or here not in MACHINES.values():
         raise WrongMachine(f"{place.name!r} is for {metadata.machine}; this machine is {here}", called=user_source(),

@@ -39,7 +39,7 @@ class Module:
         """Write one library with all kernels, each a C function of its name: see Kernel.export. Raises ExportError."""
         if self._exporting is None:
             raise NothingToExport(f"cannot export {self!r}", called=user_source(),
-                                  reason="it was loaded as machine code, or is not compiled at all",
+                                  reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",
                                   fix='build it from its schedules with target="llvm", and export that')
         return self._exporting(path, threads)
 

@@ -156,6 +156,9 @@ def test_files_that_are_no_libraries_of_ours_are_refused_with_the_reason(library
             tw.load(tmp_path / name)
     with pytest.raises(tw.ExportError, match=r"TW0741: cannot read .*nothing.so"):
         tw.load(tmp_path / "nothing.so")
+    (tmp_path / "lonely.so").write_bytes(content.replace(b"libgomp.so.1", b"libgone.so.1"))
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0745: cannot load 'lonely.so'.*libgone.so.1: cannot open.*fix: install"):
+        tw.load(tmp_path / "lonely.so")
     newer = bytearray(content)
     newer[place + 8] = 9
     (tmp_path / "newer.so").write_bytes(newer)

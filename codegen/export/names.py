@@ -56,8 +56,6 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
 
 
 def _why_not(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        return "a C name has letters, digits and underscores, and begins with no digit"
     if name in _KEYWORDS:
         return "it is a word of C or C++"
     if name.startswith(("tw_", "__")) or re.match(r"_[A-Z]", name):
