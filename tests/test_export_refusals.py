@@ -24,8 +24,8 @@ def test_the_suffix_and_the_threads_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), [
-    ("class", "word of C or C\\+\\+"), ("exp", "a function of the C library"), ("malloc", "a function of the C library"), ("tw_kernel", "reserved"),
-    ("_X", "reserved"),
+    ("class", "word of C or C\\+\\+"), ("exp", "a function of the C library"),
+    ("malloc", "a function of the C library"), ("tw_kernel", "reserved"), ("_X", "reserved"),
 ])
 def test_names_that_c_cannot_have_are_refused(tmp_path: Path, name: str, reason: str) -> None:
     A = te.placeholder((4,), name="A")
