@@ -189,11 +189,29 @@ def as_arrays(term: Term, grids: Sequence[np.ndarray]) -> np.ndarray:
     if term.op == "const":
         return np.array(term.data, "float64" if isinstance(term.data, float) else None).astype(numpy_type(term.dtype))
     args = [np.asarray(as_arrays(arg, grids)) for arg in term.args]
+    if term.op in MIXED and args[0].dtype != args[1].dtype:
+        args = [cast_array(arg, common(*(one.dtype for one in term.args))) for arg in args]
     if term.op == "read":
         return array_read(term.data, args)
     if term.op == "cast":
         return cast_array(args[0], term.dtype)
     return np.asarray(ARRAYS[term.op](*args))
+
+
+MIXED = ("add", "sub", "mul", "min", "max", "lt", "le", "gt", "ge", "eq", "ne")
+"""Operators that are also drawn on operands of two types."""
+
+
+def common(a: str, b: str) -> str:
+    """The type in which two meet: of floats the wider (of two halves float32), of an integer and a float the float, of
+    integers the wider, signed where signs differ."""
+    x, y = numpy_type(a).itemsize, numpy_type(b).itemsize
+    if a in FLOATS or b in FLOATS:
+        if not (a in FLOATS and b in FLOATS):
+            return a if a in FLOATS else b
+        return (a if a == b else "float32") if x == y else (a if x > y else b)
+    signed = a.startswith("int") or b.startswith("int")
+    return f"{'int' if signed else 'uint'}{8 * max(x, y)}"
 
 
 def const(value: Any, dtype: str) -> Term:
@@ -214,12 +232,14 @@ def cast(term: Term, dtype: str) -> Term:
     return Term("cast", dtype, (term,), bound=max(term.bound, 1), steps=term.steps)
 
 
-def draw_data(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> tuple[np.ndarray, float, int]:
-    """Contents for a tensor, with the bound and steps of its values."""
+def draw_data(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, special: float = 0.0) -> tuple[np.ndarray, float, int]:
+    """Contents for a tensor, with the bound and steps of its values. special: the share of NaN and infinities."""
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool), 1, 0
     if dtype in FLOATS:
-        return rng.integers(-4, 5, shape).astype("float64").astype(numpy_type(dtype)), 4, 0
+        plain = rng.integers(-4, 5, shape).astype("float64")
+        odd = rng.choice([np.nan, np.inf, -np.inf], shape)
+        return np.where(rng.random(shape) < special, odd, plain).astype(numpy_type(dtype)), 4, 0
     info = np.iinfo(dtype)
     wide = rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
     small = rng.integers(-4 if info.min else 0, 5, shape).astype(dtype)
@@ -352,6 +372,9 @@ def draw_term(context: Context, dtype: str, depth: int) -> Term:
 
 def _draw_bool(context: Context, depth: int) -> Term:
     how = context.rng.random()
+    if how < 0.15:
+        a, b = _draw_pair(context, depth)
+        return Term(context.pick(["lt", "le", "gt", "ge", "eq", "ne"]), "bool", (a, b))
     if how < 0.6:
         read = [one.dtype for one in context.sources if one.dtype != "bool"]
         dtype = context.pick([*INTEGERS, "float32", "float64", *read])
@@ -361,6 +384,17 @@ def _draw_bool(context: Context, depth: int) -> Term:
         return Term("not", "bool", (draw_term(context, "bool", depth - 1),))
     args = (draw_term(context, "bool", depth - 1), draw_term(context, "bool", depth - 1))
     return Term(context.pick(["all", "any", "and", "or", "min", "max"]), "bool", args)
+
+
+def _draw_pair(context: Context, depth: int) -> tuple[Term, Term]:
+    """Two operands of different types whose meeting is exact."""
+    if context.chance(0.5):
+        a, b = context.pick(["int8", "uint8"]), context.pick(["float16", "bfloat16", "float32", "float64"])
+    else:
+        group = context.pick([INTEGERS, FLOATS])
+        a, b = context.pick(group), context.pick(group)
+    a, b = (b, a) if context.chance(0.5) else (a, b)
+    return draw_term(context, a, depth - 1), draw_term(context, b, depth - 1)
 
 
 def _draw_integer(context: Context, dtype: str, depth: int) -> Term:
@@ -375,6 +409,11 @@ def _draw_integer(context: Context, dtype: str, depth: int) -> Term:
         return Term(context.pick(["shl", "shr"]), dtype, (a, by))
     if how < 0.24:
         return cast(Term("clz", "int32", (a,)), dtype)
+    if how < 0.28:
+        x, y = _draw_pair(context, min(depth, 1))
+        meet = common(x.dtype, y.dtype)
+        if meet in INTEGERS and not (meet in ("int32", "int64") and (x.of_indices or y.of_indices)):
+            return cast(Term(context.pick(["add", "sub", "mul", "min", "max"]), meet, (x, y)), dtype)
     if how < 0.34:
         return cast(draw_term(context, context.pick([*INTEGERS, *FLOATS, "bool"]), depth - 1), dtype)
     op = context.pick(["add", "sub", "mul", "add", "sub", "mul", "min", "max", "floordiv", "floormod", "truncdiv",

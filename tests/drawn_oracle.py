@@ -91,10 +91,14 @@ def check_text(function: Any, s: Any, program: Program) -> None:
     text = str(function)
     if not equal(parse(text), function):
         raise Failure("text", f"the text does not read back as the same function:\n{text}")
-    for records in (s.records, from_json(to_json(s.records))):
-        again = tw.lower(te.Schedule.replay(records, program.outputs), program.args, function.name)
+    scope = {"te": te, "ops": program.outputs}
+    exec(s.as_python(), scope)
+    twins = {"replayed records": te.Schedule.replay(s.records, program.outputs), "a copy": s.copy(), "as_python": scope["s"],
+             "records through JSON": te.Schedule.replay(from_json(to_json(s.records)), program.outputs)}
+    for what, twin in twins.items():
+        again = tw.lower(twin, program.args, function.name)
         if not equal(again, function):
-            raise Failure("replay", f"replayed records lower to another function:\n{again}\ninstead of\n{function}")
+            raise Failure("replay", f"{what}: lowers to another function:\n{again}\ninstead of\n{function}")
 
 
 def run_kernel(step: str, program: Program, kernel: Any, offsets: Sequence[int]) -> list[Any]:

@@ -59,6 +59,7 @@ class Draw:
         self.rng, self.program = rng, Program(name)
         self.symbols: list[tuple[Any, int]] = []
         self.count = 0
+        self.special, self.wide = 0.0, bool(rng.random() < 0.15)
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
@@ -81,7 +82,7 @@ class Draw:
         return self.pick(fitting if self.chance(0.6) else [n for n in fitting if n <= 9])
 
     def symbol(self, value: int) -> Any:
-        made = (te.size_var if self.chance(0.5) else te.var)(self.name("n"))
+        made = (te.size_var if self.chance(0.5) else te.var)(self.name("n"), "int64" if self.wide else "int32")
         self.symbols.append((made, value))
         return made
 
@@ -94,6 +95,10 @@ class Draw:
             more = self.number(0, 2)
             if value + more <= limit:
                 return Size(symbol + more, value + more)
+            if value * 2 <= limit and self.chance(0.5):
+                return Size(symbol * 2, value * 2)
+            if self.chance(0.5):
+                return Size((symbol + 3) // 4, (value + 3) // 4)
         return Size(self.symbol(value), value)
 
     def shape(self, rank: int, limit: int, symbolic: float = 0.0) -> tuple[Size, ...]:
@@ -106,7 +111,7 @@ class Draw:
 
     def source(self, shape: tuple[Size, ...], dtype: str, data: np.ndarray | None = None) -> Source:
         """A placeholder with contents."""
-        array, bound, steps = draw_data(self.rng, tuple(size.value for size in shape), dtype)
+        array, bound, steps = draw_data(self.rng, tuple(size.value for size in shape), dtype, self.special)
         if data is not None:
             array = data
         tensor = te.placeholder(tuple(size.te for size in shape), dtype, self.name("A"))
@@ -232,6 +237,8 @@ def draw_chain(rng: np.random.Generator) -> Program:
     dtypes = [draw.pick([*INTEGERS, *FLOATS, "bool", "float32", "int32"]) for _ in range(3)]
     if smooth:
         dtypes = [draw.pick(["float32", "float64", "float32", "float16"])] * 3
+    if not smooth and draw.chance(0.2):
+        draw.special = 0.1
     base = draw.shape(draw.number(0, 4), 512, symbolic)
     sources = []
     for _ in range(draw.number(1, 3)):

@@ -20,7 +20,7 @@ __all__ = ["Drawn", "draw_schedule"]
 
 FACTORS = (1, 2, 3, 4, 4, 5, 7, 8, 8, 16, 32)
 TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread", "vthread")
-WILD = 0.02
+WILD = 0.015
 """The share of primitives that are drawn with no regard to what is legal."""
 
 
@@ -336,7 +336,7 @@ def draw_schedule(rng: np.random.Generator, s: Any) -> Drawn:
     """Applies up to 12 drawn primitives. A refused one must leave the schedule as it was: by identity, and as text."""
     mutator, drawn = Mutator(rng, s), Drawn()
     text = s.as_python()
-    for _ in range(int(rng.integers(0, 13))):
+    for _ in range(max(rng.integers(0, 13, 2))):
         name, (label, apply) = mutator.attempt()
         drawn.tried[name] = drawn.tried.get(name, 0) + 1
         before = exact(s)
