@@ -5,9 +5,9 @@
                                                       C[t] = S[63 - t]
 
 A barrier stands before a statement that touches what another thread may have touched since the last one, one of the two
-storing: reading what was written, writing what was read, writing what was written. Iterations of a loop follow each
-other, so the end of its body comes before its beginning. No barrier is needed where the elements show that the thread is
-the same.
+storing: reading what was written, or writing what was read. (Two stores of one element with nothing that reads it between
+them are two computations of one value.) Iterations of a loop follow each other, so the end of its body comes before its
+beginning. No barrier is needed where the elements show that the thread is the same.
 
 Every thread of the block must reach a barrier: within a condition, or a loop, that differs between threads there can be
 none. One that is needed before such a statement stands before all of it; one that is needed inside is an error. It
@@ -202,7 +202,7 @@ class _Planner:
         conflict = self._conflict(pending, found)
         if conflict is not None:
             raise _divergent_error(
-                whole, f"it both stores to {conflict.name}, which threads share, and reads or stores it again")
+                whole, f"it both stores to {conflict.name}, which threads share, and reads it")
         return {**pending, **found}
 
     # Accesses
@@ -229,15 +229,13 @@ class _Planner:
         """The buffer that two threads may touch at once, if any."""
         for new in found:
             for old in pending:
-                if old.buffer is new.buffer and (old.stored or new.stored) and not self._same_thread(old, new):
+                if old.buffer is new.buffer and old.stored != new.stored and not self._same_thread(old, new):
                     return new.buffer
         return None
 
     def _same_thread(self, a: _Access, b: _Access) -> bool:
         """Whether one element is touched by one thread alone."""
         alike = a.indices == b.indices
-        if alike and a.stored and b.stored:
-            return True  # one store, which computes an element the same way whoever does it
         pinned = {tag for tag in a.fixed if tag in b.fixed}
         return all((alike and tag in a.owned) or any(one == tag for one, _ in pinned) for tag in self.tags)
 

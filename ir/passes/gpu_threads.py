@@ -107,6 +107,8 @@ class _Mapper(Copier):
         inner = {node for index in store.indices for node in walk(index)}
         inside = self.path[self.depth.get(buffer, 0):]  # loops around the allocation do all of it, each of their threads
         around = {loop.thread for loop in inside} | {tag for tag, var in self.hardware.variables.items() if var in inner}
+        if buffer.scope == "warp":  # each warp has a place of its own
+            around.update(tag for tag in THREAD_TAGS if tag != "threadIdx.x")
         unbound = [tag for tag in self.hardware.variables if tag not in around]
         missing = [tag for tag in unbound if tag in THREAD_TAGS and self.hardware.extent(tag) > 1]
         if buffer in self.params:
