@@ -112,3 +112,35 @@ def test_a_maximum_that_is_the_same_for_all_elements_builds() -> None:
     a = np.array([1, 7, -3], "float32")
     expected = np.broadcast_to(np.maximum(a, 0)[:, None, None], (3, 2, 5))
     agrees(te.create_schedule(B.op), [A, B], a, expected=expected)
+
+
+def test_select_around_a_choice_inlined_into_it() -> None:
+    """What a guarded choice reads was thought safe, though the select around it evaluated the choice out of range."""
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: te.if_then_else(A[0] > 0.0, A[i], A[3 - i]), name="B")
+    C = te.compute((6,), lambda i: te.select(te.all(i >= 1, i < 5), B[i - 1], 0.0), name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_inline()
+    a = np.array([-1, 2, 3, 4], "float32")
+    agrees(s, [A, C], a, expected=np.pad(a[::-1], 1))
+
+
+def test_stores_that_llvm_joins_too_early() -> None:
+    """LLVM's loop vectorizer made invalid code of this convolution, and emitting it ended the process."""
+    data, kernel = te.placeholder((2, 3, 8), name="data"), te.placeholder((3, 2, 3), name="kernel")
+    P = te.compute((2, 3, 2, 9), lambda n, c, y, z: te.if_then_else(te.all(y >= 1, z >= 1), data[n, c, z - 1], 0.0), name="P")
+    ry, rx = te.reduce_axis((0, 2), "ry"), te.reduce_axis((0, 3), "rx")
+    Q = te.compute((2, 3, 4), lambda n, f, z: te.sum(P[n, f, ry, z * 2 + rx] * kernel[f, ry, rx], axis=[ry, rx]), name="Q")
+    R = te.compute((2, 3, 4), lambda n, f, z: te.max(Q[n, f, z], 0.0), name="R")
+    s = te.create_schedule(R.op)
+    cache = s.cache_write(Q, "shared")
+    near = s.cache_read(P, "shared", [cache])
+    n, f, z = s[cache].op.axis
+    ry, rx = s[cache].op.reduce_axis
+    s[cache].reorder(f, z, ry, n, rx)
+    s[near].compute_at(s[cache], ry)
+    a = np.arange(48).reshape(2, 3, 8).astype("float32") % 7
+    b = np.arange(18).reshape(3, 2, 3).astype("float32") - 9
+    p = np.pad(a, ((0, 0), (0, 0), (1, 0)))
+    q = sum(p[:, :, x : x + 7 : 2] * b[None, :, 1, x, None] for x in range(3))
+    agrees(s, [data, kernel, R], a, b, expected=np.maximum(q, 0))

@@ -88,16 +88,34 @@ def _optimised(
     stays visible from outside; None for everything."""
     machine = _machine(target)
     with llvm.create_context() as context:
-        module = _parsed(parts[0], context)
+        module = _linked(parts, context, visible)
         try:
-            for part in parts[1:]:
-                module.link_in(_parsed(part, context))
-            if visible is not None:
-                _hide_all_but(module, visible)
             _optimise(module, machine)
+            if not _is_valid(module):
+                # LLVM 22's loop vectorizer can join stores before one of their values is computed; emitting that aborts.
+                module.close()
+                module = _linked(parts, context, visible)
+                _optimise(module, machine, vectorize=False)
             yield machine, module
         finally:
             module.close()
+
+
+def _linked(parts: tuple[str, ...], context: llvm.ContextRef, visible: tuple[str, ...] | None) -> llvm.ModuleRef:
+    module = _parsed(parts[0], context)
+    for part in parts[1:]:
+        module.link_in(_parsed(part, context))
+    if visible is not None:
+        _hide_all_but(module, visible)
+    return module
+
+
+def _is_valid(module: llvm.ModuleRef) -> bool:
+    try:
+        module.verify()
+    except RuntimeError:
+        return False
+    return True
 
 
 _SHARED = (Linkage.external, Linkage.linkonce_any, Linkage.linkonce_odr, Linkage.weak_any, Linkage.weak_odr, Linkage.common)
@@ -110,9 +128,10 @@ def _hide_all_but(module: llvm.ModuleRef, visible: tuple[str, ...]) -> None:
             value.linkage = "internal"
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, vectorize: bool = True) -> None:
+    """O3; vectorize: whether LLVM also looks for loops that the schedule left scalar."""
     with llvm.create_pipeline_tuning_options(3) as options:
-        options.loop_vectorization = options.slp_vectorization = True
+        options.loop_vectorization, options.slp_vectorization = vectorize, True
         options.loop_interleaving = options.loop_unrolling = True
         with llvm.create_pass_builder(machine, options) as builder:
             passes = builder.getModulePassManager()

@@ -21,10 +21,12 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     """`value` with IfThenElse for each Select that might load out of range; `analyzer` knows the loops around."""
     if not any(isinstance(node, Select) for node in post_order(value)):
         return value
-    done = {expr_key(load) for load in _loads(value, select_is_lazy=True)}
+    done = {expr_key(load) for load in _sure_loads(value)}
 
     def safe(side: Expr) -> bool:
-        return all(expr_key(load) in done or _in_range(analyzer, load) for load in _loads(side))
+        # What a choice inside guards counts too: where its condition was not to be evaluated, it may say anything.
+        loads = (node for node in post_order(side) if isinstance(node, (BufferLoad, ProducerLoad)))
+        return all(expr_key(load) in done or _in_range(analyzer, load) for load in loads)
 
     def rule(node: Node) -> Expr | None:
         if isinstance(node, Select) and not (safe(node.true_value) and safe(node.false_value)):
@@ -40,7 +42,7 @@ def _in_range(analyzer: Analyzer, load: BufferLoad | ProducerLoad) -> bool:
                for index, extent in zip(load.indices, shape, strict=True))
 
 
-def _loads(root: Expr, select_is_lazy: bool = False) -> list[BufferLoad | ProducerLoad]:
+def _sure_loads(root: Expr) -> list[BufferLoad | ProducerLoad]:
     """The loads that evaluating `root` does whatever is chosen."""
     found: list[BufferLoad | ProducerLoad] = []
     stack: list[Node] = [root]
@@ -52,6 +54,5 @@ def _loads(root: Expr, select_is_lazy: bool = False) -> list[BufferLoad | Produc
         met.add(id(node))
         if isinstance(node, (BufferLoad, ProducerLoad)):
             found.append(node)
-        lazy = isinstance(node, IfThenElse) or (select_is_lazy and isinstance(node, Select))
-        stack.extend([node.condition] if lazy else children(node))
+        stack.extend([node.condition] if isinstance(node, (IfThenElse, Select)) else children(node))
     return found
