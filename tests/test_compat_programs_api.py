@@ -42,7 +42,7 @@ def test_tir_constructors_build_and_are_types() -> None:
 def test_tir_expressions_run() -> None:
     A = te.placeholder((12,), "int32", name="A")
     cases = {
-        "div": (lambda a: tir.div(a, 5), lambda a: np.trunc(a / 5)),
+        "div": (lambda a: tir.div(a, 5) + te.div(a, 2), lambda a: np.trunc(a / 5) + np.trunc(a / 2)),
         "truncmod": (lambda a: tir.truncmod(a, 5), lambda a: np.fmod(a, 5)),
         "floormod": (lambda a: tir.floormod(a, 5), lambda a: a % 5),
         "shift": (lambda a: tir.shift_left(a, 2) + tir.shift_right(a, 1), lambda a: (a << 2) + (a >> 1)),

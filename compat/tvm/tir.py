@@ -35,11 +35,12 @@ __all__ = [
     "Ramp", "Reduce", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm", "Sub", "Var", "abs", "acos", "acosh",
     "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
     "call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern", "call_pure_intrin",
-    "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh", "decl_buffer", "div", "erf", "exp", "exp2",
-    "exp10", "expr", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "ir_builder",
-    "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value",
-    "nearbyint", "popcount", "pow", "power", "reinterpret", "round", "rsqrt", "shift_left", "shift_right", "sigmoid", "sin",
-    "sinh", "sqrt", "stmt", "stmt_functor", "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod",
+    "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh", "decl_buffer", "div", "erf", "exp",
+    "exp2", "exp10", "expr", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod",
+    "infinity", "ir_builder", "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
+    "min", "min_value", "nearbyint", "popcount", "pow", "power", "reinterpret", "round", "rsqrt", "shift_left",
+    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "stmt", "stmt_functor", "sum", "tan", "tanh", "trunc", "truncdiv",
+    "truncmod",
 ]
 
 PrimExpr = Expr
