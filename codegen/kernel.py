@@ -13,7 +13,8 @@ from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ..runtime.module import Module
 from .cuda.build import cuda_kernel
-from .export.library import Exporter, Program
+from .export.library import Exporter
+from .export.program import Program
 from .interpreted import interpreted_kernel
 from .llvm.build import CodegenOptions, compile_function
 from .llvm.emit_stmt import shape_symbols

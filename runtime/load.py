@@ -53,7 +53,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         for i, function in enumerate(metadata.description["functions"])
     ]
     if metadata.description["is_module"]:
-        return Module({kernel.name: kernel for kernel in kernels})
+        keys = [function["key"] for function in metadata.description["functions"]]
+        return Module(dict(zip(keys, kernels, strict=True)))
     return kernels[0]
 
 

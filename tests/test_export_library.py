@@ -14,6 +14,8 @@ import tilewright as tw
 from exported import compile_program, needs_compiler, run, scale_add
 from tilewright import te
 from tilewright.codegen.export.archive import archive_bytes
+from tilewright.codegen.export.names import parameter_names
+from tilewright.runtime.signature import BufferParam, Signature
 
 needs_nm = pytest.mark.skipif(not shutil.which("nm"), reason="no nm here")
 
@@ -157,6 +159,21 @@ def test_a_module_is_one_library_with_all_its_functions(tmp_path: Path) -> None:
     assert np.array_equal(out, a * 2)
     module["doubled"].export(tmp_path / "libdoubled.so")
     assert tw.load(tmp_path / "libdoubled.so").name == "doubled"
+
+
+def test_in_c_main_of_a_module_goes_by_the_librarys_name(tmp_path: Path) -> None:
+    s, A, B = _parallel_negation()
+    tw.build({"main": (s, [A, B]), "other": (s, [A, B])}).export(tmp_path / "libboth.so")
+    header = (tmp_path / "both.h").read_text()
+    assert "int32_t both(const float" in header and "int32_t other(const float" in header
+    assert list(tw.load(tmp_path / "libboth.so")) == ["main", "other"]
+
+
+def test_c_names_of_parameters_are_valid_and_differ() -> None:
+    names = ["A", "A", "I", "size_t", "2x", "_x", "a.b", "a_b", "double", "errno", "it's"]
+    params = [BufferParam(f"{name}", "float32", (4,)) for name in names]
+    assert parameter_names(Signature("f", tuple(params), ())) == [
+        "A", "A_1", "I_", "size_t_", "p2x", "p_x", "a_b", "a_b_1", "double_", "errno_", "it_s"]
 
 
 def test_a_kernel_without_a_name_is_called_like_its_library(tmp_path: Path) -> None:

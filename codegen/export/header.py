@@ -110,5 +110,6 @@ def _comment(signature: Signature) -> str:
         what = str(param).removeprefix(f"{param.name}: ")
         what = what if what.startswith("out ") else f"in  {what}"
         note = "   (its bits)" if _C_TYPES[param.dtype] == "uint16_t" and param.dtype.endswith("float16") else ""
+        what = what.replace("*/", "* /")        # of a symbol with an odd name
         lines.append(f" *   {name:<{width}}  {what}{note}")
     return "\n".join([*lines, " */"])

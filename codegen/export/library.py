@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import user_source
-from ...ir.expr import Var
-from ...ir.stmt import Function
-from ...runtime.signature import Signature
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
 from ..parallel import PARALLEL_FOR
@@ -28,29 +25,14 @@ from .link import shared_library
 from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
 from .names import check_names, entry_names, library_identifier
+from .program import Program
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
 
-__all__ = ["Exporter", "Program"]
+__all__ = ["Exporter"]
 
 _KINDS = {".so": "a shared library", ".a": "a static library", ".o": "an object file"}
-_DEFAULT_NAME = "main"
-"""What a kernel is called that was given no name; C has a `main` of its own."""
 _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Program:
-    """One kernel as it is compiled: its function at stage "final", its signature, and its free shape symbols in call
-    order."""
-
-    function: Function
-    signature: Signature
-    symbols: tuple[Var, ...]
-
-    def named(self, name: str) -> Program:
-        """The same under another name."""
-        return Program(replace(self.function, name=name), replace(self.signature, name=name), self.symbols)
 
 
 @dataclass(frozen=True)
@@ -78,12 +60,8 @@ class Exporter:
             )
         check_threads(threads)
         stem = place.stem.removeprefix("lib") or place.stem
-        return _Library(self._named_for(stem), stem, threads).write(place)
-
-    def _named_for(self, stem: str) -> Exporter:
-        if self.is_module or self.programs[0].signature.name != _DEFAULT_NAME:
-            return self
-        return replace(self, programs=(self.programs[0].named(library_identifier(stem)),))
+        named = replace(self, programs=tuple(program.named_for(stem) for program in self.programs))
+        return _Library(named, stem, threads).write(place)
 
 
 class _Library:
@@ -107,8 +85,8 @@ class _Library:
 
     def write(self, place: Path) -> tuple[Path, Path, Path]:
         description = describe(
-            self.stem, self.signatures, self.messages, self.target, features=self.features, threads=self.threads,
-            is_parallel=self.parallel, version=own_version(), is_module=self.exporter.is_module)
+            self.stem, self.exporter.programs, self.messages, self.target, features=self.features, threads=self.threads,
+            is_parallel=self.parallel, is_module=self.exporter.is_module)
         library = self._library(place, description)
         header = header_text(self.stem, self.signatures, target=f"{str(self.target)!r} ({self.target.llvm_triple})",
                              threads=self.threads, version=own_version()).encode()

@@ -11,9 +11,9 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from ...runtime.signature import Signature
 from ..target import Target
 from .header import declarations
+from .program import Program
 
 __all__ = ["describe", "manifest_text", "own_version"]
 
@@ -26,11 +26,11 @@ def own_version() -> str:
 
 
 def describe(
-    library: str, signatures: Sequence[Signature], messages: Mapping[str, Sequence[str]], target: Target, *,
-    features: Sequence[str], threads: str, is_parallel: bool, version: str, is_module: bool,
+    library: str, programs: Sequence[Program], messages: Mapping[str, Sequence[str]], target: Target, *,
+    features: Sequence[str], threads: str, is_parallel: bool, is_module: bool,
 ) -> dict[str, Any]:
-    """Plain data: the library's functions with shapes and dtypes, what it was compiled for and by what. is_module: it was
-    exported as several kernels by name, not as one. is_parallel: some loop of it is."""
+    """Plain data: the library's functions with shapes and dtypes, what it was compiled for and by what. is_parallel: some
+    loop is. is_module: it was exported as several kernels by name, not as one."""
     return {
         "format": FORMAT,
         "library": library,
@@ -38,19 +38,20 @@ def describe(
         "is_parallel": is_parallel,
         "functions": [
             {
-                "name": signature.name,
-                "declarations": list(declarations(signature)),
-                "signature": signature.as_json(),
-                "messages": list(messages[signature.name]),
+                "name": program.signature.name,
+                "key": program.key or program.signature.name,
+                "declarations": list(declarations(program.signature)),
+                "signature": program.signature.as_json(),
+                "messages": list(messages[program.signature.name]),
             }
-            for signature in signatures
+            for program in programs
         ],
         "target": {
             "text": str(target), "triple": target.llvm_triple, "cpu": target.llvm_cpu, "features": list(features),
         },
         "threads": threads,
         "versions": {
-            "tilewright": version, "llvm": ".".join(map(str, llvm.llvm_version_info)), "llvmlite": llvmlite.__version__,
+            "tilewright": own_version(), "llvm": ".".join(map(str, llvm.llvm_version_info)), "llvmlite": llvmlite.__version__,
         },
     }
 

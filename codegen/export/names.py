@@ -24,6 +24,8 @@ _KEYWORDS = frozenset("""
     volatile wchar_t while xor xor_eq DLTensor DLDevice DLDataType linux unix i386
 """.split())
 """Words of C and C++, and what headers and compilers make of others: no name of ours may be one of these."""
+_SPECIAL = re.compile(r".*_t|I|NULL|EOF|errno|assert|std(in|out|err)")
+"""Types and macros of the standard library."""
 
 
 def entry_names(name: str) -> tuple[str, str, str]:
@@ -56,7 +58,7 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
 
 
 def _why_not(name: str) -> str:
-    if name in _KEYWORDS:
+    if name in _KEYWORDS or _SPECIAL.fullmatch(name):
         return "it is a word of C or C++"
     if name.startswith(("tw_", "__")) or re.match(r"_[A-Z]", name):
         return "names that begin like this are reserved"
@@ -86,7 +88,10 @@ def parameter_names(signature: Signature) -> list[str]:
     names: list[str] = []
     for item in (*signature.symbols, *signature.params):
         stem = re.sub(r"[^A-Za-z0-9_]", "_", item.name)
-        stem = stem if re.match(r"[A-Za-z]", stem) and stem not in _KEYWORDS else f"{stem}_" if stem in _KEYWORDS else f"p{stem}"
+        if not re.match(r"[A-Za-z]", stem):
+            stem = f"p{stem}"
+        elif stem in _KEYWORDS or _SPECIAL.fullmatch(stem):
+            stem += "_"
         name, number = stem, 0
         while name in taken:
             number += 1

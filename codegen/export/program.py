@@ -1,0 +1,33 @@
+"""A kernel on its way into a library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...ir.expr import Var
+from ...ir.stmt import Function
+from ...runtime.signature import Signature
+from .names import library_identifier
+
+__all__ = ["Program"]
+
+_DEFAULT_NAME = "main"
+"""What a kernel is called that was given no name; C has a `main` of its own."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One kernel as it is compiled: its function at stage "final", its signature, and its free shape symbols in call
+    order. key: its name in its module, where C knows it by another."""
+
+    function: Function
+    signature: Signature
+    symbols: tuple[Var, ...]
+    key: str = ""
+
+    def named_for(self, stem: str) -> Program:
+        """Itself; or, where it was given no name, the same under the library's."""
+        if self.signature.name != _DEFAULT_NAME:
+            return self
+        name = library_identifier(stem)
+        return Program(replace(self.function, name=name), replace(self.signature, name=name), self.symbols, _DEFAULT_NAME)
