@@ -13,7 +13,7 @@ from ..ir.externs import EXTERNS
 from ..ir.ops import is_const
 from ..ir.passes.target_facts import resolve_target
 from ..ir.stmt import BufferStore, For, If, LetStmt, LoopKind, Stmt
-from ..ir.visit import rewrite, seq, substitute, walk
+from ..ir.visit import post_order, rewrite, seq, substitute
 from .extern_calls import target_has
 from .tensor import Tensor
 from .tensor_intrin import TensorIntrin
@@ -36,7 +36,7 @@ def _is_opaque(part: Stmt) -> bool:
     """Whether the interpreter would meet code that it does not know."""
     interpreted = resolve_target(part, lambda name: name == "interpreter")
     return any(isinstance(node, Call) and node.name.startswith("call_") and isinstance(node.args[0], StringImm)
-               and node.args[0].value not in EXTERNS for node in walk(interpreted))
+               and node.args[0].value not in EXTERNS for node in post_order(interpreted))
 
 
 def _init(intrinsic: TensorIntrin) -> Stmt:

@@ -19,7 +19,7 @@ from ..ir.buffer import SCOPES, Buffer
 from ..ir.dtype import HANDLE, INT32
 from ..ir.expr import Expr, Node, Var
 from ..ir.stmt import Evaluate, Stmt
-from ..ir.visit import walk
+from ..ir.visit import post_order
 from .errors import BadDeclaredBuffer, BadTensorIntrin
 from .operation import ComputeOp, Operation
 from .shape import as_shape, integer_expr, same_extent, scalar_dtype, shape_text
@@ -153,8 +153,8 @@ def _bodies(name: str, op: ComputeOp, made: Any) -> tuple[Stmt, Stmt | None, Stm
 def _check_buffers(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor, Buffer]) -> None:
     """Every buffer that a body uses must be one that it was given, or allocates itself."""
     known: set[object] = set(buffers.values())
-    known.update(node.buffer for node in walk(part) if type(node).__name__ == "Allocate")  # pyright: ignore[reportAttributeAccessIssue]
-    for node in walk(part):
+    known.update(node.buffer for node in post_order(part) if type(node).__name__ == "Allocate")  # pyright: ignore[reportAttributeAccessIssue]
+    for node in post_order(part):
         buffer = _buffer_of(node)
         if buffer is not None and buffer not in known:
             raise BadTensorIntrin(

@@ -9,7 +9,7 @@ from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, IntImm, Var
 from ...ir.pointers import WRITES, pointed_to
 from ...ir.stmt import BufferStore, Evaluate, For, Stmt
-from ...ir.visit import children, free_vars, walk
+from ...ir.visit import children, free_vars, post_order, walk
 from .emit_expr import ExprEmitter
 from .text import FunctionText, ModuleText
 from .types import llvm_type
@@ -63,7 +63,7 @@ def stored_buffers(body: Stmt) -> set[Buffer]:
         if isinstance(stmt, BufferStore):
             found.add(stmt.buffer)
         elif isinstance(stmt, Evaluate):  # where alone outside code writes
-            pointers = [pointed for node in walk(stmt) if (pointed := pointed_to(node)) is not None]
+            pointers = [pointed for node in post_order(stmt) if (pointed := pointed_to(node)) is not None]
             found.update(buffer for buffer, mode in pointers if mode & WRITES)
         else:
             stack.extend(child for child in children(stmt) if isinstance(child, Stmt))

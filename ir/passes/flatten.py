@@ -20,7 +20,7 @@ from ..expr import (
 )
 from ..ops import binary, cast, const
 from ..stmt import Allocate, Attr, BufferStore, For, Function, LetStmt, Stmt
-from ..visit import Rewriter, post_order, walk
+from ..visit import Rewriter, post_order
 from .linear import Linear, expr_key, is_index, linear
 
 __all__ = ["flat_buffer", "flatten", "strides_of"]
@@ -152,7 +152,7 @@ class _Flattener(Rewriter):
         form = linear(self.offset(buffer, tuple(scalars)))
         step = form.coefficient(lane)
         rest = form.without(lane)
-        if not step or not isinstance(ramp.stride, IntImm) or any(lane in walk(atom) for atom, _ in rest.atoms()):
+        if not step or not isinstance(ramp.stride, IntImm) or any(lane in post_order(atom) for atom, _ in rest.atoms()):
             return None
         rest.add(linear(ramp.base), step)
         return Ramp(rest.expr(INT64, self._rank), const(step * ramp.stride.value, INT64), lanes)
@@ -163,7 +163,7 @@ class _Flattener(Rewriter):
         return max((self.depth.get(node, 0) for node in post_order(atom) if isinstance(node, Var)), default=0)
 
     def _vector_offset(self, buffer: Buffer, indices: list[Expr], lanes: int) -> Expr:
-        ramps = {expr_key(node): node for index in indices for node in walk(index) if isinstance(node, Ramp)}
+        ramps = {expr_key(node): node for index in indices for node in post_order(index) if isinstance(node, Ramp)}
         if len(ramps) == 1:
             (ramp,) = ramps.values()
             found = self._along(buffer, indices, ramp, lanes)
