@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,9 +15,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from ...errors import InternalError, user_source
+from ..errors import UnresolvedSymbol
 from .errors import CompilerMissing, DisassemblerMissing
 
-__all__ = ["Compiled", "compile_cuda", "disassemble", "find_nvrtc"]
+__all__ = ["Compiled", "compile_cuda", "disassemble", "find_nvrtc", "rejected"]
 
 _INSTALL = "pip install 'tilewright[nvrtc]'"
 
@@ -73,7 +75,7 @@ def _library() -> ctypes.CDLL:
 def compile_cuda(text: str, arch: str, options: tuple[str, ...] = ()) -> Compiled:
     """Machine code of CUDA C text for `arch` (sm_80 ...). Results are kept in the process.
 
-    Raises CompilerMissing without NVRTC, InternalError where it does not take the text.
+    Raises CompilerMissing without NVRTC, UnresolvedSymbol where the program calls what nobody defines.
     """
     library = _library()
     program = ctypes.c_void_p()
@@ -82,10 +84,20 @@ def compile_cuda(text: str, arch: str, options: tuple[str, ...] = ()) -> Compile
         flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
         array = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         if library.nvrtcCompileProgram(program, len(flags), array):
-            raise InternalError("NVRTC rejects the code that was made:\n" + _text(library, program, "ProgramLog"))
+            raise rejected("NVRTC", _text(library, program, "ProgramLog"))
         return Compiled(_bytes(library, program, "CUBIN"), _text(library, program, "PTX"))
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def rejected(compiler: str, log: str) -> UnresolvedSymbol | InternalError:
+    """What a compiler's refusal of our text means: a function of the user's that nobody defines, or a fault of ours."""
+    unknown = re.search(r"identifier \"(\w+)\" is undefined|‘(\w+)’ was not declared", log)
+    name = next(filter(None, unknown.groups()), "") if unknown else ""
+    if not name or name.startswith("tw_"):
+        return InternalError(f"{compiler} rejects the code that was made:\n{log[:4000]}")
+    return UnresolvedSymbol(f"the program calls {name!r}, which nobody defines", called=user_source(),
+                            reason="it is no function of CUDA C", fix="call a function that CUDA C has")
 
 
 def _check(library: ctypes.CDLL, status: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import shutil
 import subprocess
 import tempfile
@@ -16,8 +17,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ....errors import InternalError, user_source
+from ....errors import user_source
 from ..errors import EmulatorUnavailable
+from ..nvrtc import rejected
 
 __all__ = ["EmulatedLibrary", "KernelEntry", "compile_for_emulation"]
 
@@ -82,9 +84,9 @@ def _compiler() -> str:
 
 
 def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C.UTF-8"})
     if done.returncode:
-        raise InternalError(f"the C++ compiler rejects the code that was made:\n{done.stderr[:4000]}")
+        raise rejected("the C++ compiler", done.stderr)
 
 
 @cache
@@ -98,7 +100,7 @@ def _machine() -> Path:
 def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned: bool) -> EmulatedLibrary:
     """The library of CUDA C text. unaligned: for arguments that are aligned to their elements alone. Kept in the process.
 
-    Raises EmulatorUnavailable without a C++ compiler.
+    Raises EmulatorUnavailable without a C++ compiler, UnresolvedSymbol where the program calls what nobody defines.
     """
     machine = _machine()
     folder = Path(tempfile.mkdtemp(dir=_folder()))

@@ -1,6 +1,22 @@
 // What CUDA C text needs to be compiled by a C++ compiler for the emulator.
 #pragma once
-#include <cmath>
+
+// The mathematics functions that kernels call, declared here because reading <cmath> takes longer than all else.
+#define TW_UNARY(name)                                                                                                    \
+  extern "C" double name(double);                                                                                         \
+  extern "C" float name##f(float);                                                                                        \
+  static inline float name(float a) { return name##f(a); }
+#define TW_BINARY(name)                                                                                                   \
+  extern "C" double name(double, double);                                                                                 \
+  extern "C" float name##f(float, float);                                                                                 \
+  static inline float name(float a, float b) { return name##f(a, b); }
+TW_UNARY(exp) TW_UNARY(exp2) TW_UNARY(exp10) TW_UNARY(log) TW_UNARY(log2) TW_UNARY(log10) TW_UNARY(log1p) TW_UNARY(expm1)
+TW_UNARY(sqrt) TW_UNARY(sin) TW_UNARY(cos) TW_UNARY(tan) TW_UNARY(sinh) TW_UNARY(cosh) TW_UNARY(tanh) TW_UNARY(asin)
+TW_UNARY(acos) TW_UNARY(atan) TW_UNARY(asinh) TW_UNARY(acosh) TW_UNARY(atanh) TW_UNARY(erf) TW_UNARY(floor) TW_UNARY(ceil)
+TW_UNARY(trunc) TW_UNARY(round) TW_UNARY(rint) TW_UNARY(fabs)
+TW_BINARY(pow) TW_BINARY(atan2) TW_BINARY(hypot) TW_BINARY(copysign) TW_BINARY(fmod)
+extern "C" double fma(double, double, double);
+extern "C" float fmaf(float, float, float);
 
 #define __global__ __attribute__((noinline))
 #define __device__

@@ -38,7 +38,7 @@ struct Fault {
 };
 
 struct Cell {
-  uint32_t written, read;  // epochs
+  uint32_t written, read, read_before;  // epochs; the last of a read by an earlier block
   uint16_t writer, reader;
   uint32_t writer_place, reader_place;
 };
@@ -261,12 +261,13 @@ static void check_cell(Buffer &buffer, uint64_t address, bool stores, uint64_t p
   if ((cell.written == epoch && cell.writer != self) || elsewhere(buffer, cell.written))
     race(buffer, address, stores, place, true, cell, cell.written != epoch);
   if (stores) {
-    if ((cell.read == epoch && cell.reader != self) || elsewhere(buffer, cell.read))
-      race(buffer, address, stores, place, false, cell, cell.read != epoch);
+    bool by_block = elsewhere(buffer, cell.read) || elsewhere(buffer, cell.read_before);
+    if ((cell.read == epoch && cell.reader != self) || by_block) race(buffer, address, stores, place, false, cell, by_block);
     cell.written = epoch, cell.writer = self, cell.writer_place = (uint32_t)place;
   } else if (cell.read == epoch) {
     if (cell.reader != self) cell.reader = SEVERAL;
   } else {
+    if (elsewhere(buffer, cell.read)) cell.read_before = cell.read;
     cell.read = epoch, cell.reader = self, cell.reader_place = (uint32_t)place;
   }
 }
