@@ -200,6 +200,9 @@ class _Bodies:
     """Of the first difference that was met."""
     variables: dict[Var, Var] = field(default_factory=dict)
     """The intrinsic's variable for each of the stage's, where combiners bind them."""
+    alike: set[tuple[int, int]] = field(default_factory=set)
+    """Pairs of nodes, which the trees keep alive, found to be alike: values may be shared."""
+    trees: list[Expr] = field(default_factory=list)
 
     def compare(self) -> None:
         mine, its = self.stage.found.computation.values, self.stage.intrinsic.op.body
@@ -246,13 +249,24 @@ class _Bodies:
         return alike
 
     def _mine(self, value: Expr) -> Expr:
-        return self.stage.analyzer.simplify(_without_lets(self.stage.resolve(value, self.values)))
+        return self._kept(self.stage.analyzer.simplify(_without_lets(self.stage.resolve(value, self.values))))
 
     def _its(self, value: Expr) -> Expr:
-        return self.stage.analyzer.simplify(_without_lets(value))
+        return self._kept(self.stage.analyzer.simplify(_without_lets(value)))
+
+    def _kept(self, value: Expr) -> Expr:
+        self.trees.append(value)
+        return value
 
     def _same(self, a: Expr, b: Expr) -> bool:
         """Whether two values are alike, noting the parts of tensors that make them so."""
+        pair = (id(a), id(b))
+        if pair in self.alike or self._compared(a, b):
+            self.alike.add(pair)
+            return True
+        return False
+
+    def _compared(self, a: Expr, b: Expr) -> bool:
         if isinstance(a, ProducerLoad) and isinstance(b, ProducerLoad):
             return self._reads(a, b)
         if type(a) is not type(b) or a.dtype != b.dtype:
@@ -272,6 +286,7 @@ class _Bodies:
             return False
         assert isinstance(b, BinaryOp)
         first, self.parts, self.problem = self.problem, _restored(self.parts, before), ""
+        self.alike.clear()  # what was alike was so with other parts
         if self._same(a.a, b.b) and self._same(a.b, b.a):
             self.problem = ""
             return True

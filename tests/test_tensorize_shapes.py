@@ -154,3 +154,19 @@ def test_a_reduction_of_pairs_is_interpreted_by_its_meaning() -> None:
     tw.build(s, [V, T0, T1], target="interpret")(values, where, most)
     np.testing.assert_array_equal(where, values.argmax(1))
     np.testing.assert_array_equal(most, values.max(1))
+
+
+def test_shared_values_are_compared_once() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(60):
+            x = x * x
+        return x
+
+    a = te.placeholder((8,), name="a")
+    c = te.compute((8,), lambda i: chain(a[i]), "c")
+    intrinsic = te.decl_tensor_intrin(c.op, lambda ins, outs: te.call_extern("int32", "f", outs[0].access_ptr("w")), "chain")
+    A = te.placeholder((16,), name="A")
+    C = te.compute((16,), lambda i: chain(A[i]), "C")
+    s = te.create_schedule(C.op)
+    s[C].tensorize(s[C].split(C.op.axis[0], factor=8)[1], intrinsic)
+    tw.lower(s, [A, C])  # written out it would be 2 ** 60 factors
