@@ -21,6 +21,8 @@ __all__ = ["MAX_STATEMENTS", "unroll"]
 
 MAX_STATEMENTS = 65536
 """The most statements that one unrolled loop may become. LLVM's own time grows with the square of a block's length."""
+NODES_OF_A_STEP = 128
+"""Beyond so many nodes a statement counts as several for `auto_unroll_max_step`."""
 
 
 def unroll(function: Function, max_statements: int = MAX_STATEMENTS) -> Function:
@@ -58,7 +60,7 @@ class _Unroller(Rewriter):
     def _small(self, node: For, body: Stmt, steps: int) -> bool:
         if not isinstance(node.extent, IntImm):
             return False
-        return not _has_loop(body) and node.extent.value * _statements(body) <= steps
+        return not _has_loop(body) and node.extent.value * _steps(body) <= steps
 
     def _unrolled(self, node: For, body: Stmt) -> Stmt:
         if not isinstance(node.extent, IntImm):
@@ -89,6 +91,11 @@ def _as_int(value: Expr) -> int:
 
 def _has_loop(body: Stmt) -> bool:
     return any(isinstance(node, For) for node in walk(body))
+
+
+def _steps(body: Stmt) -> int:
+    """How many statements of ordinary size it amounts to: one of a thousand operators is no single step."""
+    return _statements(body) + sum(1 for _ in walk(body)) // NODES_OF_A_STEP
 
 
 def _statements(body: Stmt) -> int:
