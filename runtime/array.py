@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ..errors import user_source
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .cuda_driver import device_array, device_empty
 from .device import Device, cpu
-from .errors import NotATensor, UnreadableTensor, WrongDType, WrongShape
+from .errors import NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
 from .tensors import NoMemory, RefusedMemory, array_of, capsule_tensor, find_tensor, is_ordinary
 
 __all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", "numpy_dtype"]
@@ -104,12 +105,33 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | N
     """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes. On a GPU it is a
     DeviceArray.
 
-    Raises WrongDType for an unknown dtype, DriverMissing, GpuMissing or PycudaMissing where there is no such GPU to use.
+    Raises WrongShape, WrongDType for an unknown dtype, UnknownDevice; DriverMissing, GpuMissing or PycudaMissing where there
+    is no such GPU to use.
     """
-    extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(extent) for extent in shape)
-    if device is not None and device.kind == "cuda":
+    extents = _extents(shape)
+    if _is_gpu(device):
         return device_empty(extents, _dtype_of(dtype), device)
     return _allocate(extents, _dtype_of(dtype))
+
+
+def _extents(shape: Any) -> tuple[int, ...]:
+    given = cast("Sequence[Any]", shape if isinstance(shape, (tuple, list, np.ndarray)) else (shape,))
+    try:
+        extents = tuple(operator.index(extent) for extent in given)
+    except TypeError:
+        extents = (-1,)
+    if any(extent < 0 for extent in extents):
+        raise WrongShape(f"cannot make an array of shape {shape!r}", called=user_source(),
+                         allowed="an integer, or several, none negative", fix="tw.empty((16, 8))")
+    return extents
+
+
+def _is_gpu(device: Device | None) -> bool:
+    """Whether `device` is a GPU; without a device, arrays are the host's."""
+    if device is not None and not isinstance(cast(object, device), Device):
+        raise UnknownDevice(f"{device!r} is no device", reason=f"got {type(device).__name__}", called=user_source(),
+                            fix="tw.cpu(), or tw.cuda(0)")
+    return device is not None and device.kind == "cuda"
 
 
 def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | Any:
@@ -117,19 +139,25 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
     GPU it is a DeviceArray.
 
     Python floats become float32 and Python ints int32 where they fit (else int64); arrays keep their dtype. Raises
-    WrongDType for elements that are no numbers, DriverMissing, GpuMissing or PycudaMissing where there is no such GPU to use.
+    WrongShape for lists of unequal lengths, WrongDType for elements that are no numbers, UnknownDevice; DriverMissing,
+    GpuMissing or PycudaMissing where there is no such GPU to use.
     """
+    on_gpu = _is_gpu(device)
     source = _readable(x)
     wanted = _dtype_of(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
     made = _allocate(source.shape, wanted)
     np.copyto(made, source, casting="unsafe")
-    return device_array(made, device) if device is not None and device.kind == "cuda" else made
+    return device_array(made, device) if on_gpu else made
 
 
 def _readable(x: Any) -> NDArray[Any]:
-    if isinstance(x, np.ndarray) or not hasattr(type(x), "__dlpack__"):
+    if not isinstance(x, np.ndarray) and hasattr(type(x), "__dlpack__"):
+        return from_dlpack(x)
+    try:
         return np.asarray(x)
-    return from_dlpack(x)
+    except ValueError as error:
+        raise WrongShape(f"this {type(x).__name__} has no one shape", reason=str(error), called=user_source(),
+                         fix="give nested lists of equal lengths") from None
 
 
 def _natural_dtype(x: Any, source: NDArray[Any]) -> np.dtype[Any]:

@@ -6,7 +6,8 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import Any, cast
 
 from ..errors import user_source
 from .errors import WrongTiming
@@ -58,9 +59,9 @@ def time_calls(
 ) -> TimingResult:
     """Time `function(*args)`: one untimed call, then `repeat` times `number` calls, where `number` grows until a
     repeat takes `min_repeat_ms`. Raises WrongTiming for counts below 1 or a negative duration."""
-    if number < 1 or repeat < 1 or min_repeat_ms < 0:
+    if not all(isinstance(cast(object, count), Integral) and count >= 1 for count in (number, repeat)) or not min_repeat_ms >= 0:
         raise WrongTiming(f"cannot time with number={number}, repeat={repeat}, min_repeat_ms={min_repeat_ms}",
-                          called=user_source(), allowed="number >= 1, repeat >= 1, min_repeat_ms >= 0",
+                          called=user_source(), allowed="whole numbers number >= 1 and repeat >= 1, min_repeat_ms >= 0",
                           fix="give at least one call and one repeat")
     function(*args)
     results: list[float] = []

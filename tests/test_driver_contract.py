@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.codegen.errors import ArgumentNotBuildable, NameNotAllowed, UnknownTargetKind
-from tilewright.runtime.errors import NoSuchKernel, NoSuchSource, WrongTiming
+from tilewright.runtime.errors import NoSuchKernel, NoSuchSource, UnknownDevice, WrongDType, WrongShape, WrongTiming
 
 
 def increment(by: float = 1, n: int = 8, dtype: str = "float32") -> tuple[te.Schedule, te.Tensor, te.Tensor]:
@@ -169,8 +169,10 @@ def test_time_gives_statistics_of_seconds_a_call() -> None:
     assert found.std == pytest.approx(np.std(found.results))
     assert found.number * found.max >= 0.4e-3
     assert f.time(ONES, np.zeros(8, "float32"), number=7, repeat=1, min_repeat_ms=0).number == 7
-    with pytest.raises(WrongTiming, match="repeat=0"):
-        f.time(ONES, np.zeros(8, "float32"), repeat=0)
+    assert f.time(ONES, np.zeros(8, "float32"), number=np.int64(3), repeat=1, min_repeat_ms=0).number == 3
+    for wrong in ({"repeat": 0}, {"number": -1}, {"number": 2.5}, {"number": "3"}, {"min_repeat_ms": float("nan")}):
+        with pytest.raises(WrongTiming, match=f"cannot time with .*{next(iter(wrong))}="):
+            f.time(ONES, np.zeros(8, "float32"), **wrong)
     with pytest.raises(tw.CallError, match="takes 2 arguments, 1 were given"):
         f.time(ONES)
 
@@ -229,6 +231,33 @@ def test_fast_math_reassociates_and_keeps_nan() -> None:
     x[5] = np.nan
     found = ran(tw.build(te.create_schedule(Y), [X, Y], fast_math=True), x, shape=(100_000,), dtype="int32")
     assert np.flatnonzero(found).tolist() == [5]
+
+
+# Arrays
+
+
+@pytest.mark.parametrize(("make", "error", "told"), [
+    (lambda: tw.empty((-2,)), WrongShape, r"shape \(-2,\)"),
+    (lambda: tw.empty((2.5,)), WrongShape, r"shape \(2\.5,\)"),
+    (lambda: tw.empty("ab"), WrongShape, "shape 'ab'"),
+    (lambda: tw.array([[1], [1, 2]]), WrongShape, "this list has no one shape"),
+    (lambda: tw.array(["a"]), WrongDType, "unknown dtype"),
+    (lambda: tw.array(None), WrongDType, "unknown dtype 'object'"),
+    (lambda: tw.empty(2, "complex64"), WrongDType, "unknown dtype 'complex64'"),
+    (lambda: tw.array([1.0], "cpu"), UnknownDevice, "'cpu' is no device"),
+    (lambda: tw.empty(2, device=0), UnknownDevice, "0 is no device"),
+])
+def test_arrays_that_cannot_be_made(make: Callable[[], Any], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        make()
+
+
+def test_extents_are_any_integers() -> None:
+    A = te.placeholder((3, 4), name="A")
+    for shape in (A.shape, [3, 4], np.array([3, 4]), (np.int64(3), np.uint8(4))):
+        assert tw.empty(shape).shape == (3, 4)
+    assert tw.empty(np.int32(5)).shape == (5,)
+    assert tw.empty(()).shape == ()
 
 
 # Threads, processes, lifetimes
