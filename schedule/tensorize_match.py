@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import prod
 
 from ..errors import LoweringError, user_source
@@ -19,7 +20,7 @@ from ..ir.expr import (
     ProducerLoad, Reduce, StringImm, Var,
 )
 from ..ir.ops import cast, const, is_const
-from ..ir.visit import children, post_order, rewrite, substitute
+from ..ir.visit import children, post_order, rewrite, substitute, walk
 from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
 from .axes import outline
@@ -357,5 +358,7 @@ def _combining(combiner: CommReducer) -> str:
 
 
 def _short(value: Expr) -> str:
+    if len(list(islice(walk(value), 100))) == 100:
+        return f"{type(value).__name__}(...)"
     text = str(value)
     return text if len(text) <= 80 else text[:77] + "..."

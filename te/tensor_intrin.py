@@ -18,6 +18,7 @@ from ..errors import SourceLine, user_source
 from ..ir.buffer import SCOPES, Buffer
 from ..ir.dtype import HANDLE, INT32
 from ..ir.expr import Expr, Node, Var
+from ..ir.pointers import written_buffers
 from ..ir.stmt import Evaluate, Stmt
 from ..ir.visit import post_order
 from .errors import BadDeclaredBuffer, BadTensorIntrin
@@ -115,6 +116,7 @@ def decl_tensor_intrin(
     for part in (body, init, update):
         if part is not None:
             _check_buffers(name, op, part, buffers)
+            _check_writes(name, op, part, buffers)
     return TensorIntrin(name, op, op.input_tensors, buffers, body, init, update, user_source())
 
 
@@ -161,6 +163,17 @@ def _check_buffers(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor
                 f"the body of the tensor intrinsic {name} uses the buffer {buffer.name}", declared=op.source, called=user_source(),
                 reason="it is none of those that the function was given", allowed=", ".join(b.name for b in buffers.values()),
                 fix="use ins[...] and outs[...], and pass declared buffers by binds={tensor: buffer}")
+
+
+def _check_writes(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor, Buffer]) -> None:
+    """No body may write what the operation only reads."""
+    written = written_buffers(part)
+    for tensor in op.input_tensors:
+        if buffers[tensor] in written:
+            raise BadTensorIntrin(
+                f"the body of the tensor intrinsic {name} writes the buffer {buffers[tensor].name}", declared=op.source,
+                called=user_source(), reason=f"{op.name} only reads {tensor.name}: others may still need what is there",
+                fix=f'{buffers[tensor].name}.access_ptr("r")')
 
 
 def _buffer_of(node: Node) -> Buffer | None:

@@ -116,6 +116,10 @@ def test_wrong_intrinsics() -> None:
         te.decl_tensor_intrin(c.op, lambda ins, outs: call, binds={te.placeholder((8,), name="z"): te.decl_buffer((8,))})
     with pytest.raises(tw.TensorExpressionError, match=r"(?s)uses the buffer other.*none of those"):
         te.decl_tensor_intrin(c.op, lambda ins, outs: BufferStore(te.decl_buffer((8,), name="other"), const(0.0), (const(0),)))
+    with pytest.raises(tw.TensorExpressionError, match=r"(?s)writes the buffer a.*c only reads a.*access_ptr\(\"r\"\)"):
+        te.decl_tensor_intrin(c.op, lambda ins, outs: te.call_extern("int32", "f", ins[0].access_ptr("rw")))
+    with pytest.raises(tw.TensorExpressionError, match="writes the buffer a"):
+        te.decl_tensor_intrin(c.op, lambda ins, outs: ins[0].vstore([0], 1.0))
     r = te.reduce_axis((0, 8), "r")
     total = te.compute((1,), lambda i: te.sum(a[r], axis=r), "total")
     with pytest.raises(tw.TensorExpressionError, match="has a reduce_init and no reduce_update"):
