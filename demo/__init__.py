@@ -1,11 +1,13 @@
-"""`tilewright run --demo`: the main job on real input.
+"""`tilewright run --demo`: the main job on real input, from declaring to shipping.
 
-A matrix product in six steps, each with its primitives, its speed and its ratio to numpy; then a photograph sharpened
-by a scheduled image pipeline, bit for bit as numpy does it. Needs scikit-image, for its bundled photographs.
+A matrix product in six steps; a photograph sharpened by a scheduled image pipeline, bit for bit as numpy does it; a
+schedule that the tuner finds; the pipeline as a library that a C program calls; a GPU kernel run by the emulator. Needs
+scikit-image, for its bundled photographs.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,75 +16,151 @@ from rich.table import Table
 
 from ..driver import build
 from ..runtime import num_threads
-from . import matmul, unsharp
+from . import gpu, matmul, shipping, unsharp
 from .clock import interleaved
 
 __all__ = ["main"]
 
 SIZE = 1024
+TUNED_SIZE, TRIALS = 512, 128
+EMULATED_SIZE = 75
 
 
 def main(folder: str = "out") -> int:
-    """Runs both parts and writes the pictures to `folder`. 0 when every result was right, else 1."""
-    console = Console()
+    """Runs every part and leaves its files in `folder`. 0 when every result was right, else 1."""
     try:
-        from skimage import data, io
+        from skimage import data
     except ImportError as error:
-        console.print(f"the demo needs a photograph from scikit-image: {error}\nfix: pip install scikit-image", markup=False)
+        Console().print(f"the demo needs a photograph from scikit-image: {error}\nfix: pip install scikit-image", markup=False)
         return 1
-    table = Table("what", "time", "speed", "against numpy", "result", title="tilewright demo", title_justify="left")
-    right = show_matmul(console, table)
-    out = Path(folder).absolute()
-    out.mkdir(parents=True, exist_ok=True)
-    image = data.retina()
-    sharp, same = show_unsharp(console, table, image)
-    before, after = out / "photograph.png", out / "photograph-sharpened.png"
-    io.imsave(before, image, check_contrast=False)
-    io.imsave(after, sharp, check_contrast=False)
-    console.print(table)
-    console.print(f"before: {before}\nafter:  {after}", highlight=False, markup=False)
-    return 0 if right and same else 1
+    demo = Demo(Path(folder).absolute())
+    demo.folder.mkdir(parents=True, exist_ok=True)
+    image = np.ascontiguousarray(data.retina())
+    demo.show_matmul()
+    demo.show_unsharp(image)
+    demo.show_tuning()
+    demo.show_shipping(image)
+    demo.show_gpu()
+    return demo.close()
 
 
-def show_matmul(console: Console, table: Table) -> bool:
-    """The six steps, each printed as it is done. Whether every product agreed with numpy's."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.random((SIZE, SIZE), dtype=np.float32) - 0.5 for _ in range(2))
-    want, got, scratch = a @ b, np.empty((SIZE, SIZE), np.float32), np.empty((SIZE, SIZE), np.float32)
-    console.rule(f"[bold]matmul {SIZE} × {SIZE} × {SIZE}, float32, {num_threads()} threads", align="left")
-    everything_right = True
-    for number, step in enumerate(matmul.STEPS, 1):
-        made = step(SIZE)
-        console.print(f"\n[bold]{number}. {step.__name__}[/]: {step.__doc__}", highlight=False)
-        console.print(made.schedule.as_python(), style="dim", markup=False, highlight=False)
-        f = build(made.schedule, made.args, name=step.__name__)
-        got.fill(np.nan)
+@dataclass
+class Demo:
+    """What was shown so far. rows: of the final table. files: what was written, with what it is."""
+
+    folder: Path
+    console: Console = field(default_factory=Console)
+    rows: list[tuple[str, str, str, str, str]] = field(default_factory=list)
+    files: list[tuple[str, Path]] = field(default_factory=list)
+    right: bool = True
+
+    def title(self, text: str) -> None:
+        self.console.print()
+        self.console.rule(f"[bold]{text}", align="left")
+
+    def quiet(self, text: str) -> None:
+        self.console.print(text, style="dim", markup=False, highlight=False)
+
+    def note(self, what: str, seconds: float, speed: str, ratio: str, right: bool, result: str) -> None:
+        """A row of the table, shown at once as a line too."""
+        self.right &= right
+        self.rows.append((what, f"{seconds * 1e3:.2f} ms", speed, ratio, result if right else f"WRONG: {result}"))
+        self.console.print(f"   {' · '.join(part for part in self.rows[-1][1:] if part)}", markup=False, highlight=False)
+
+    def show_matmul(self) -> None:
+        """The six steps, each with its primitives, checked against numpy's product."""
+        self.title(f"1. matmul {SIZE} × {SIZE} × {SIZE}, float32, {num_threads()} threads")
+        for number, step in enumerate(matmul.STEPS, 1):
+            made = step(SIZE)
+            self.console.print(f"\n[bold]{step.__name__}[/]: {step.__doc__}", highlight=False)
+            self.quiet(made.schedule.as_python())
+            self.race(step.__name__, made, SIZE, rounds=1 if number == 1 else 7)
+
+    def race(self, name: str, made: matmul.Step, size: int, rounds: int) -> None:
+        """Builds a product and times it against numpy's, in turn."""
+        rng = np.random.default_rng(0)
+        a, b = (rng.random((size, size), dtype=np.float32) - 0.5 for _ in range(2))
+        want, got, scratch = a @ b, np.full((size, size), np.nan, np.float32), np.empty((size, size), np.float32)
+        f = build(made.schedule, made.args, name="product")
         f(a, b, got)
         error = float(np.abs(got - want).max())
-        right = error < 1e-3
-        everything_right &= right
-        rounds = 1 if number == 1 else 7
-        ours, numpys = interleaved(lambda f=f: f(a, b, got), lambda: np.matmul(a, b, out=scratch), rounds=rounds)
-        speed = f"{2 * SIZE**3 / ours / 1e9:7.1f} GFLOP/s"
-        verdict = f"right, to {error:.0e}" if right else f"WRONG by {error:.0e}"
-        console.print(f"   {speed}, {numpys / ours:.2f} × numpy, {verdict}", markup=False, highlight=False)
-        table.add_row(f"matmul {number}. {step.__name__}", f"{ours * 1e3:8.2f} ms", speed, f"{numpys / ours:.2f} ×", verdict)
-    return everything_right
+        ours, numpys = interleaved(lambda: f(a, b, got), lambda: np.matmul(a, b, out=scratch), rounds=rounds)
+        self.note(f"matmul {size}, {name}", ours, f"{2 * size**3 / ours / 1e9:.1f} GFLOP/s", f"{numpys / ours:.2f} × numpy",
+                  error < 1e-3, f"within {error:.0e}")
 
+    def show_unsharp(self, image: np.ndarray) -> None:
+        """The photograph sharpened, compared to the bit, before and after as pictures."""
+        from skimage import io
 
-def show_unsharp(console: Console, table: Table, image: np.ndarray) -> tuple[np.ndarray, bool]:
-    """The sharpened photograph, and whether it is numpy's to the bit."""
-    height, width, channels = image.shape
-    console.rule(f"[bold]unsharp mask of a photograph, {height} × {width} × {channels}, uint8", align="left")
-    schedule, args = unsharp.scheduled(height, width, channels)
-    console.print(schedule.as_python(), style="dim", markup=False, highlight=False)
-    f = build(schedule, args, name="unsharp")
-    sharp = np.empty_like(image)
-    f(image, sharp)
-    same = bool((sharp == unsharp.reference(image)).all())
-    ours, numpys = interleaved(lambda: f(image, sharp), lambda: unsharp.reference(image), rounds=7)
-    speed = f"{image.size / ours / 1e6:7.0f} MB/s"
-    verdict = "bit for bit numpy's" if same else "WRONG"
-    console.print(f"   {speed}, {numpys / ours:.1f} × numpy, {verdict}\n", markup=False, highlight=False)
-    table.add_row("unsharp mask", f"{ours * 1e3:8.2f} ms", speed, f"{numpys / ours:.1f} ×", verdict)
-    return sharp, same
+        self.title(f"2. unsharp mask of a photograph, {' × '.join(map(str, image.shape))}, uint8")
+        schedule, args = unsharp.scheduled(*image.shape)
+        self.quiet(schedule.as_python())
+        f = build(schedule, args, name="unsharp")
+        sharp = np.empty_like(image)
+        f(image, sharp)
+        same = bool((sharp == unsharp.reference(image)).all())
+        ours, numpys = interleaved(lambda: f(image, sharp), lambda: unsharp.reference(image), rounds=7)
+        self.note("unsharp mask", ours, f"{image.size / ours / 1e6:.0f} MB/s", f"{numpys / ours:.1f} × numpy", same,
+                  "numpy's to the bit")
+        for what, name, picture in (("before", "photograph.png", image), ("after", "photograph-sharpened.png", sharp)):
+            io.imsave(self.folder / name, picture, check_contrast=False)
+            self.files.append((what, self.folder / name))
+
+    def show_tuning(self) -> None:
+        """A schedule found for the bare declaration, beside the naive and the hand-written one."""
+        from .. import autotune
+
+        self.title(f"3. tuning matmul {TUNED_SIZE} from its declaration, {TRIALS} trials (about a minute)")
+        database = self.folder / "tune.sqlite"
+        args = list(matmul.declare(TUNED_SIZE))
+        result = autotune.tune(args, trials=TRIALS, database=database)
+        self.quiet(result.schedule.as_python())
+        self.race("naive", matmul.naive(TUNED_SIZE), TUNED_SIZE, rounds=3)
+        self.race("by hand", matmul.parallel(TUNED_SIZE), TUNED_SIZE, rounds=15)
+        self.race("tuned", matmul.Step(result.schedule, args), TUNED_SIZE, rounds=15)
+        self.files.append(("records", database))
+
+    def show_shipping(self, image: np.ndarray) -> None:
+        """The pipeline as a library, called by a C program."""
+        self.title("4. the unsharp mask as a library, called from C")
+        f = build(*unsharp.scheduled(*image.shape), name="unsharp")
+        where = self.folder / "library"
+        self.files += [("library", path) for path in shipping.write_library(f, where)]
+        ran = shipping.run_from_c(image, where)
+        if ran is None:
+            self.quiet("no C compiler on this machine: the library is written, and nothing calls it here")
+            return
+        sharp, seconds = ran
+        same = bool((sharp == unsharp.reference(image)).all())
+        self.note("unsharp mask, from C", seconds, f"{image.size / seconds / 1e6:.0f} MB/s", "", same, "numpy's to the bit")
+        self.files.append(("C program", where / "program.c"))
+
+    def show_gpu(self) -> None:
+        """A tiled product in CUDA C, run thread by thread by the emulator, which looks for races and bad accesses."""
+        self.title(f"5. a GPU kernel, matmul {EMULATED_SIZE}, run by the emulator")
+        schedule, args = gpu.tiled(EMULATED_SIZE)
+        f = build(schedule, args, target="cuda -emulate", name="tiled")
+        source = self.folder / "tiled.cu"
+        source.write_text(f.source("cuda"))
+        self.files.append(("CUDA C", source))
+        self.quiet("\n".join(source.read_text().splitlines()[2:14]) + "\n  ...")
+        (launch,) = f.kernels
+        self.quiet(f"{launch.name}: grid {launch.grid}, block {launch.block}")
+        rng = np.random.default_rng(0)
+        a, b = (rng.random((EMULATED_SIZE, EMULATED_SIZE), dtype=np.float32) for _ in range(2))
+        got = np.empty_like(a)
+        f(a, b, got)
+        error = float(np.abs(got - a @ b).max())
+        emulated, _ = interleaved(lambda: f(a, b, got), lambda: None, rounds=3)
+        self.note("GPU matmul, emulated", emulated, "", "", error < 1e-3, f"no race, within {error:.0e}")
+
+    def close(self) -> int:
+        """The table of everything and where the files are."""
+        table = Table("what", "time", "speed", "against numpy", "result", title="tilewright demo", title_justify="left")
+        for row in self.rows:
+            table.add_row(*row)
+        self.console.print()
+        self.console.print(table)
+        for what, path in self.files:
+            self.console.print(f"{what + ':':12}{path}", markup=False, highlight=False)
+        return 0 if self.right else 1
