@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import drawn
 import numpy as np
+import pytest
 import tilewright as tw
 from drawn_oracle import compare, run_kernel
 from drawn_programs import Program, draw_program
@@ -72,6 +74,17 @@ class InC:
         return found
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """How a loop is cut into tasks decides which of its iterations LLVM's vector code takes, and that may round otherwise
+    than the code for the rest."""
+    before = tw.num_threads()
+    tw.set_num_threads(1)
+    yield
+    tw.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_drawn_programs_do_the_same_in_a_library(tmp_path: Path) -> None:
     threads = ("openmp", "none", "hook")
     for case in range(drawn.count(3, 150)):

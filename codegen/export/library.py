@@ -77,6 +77,7 @@ class _Library:
             CodegenOptions(fast_math=exporter.fast_math,
                            shape_symbols={p.signature.name: p.symbols for p in exporter.programs}),
         )
+        self.kernel_parts = [self.kernels, *map(stub_text, self.signatures)]
         self.parallel = f"@{PARALLEL_FOR}(" in self.kernels
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
         names = [signature.name for signature in self.signatures]
@@ -99,26 +100,25 @@ class _Library:
         return place, header_place, manifest_place
 
     def _library(self, place: Path, description: Mapping[str, object]) -> bytes:
+        others = self._others(for_python=place.suffix == ".so")
         if place.suffix != ".so":
-            code = object_code(self._parts(None), self.target, self.api)
+            code = self._code(others)
             return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)
-        parts = self._parts(description)
-        identity = hashlib.sha256("\0".join((*parts, self.target.llvm_cpu, self.target.llvm_features)).encode()).hexdigest()
-        parts[-1] = self._metadata({**description, "identity": identity})
-        return shared_library(object_code(parts, self.target, self.api), place.name, self.target,
-                              openmp=self.parallel and self.threads == "openmp")
+        texts = (*self.kernel_parts, *others, self.target.llvm_cpu, self.target.llvm_features)
+        identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+        others.append(metadata_text({**description, "identity": identity}, [s.name for s in self.signatures]))
+        return shared_library(self._code(others), place.name, self.target, openmp=self.parallel and self.threads == "openmp")
 
-    def _parts(self, description: Mapping[str, object] | None) -> list[str]:
-        """The LLVM IR texts. description: of a library that can be loaded from Python."""
+    def _code(self, others: list[str]) -> bytes:
+        return object_code(self.kernel_parts, others, self.target, self.api)
+
+    def _others(self, for_python: bool) -> list[str]:
+        """What there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""
         attributes = baseline(self.target)
         entries = [
             entries_text(s, status_texts(s, self.messages[s.name], self.features), attributes,
                          asks_processor=bool(self.features))
             for s in self.signatures
         ]
-        parts = [self.kernels, *map(stub_text, self.signatures), *entries]
-        parts += [cpu_text(self.target, self.features), threads_text(self.threads, library_identifier(self.stem))]
-        return parts if description is None else [*parts, self._metadata(description)]
-
-    def _metadata(self, description: Mapping[str, object]) -> str:
-        return metadata_text(description, [s.name for s in self.signatures])
+        threads = threads_text(self.threads, library_identifier(self.stem), for_python=for_python)
+        return [threads, cpu_text(self.target, self.features), *entries]

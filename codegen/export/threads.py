@@ -77,7 +77,7 @@ define void @SETTER(ptr %function) nounwind {{
 
 define i32 @{PARALLEL_FOR}(ptr %body, ptr %context, i32 %limit) nounwind {{
 entry:
-{_ASK_PYTHON}
+ASK_PYTHON
   %hook = load atomic ptr, ptr @tw_hook acquire, align 8
   %unset = icmp eq ptr %hook, null
   br i1 %unset, label %serial, label %hooked
@@ -99,7 +99,7 @@ declare void @GOMP_parallel(ptr, ptr, i32, i32) nounwind
 
 define i32 @{PARALLEL_FOR}(ptr %body, ptr %context, i32 %limit) nounwind {{
 entry:
-{_ASK_PYTHON}
+ASK_PYTHON
   %few = icmp slt i32 %limit, 2
   br i1 %few, label %serial, label %look
 look:
@@ -125,9 +125,8 @@ serial:{_SERIAL}}}
 """
 
 
-def threads_text(threads: str, library: str) -> str:
-    """tw_parallel_for, and what it stands on, as LLVM IR."""
-    if threads == "none":
-        return _NONE
-    own = _OPENMP if threads == "openmp" else _HOOK.replace("SETTER", hook_name(library))
-    return parallel_text(_IN_PYTHON) + own
+def threads_text(threads: str, library: str, *, for_python: bool) -> str:
+    """tw_parallel_for, and what it stands on, as LLVM IR. for_python: whether Python can load the library."""
+    text = {"none": _NONE, "openmp": _OPENMP, "hook": _HOOK.replace("SETTER", hook_name(library))}[threads]
+    text = text.replace("ASK_PYTHON", _ASK_PYTHON if for_python else "")
+    return text if threads == "none" else parallel_text(_IN_PYTHON) + text

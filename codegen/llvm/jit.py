@@ -73,40 +73,49 @@ def compile_text(parts: Sequence[str], target: Target, exports: Sequence[str], m
     return CompiledModule(target, parts[0], code, messages, tuple(exports), tuple(parts), symbols)
 
 
-def object_code(parts: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
-    """An object file of LLVM IR texts, linked into one module, in which nobody sees any other function or variable than
-    those in `visible`."""
-    with _optimised(tuple(parts), target, tuple(visible)) as (machine, module):
+def object_code(kernels: Sequence[str], others: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
+    """An object file of LLVM IR texts, in which nobody sees any other function or variable than those in `visible`, and of
+    which only what those need is left.
+
+    kernels: texts that are optimised as `compile_text` does, by themselves, so that they round as they do when they are
+    called here: what LLVM knows of their callers changes which products and sums it fuses. others: what is linked to them.
+    """
+    machine = _machine(target)
+    with llvm.create_context() as context, _optimised_in(context, kernels, machine) as module:
+        module.link_in(_optimised_in(context, others, machine))
+        _hide_all_but(module, visible)
+        with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
+            passes = llvm.create_new_module_pass_manager()
+            passes.add_global_dead_code_eliminate_pass()
+            _run(passes, module, builder)
         return machine.emit_object(module)
 
 
 @contextmanager
-def _optimised(
-    parts: tuple[str, ...], target: Target, visible: tuple[str, ...] | None = None,
-) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
-    """The parts as one LLVM module after O3, in a context of its own, and the machine to emit it with. visible: all that
-    stays visible from outside; None for everything."""
+def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
+    """The parts as one LLVM module after O3, in a context of its own, and the machine to emit it with."""
     machine = _machine(target)
-    with llvm.create_context() as context:
-        module = _linked(parts, context, visible)
-        try:
-            _optimise(module, machine)
-            if not _is_valid(module):
-                # LLVM 22's loop vectorizer can join stores before one of their values is computed; emitting that aborts.
-                module.close()
-                module = _linked(parts, context, visible)
-                _optimise(module, machine, vectorize=False)
-            yield machine, module
-        finally:
-            module.close()
+    with llvm.create_context() as context, _optimised_in(context, parts, machine) as module:
+        yield machine, module
 
 
-def _linked(parts: tuple[str, ...], context: llvm.ContextRef, visible: tuple[str, ...] | None) -> llvm.ModuleRef:
+def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """The parts as one LLVM module after O3."""
+    module = _linked(parts, context)
+    _optimise(module, machine)
+    if _is_valid(module):
+        return module
+    # LLVM 22's loop vectorizer can join stores before one of their values is computed; emitting that aborts.
+    module.close()
+    module = _linked(parts, context)
+    _optimise(module, machine, vectorize=False)
+    return module
+
+
+def _linked(parts: Sequence[str], context: llvm.ContextRef) -> llvm.ModuleRef:
     module = _parsed(parts[0], context)
     for part in parts[1:]:
         module.link_in(_parsed(part, context))
-    if visible is not None:
-        _hide_all_but(module, visible)
     return module
 
 
@@ -122,7 +131,7 @@ _SHARED = (Linkage.external, Linkage.linkonce_any, Linkage.linkonce_odr, Linkage
 """Linkages by which other modules see a definition."""
 
 
-def _hide_all_but(module: llvm.ModuleRef, visible: tuple[str, ...]) -> None:
+def _hide_all_but(module: llvm.ModuleRef, visible: Sequence[str]) -> None:
     for value in (*module.functions, *module.global_variables):
         if value.linkage in _SHARED and not value.is_declaration and value.name not in visible:
             value.linkage = "internal"
@@ -134,13 +143,17 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, vectorize: bo
         options.loop_vectorization, options.slp_vectorization = vectorize, True
         options.loop_interleaving = options.loop_unrolling = True
         with llvm.create_pass_builder(machine, options) as builder:
-            passes = builder.getModulePassManager()
-            try:
-                passes.run(module, builder)
-            finally:
-                # Its own close() frees nothing: ObjectRef's empty _dispose comes first in the class's bases.
-                NewPassManager._dispose(passes)
-                passes.detach()
+            _run(builder.getModulePassManager(), module, builder)
+
+
+def _run(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    """Run the passes, once, and free them."""
+    try:
+        passes.run(module, builder)
+    finally:
+        # Its own close() frees nothing: ObjectRef's empty _dispose comes first in the class's bases.
+        NewPassManager._dispose(passes)
+        passes.detach()
 
 
 @lru_cache(maxsize=16)
