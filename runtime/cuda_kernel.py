@@ -63,7 +63,7 @@ class _DeviceEntry:
     def __call__(self, *args: Any, **named: Any) -> None:
         self.launcher(args, named)()
 
-    def launcher(self, args: tuple[Any, ...], named: dict[str, Any]) -> Callable[[], None]:
+    def launcher(self, args: tuple[Any, ...], named: dict[str, Any]) -> _Prepared:
         """Checks the arguments; what is returned launches the kernels on them."""
         cuda_driver.find_driver()  # what is missing on this machine is said before what is wrong with the arguments
         signature = self.signature
@@ -78,7 +78,7 @@ class _DeviceEntry:
         index = _device_of(signature, values)
         return self._prepared(index, values, list(symbols))
 
-    def _prepared(self, index: int, values: list[Found | int | float], symbols: list[int]) -> Callable[[], None]:
+    def _prepared(self, index: int, values: list[Found | int | float], symbols: list[int]) -> _Prepared:
         signature = self.signature
         known = {symbol.name: symbols[i] for i, symbol in enumerate(signature.symbols)}
         known |= {p.name: int(v) for p, v in zip(signature.params, values, strict=True) if not isinstance(v, (Found, float))}
@@ -89,17 +89,9 @@ class _DeviceEntry:
             items += [np.int32(known[s.name]) if s.dtype == "int32" else np.int64(known[s.name]) for s in signature.symbols]
             unaligned = any(int(items[launch.args[p]]) % _VECTOR_BYTES for launch in self.program.launches for p in launch.aligned)
             functions = self._functions(driver, index, unaligned)
-            plan = [(functions[launch.name], [items[place] for place in launch.args], launch.blocks(known), launch)
-                    for launch in self.program.launches]
-
-        def run() -> None:
-            with cuda_driver.context(index) as current:
-                for function, arguments, grid, launch in plan:
-                    if 0 not in grid:
-                        _launched(current, function, arguments, grid, launch)
-            del memory[:0]  # the workspaces live as long as this does
-
-        return run
+            steps = [(functions[launch.name], [items[place] for place in launch.args], launch.blocks(known), launch)
+                     for launch in self.program.launches]
+        return _Prepared(index, steps, (memory, values))
 
     def _functions(self, driver: Any, index: int, unaligned: bool) -> dict[str, Any]:
         found = self._loaded.get((index, unaligned))
@@ -112,6 +104,19 @@ class _DeviceEntry:
                     found[launch.name].set_attribute(attribute, launch.dynamic_shared_bytes)
             self._loaded[index, unaligned] = found
         return found
+
+
+class _Prepared:
+    """Launches on checked arguments. keep: the workspaces and the tensors."""
+
+    def __init__(self, index: int, steps: list[tuple[Any, list[Any], tuple[int, int, int], KernelLaunch]], keep: object) -> None:
+        self.index, self.steps, self.keep = index, steps, keep
+
+    def __call__(self) -> None:
+        with cuda_driver.context(self.index) as driver:
+            for function, arguments, grid, launch in self.steps:
+                if 0 not in grid:
+                    _launched(driver, function, arguments, grid, launch)
 
 
 def _argument(signature: Signature, i: int, value: Any) -> Found | int | float:
@@ -196,9 +201,8 @@ class DeviceKernel(Kernel):
         assert isinstance(entry, _DeviceEntry)
         run = entry.launcher(args, {})
         run()
-        index = _device_of(entry.signature, [_argument(entry.signature, i, value) for i, value in enumerate(args)])
         results: list[float] = []
-        with cuda_driver.context(index) as driver:
+        with cuda_driver.context(run.index) as driver:
             while len(results) < repeat:
                 milliseconds = _timed(driver, run, number)
                 if not results and milliseconds < min_repeat_ms:

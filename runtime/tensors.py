@@ -109,18 +109,16 @@ def find_tensor(value: Any) -> Found:
 
 
 def find_device_tensor(value: Any) -> Found:
-    """The memory behind `value` wherever it lies: by `__cuda_array_interface__`, else DLPack, else as find_tensor.
+    """The memory behind `value` wherever it lies: by DLPack, else `__cuda_array_interface__`, else as find_tensor.
     `device` of what is found is "cuda(0)" and the like for GPU memory. Raises NoMemory or RefusedMemory."""
-    interface = getattr(value, "__cuda_array_interface__", None)
-    if interface is not None:
-        return _find_cuda_interface(value, interface)
     if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__") and not isinstance(value, np.ndarray):
         kind, index = value.__dlpack_device__()
         if int(kind) in _CUDA_KINDS:
             found = _find_capsule(value)
             found.device = f"cuda({index})"
             return found
-    return find_tensor(value)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    return find_tensor(value) if interface is None else _find_cuda_interface(value, interface)
 
 
 def _find_cuda_interface(value: Any, interface: Mapping[str, Any]) -> Found:

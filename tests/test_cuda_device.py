@@ -275,6 +275,27 @@ def test_arguments_are_checked_as_on_the_host(stub: Stub) -> None:
     assert stub.launched == []
 
 
+def test_tensors_come_by_dlpack_without_a_copy(stub: Stub) -> None:
+    class Tensor:
+        """What torch and cupy hand out, over memory of the host's."""
+
+        def __init__(self) -> None:
+            self.values = np.zeros(1003, "float32")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 1
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.values.__dlpack__(**options)
+
+    tensors = [Tensor() for _ in range(3)]
+    f = kernel()
+    f(*tensors)
+    assert [int(a) for a in stub.launched[0][1]] == [t.values.ctypes.data for t in tensors]
+    with pytest.raises(CallError, match=r"TW0503.*'B'"):
+        f(tensors[0], "text", tensors[2])
+
+
 def test_time_is_taken_by_events(stub: Stub) -> None:
     tensors = [tw.array(np.zeros(1003, "float32"), tw.cuda(0)) for _ in range(3)]
     result = kernel().time(*tensors, number=10, repeat=3)
