@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...errors import TilewrightError as TVMError
 from ...ir.dtype import DType as DataType
-from . import arith, error, ir, nd, runtime, target, te, testing, tir, transform
+from . import arith, contrib, error, ir, nd, runtime, target, te, testing, tir, transform
 from . import nd as ndarray
 from . import tir as expr
 from . import tir as stmt
@@ -18,26 +18,30 @@ from .nd import context, cpu, cuda, device, gpu
 from .runtime import convert, get_global_func, register_func
 from .target import Target
 from .te import (
-    abs, all, any, ceil, comm_reducer, compute, const, cos, create_schedule, exp, floor, floordiv, floormod, fmod, if_then_else,
+    abs, all, any, ceil, comm_reducer, compute, const, cos, create_schedule, decl_tensor_intrin, exp, floor,
+    floordiv, floormod, fmod, if_then_else,
     indexdiv, indexmod, isnan, likely, log, log2, log10, max, max_value, min, min_value, nearbyint, placeholder, popcount, power,
     prod, reduce_axis, round, rsqrt, schedule, sigmoid, sin, size_var, sqrt, sum, tag_scope, tanh, tensor, thread_axis, trunc,
     truncdiv, truncmod, var, select, erf, pow,
 )
 
 
-from .tir import div
+from .tir import (
+    call_extern, call_llvm_intrin, call_pure_extern, call_pure_intrin, decl_buffer, div, ir_builder,
+)
 from .transform import build_config
 
 __version__ = "0.19.0"
 """The release of TVM whose names these are."""
 
 __all__ = [
-    "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build", "build_config",
-    "ceil", "comm_reducer", "compute", "const", "context", "convert", "cos", "cpu", "create_schedule", "cuda", "device",
-    "div", "erf", "error", "exp", "expr", "floor", "floordiv", "floormod", "fmod", "get_global_func", "gpu", "if_then_else",
-    "indexdiv", "indexmod", "ir", "isnan", "likely", "log", "log2", "log10", "lower", "max", "max_value", "min",
-    "min_value", "nd", "ndarray", "nearbyint", "placeholder", "popcount", "pow", "power", "prod", "reduce_axis",
-    "register_func", "round", "rsqrt", "runtime", "schedule", "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum",
-    "tag_scope", "tanh", "target", "te", "tensor", "testing", "thread_axis", "tir", "transform", "trunc", "truncdiv",
-    "truncmod", "var",
+    "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build",
+    "build_config", "call_extern", "call_llvm_intrin", "call_pure_extern", "call_pure_intrin", "ceil", "comm_reducer",
+    "compute", "const", "context", "contrib", "convert", "cos", "cpu", "create_schedule", "cuda", "decl_buffer",
+    "decl_tensor_intrin", "device", "div", "erf", "error", "exp", "expr", "floor", "floordiv", "floormod", "fmod",
+    "get_global_func", "gpu", "if_then_else", "indexdiv", "indexmod", "ir", "ir_builder", "isnan", "likely", "log",
+    "log10", "log2", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint", "placeholder",
+    "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "round", "rsqrt", "runtime", "schedule",
+    "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum", "tag_scope", "tanh", "target", "te", "tensor",
+    "testing", "thread_axis", "tir", "transform", "trunc", "truncdiv", "truncmod", "var",
 ]
