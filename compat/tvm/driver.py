@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 from rich.console import Console
@@ -13,10 +14,11 @@ from ...runtime import Kernel
 from ...runtime.timing import TimingResult
 from ...schedule import Schedule
 from ...te import Tensor
+from .library import export_library, load_kernels
 from .target import Target
 from .transform import PassContext
 
-__all__ = ["IRModule", "Module", "build", "lower"]
+__all__ = ["IRModule", "Module", "build", "load_module", "lower"]
 
 Args = Sequence[Tensor | Var]
 _MAIN = "__tvm_main__"
@@ -71,8 +73,8 @@ class Module:
 
     imported_modules: tuple[()] = ()
 
-    def __init__(self, kernels: Mapping[str, Kernel], kind: str) -> None:
-        self._kernels = dict(kernels)
+    def __init__(self, kernels: Mapping[str, Kernel], kind: str, built: Kernel | driver.Module | None = None) -> None:
+        self._kernels, self._built = dict(kernels), built
         self.type_key = kind
         self.entry_name = next(iter(self._kernels))
         self.entry_func = self._kernels[self.entry_name]
@@ -107,9 +109,20 @@ class Module:
         kernel = self[func_name]
         return lambda *args: kernel.time(*args, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
+    def export_library(self, file_name: str | PathLike[str], *_: object, **__: object) -> None:
+        """Writes the kernels as a library, with a C header and a manifest: .so, .a, .o, or .tar of the first. Raises
+        ExportError."""
+        export_library(self._built or self.entry_func, file_name)
+
     def get_source(self, fmt: str = "") -> str:
         """The LLVM IR ("ll", ""), or the assembly ("asm", "s")."""
         return self.entry_func.source("asm" if fmt in ("asm", "s") else "llvm")
+
+
+def load_module(path: str | PathLike[str], fmt: str = "") -> Module:
+    """The module of a .so or .tar that export_library wrote. Raises ExportError."""
+    del fmt
+    return Module(load_kernels(path), "library")
 
 
 def lower(inp: Schedule | Function | IRModule, args: Args | None = None, name: str = "main", simple_mode: bool = False) -> IRModule:
@@ -135,7 +148,7 @@ def build(
     checks = PassContext.current().checks_bounds
     if functions is not None:
         built = driver.build(functions, target=chosen.ours, bounds_check=checks)
-        return Module({key: built[key] for key in built}, chosen.kind.name)
+        return Module({key: built[key] for key in built}, chosen.kind.name, built)
     kernel = driver.build(inputs, args, target=chosen.ours, name=name, bounds_check=checks)
     return Module({kernel.name: kernel}, chosen.kind.name)
 

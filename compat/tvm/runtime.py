@@ -10,9 +10,11 @@ from ...ir.dtype import DType as DataType
 from ...ir.expr import Expr, StringImm
 from ...te import Tensor
 from . import nd as ndarray
+from .driver import Module, load_module
 from .nd import NDArray, cpu, cuda, device
 
-__all__ = ["DataType", "NDArray", "convert", "cpu", "cuda", "device", "enabled", "get_global_func", "ndarray", "register_func"]
+__all__ = ["DataType", "Module", "NDArray", "convert", "cpu", "cuda", "device", "enabled", "get_global_func", "load_module",
+           "ndarray", "register_func"]
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 

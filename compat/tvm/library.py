@@ -1,0 +1,49 @@
+"""export_library and load_module: TVM's files over our libraries.
+
+A .tar holds what `export` writes for a .so; TVM's holds objects, which it would link when loading.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ...runtime import Kernel
+from ...runtime.load import load
+from ...runtime.module import Module
+
+__all__ = ["export_library", "load_kernels"]
+
+
+def export_library(built: Kernel | Module, file_name: str | PathLike[str]) -> None:
+    """Writes a .so, .a or .o with its header and manifest, or a .tar of the .so with both."""
+    place = Path(file_name)
+    if place.suffix != ".tar":
+        built.export(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        written = built.export(Path(folder, f"{place.stem}.so"))
+        with tarfile.open(place, "w") as archive:
+            for path in written:
+                archive.add(path, path.name)
+
+
+def load_kernels(path: str | PathLike[str]) -> dict[str, Kernel]:
+    """The kernels, by name, of a .so or .tar that export_library wrote."""
+    place = Path(path)
+    if place.suffix != ".tar":
+        return _by_name(load(place))
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        library = Path(folder, f"{place.stem}.so")
+        with tarfile.open(place) as archive:
+            name = next((name for name in archive.getnames() if name.endswith(".so")), "")
+            member = archive.extractfile(name) if name else None
+            library.write_bytes(member.read() if member else b"")
+        return _by_name(load(library))
+
+
+def _by_name(loaded: Any) -> dict[str, Kernel]:
+    return {loaded.name: loaded} if isinstance(loaded, Kernel) else {name: loaded[name] for name in loaded}
