@@ -8,7 +8,7 @@ from functools import partial
 from ..errors import user_source
 from ..ir.passes.runner import Watcher, environment_watchers, run_pipeline
 from ..ir.stmt import For, Function, LoopKind
-from ..ir.visit import walk
+from ..ir.visit import post_order
 from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ..runtime.module import Module
@@ -41,7 +41,7 @@ def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
     pipeline = cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target))
     final = [run_pipeline(function, pipeline, watchers) for function in functions]
-    parallel = any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in final for n in walk(function.body))
+    parallel = any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in final for n in post_order(function.body))
     compiled = compile_function(final, target, CodegenOptions(
         fast_math=fast_math,
         parts=tuple(map(stub_text, signatures)),
