@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tilewright as tw
-from exported import as_dlpack, scale_add
+from exported import as_dlpack, run, scale_add
 from tilewright import te
 from tilewright.codegen.export.statuses import status_texts
 from tilewright.runtime.abi import DLPACK_TYPES, Check, pack_status, unpack_status
@@ -205,3 +206,23 @@ def test_every_status_has_a_text_that_names_an_argument_and_its_expectation() ->
     for status, text in texts.items():
         if status not in (0, 1, -1, pack_status(Check.PROCESSOR, 0)):
             assert "(argument " in text and "expected" in text, text
+
+
+LITTLE_MEMORY = """
+import ctypes, resource, sys
+library = ctypes.CDLL(sys.argv[1])
+library.hungry_error.restype = ctypes.c_char_p
+a, b = (ctypes.c_float * 16)(), (ctypes.c_float * 16)()
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+status = library.hungry(a, b)
+print(status, library.hungry_error(status).decode())
+"""
+
+
+def test_want_of_memory_is_a_status(tmp_path: Path) -> None:
+    D = te.placeholder((16,), name="D")
+    T = te.compute((16, 1 << 26), lambda i, j: D[i] * j, name="T")
+    E = te.compute((16,), lambda i: T[i, 5] + T[15 - i, (1 << 26) - 1], name="E")
+    path = tw.build([D, E], name="hungry").export(tmp_path / "libhungry.so", threads="none")[0]
+    done = run([sys.executable, "-c", LITTLE_MEMORY, path])
+    assert done.stdout.startswith("-1 TW0517: hungry could not get memory"), done
