@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SCOPES", "Buffer"]
 
-SCOPES = ("global", "shared", "local", "warp")
-"""Who shares the memory: everyone, the threads of a block, one thread, the lanes of a warp. On a CPU only lifetime
-differs."""
+SCOPES = ("global", "shared", "local", "warp", "mma_a", "mma_b", "mma_bt", "mma_c")
+"""Who shares the memory: everyone, the threads of a block, one thread, the lanes of a warp; the last four are registers
+of a warp that its tensor core reads (see ir/fragments.py). On a CPU only lifetime differs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -264,6 +264,93 @@ def row_norm(rows: int, columns: int) -> Program:
     return Program(s, [A, C], lambda a: a / np.sqrt((a * a).sum(axis=1, keepdims=True) + 1), 1e-4)
 
 
+def mma_matmul(m: int, n: int, k: int, layout: str = "kn", rows: int = 2, columns: int = 2, ahead: int = 8) -> Program:
+    """float16 on tensor cores at any size: tiles padded with zeros on their way to shared memory, `rows` by `columns` warps a
+    block with 16 by 16 sums each, which leave through shared memory. ahead: elements after each row of a tile."""
+    tile_m, tile_n, tile_k = 16 * rows, 16 * columns, 32
+    whole_m, whole_n, whole_k = (-(-extent // tile) * tile for extent, tile in ((m, tile_m), (n, tile_n), (k, tile_k)))
+    A = te.placeholder((m, k), "float16", name="A")
+    B = te.placeholder((k, n) if layout == "kn" else (n, k), "float16", name="B")
+    zero = te.const(0, "float16")
+
+    def padded(tensor: Any, shape: tuple[int, int], name: str) -> Any:
+        height, width = tensor.shape
+        return te.compute(shape, lambda i, j: te.if_then_else(te.all(i < height, j < width), tensor[i, j], zero), name=name)
+
+    AP = padded(A, (whole_m, whole_k), "A_padded")
+    BP = padded(B, (whole_k, whole_n) if layout == "kn" else (whole_n, whole_k), "B_padded")
+    r = te.reduce_axis((0, whole_k), name="k")
+
+    def product(i: Any, j: Any) -> Any:
+        right = BP[r, j] if layout == "kn" else BP[j, r]
+        return te.sum(AP[i, r].astype("float32") * right.astype("float32"), axis=r)
+
+    CP = te.compute((whole_m, whole_n), product, name="C_padded")
+    C = te.compute((m, n), lambda i, j: CP[i, j], name="C")
+    s = te.create_schedule(C.op)
+    AS, BS = s.cache_read(AP, "shared", [CP]), s.cache_read(BP, "shared", [CP])
+    AF = s.cache_read(AS, "mma_a", [CP])
+    BF = s.cache_read(BS, "mma_b" if layout == "kn" else "mma_bt", [CP])
+    CF = s.cache_write(CP, "mma_c")
+    s[AP].compute_inline()
+    s[BP].compute_inline()
+    s[CP].set_scope("shared")
+    warps = ((rows, "z"), (columns, "y"))
+
+    by, bx, yi, xi = s[C].tile(*s[C].op.axis, tile_m, tile_n)
+    s[C].bind(by, block("y"))
+    s[C].bind(bx, block("x"))
+    cooperate(s, C, s[C].fuse(yi, xi), warps)
+
+    s[CP].compute_at(s[C], bx)
+    i, j = s[CP].op.axis
+    wi, ii = s[CP].split(i, factor=16)
+    wj, ji = s[CP].split(j, factor=16)
+    jo, ji = s[CP].split(ji, factor=8)
+    s[CP].reorder(wi, wj, jo, ii, ji)
+    s[CP].bind(wi, thread(rows, "z"))
+    s[CP].bind(wj, thread(columns, "y"))
+    s[CP].unroll(jo)
+    s[CP].tensorize(ii, te.intrinsics.get("cuda.mma_store"))
+
+    s[CF].compute_at(s[CP], wj)
+    i, j = s[CF].op.axis
+    jo, ji = s[CF].split(j, factor=8)
+    ko, ki = s[CF].split(s[CF].op.reduce_axis[0], factor=tile_k)
+    km, ki = s[CF].split(ki, factor=16)
+    s[CF].reorder(ko, km, jo, i, ji, ki)
+    s[CF].unroll(km)
+    s[CF].unroll(jo)
+    s[CF].tensorize(i, te.intrinsics.get("cuda.mma_m16n8k16", layout))
+    for stage, load in ((AF, te.intrinsics.get("cuda.mma_load_a")), (BF, te.intrinsics.get("cuda.mma_load_b", layout))):
+        s[stage].compute_at(s[CF], km)
+        outer, inner = s[stage].op.axis
+        if stage is BF:
+            along = outer if layout == "nk" else inner
+            over, along = s[stage].split(along, factor=8)
+            s[stage].unroll(over)
+            outer, inner = (along, inner) if layout == "nk" else (outer, along)
+            s[stage].reorder(over, outer, inner)
+        s[stage].tensorize(outer, load)
+    for stage in (AS, BS):
+        s[stage].compute_at(s[CF], ko)
+        if ahead:
+            s[stage].storage_align(s[stage].op.axis[0], 16, ahead)
+        cooperate(s, stage, s[stage].fuse(*s[stage].op.axis), warps)
+
+    def reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a.astype("float64") @ (b if layout == "kn" else b.T).astype("float64")
+
+    return Program(s, [A, B, C], reference, 1e-5)
+
+
+def cooperate(s: Any, stage: Any, fused: Any, warps: tuple[tuple[int, str], ...]) -> None:
+    """All threads of a block, `warps` of 32, share the iterations of a loop."""
+    for extent, axis in ((32, "x"), *reversed(warps)):
+        fused, inner = s[stage].split(fused, factor=extent)
+        s[stage].bind(inner, thread(extent, axis))
+
+
 PROGRAMS: dict[str, Callable[[], Program]] = {
     "vector_add": lambda: vector_add(1003),
     "vector_add_one": lambda: vector_add(1),
@@ -277,6 +364,9 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "matmul_divisible": lambda: matmul(64, 32, 16, vector=4, unroll=True),
     "matmul_half": lambda: matmul(33, 40, 17, dtype="float16"),
     "matmul_plain_threads": lambda: matmul(37, 45, 29, virtual=1),
+    "mma_matmul": lambda: mma_matmul(37, 45, 29),
+    "mma_matmul_columns": lambda: mma_matmul(33, 50, 70, layout="nk"),
+    "mma_matmul_divisible": lambda: mma_matmul(64, 64, 64, ahead=0),
     "conv2d": lambda: conv2d(5, 11, 7),
     "softmax": lambda: softmax(7, 133),
     "softmax_rows": lambda: softmax(7, 45, threads=16, across=3),

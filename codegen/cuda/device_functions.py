@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from .tensor_core import TENSOR_CORE_ROWS
+
 __all__ = ["DEVICE_FUNCTIONS", "used_functions"]
 
 _ROWS = {
@@ -222,7 +224,7 @@ static __device__ __forceinline__ void tw_fail(int message) {
 }""",
 }
 
-DEVICE_FUNCTIONS: dict[str, str] = {name: text.strip() for name, text in _ROWS.items()}
+DEVICE_FUNCTIONS: dict[str, str] = {name: text.strip() for name, text in {**_ROWS, **TENSOR_CORE_ROWS}.items()}
 """By name, each after those that it needs."""
 
 _NAME = re.compile(r"\btw_\w+")

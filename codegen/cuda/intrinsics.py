@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.dtype import DType
-from ...ir.expr import Call, StringImm
+from ...ir.expr import BufferLoad, Call, StringImm
+from ...ir.ops import is_const
 from ..errors import UnsupportedIntrinsic
 from .types import bare, storage_type, value_type
 
@@ -123,9 +124,17 @@ def _outside(em: ExprEmitter, call: Call, lane: int) -> str:
     return f"{name.value}({', '.join(operands)})"
 
 
+def _address(em: ExprEmitter, call: Call, lane: int) -> str:
+    """A pointer to an element, which is not read."""
+    load, offset, _ = call.args
+    assert isinstance(load, BufferLoad), "access_ptr takes an element"
+    further = "" if is_const(offset, 0) else f" + {em.closed(offset, lane)}"
+    return f"&{em.element(load.buffer, load.indices[0], lane)}{further}"
+
+
 OTHER_ROWS: dict[str, OtherRow] = {
     "abs": _integer_abs, "bitwise_and": _bitwise("&"), "bitwise_or": _bitwise("|"), "bitwise_xor": _bitwise("^"),
     "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
     "reinterpret": _reinterpret, "likely": lambda em, call, lane: em.value(call.args[0], lane),
-    "call_extern": _outside, "call_pure_extern": _outside,
+    "call_extern": _outside, "call_pure_extern": _outside, "access_ptr": _address,
 }

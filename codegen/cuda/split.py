@@ -16,6 +16,7 @@ from ...ir.ops import const, logical_not
 from ...ir.passes.flatten import flatten
 from ...ir.passes.gpu_barriers import insert_barriers
 from ...ir.passes.gpu_errors import NothingBound, SharedOutsideKernel
+from ...ir.passes.gpu_fragments import place_fragments
 from ...ir.passes.gpu_hardware import Hardware
 from ...ir.passes.gpu_narrow import narrow_arithmetic
 from ...ir.passes.gpu_reduce import join_thread_reductions, with_their_inits
@@ -26,15 +27,20 @@ from ...ir.passes.remove_likely import remove_likely
 from ...ir.passes.bound_checks import bound_checks as check_bounds
 from ...ir.passes.runner import Pass, Watcher, run_pipeline
 from ...ir.passes.simplify import analyzer_for, simplify
+from ...ir.passes.target_facts import resolve_facts
 from ...ir.passes.unsafe_select import unsafe_select
 from ...ir.passes.vectorize import vectorize
+from ...ir.pointers import written_buffers
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import free_vars, walk
 
-__all__ = ["VECTOR_BITS", "DeviceKernel", "Program", "split"]
+__all__ = ["FEATURES", "VECTOR_BITS", "DeviceKernel", "Program", "split"]
 
 VECTOR_BITS = 128
 """The widest load and store of one thread."""
+
+FEATURES = frozenset({"cuda", "mma_m16n8k16"})
+"""What te.target_has says yes to: all architectures that code is made for have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: list[Watcher],
 
     Raises the CudaErrors of GPU lowering.
     """
+    function = resolve_facts(function, FEATURES.__contains__)
     nests = _Nests()
     nests.collect(function.body, lambda stmt: stmt)
     workspaces = list(nests.workspaces)
@@ -106,7 +113,7 @@ def _mapped(whole: Function, nest: Stmt, name: str, workspaces: list[Buffer]) ->
     for tag, var in hardware.variables.items():
         analyzer.bind(var, Range(const(0), hardware.extents[tag]))
     body = join_thread_reductions(nest, hardware)
-    body = inject_virtual_threads(body)
+    body = place_fragments(inject_virtual_threads(body), hardware, analyzer)
     seen = frozenset((*whole.buffers, *workspaces))
     body, extra = map_threads(body, hardware, analyzer, seen)
     for tag in reversed(hardware.variables):
@@ -200,6 +207,6 @@ def _symbols(value: Expr) -> Iterator[Var]:
 
 
 def _stored(function: Function) -> set[Buffer]:
-    return {node.buffer for node in walk(function.body) if isinstance(node, BufferStore)}
+    return written_buffers(function.body)
 
 

@@ -16,7 +16,8 @@ stands after the threads are mapped and before flatten, since dimensions show wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +25,11 @@ from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..dtype import INT32
 from ..expr import EQ, And, BufferLoad, Call, Cast, Expr, IntImm, Let, Node, Range, StringImm, Var
+from ..pointers import READS, WRITES, pointed_to
 from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import rebuild, seq, walk
 from .gpu_errors import DivergentBarrier
+from .gpu_fragments import is_warp_call
 from .gpu_hardware import THREAD_TAGS, Hardware
 from .gpu_reduce import SHUFFLE, SHUFFLE_DOWN
 from .linear import Key, expr_key, linear
@@ -81,6 +84,8 @@ class _Planner:
         self.varying: set[Var] = set(self.tags.values())
         self.spans: dict[Var, int | None] = {var: hardware.extent(tag) - 1 for tag, var in self.tags.items()}
         self.fixed: dict[str, int] = {}
+        self.split_warps = False
+        """Whether what is looked at is done by some lanes of a warp alone."""
 
     # What varies between threads
 
@@ -176,14 +181,16 @@ class _Planner:
             self.spans[stmt.var] = stmt.extent.value - 1 if isinstance(stmt.extent, IntImm) else None
             if self.varies(stmt.begin) or self.varies(stmt.extent):
                 self.varying.add(stmt.var)
-            return self._inside(stmt.body, self._inside(stmt.body, pending, whole), whole)
+            with self._under(stmt.begin, stmt.extent):
+                return self._inside(stmt.body, self._inside(stmt.body, pending, whole), whole)
         if isinstance(stmt, If):
             before = dict(self.fixed)
             pending = self._checked(self._apart(stmt.condition, whole), pending, whole)
             self.fixed.update(self._pinned(stmt.condition))
-            after = self._inside(stmt.then_body, pending, whole)
-            self.fixed = before
-            return after if stmt.else_body is None else {**after, **self._inside(stmt.else_body, pending, whole)}
+            with self._under(stmt.condition):
+                after = self._inside(stmt.then_body, pending, whole)
+                self.fixed = before
+                return after if stmt.else_body is None else {**after, **self._inside(stmt.else_body, pending, whole)}
         if isinstance(stmt, LetStmt):
             self.varying.add(stmt.var)
             self.spans.setdefault(stmt.var, None)
@@ -192,9 +199,19 @@ class _Planner:
             return self._inside(stmt.body, pending, whole)
         return self._checked(self._apart(stmt, whole), pending, whole)
 
+    @contextmanager
+    def _under(self, *values: Expr) -> Iterator[None]:
+        """What `values` decide on. The lanes of a warp differ in threadIdx.x alone."""
+        before, rows = self.split_warps, {var for tag, var in self.tags.items() if tag != "threadIdx.x"}
+        self.split_warps = before or any(
+            isinstance(node, BufferLoad) or (isinstance(node, Var) and node in self.varying and node not in rows)
+            for value in values for node in walk(value))
+        yield
+        self.split_warps = before
+
     def _apart(self, node: Node, whole: Stmt) -> Accesses:
-        """The accesses of what threads do each by itself."""
-        if any(_is_collective(inner, *_COLLECTIVES) for inner in walk(node)):
+        """The accesses of what threads do each by itself, or the lanes of a warp together where all of them come by."""
+        if any(_is_collective(inner, *_COLLECTIVES) or (self.split_warps and is_warp_call(inner)) for inner in walk(node)):
             raise _divergent_error(whole, "it has the threads of a warp or a block work together")
         return self.accesses(node)
 
@@ -210,12 +227,25 @@ class _Planner:
     def accesses(self, node: Node) -> Accesses:
         """What a statement or a value touches that other threads touch too: loads first."""
         found: Accesses = {}
+        pointed_at: set[int] = set()
         for inner in walk(node):
-            if isinstance(inner, (BufferLoad, BufferStore)) and self._is_shared(inner.buffer):
+            pointed = pointed_to(inner)
+            if pointed is not None and isinstance(inner, Call):
+                pointed_at.add(id(inner.args[0]))
+                found.update(dict.fromkeys(self._through_pointer(*pointed)))
+            elif id(inner) in pointed_at:
+                continue
+            elif isinstance(inner, (BufferLoad, BufferStore)) and self._is_shared(inner.buffer):
                 found[self._access(inner)] = None
             elif isinstance(inner, Let):
                 self.spans.setdefault(inner.var, None)
         return found
+
+    def _through_pointer(self, buffer: Buffer, mode: int) -> Iterator[_Access]:
+        """What a call may touch: any element, whichever thread makes it."""
+        fixed = tuple(sorted(self.fixed.items()))
+        if self._is_shared(buffer):
+            yield from (_Access(buffer, bool(way & WRITES), fixed, frozenset(), ()) for way in (READS, WRITES) if mode & way)
 
     def _is_shared(self, buffer: Buffer) -> bool:
         return buffer.scope == "shared" or buffer in self.written

@@ -1,4 +1,4 @@
-"""What GPU lowering refuses: TW0801 to TW0812."""
+"""What GPU lowering refuses: TW0801 to TW0812, and TW0840."""
 
 from __future__ import annotations
 
@@ -75,3 +75,9 @@ class TooMuchShared(CudaError):
     """More shared memory than a block has."""
 
     code = "TW0812"
+
+
+class FragmentMisused(CudaError):
+    """Registers of a tensor core in a way that only its instructions can use them."""
+
+    code = "TW0840"

@@ -17,12 +17,14 @@ from dataclasses import replace
 
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
-from ..expr import BufferLoad, Expr, Node, Range
+from ..expr import BufferLoad, Call, Expr, Node, Range
 from ..ops import cast, likely, logical_and
-from ..stmt import Allocate, BufferStore, For, If, LoopKind, Stmt
+from ..pointers import WRITES, pointed_to
+from ..stmt import Allocate, BufferStore, Evaluate, For, If, LoopKind, Stmt
 from ..visit import rewrite, walk
 from .copying import Copier
 from .gpu_errors import CrossBlock, LocalAcrossThreads
+from .gpu_fragments import is_warp_call
 from .gpu_hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
 from .linear import Key, expr_key
 
@@ -101,14 +103,27 @@ class _Mapper(Copier):
         done = super().BufferStore(node)
         return done if node.buffer.scope == "local" else self._once(done, node)
 
-    def _once(self, stmt: Stmt, store: BufferStore) -> Stmt:
-        """`stmt`, which writes memory that others see, done once: a thread that has no element of its own leaves it."""
+    def Evaluate(self, node: Evaluate) -> Stmt:
+        """A call that writes memory which others see. All lanes of a warp make one that is theirs together."""
+        done: Stmt = self.generic(node)
+        for inner in walk(node):
+            pointed = pointed_to(inner)
+            if pointed is not None and pointed[1] & WRITES and pointed[0].scope != "local":
+                assert isinstance(inner, Call) and isinstance(inner.args[0], BufferLoad)
+                done = self._once(done, inner.args[0], by_warps=is_warp_call(node.value))
+        return done
+
+    def _once(self, stmt: Stmt, store: BufferStore | BufferLoad, by_warps: bool = False) -> Stmt:
+        """`stmt`, which writes memory that others see, done once: a thread that has no element of its own leaves it.
+        by_warps: whether all lanes of a warp do it together."""
         buffer = store.buffer
         inner = {node for index in store.indices for node in walk(index)}
         inside = self.path[self.depth.get(buffer, 0):]  # loops around the allocation do all of it, each of their threads
         around = {loop.thread for loop in inside} | {tag for tag, var in self.hardware.variables.items() if var in inner}
         if buffer.scope == "warp":  # each warp has a place of its own
             around.update(tag for tag in THREAD_TAGS if tag != "threadIdx.x")
+        if by_warps:
+            around.add("threadIdx.x")
         unbound = [tag for tag in self.hardware.variables if tag not in around]
         missing = [tag for tag in unbound if tag in THREAD_TAGS and self.hardware.extent(tag) > 1]
         if buffer in self.params:

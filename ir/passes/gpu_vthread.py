@@ -19,7 +19,8 @@ from typing import Any
 from ..buffer import Buffer
 from ..expr import BufferLoad, Expr, Node, Var
 from ..ops import const
-from ..stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
+from ..pointers import written_buffers
+from ..stmt import Allocate, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import Rewriter, children, loads, rebuild, rewrite, seq, walk
 from .copying import fresh_copy
 from .gpu_hardware import is_virtual
@@ -69,6 +70,8 @@ class _Threads:
                 under = under or self.depends(node.condition)
             elif isinstance(node, BufferStore) and node.buffer in own and (under or self.depends(node)):
                 self.touched.add(node.buffer)
+            elif isinstance(node, Evaluate) and (under or self.depends(node)):
+                self.touched.update(written_buffers(node) & own)
             stack.extend((child, under) for child in children(node) if isinstance(child, Stmt))
         return len(self.touched) > before
 
