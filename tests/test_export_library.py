@@ -186,6 +186,51 @@ def test_a_kernel_without_a_name_is_called_like_its_library(tmp_path: Path) -> N
     assert (out == 2).all()
 
 
+MANY_CALLERS = """
+#define _POSIX_C_SOURCE 200112L
+#include "scale_add.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+enum { ROWS = 600, CALLERS = 4 };
+static float b[6] = {0, 1, 2, 3, 4, 5}, a[CALLERS][ROWS * 6], c[CALLERS][ROWS * 6];
+static int wrong[CALLERS];
+
+static void *work(void *argument) {
+    int self = *(int *)argument;
+    for (int i = 0; i < ROWS * 6; i++) a[self][i] = (float)(i + self);
+    for (int turn = 0; turn < 50; turn++) {
+        memset(c[self], 0, sizeof c[self]);
+        wrong[self] |= scale_add(ROWS, a[self], 2.0f, b, c[self]) != 0;
+        for (int i = 0; i < ROWS * 6; i++) wrong[self] |= c[self][i] != a[self][i] * 2 + b[i % 6];
+    }
+    return 0;
+}
+
+int main(void) {
+    pthread_t threads[CALLERS];
+    int numbers[CALLERS], status = 0, sum = 0;
+    for (int i = 0; i < CALLERS; i++) { numbers[i] = i; if (pthread_create(&threads[i], 0, work, &numbers[i])) return 9; }
+    for (int i = 0; i < CALLERS; i++) { pthread_join(threads[i], 0); sum += wrong[i]; }
+    work(&numbers[0]);
+    pid_t child = fork();
+    if (!child) { work(&numbers[1]); _exit(wrong[1]); }
+    waitpid(child, &status, 0);
+    printf("%d %d %d\\n", sum, wrong[0], status);
+    return 0;
+}
+"""
+
+
+@needs_compiler
+def test_functions_may_be_called_from_many_threads_and_in_a_forked_child(tmp_path: Path) -> None:
+    scale_add().export(tmp_path / "libscale_add.so", threads="openmp")
+    done = run([compile_program(tmp_path, MANY_CALLERS, ["libscale_add.so", "-pthread"])])
+    assert (done.returncode, done.stdout) == (0, "0 0 0\n"), done.stderr
+
+
 GAIN = "float gain(float x) { return x * 1.5f; }\n"
 
 
