@@ -89,13 +89,14 @@ def _tuned(what: Any, target: Target, database: str | PathLike[str] | Database |
     """A list of tensors with its best schedule, where the database has one; anything else as it is."""
     if database is None or not isinstance(what, (list, tuple)):
         return what
-    tensors = list(cast("Sequence[Any]", what))
+    given = cast("Sequence[Any]", what)
+    tensors = list(given)
     if not tensors or not all(isinstance(one, Tensor) for one in tensors):
-        return what
+        return given
     from .autotune.records import find_schedule  # what runs kernels need not load what chooses them
 
     schedule = find_schedule(tensors, target, database)
-    return what if schedule is None else (schedule, tensors)
+    return given if schedule is None else (schedule, tensors)
 
 
 def _check_name(name: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from ..ir.expr import Add, Expr, IntImm, IterVar, ProducerLoad, Reduce
+from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.visit import children, post_order
 from ..schedule import create_schedule
 from ..schedule.auto_inline import is_elementwise
@@ -43,7 +43,7 @@ class Program:
         found: dict[ComputeOp, list[ComputeOp]] = {}
         for op in self.ops:
             if has_reuse(op):
-                tail = [one for one in self._tail(op)]
+                tail = list(self._tail(op))
                 tail = tail if not claimed.intersection(tail) else []
                 claimed.update(tail)
                 found[op] = tail
@@ -102,7 +102,7 @@ def has_reuse(op: ComputeOp) -> bool:
     return len(loads) >= 2 and bool(axes) and any(lacking) and (all(lacking) or len(axes) > 1)
 
 
-def contiguous(op: ComputeOp, load: ProducerLoad) -> set[IterVar]:
+def contiguous(load: ProducerLoad) -> set[IterVar]:
     """The axes of which neighbouring values read neighbouring elements."""
     if not load.indices:
         return set()
@@ -127,9 +127,8 @@ def is_expensive(op: ComputeOp) -> bool:
     stack: list[Expr] = list(op.body)
     while stack:
         node = stack.pop()
-        if getattr(node, "name", "") and not isinstance(node, (IterVar, ProducerLoad)) and type(node).__name__ == "Call":
-            if node.name not in _CHEAP_CALLS:  # pyright: ignore[reportAttributeAccessIssue]
-                return True
+        if isinstance(node, Call) and node.name not in _CHEAP_CALLS:
+            return True
         if not isinstance(node, Reduce):
             stack.extend(child for child in children(node) if isinstance(child, Expr))
     return False

@@ -49,7 +49,8 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.live is not None:
-            self.doing = "done" if error is None else "interrupted: every trial so far is kept" if kind is KeyboardInterrupt else "failed"
+            stopped = "interrupted: every trial so far is kept" if kind is KeyboardInterrupt else "failed"
+            self.doing = "done" if error is None else stopped
             self._refresh()
             self.live.stop()
 
@@ -92,8 +93,9 @@ class Progress:
                       f"{self.done}/{self.trials} trials", f"{self.new / spent:.1f}/s" if spent > 1 else "", self.doing)
         lines: list[Table | Text] = [table]
         if self.best < float("inf"):
-            gain = f", {self.baseline / self.best:.1f} x the unscheduled program ({readable(self.baseline)})" if self.baseline else ""
-            lines.append(Text(f"  best {readable(self.best)}{gain}"))
+            gain = self.baseline / self.best
+            against = f", {gain:.1f} x the unscheduled program ({readable(self.baseline)})" if gain else ""
+            lines.append(Text(f"  best {readable(self.best)}{against}"))
         for kind, count in self.failures.most_common():
             lines.append(Text(f"  {count} {kind}: {self.first[kind]}", style="yellow", overflow="ellipsis", no_wrap=True))
         return Group(*lines)

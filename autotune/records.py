@@ -48,7 +48,7 @@ create index trials_of_task on trials (task, seconds);
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One measured candidate. seconds: the median of a call, None where it failed; confirmed: measured again, side by
+    """One measured candidate. seconds: of a call, None where it failed; confirmed: measured again, side by
     side with its rivals. failure: a class of failures (see measure.Failure), "" for none."""
 
     records: str
@@ -81,7 +81,7 @@ class TunedTask:
 class Database:
     """An open database. Raises CorruptDatabase, ForeignDatabase, DatabaseBusy; a damaged file is left as it is."""
 
-    def __init__(self, path: str | Path, must_exist: bool = False) -> None:
+    def __init__(self, path: str | PathLike[str], must_exist: bool = False) -> None:
         self.path = Path(path)
         if must_exist and not self.path.exists():
             raise NoRecord(f"there is no database {str(self.path)!r}", called=user_source(),
@@ -287,7 +287,7 @@ def _line(number: int, line: str) -> tuple[Key, str, float | None, Trial]:
                             ) from None
 
 
-def best_schedule(task: Task, database: Database | str | Path) -> tuple[Schedule, Trial]:
+def best_schedule(task: Task, database: Database | str | PathLike[str]) -> tuple[Schedule, Trial]:
     """The schedule of the fastest verified trial of a task, on the task's own tensors.
 
     Raises NoRecord, RecordDoesNotFit, and what opening a database raises.

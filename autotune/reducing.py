@@ -22,7 +22,7 @@ class Reducing:
 
     def __init__(self, derivation: Derivation, op: ComputeOp) -> None:
         self.derivation, self.op, self.s, self.cfg = derivation, op, derivation.s, derivation.cfg
-        along = {axis for load in loads_of(op) for axis in contiguous(op, load)}
+        along = {axis for load in loads_of(op) for axis in contiguous(load)}
         self.lane_axis = next((axis for axis in reversed(op.reduce_axis) if axis in along and extent_of(axis) >= 8), None)
         last = op.axis[-1] if op.axis else None
         self.data_axis = last if last is not None and last in along and extent_of(last) >= 8 else None
@@ -69,7 +69,8 @@ class Reducing:
         self.cfg.define_knob(f"{name} rows", [1, 4, 16, 64])
         partial = self._lanes(self.op, lanes) if kind == "lanes" else None
         stage = s[self.op]
-        outer = stage.fuse(*stage.op.axis) if len(stage.op.axis) > 1 else stage.op.axis[0]
+        axes = list(stage.op.axis)
+        outer = stage.fuse(*axes) if len(axes) > 1 else axes[0]
         outer, inner = stage.split(outer, factor=self.cfg[f"{name} rows"].val)
         stage.parallel(outer)
         if partial is not None:

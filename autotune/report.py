@@ -73,8 +73,9 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 860px; margin: 2em auto;
 h1, h2 { font-weight: 600; } h2 { margin-top: 2em; border-top: 1px solid #d8dee6; padding-top: 1em; }
 table { border-collapse: collapse; } td, th { text-align: left; padding: .15em 1.2em .15em 0; vertical-align: top; }
 pre { background: #f4f6f8; padding: .8em; overflow-x: auto; font-size: 13px; }
-svg { width: 100%; height: auto; } .grid { stroke: #e3e8ee; } .trial { fill: #8aa4c0; } .best { fill: none; stroke: #c2410c; stroke-width: 2; }
-.failed { stroke: #b91c1c; stroke-width: 1.5; } .base { stroke: #64748b; stroke-dasharray: 5 4; } text { font: 11px system-ui; fill: #526070; }
+svg { width: 100%; height: auto; } text { font: 11px system-ui; fill: #526070; }
+.grid { stroke: #e3e8ee; } .trial { fill: #8aa4c0; } .best { fill: none; stroke: #c2410c; stroke-width: 2; }
+.failed { stroke: #b91c1c; stroke-width: 1.5; } .base { stroke: #64748b; stroke-dasharray: 5 4; }
 </style></head><body>
 <h1>Tuning report</h1>
 <p>{{ name }}: {{ tasks|length }} task{{ "" if tasks|length == 1 else "s" }}</p>
@@ -82,22 +83,48 @@ svg { width: 100%; height: auto; } .grid { stroke: #e3e8ee; } .trial { fill: #8a
 <h2>{{ task.name }}</h2>
 <table>
 <tr><th>best</th><td>{{ best or "none" }}</td></tr>
-{% if task.baseline %}<tr><th>unscheduled</th><td>{{ time(task.baseline) }}{% if task.best %}, {{ "%.1f"|format(task.baseline / task.best) }} × the best{% endif %}</td></tr>{% endif %}
+{% if task.baseline %}
+<tr><th>unscheduled</th><td>{{ time(task.baseline) }}
+{%- if task.best %}, {{ "%.1f"|format(task.baseline / task.best) }} × the best{% endif %}</td></tr>
+{% endif %}
 <tr><th>trials</th><td>{{ task.trials }}, of which {{ task.failures }} failed</td></tr>
-<tr><th>target</th><td>{{ task.key.target }}</td></tr><tr><th>machine</th><td>{{ task.key.machine }}</td></tr>
-<tr><th>versions</th><td>{{ task.key.versions }}</td></tr><tr><th>key</th><td>{{ task.key.digest }}</td></tr>
+<tr><th>target</th><td>{{ task.key.target }}</td></tr>
+<tr><th>machine</th><td>{{ task.key.machine }}</td></tr>
+<tr><th>versions</th><td>{{ task.key.versions }}</td></tr>
+<tr><th>key</th><td>{{ task.key.digest }}</td></tr>
 </table>
-{% if curve %}<svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="time of each trial, and of the best so far">
-{% for y, label in curve.grid %}<line class="grid" x1="{{ left }}" x2="{{ width }}" y1="{{ y }}" y2="{{ y }}"/><text x="{{ left - 6 }}" y="{{ y + 4 }}" text-anchor="end">{{ label }}</text>{% endfor %}
-{% for x, label in curve.ticks %}<text x="{{ x }}" y="{{ height - bottom + 18 }}" text-anchor="middle">{{ label }}</text>{% endfor %}
+{% if curve %}
+<svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="time of each trial, and of the best so far">
+{% for y, label in curve.grid %}
+<line class="grid" x1="{{ left }}" x2="{{ width }}" y1="{{ y }}" y2="{{ y }}"/>
+<text x="{{ left - 6 }}" y="{{ y + 4 }}" text-anchor="end">{{ label }}</text>
+{% endfor %}
+{% for x, label in curve.ticks %}
+<text x="{{ x }}" y="{{ height - bottom + 18 }}" text-anchor="middle">{{ label }}</text>
+{% endfor %}
 <text x="{{ width / 2 }}" y="{{ height - 4 }}" text-anchor="middle">trials</text>
-{% if curve.baseline %}<line class="base" x1="{{ left }}" x2="{{ width }}" y1="{{ curve.baseline }}" y2="{{ curve.baseline }}"><title>unscheduled</title></line>{% endif %}
-{% for x, label in curve.failures %}<line class="failed" x1="{{ x }}" x2="{{ x }}" y1="{{ height - bottom - 6 }}" y2="{{ height - bottom }}"><title>{{ label }}</title></line>{% endfor %}
-{% for x, y, label in curve.points %}<circle class="trial" cx="{{ x }}" cy="{{ y }}" r="3"><title>{{ label }}</title></circle>{% endfor %}
-<polyline class="best" points="{{ curve.line }}"/></svg>{% endif %}
-{% if failures %}<table><tr><th>failure</th><th>trials</th><th>the first message</th></tr>
-{% for kind, count, message in failures %}<tr><td>{{ kind }}</td><td>{{ count }}</td><td>{{ message }}</td></tr>{% endfor %}</table>{% endif %}
+{% if curve.baseline is not none %}
+<line class="base" x1="{{ left }}" x2="{{ width }}" y1="{{ curve.baseline }}" y2="{{ curve.baseline }}">
+<title>unscheduled</title></line>
+{% endif %}
+{% for x, label in curve.failures %}
+<line class="failed" x1="{{ x }}" x2="{{ x }}" y1="{{ height - bottom - 6 }}" y2="{{ height - bottom }}">
+<title>{{ label }}</title></line>
+{% endfor %}
+{% for x, y, label in curve.points %}
+<circle class="trial" cx="{{ x }}" cy="{{ y }}" r="3"><title>{{ label }}</title></circle>
+{% endfor %}
+<polyline class="best" points="{{ curve.line }}"/></svg>
+{% endif %}
+{% if failures %}
+<table><tr><th>failure</th><th>trials</th><th>the first message</th></tr>
+{% for kind, count, message in failures %}
+<tr><td>{{ kind }}</td><td>{{ count }}</td><td>{{ message }}</td></tr>
+{% endfor %}
+</table>
+{% endif %}
 {% if records %}<details><summary>the best schedule</summary><pre>{{ records }}</pre></details>{% endif %}
+
 <details><summary>the workload</summary><pre>{{ task.key.workload }}</pre></details>
 {% endfor %}
 </body></html>

@@ -30,7 +30,7 @@ from .tiling import Tiling
 __all__ = ["derive"]
 
 MAX_SKETCHES = 8
-LEARNING_RUNS = 48
+LEARNING_RUNS = 24
 """How often a rule is tried out to find its parts: some are asked for only where others were decided in some way."""
 
 
@@ -55,7 +55,7 @@ def vector_axes(op: ComputeOp, target: Target) -> list[int]:
     """The places of the data axes worth vectorizing, best first: contiguous where stored, or where read, or long."""
     lanes = target.lanes(op.output(0).dtype.bits)
     long = [at for at, axis in enumerate(op.axis) if extent_of(axis) >= min(lanes, 8)]
-    read = {axis for load in loads_of(op) for axis in contiguous(op, load)}
+    read = {axis for load in loads_of(op) for axis in contiguous(load)}
 
     def rank(at: int) -> tuple[bool, bool, int]:
         return (at != len(op.axis) - 1, op.axis[at] not in read, -extent_of(op.axis[at]))
@@ -65,7 +65,7 @@ def vector_axes(op: ComputeOp, target: Target) -> list[int]:
 
 def _reduces_contiguously(op: ComputeOp) -> bool:
     """Whether everything that is large is read along a reduce axis, so that lanes over it read without gaps."""
-    return all(any(axis.kind == "reduce" for axis in contiguous(op, load)) for load in loads_of(op))
+    return all(any(axis.kind == "reduce" for axis in contiguous(load)) for load in loads_of(op))
 
 
 class Derivation:

@@ -10,6 +10,7 @@ parts, with each at its first choice, and then once for every configuration:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, cast
@@ -310,10 +311,8 @@ class Sketch:
         rng = np.random.default_rng(0)
         for run in range(runs):
             cfg = Configurator(_Drawn(rng) if run else None)
-            try:
+            with suppress(Rejected):
                 build(cfg)
-            except Rejected:
-                pass
             parts.update(cfg.parts)
         return cls(name, build, tuple(parts.values()))
 

@@ -23,7 +23,7 @@ from tilewright.autotune.search import Candidate, CandidateFactory
 from tilewright.autotune.space import Config, Configurator, Sketch
 from tilewright.schedule import to_json
 
-LIMITS = Limits(timeout=3.0, budget=0.005)
+LIMITS = Limits(timeout=2.0, budget=0.005)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_a_fault_is_a_typed_failure_and_the_next_candidate_is_measured(measurer:
 
 def test_many_faults_in_a_row_are_as_many_records_and_leave_no_process(tmp_path: Path) -> None:
     rng = drawn.rng("autotune faults")
-    names = [str(name) for name in rng.choice(sorted(faults.FAULTS), drawn.count(8, 40))]
+    names = [str(name) for name in rng.choice(sorted(faults.FAULTS), drawn.count(4, 40))]
     task = faults.task()
     with Measurer(task, LIMITS) as measurer, Database(tmp_path / "tune.sqlite") as database:
         texts = [text for name in names for text in (faults.FAULTS[name][1], faults.RIGHT)]
@@ -118,7 +118,7 @@ class OnlyFaults(CandidateFactory):
 def sketch_of(tensors: list[object]) -> Sketch:
     from tilewright import te
 
-    def build(cfg: Configurator):  # noqa: ANN202
+    def build(cfg: Configurator):
         cfg.define_knob("which", range(len(faults.FAULTS) + 1))
         s = te.create_schedule(tensors[-1])  # pyright: ignore[reportArgumentType]
         s[tensors[-1]].split(tensors[-1].op.axis[0], factor=1 + cfg["which"].val)  # pyright: ignore
@@ -154,7 +154,7 @@ def test_a_space_of_faults_alone_is_an_error_with_the_first_message_of_each_clas
 
 
 def test_an_unscheduled_program_that_does_not_run_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(WorkerFailed, match=r"TW0609.*unscheduled program does not run\n.*memory"):
+    with pytest.raises(WorkerFailed, match=r"TW0609.*unscheduled program does not run\n.*[Mm]emory"):
         Measurer(big_task(), Limits(memory=1 << 30))
 
 
@@ -166,7 +166,7 @@ def big_task() -> autotune.Task:
 
 
 def test_inputs_are_checked_and_used(tmp_path: Path) -> None:
-    with pytest.raises(WrongInputs, match="TW0610.*the array for A is int64"):
+    with pytest.raises(WrongInputs, match=r"TW0610.*the array for A is int64"):
         Measurer(faults.task(), LIMITS, inputs=[np.arange(64)])
     with pytest.raises(WrongInputs, match="TW0610: 0 arrays for 1 input"):
         Measurer(faults.task(), LIMITS, inputs=[])
@@ -196,7 +196,7 @@ print("done", flush=True)
 def test_a_tuner_that_is_killed_loses_no_acknowledged_record_and_goes_on(tmp_path: Path) -> None:
     rng = drawn.rng("autotune kill")
     database, acknowledged, trials = tmp_path / "tune.sqlite", set[str](), 400
-    for _ in range(drawn.count(2, 20)):
+    for _ in range(drawn.count(1, 20)):
         program = TUNER.format(tests=str(Path(__file__).parent), trials=trials, database=str(database))
         with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

@@ -73,7 +73,7 @@ def test_best_and_build_take_the_fastest_record(database: Database) -> None:
 
 def test_build_without_a_record_is_unscheduled_and_a_missing_file_is_warned_of(tmp_path: Path, database: Database) -> None:
     assert tw.build(faults.doubling(), tuned=database.path).source("ir").count("B[") == 1
-    with pytest.warns(UserWarning, match="there is no database .*nowhere"):
+    with pytest.warns(UserWarning, match=r"there is no database .*nowhere"):
         tw.build(faults.doubling(), tuned=tmp_path / "nowhere.sqlite")
     assert not (tmp_path / "nowhere.sqlite").exists()
     with pytest.raises(NoRecord, match="TW0633: there is no database"):
@@ -107,7 +107,7 @@ def test_a_file_of_another_program_is_refused_and_stays_as_it_is(tmp_path: Path)
     with sqlite3.connect(path) as connection:
         connection.execute("create table trials (x)")
     before = path.read_bytes()
-    with pytest.raises(ForeignDatabase, match="TW0632.*\n.*another program"):
+    with pytest.raises(ForeignDatabase, match=r"TW0632.*\n.*another program"):
         Database(path)
     assert path.read_bytes() == before
 
@@ -157,5 +157,5 @@ def test_a_line_that_is_no_record_imports_nothing(database: Database, change: ob
 
 
 def test_noise_is_no_line(database: Database) -> None:
-    with pytest.raises(BadRecordLine, match="TW0634: line 1 is no record\n.*JSONDecodeError"):
+    with pytest.raises(BadRecordLine, match=r"TW0634: line 1 is no record\n.*JSONDecodeError"):
         database.import_lines(["{"])

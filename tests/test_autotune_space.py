@@ -62,7 +62,7 @@ def test_definitions_that_say_nothing(define: object, message: str) -> None:
 def test_an_unknown_part_is_an_error_that_lists_the_others() -> None:
     cfg = Configurator()
     cfg.define_knob("unroll", [1, 2])
-    with pytest.raises(UnknownPart, match="TW0606: the space has no part 'enroll'(.|\n)*allowed: unroll"):
+    with pytest.raises(UnknownPart, match=r"TW0606: the space has no part 'enroll'(.|\n)*allowed: unroll"):
         cfg["enroll"]
 
 
@@ -104,7 +104,7 @@ def test_a_template_gives_a_task_whose_space_is_what_it_defines() -> None:
 
 def test_get_config_speaks_of_the_template_that_runs() -> None:
     @autotune.template("with get_config")
-    def doubled(n: int):  # noqa: ANN202
+    def doubled(n: int):
         cfg = autotune.get_config()
         cfg.define_knob("unroll", [False, True])
         a = te.placeholder((n,), name="A")
@@ -128,14 +128,14 @@ def test_what_cannot_be_tuned_says_why() -> None:
     n = te.var("n")
     a = te.placeholder((n,), name="A")
     b = te.compute((n,), lambda i: a[i] + 1, name="B")
-    with pytest.raises(SymbolicShape, match="TW0602.*shape of A that is not known\n.*extent n"):
+    with pytest.raises(SymbolicShape, match=r"TW0602.*shape of A that is not known\n.*extent n"):
         Task.of([a, b])
-    with pytest.raises(NothingToTune, match="TW0601(.|\n)*every tensor given is a placeholder"):
+    with pytest.raises(NothingToTune, match=r"TW0601(.|\n)*every tensor given is a placeholder"):
         Task.of([te.placeholder((4,))])
     with pytest.raises(NothingToTune, match="TW0601"):
         Task.of("matmul")
     c = te.placeholder((4,), name="C")
-    with pytest.raises(TargetCannotBeTuned, match="TW0603.*'interpret'"):
+    with pytest.raises(TargetCannotBeTuned, match=r"TW0603.*'interpret'"):
         Task.of([c, te.compute((4,), lambda i: c[i] + 1)], target="interpret")
 
 
@@ -239,7 +239,7 @@ def test_candidates_replay_on_other_tensors_of_the_same_make() -> None:
     assert str(lowered) == str(candidate.function)
 
 
-def te_records(text: str):  # noqa: ANN201
+def te_records(text: str):
     from tilewright.schedule import from_json
 
     return from_json(text)

@@ -1,0 +1,268 @@
+"""Tuning end to end: results, resuming, interruption, the command line, the report, and what the model learns."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import autotune_faults as faults
+import drawn
+import numpy as np
+import pytest
+import tilewright as tw
+from rich.console import Console
+from tilewright import autotune, te
+from tilewright.autotune.cli import _task_of as task_of
+from tilewright.autotune.errors import BadTuningFile, BadTuningOption
+from tilewright.autotune.features import FEATURES, features
+from tilewright.autotune.measure import Limits
+from tilewright.autotune.model import PlainModel, RankingModel, make_model
+from tilewright.autotune.progress import Progress, readable
+from tilewright.autotune.records import Database, Trial
+from tilewright.autotune.report import render
+from tilewright.autotune.search import CandidateFactory, EvolutionarySearch, Measured, RandomSearch
+from tilewright.ir.parser import parse
+from tilewright.te import Tensor
+
+LIMITS = Limits(timeout=20.0, budget=0.002)
+
+
+def product(n: int = 64) -> list[Tensor]:
+    a, b = (te.placeholder((n, n), name=name) for name in "AB")
+    k = te.reduce_axis((0, n), name="k")
+    return [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, autotune.Result]:
+    path = tmp_path_factory.mktemp("tuned") / "tune.sqlite"
+    return path, autotune.tune(product(), trials=20, database=path, limits=LIMITS, progress=False)
+
+
+def test_the_best_schedule_builds_a_right_and_faster_kernel(tuned: tuple[Path, autotune.Result]) -> None:
+    path, result = tuned
+    assert len(result.history) == 20 and not result.failures and not result.dropped
+    assert result.baseline is not None and result.best.seconds < result.baseline
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 64, 64), dtype=np.float32)
+    for kernel in (tw.build(product(), tuned=path), tw.build(result.schedule, result.task.args)):
+        c = np.zeros((64, 64), np.float32)
+        kernel(a, b, c)
+        np.testing.assert_allclose(c, a @ b, rtol=1e-4)
+    mine = product()
+    assert str(tw.lower(autotune.best(mine, database=path), mine)) == str(tw.lower(result.schedule, list(result.task.args)))
+
+
+def test_the_best_of_the_history_is_the_result(tuned: tuple[Path, autotune.Result]) -> None:
+    _, result = tuned
+    assert result.best.seconds == min(trial.time for trial in result.history if trial.time is not None)
+    assert len({trial.records for trial in result.history}) == 20, "nothing is measured twice"
+
+
+def test_running_again_returns_at_once_and_more_trials_go_on(
+    tuned: tuple[Path, autotune.Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:
+    path, result = tuned
+    copy = tmp_path / "copy.sqlite"
+    with Database(path) as database, Database(copy) as other:
+        other.import_lines(database.export_lines())
+    monkeypatch.setattr("tilewright.autotune.tuner.Measurer", None)   # nothing may be measured
+    again = autotune.tune(product(), trials=20, database=copy, progress=False)
+    assert again.history == result.history and again.best == result.best
+    monkeypatch.undo()
+    more = autotune.tune(product(), trials=23, database=copy, limits=LIMITS, progress=False)
+    assert more.history[:20] != [] and [trial.uid for trial in more.history[:20]] == [trial.uid for trial in result.history]
+    assert len({trial.records for trial in more.history}) == 23
+
+
+def test_interrupting_keeps_every_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add, added = Database.add, list[Trial]()
+
+    def interrupted(self: Database, key: autotune.Key, name: str, trial: Trial) -> None:
+        add(self, key, name, trial)
+        added.append(trial)
+        if len(added) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Database, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        autotune.tune(product(), trials=20, database=tmp_path / "t.sqlite", limits=LIMITS, progress=False)
+    with Database(tmp_path / "t.sqlite") as database:
+        assert database.trials(autotune.Task.of(product()).key) == added
+
+
+def test_a_template_is_tuned_too(tmp_path: Path) -> None:
+    @autotune.template("rows")
+    def rows(cfg, n: int):
+        tensors = product(n)
+        s = te.create_schedule(tensors[2])
+        i, j = s[tensors[2]].op.axis
+        cfg.define_split("tile", j, policy="power2", num_outputs=2)
+        _, inner = cfg["tile"].apply(s, tensors[2], j)
+        s[tensors[2]].reorder(i, s[tensors[2]].op.reduce_axis[0], inner)
+        s[tensors[2]].vectorize(inner)
+        return s, tensors
+
+    task = rows.task(32)
+    result = autotune.tune(task, trials=50, database=tmp_path / "t.sqlite", limits=LIMITS, progress=False)
+    assert len(result.history) == 6, "the whole space: 1, 2, 4 ... 32"
+    assert [trial.config.choices for trial in result.history if trial.config] != []
+    assert str(autotune.best(task, database=tmp_path / "t.sqlite")) == str(result.schedule)
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(BadTuningOption, match="TW0604: cannot tune for 0 trials"):
+        autotune.tune(product(), trials=0, database=tmp_path / "t.sqlite")
+    with pytest.raises(BadTuningOption, match=r"TW0604: there is no search 'grid'\n(.|\n)*evolution, random"):
+        autotune.tune(product(), search="grid", database=tmp_path / "t.sqlite")
+
+
+# Features and models
+
+
+def test_features_count_what_the_loops_do() -> None:
+    text = """@attrs(stage="loops")
+def main(A: float32[64, 256], B: out float32[64]):
+    for i in parallel(64):
+        B[i] = 0.0
+        for k in 256:
+            B[i] = B[i] + A[i, k] * 2.0
+"""
+    row = features(parse(text))
+    assert row.shape == (FEATURES,) and np.isfinite(row).all()
+    assert row[0] == pytest.approx(np.log2(1 + 64 * 256)), "iterations of the store with most work"
+    assert row[1] == 2, "a product and a sum"
+    assert row[11] == pytest.approx(np.log2(1 + 64)), "iterations that threads share"
+    column = features(parse(text.replace("A[i, k]", "A[k // 4, i * 4 + k % 4]")))
+    assert (row != column).any()
+
+
+def test_features_see_traffic_shrink_with_tiles() -> None:
+    def traffic(tile: int) -> float:
+        a, b, c = product(256)
+        s = te.create_schedule(c)
+        outer_i, outer_j, inner_i, inner_j = s[c].tile(*c.op.axis, tile, tile)
+        s[c].reorder(outer_i, outer_j, *c.op.reduce_axis, inner_i, inner_j)
+        return float(features(tw.lower(s, [a, b, c]))[22])
+
+    assert traffic(8) < traffic(2) < traffic(1)
+
+
+@pytest.mark.parametrize("model", [RankingModel, PlainModel], ids=["xgboost", "plain"])
+def test_models_learn_to_order_candidates(model: type) -> None:
+    if model is RankingModel:
+        pytest.importorskip("xgboost")
+    rng = drawn.rng("autotune model")
+    rows = rng.random((160, 12)).astype(np.float32)
+    seconds = 1e-3 * 2 ** (2 * rows[:, 3] - 3 * rows[:, 7] + rows[:, 1] ** 2)
+    failed = np.where(np.arange(160) % 25 == 0, np.inf, seconds)
+    learner = model()
+    learner.fit(rows[:100], failed[:100])
+    scores, wanted = learner.score(rows[100:]), -seconds[100:]
+    pairs = [(scores[i] > scores[j]) == (wanted[i] > wanted[j]) for i in range(60) for j in range(i)]
+    assert np.mean(pairs) > 0.65
+
+
+def test_without_xgboost_the_plain_model_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert isinstance(make_model(), PlainModel)
+
+
+def test_evolution_finds_better_candidates_than_random_draws_on_a_made_up_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is a function of the features, so that no machine's noise decides."""
+    monkeypatch.setattr("tilewright.autotune.search.POPULATION", 24)
+    task = autotune.Task.of(product(64))
+
+    def cost(candidate: object) -> float:
+        row = features(candidate.function)  # pyright: ignore
+        return float(1e-3 * 2 ** (0.5 * row[22] + 0.3 * row[20] + abs(row[9] - 3)))
+
+    def best(search_type: type, seed: int) -> float:
+        factory = CandidateFactory(task)
+        search = search_type(task, factory, np.random.default_rng(seed))
+        measured: list[Measured] = []
+        for _ in range(4):
+            seen = {one.candidate.records for one in measured}
+            measured += [Measured(one, cost(one)) for one in search.propose(8, measured, seen)]
+        return min(one.seconds or 1 for one in measured)
+
+    seeds = [int(seed) for seed in drawn.rng("autotune evolution").integers(0, 1 << 30, 3)]
+    assert np.median([best(EvolutionarySearch, seed) for seed in seeds]) <= np.median([best(RandomSearch, seed) for seed in seeds])
+
+
+# What people see
+
+
+def test_the_display_shows_the_best_and_failures_by_class_with_the_first_message() -> None:
+    console = Console(file=io.StringIO(), width=120, force_terminal=False)
+    display = Progress("C", 10, False, console)
+    display.begin([Trial("[1]", 2e-3)], 0.1)
+    for message in ("SIGSEGV\nmore", "other"):
+        display.add(Trial("[3]", None, None, "crash", message))
+    display.add(Trial("[2]", 1e-3))
+    console.print(display.render())
+    text = console.file.getvalue()  # pyright: ignore
+    assert "tuning C" in text and "4/10 trials" in text
+    assert "best 1 ms, 100.0 x the unscheduled program (100 ms)" in text
+    assert "2 crash: SIGSEGV" in text and "other" not in text
+
+
+def test_times_are_readable() -> None:
+    assert [readable(seconds) for seconds in (2.0, 1.5e-3, 3.4e-5, 2e-8)] == ["2 s", "1.5 ms", "34 µs", "20 ns"]
+
+
+def test_the_report_is_one_page_with_a_curve_that_escapes_what_it_shows(tuned: tuple[Path, autotune.Result]) -> None:
+    path, result = tuned
+    with Database(path) as database:
+        database.add(result.task.key, "C", Trial("[]", None, None, "crash", "<script>alert(1)</script>"))
+        page = render(database)
+    assert page.count("<circle") == 20 and page.count('class="failed"') == 1 and "<polyline" in page
+    assert "&lt;script&gt;" in page and "<script>" not in page
+    assert "http" not in page.replace("http://www.w3.org", ""), "nothing is fetched"
+
+
+def command(*arguments: str, folder: Path, status: int = 0, **more: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-m", "tilewright", *arguments], cwd=folder, capture_output=True, text=True,
+                          env=os.environ | {"COLUMNS": "120"}, **more)  # pyright: ignore
+    assert done.returncode == status, done.stderr
+    return done
+
+
+PROGRAM = """
+from tilewright import autotune, te
+def doubled():
+    a = te.placeholder((4096,), name="A")
+    return [a, te.compute((4096,), lambda i: a[i] * 2, name="B")]
+"""
+
+
+def test_the_command_line_tunes_lists_exports_imports_and_reports(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = command("tune", "program.py:doubled", "--trials", "4", folder=tmp_path)
+    assert "doubled: " in done.stdout and "s = te.create_schedule(ops)" in done.stdout
+    assert str(tmp_path / "tune.sqlite") in done.stdout
+    assert "doubled" in (listed := command("db", "ls", folder=tmp_path).stdout) and "4 trials, 0 failed" in listed
+    assert "s.stages[1]." in command("db", "best", "--task", "doubled", folder=tmp_path).stdout
+    lines = command("db", "export", folder=tmp_path).stdout.splitlines()
+    assert len(lines) == 4 and all(json.loads(line)["name"] == "doubled" for line in lines)
+    imported = command("db", "import", "other.sqlite", folder=tmp_path, input="\n".join(lines))
+    assert "4 new trials of 4" in imported.stderr
+    out = command("report", "other.sqlite", "-o", "page.html", folder=tmp_path).stdout.strip()
+    assert Path(out) == tmp_path / "page.html" and "<polyline" in (tmp_path / "page.html").read_text()
+    assert "TW0633" in command("db", "best", "--task", "else", folder=tmp_path, status=1).stderr
+
+
+def test_a_file_that_gives_nothing_to_tune_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    with pytest.raises(BadTuningFile, match=r"TW0612.*\n.*it names no function"):
+        task_of(str(tmp_path / "program.py"), "llvm")
+    with pytest.raises(BadTuningFile, match=r"TW0612.*\n.*no function 'tripled'(.|\n)*allowed: doubled"):
+        task_of(f"{tmp_path / 'program.py'}:tripled", "llvm")
+    with pytest.raises(BadTuningFile, match=r"TW0612.*\n.*no file"):
+        task_of("nowhere.py:f", "llvm")
+    assert task_of(f"{tmp_path / 'program.py'}:doubled", "llvm").name == "doubled"
+    assert faults.task().name == "B"
