@@ -160,7 +160,10 @@ def _launch_value(param: object, value: Found | int | float) -> Any:
     if isinstance(value, Found):
         return np.uintp(value.data)
     assert isinstance(param, ScalarParam)
-    return numpy_dtype(param.dtype).type(value) if param.dtype != "bool" else np.uint8(value)
+    if param.dtype == "bool":
+        return np.uint8(value)
+    scalar = numpy_dtype(param.dtype).type(value)
+    return np.asarray(scalar).view(np.uint16)[()] if param.dtype == "bfloat16" else scalar  # pycuda packs numpy's own types
 
 
 def _allocated(driver: Any, workspace: Workspace, known: dict[str, int]) -> Any:

@@ -147,6 +147,61 @@ class Draw:
 DRAWS = (matmul, row_extremes, stencil, windowed)
 
 
+def reductions(rng: Any) -> tuple[Any, list[Any], Callable[..., np.ndarray]]:
+    """A reduction across threads, at root or at a block of what reads it, in any order of its loops."""
+    m, n, k = (int(extent) for extent in rng.choice([1, 2, 5, 8, 17, 40], 3))
+    dtype = str(rng.choice(["float32", "float32", "int32", "float64"]))
+    A = te.placeholder((m, n, k), dtype, name="A")
+    r = te.reduce_axis((0, k), name="r")
+    kind = str(rng.choice(["sum", "max", "min"]))
+    B = te.compute((m, n), lambda i, j: getattr(te, kind)(A[i, j, r], axis=r), name="B")
+    C = te.compute((m, n), lambda i, j: B[i, j] + B[m - 1 - i, n - 1 - j], name="C")
+    s = te.create_schedule(C.op)
+    size = {"x": int(rng.choice([1, 2, 3, 8, 32, 64])), "y": int(rng.choice([1, 2, 4, 5]))}
+    across, other = ("x", "y") if rng.random() < 0.7 else ("y", "x")
+    i, j = s[C].op.axis
+    jo, ji = s[C].split(j, factor=size["x"])
+    s[C].bind(i, block())
+    s[C].bind(ji, thread(size["x"], "x"))
+    at_block = rng.random() < 0.5
+    io, ii = s[B].op.axis
+    ro, ri = s[B].split(s[B].op.reduce_axis[0], factor=size[across])
+    to, ti = s[B].split(ii, factor=size[other])
+    s[B].bind(ri, thread(size[across], across))
+    s[B].bind(ti, thread(size[other], other))
+    order = [ro, ri, to, ti]
+    rng.shuffle(order)
+    s[B].reorder(io, *order)
+    if at_block:
+        s[B].compute_at(s[C], i)
+        if rng.random() < 0.3:
+            s[C].reorder(i, jo, ji)
+    else:
+        s[B].bind(io, block())
+    return s, [A, C], lambda a: (b := getattr(a, kind)(axis=2, **({"dtype": dtype} if kind == "sum" else {}))) + b[::-1, ::-1]
+
+
+def test_drawn_reductions_across_threads_are_refused_or_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted, refusals = 0, []
+    count = drawn.count(30, 1000)
+    for case in range(count):
+        rng = drawn.rng("gpu reductions", case)
+        try:
+            schedule, args, reference = reductions(rng)
+            kernel = tw.build(schedule, args, target="cuda -emulate")
+        except TilewrightError as error:
+            refusals.append(str(error).splitlines()[0])
+            continue
+        accepted += 1
+        shape = [int(e) for e in args[0].shape]
+        values = (rng.standard_normal(shape) * 9).astype(str(args[0].dtype))
+        output = np.full([int(e) for e in args[1].shape], 77, str(args[0].dtype))
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(case))
+        kernel(values, output)
+        np.testing.assert_allclose(output, reference(values), rtol=1e-4, atol=1e-4, err_msg=f"case {case} of seed {drawn.SEED}")
+    assert accepted >= count / 3, refusals
+
+
 def test_drawn_schedules_are_refused_or_right(monkeypatch: pytest.MonkeyPatch) -> None:
     accepted, refusals = 0, []
     count = drawn.count(40, 1500)
