@@ -126,10 +126,17 @@ def array_read(source: Source, indices: Sequence[np.ndarray]) -> np.ndarray:
     return source.array[clipped]
 
 
+def _extremum(kind: Any, a: Any, b: Any) -> Any:
+    """te.min(a, k) of a reduce axis k would be the reduction over k."""
+    if not isinstance(b, te.IterVar):
+        return kind(a, b)
+    return kind(b, a) if not isinstance(a, te.IterVar) else kind(b, te.select(a >= 0, a, a))
+
+
 TENSORS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
     "floordiv": lambda a, b: a // b, "floormod": lambda a, b: a % b, "truncdiv": te.truncdiv, "truncmod": te.truncmod,
-    "min": te.min, "max": te.max, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
+    "min": lambda a, b: _extremum(te.min, a, b), "max": lambda a, b: _extremum(te.max, a, b), "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
     "not": lambda a: ~a, "neg": lambda a: -a, "abs": te.abs, "popcount": te.popcount, "clz": te.clz,
     "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b, "square": lambda a: a**2,
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
