@@ -136,7 +136,8 @@ def _extremum(kind: Any, a: Any, b: Any) -> Any:
 TENSORS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
     "floordiv": lambda a, b: a // b, "floormod": lambda a, b: a % b, "truncdiv": te.truncdiv, "truncmod": te.truncmod,
-    "min": lambda a, b: _extremum(te.min, a, b), "max": lambda a, b: _extremum(te.max, a, b), "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
+    "min": lambda a, b: _extremum(te.min, a, b), "max": lambda a, b: _extremum(te.max, a, b),
+    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
     "not": lambda a: ~a, "neg": lambda a: -a, "abs": te.abs, "popcount": te.popcount, "clz": te.clz,
     "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b, "square": lambda a: a**2,
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
@@ -351,7 +352,8 @@ def draw_leaf(context: Context, dtype: str) -> Term:
         source = context.pick(fitting if fitting and context.chance(0.8) else context.sources)
         return cast(draw_read(context, source), dtype)
     if how < 0.87 and context.axes:
-        return cast(Term("axis", "int32", data=int(context.rng.integers(len(context.axes)))), dtype)
+        axis = Term("axis", "int32", data=int(context.rng.integers(len(context.axes))))
+        return cast(Term("cast", "int32", (axis,)), dtype)  # an axis of a 64-bit extent is int64
     if dtype == "bool":
         return const(bool(context.rng.integers(2)), "bool")
     if dtype in FLOATS:
