@@ -72,7 +72,7 @@ def run(cases: Iterable[int], workers: int) -> Tally:
 def test_drawn_programs_under_drawn_schedules() -> None:
     count = drawn.count(300, 20_000)
     tally = run(range(count), workers=2)
-    print(tally)  # noqa: T201
+    print(tally)
     assert tally.count == count
     assert not tally.failures, f"{tally}\n\n" + "\n\n".join(tally.failures[:3])
     assert tally.whole * 4 >= count, str(tally)
@@ -102,8 +102,8 @@ def main() -> int:
     for report in reports:
         tally.add(report)
         if report["failure"]:
-            print(f"FAIL {report['case']} {report['name']}: {report['failure'][: options.show]}\n", flush=True)  # noqa: T201
-    print(tally)  # noqa: T201
+            print(f"FAIL {report['case']} {report['name']}: {report['failure'][: options.show]}\n", flush=True)
+    print(tally)
     return bool(tally.failures)
 
 
