@@ -17,6 +17,7 @@ from .reads import check_reads
 from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
+from .wrapping import wrapping
 
 __all__ = ["compute", "placeholder"]
 
@@ -53,7 +54,8 @@ def compute(
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
     check_reads(name, axis, body)
-    made = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis, body=body)
+    made = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis,
+                     body=wrapping(axis, body))
     outputs = tuple(made.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs
 

@@ -18,6 +18,7 @@ from .errors import ForeignAxis, ShapesDoNotBroadcast
 from .shape import extent_text, same_extent, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor, TensorSlice, tensor_text
+from .wrapping import wrapping
 
 __all__ = ["bitwise", "broadcast", "compare", "identity_compare", "lifted", "operate"]
 
@@ -60,7 +61,7 @@ def broadcast(
     shape = _broadcast_shape(name, tensors)
     axis = tuple(IterVar(f"i{at}", domain.begin.dtype, domain) for at, domain in enumerate(map(zero_based, shape)))
     values = (_element(operand, axis, shape) if isinstance(operand, Tensor) else operand for operand in operands)
-    body = ops.convert(function(*values))
+    body, = wrapping(axis, (ops.convert(function(*values)),))
     same = all(tensor.ndim == len(shape) and all(map(same_extent, tensor.shape, shape)) for tensor in tensors)
     tag = current_tag() or ("elemwise" if same else "broadcast")
     return (make or _operation.ComputeOp)(name=f"T_{name}", axis=axis, body=(body,), tag=tag, source=user_source())

@@ -1,0 +1,170 @@
+"""Integer values that may overflow are computed in unsigned arithmetic, which wraps.
+
+Lowering takes arithmetic on axes, symbols and constants alone for index arithmetic, which does not overflow: so
+`(i * 4 + j) // 4` may become `i`. That serves indices and the conditions that guard them. The value of an element is
+another matter: a hash of the index, `i * 1103515245 + seed`, wraps as numpy's does.
+
+    int32: i * 1103515245 + seed      →      int32(uint32(i) * 1103515245 + uint32(seed))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ..ir import ops
+from ..ir.arith.interval import INTERVAL_OF, Interval
+from ..ir.dtype import DType
+from ..ir.expr import (
+    Add, BinaryOp, Cast, Expr, IfThenElse, IntImm, IterVar, Mul, ProducerLoad, Reduce, Select, SizeVar, Sub, Var,
+)
+from ..ir.visit import Rewriter, deep_recursion, free_vars, post_order
+
+__all__ = ["wrapping"]
+
+_GREATEST_SIZE = {32: (1 << 30) - 1, 64: (1 << 40) - 1}
+"""What an extent may be: for int32 the limit of a call's check, for int64 more than any memory holds."""
+
+
+def wrapping(axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The body of the compute over `axis` with every value that may overflow in arithmetic that wraps; itself where
+    there is none."""
+    first = body[0]
+    roots = (first,) if isinstance(first, Reduce) else body
+    if not any(_is_index_arithmetic(node) for root in roots for node in post_order(root)):
+        return body
+    wrapper = _Wrapper(_sizes(axis, roots))
+    with deep_recursion():
+        made = tuple(map(wrapper.visit, roots))
+    if all(new is old for new, old in zip(made, roots, strict=True)):
+        return body
+    return tuple(replace(made[0], value_index=at) for at in range(len(body))) if isinstance(made[0], Reduce) else made
+
+
+def _is_index_arithmetic(node: Any) -> bool:
+    """Whether this may be an operator of index arithmetic, as far as one look tells."""
+    return isinstance(node, (Add, Sub, Mul)) and _may_be_index(node.dtype)
+
+
+def _may_be_index(dtype: DType) -> bool:
+    return dtype.kind == "int" and dtype.bits >= 32
+
+
+def _sizes(axis: tuple[IterVar, ...], roots: Iterable[Expr]) -> set[Var]:
+    """The symbols that are seen to be extents."""
+    found: set[Var] = set()
+    for one in axis:
+        if one.dom is not None:
+            found.update(free_vars(one.dom.extent))
+    for root in roots:
+        for node in post_order(root):
+            if isinstance(node, ProducerLoad):
+                for extent in node.producer.shape:
+                    found.update((extent,) if isinstance(extent, Var) else free_vars(extent))
+    return found
+
+
+class _Wrapper(Rewriter):
+    def __init__(self, sizes: set[Var]) -> None:
+        self.sizes = sizes
+        self.made: dict[int, Any] = {}
+        self.bounds_of: dict[Expr, Interval | None] = {}
+        self.fits: dict[Expr, bool] = {}
+        self.unsigned: dict[Expr, Expr] = {}
+
+    def visit(self, node: Any) -> Any:
+        found = self.made.get(id(node))
+        if found is None:
+            found = self.made[id(node)] = super().visit(node)
+        return found
+
+    def ProducerLoad(self, node: ProducerLoad) -> Expr:
+        return node  # its indices are index arithmetic
+
+    def Reduce(self, node: Reduce) -> Expr:
+        sources, init = (tuple(self.visit(value) for value in values) for values in (node.sources, node.init))
+        changed = any(new is not old for new, old in zip((*sources, *init), (*node.sources, *node.init), strict=True))
+        return replace(node, sources=sources, init=init) if changed else node
+
+    def Select(self, node: Select) -> Expr:
+        return self._choice(node)
+
+    def IfThenElse(self, node: IfThenElse) -> Expr:
+        return self._choice(node)
+
+    def _choice(self, node: Select | IfThenElse) -> Expr:
+        """A condition of what is read guards indices; of other values it is a value itself."""
+        a, b = self.visit(node.true_value), self.visit(node.false_value)
+        guards = any(isinstance(inner, ProducerLoad) for side in (a, b) for inner in post_order(side))
+        condition = node.condition if guards else self.visit(node.condition)
+        if condition is node.condition and a is node.true_value and b is node.false_value:
+            return node
+        return type(node)(condition, a, b)
+
+    def Add(self, node: Add) -> Expr:
+        return self._sum(node)
+
+    def Sub(self, node: Sub) -> Expr:
+        return self._sum(node)
+
+    def Mul(self, node: Mul) -> Expr:
+        return self._sum(node)
+
+    def _sum(self, node: BinaryOp) -> Expr:
+        if self.bounds(node) is None or self._fits(node):
+            return self.generic(node)
+        return ops.cast(self._unsigned(node, DType(f"uint{node.dtype.bits}")), node.dtype)
+
+    def _fits(self, node: BinaryOp) -> bool:
+        """Whether the sum, and those that it is made of, are their values over the integers."""
+        found = self.fits.get(node)
+        if found is None:
+            a, b = self.bounds(node.a), self.bounds(node.b)
+            found = a is not None and b is not None and INTERVAL_OF[type(node)](a, b).within(
+                node.dtype.least, node.dtype.greatest)
+            for side in (node.a, node.b):
+                if found and isinstance(side, (Add, Sub, Mul)):
+                    found = self._fits(side)
+            self.fits[node] = found
+        return found
+
+    def _unsigned(self, node: Expr, dtype: DType) -> Expr:
+        found = self.unsigned.get(node)
+        if found is None:
+            if isinstance(node, (Add, Sub, Mul)):
+                found = ops.binary(type(node), self._unsigned(node.a, dtype), self._unsigned(node.b, dtype))
+            else:
+                found = ops.cast(self.visit(node), dtype)
+            self.unsigned[node] = found
+        return found
+
+    def bounds(self, node: Expr) -> Interval | None:
+        """What the values of an index expression lie within; None where it is none."""
+        if node not in self.bounds_of:
+            self.bounds_of[node] = self._bounds(node) if _may_be_index(node.dtype) else None
+        return self.bounds_of[node]
+
+    def _bounds(self, node: Expr) -> Interval | None:
+        everything = Interval(node.dtype.least, node.dtype.greatest)
+        found: Interval | None = None
+        if isinstance(node, IntImm):
+            found = Interval(node.value, node.value)
+        elif isinstance(node, Var):
+            found = self._range(node) or everything
+        elif isinstance(node, BinaryOp) and type(node) in INTERVAL_OF:
+            a, b = self.bounds(node.a), self.bounds(node.b)
+            found = None if a is None or b is None else INTERVAL_OF[type(node)](a, b)
+        elif isinstance(node, Cast):
+            found = self.bounds(node.value)
+        return found if found is None or found.within(everything.lo or 0, everything.hi or 0) else everything
+
+    def _range(self, var: Var) -> Interval | None:
+        if isinstance(var, IterVar) and var.dom is not None:
+            begin, extent = self.bounds(var.dom.begin), self.bounds(var.dom.extent)
+            if begin is None or extent is None or begin.hi is None or extent.hi is None:
+                return None
+            return Interval(begin.lo, begin.hi + max(extent.hi, 1) - 1)
+        if isinstance(var, SizeVar) or var in self.sizes:
+            return Interval(0, _GREATEST_SIZE[var.dtype.bits])
+        return None
