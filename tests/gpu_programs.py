@@ -264,10 +264,12 @@ def row_norm(rows: int, columns: int) -> Program:
     return Program(s, [A, C], lambda a: a / np.sqrt((a * a).sum(axis=1, keepdims=True) + 1), 1e-4)
 
 
-def mma_matmul(m: int, n: int, k: int, layout: str = "kn", rows: int = 2, columns: int = 2, ahead: int = 8) -> Program:
-    """float16 on tensor cores at any size: tiles padded with zeros on their way to shared memory, `rows` by `columns` warps a
-    block with 16 by 16 sums each, which leave through shared memory. ahead: elements after each row of a tile."""
-    tile_m, tile_n, tile_k = 16 * rows, 16 * columns, 32
+def mma_matmul(m: int, n: int, k: int, layout: str = "kn", warps: tuple[int, int] = (2, 2), sums: tuple[int, int] = (16, 16),
+               ahead: int = 8, vector: int = 1) -> Program:
+    """float16 on tensor cores at any size: tiles padded with zeros on their way to shared memory, `warps` of a block with
+    `sums` each, which leave through shared memory. ahead: elements after each row of a tile in shared memory. vector: how many
+    elements a thread fetches at once."""
+    tile_m, tile_n, tile_k = warps[0] * sums[0], warps[1] * sums[1], 32
     whole_m, whole_n, whole_k = (-(-extent // tile) * tile for extent, tile in ((m, tile_m), (n, tile_n), (k, tile_k)))
     A = te.placeholder((m, k), "float16", name="A")
     B = te.placeholder((k, n) if layout == "kn" else (n, k), "float16", name="B")
@@ -295,48 +297,34 @@ def mma_matmul(m: int, n: int, k: int, layout: str = "kn", rows: int = 2, column
     s[AP].compute_inline()
     s[BP].compute_inline()
     s[CP].set_scope("shared")
-    warps = ((rows, "z"), (columns, "y"))
-
     by, bx, yi, xi = s[C].tile(*s[C].op.axis, tile_m, tile_n)
     s[C].bind(by, block("y"))
     s[C].bind(bx, block("x"))
     cooperate(s, C, s[C].fuse(yi, xi), warps)
 
     s[CP].compute_at(s[C], bx)
-    i, j = s[CP].op.axis
-    wi, ii = s[CP].split(i, factor=16)
-    wj, ji = s[CP].split(j, factor=16)
-    jo, ji = s[CP].split(ji, factor=8)
-    s[CP].reorder(wi, wj, jo, ii, ji)
-    s[CP].bind(wi, thread(rows, "z"))
-    s[CP].bind(wj, thread(columns, "y"))
-    s[CP].unroll(jo)
-    s[CP].tensorize(ii, te.intrinsics.get("cuda.mma_store"))
+    wi, ii = s[CP].split(s[CP].op.axis[0], factor=sums[0])
+    wj, ji = s[CP].split(s[CP].op.axis[1], factor=sums[1])
+    s[CP].bind(wi, thread(warps[0], "z"))
+    s[CP].bind(wj, thread(warps[1], "y"))
+    s[CP].reorder(wi, wj, ii, ji)
+    tiles(s, CP, (ii, 16), (ji, 8), "cuda.mma_store")
 
     s[CF].compute_at(s[CP], wj)
-    i, j = s[CF].op.axis
-    jo, ji = s[CF].split(j, factor=8)
     ko, ki = s[CF].split(s[CF].op.reduce_axis[0], factor=tile_k)
     km, ki = s[CF].split(ki, factor=16)
-    s[CF].reorder(ko, km, jo, i, ji, ki)
+    s[CF].reorder(ko, km, *s[CF].op.axis, ki)
     s[CF].unroll(km)
-    s[CF].unroll(jo)
-    s[CF].tensorize(i, te.intrinsics.get("cuda.mma_m16n8k16", layout))
-    for stage, load in ((AF, te.intrinsics.get("cuda.mma_load_a")), (BF, te.intrinsics.get("cuda.mma_load_b", layout))):
+    tiles(s, CF, (s[CF].op.axis[0], 16), (s[CF].op.axis[1], 8), "cuda.mma_m16n8k16", layout)
+    for stage, load in ((AF, ["cuda.mma_load_a"]), (BF, ["cuda.mma_load_b", layout])):
         s[stage].compute_at(s[CF], km)
-        outer, inner = s[stage].op.axis
-        if stage is BF:
-            along = outer if layout == "nk" else inner
-            over, along = s[stage].split(along, factor=8)
-            s[stage].unroll(over)
-            outer, inner = (along, inner) if layout == "nk" else (outer, along)
-            s[stage].reorder(over, outer, inner)
-        s[stage].tensorize(outer, load)
+        sizes = (16, 16) if stage is AF else (16, 8) if layout == "kn" else (8, 16)
+        tiles(s, stage, *zip(s[stage].op.axis, sizes, strict=True), *load)
     for stage in (AS, BS):
         s[stage].compute_at(s[CF], ko)
         if ahead:
             s[stage].storage_align(s[stage].op.axis[0], 16, ahead)
-        cooperate(s, stage, s[stage].fuse(*s[stage].op.axis), warps)
+        cooperate(s, stage, s[stage].fuse(*s[stage].op.axis), warps, vector)
 
     def reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return a.astype("float64") @ (b if layout == "kn" else b.T).astype("float64")
@@ -344,9 +332,23 @@ def mma_matmul(m: int, n: int, k: int, layout: str = "kn", rows: int = 2, column
     return Program(s, [A, B, C], reference, 1e-5)
 
 
-def cooperate(s: Any, stage: Any, fused: Any, warps: tuple[tuple[int, str], ...]) -> None:
+def tiles(s: Any, stage: Any, rows: tuple[Any, int], columns: tuple[Any, int], *intrinsic: str) -> None:
+    """A stage by unrolled tiles, each by an instruction; what a reduction adds up stays inside."""
+    (row, height), (column, width) = rows, columns
+    outer, row = s[stage].split(row, factor=height)
+    over, column = s[stage].split(column, factor=width)
+    s[stage].reorder(outer, over, row, column, *s[stage].leaf_iter_vars[-1:] if s[stage].op.reduce_axis else [])
+    s[stage].unroll(outer)
+    s[stage].unroll(over)
+    s[stage].tensorize(row, te.intrinsics.get(*intrinsic))
+
+
+def cooperate(s: Any, stage: Any, fused: Any, warps: tuple[int, int], vector: int = 1) -> None:
     """All threads of a block, `warps` of 32, share the iterations of a loop."""
-    for extent, axis in ((32, "x"), *reversed(warps)):
+    if vector > 1:
+        fused, lanes = s[stage].split(fused, factor=vector)
+        s[stage].vectorize(lanes)
+    for extent, axis in ((32, "x"), (warps[1], "y"), (warps[0], "z")):
         fused, inner = s[stage].split(fused, factor=extent)
         s[stage].bind(inner, thread(extent, axis))
 
@@ -366,7 +368,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "matmul_plain_threads": lambda: matmul(37, 45, 29, virtual=1),
     "mma_matmul": lambda: mma_matmul(37, 45, 29),
     "mma_matmul_columns": lambda: mma_matmul(33, 50, 70, layout="nk"),
-    "mma_matmul_divisible": lambda: mma_matmul(64, 64, 64, ahead=0),
+    "mma_matmul_divisible": lambda: mma_matmul(64, 64, 64, ahead=0, vector=8),
+    "mma_matmul_wide": lambda: mma_matmul(70, 40, 33, warps=(2, 1), sums=(32, 32)),
     "conv2d": lambda: conv2d(5, 11, 7),
     "softmax": lambda: softmax(7, 133),
     "softmax_rows": lambda: softmax(7, 45, threads=16, across=3),
