@@ -120,11 +120,22 @@ def test_the_cuda_text_is_the_same_for_both_targets() -> None:
 
 
 def test_a_tile_has_one_barrier_before_use_and_one_before_the_next_fetch() -> None:
-    program = gpu_programs.PROGRAMS["matmul"]()
+    program = gpu_programs.matmul(32, 32, 16)
     lines = [line.strip() for line in text(program.schedule, program.args).splitlines()]
     kept = [line for line in lines if line.startswith(("__syncthreads();", "for (int k_", "A_shared[", "A_shared_local["))]
     assert [line.split("[")[0].split(" = ")[0] for line in kept] == [
         "for (int k_outer", "__syncthreads();", "A_shared", "__syncthreads();", "for (int k_inner", "A_shared_local"]
+
+
+def test_blocks_within_the_tensor_and_full_steps_of_the_reduction_run_without_guards() -> None:
+    program = gpu_programs.matmul(100, 100, 100)
+    found = text(program.schedule, program.args)
+    assert "if (block_y < 3 && block_x < 3) {" in found
+    assert "if (k_outer < 12) {" in found
+    inner = found[found.index("if (k_outer < 12) {"):found.index("else {")]
+    assert "for (int k_inner" in inner
+    assert "if (" not in inner.removeprefix("if (k_outer < 12)")
+    assert found.count("__shared__") == 2, "the copies share their memory"
 
 
 def test_no_barrier_stands_between_accesses_of_one_thread() -> None:
@@ -142,7 +153,7 @@ def test_no_barrier_stands_between_accesses_of_one_thread() -> None:
 
 
 def test_virtual_threads_share_what_is_fetched_and_own_what_they_compute() -> None:
-    program = gpu_programs.PROGRAMS["matmul"]()
+    program = gpu_programs.matmul(32, 32, 16)
     found = text(program.schedule, program.args)
     assert found.count("A_shared[thread_y * 8 + thread_x") == 1, "fetched once for both"
     assert "float C_local[16];" in found, "2 x 2 virtual threads of 2 x 2 elements"
@@ -158,7 +169,7 @@ def test_what_no_thread_loop_surrounds_is_done_by_one_thread_where_memory_is_sha
 
 def test_shuffles_join_a_warp_and_shared_memory_joins_warps() -> None:
     def parts(x: int, y: int = 1, axis: str = "x") -> tuple[int, bool]:
-        program = gpu_programs.row_reduce(5, 300, x, y, axis)
+        program = gpu_programs.row_reduce(4 * y, 4 * x, x, y, axis)
         found = text(program.schedule, program.args)
         return found.count("tw_shuffle_down("), "__shared__" in found
 

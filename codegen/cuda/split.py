@@ -18,6 +18,7 @@ from ...ir.passes.gpu_barriers import insert_barriers
 from ...ir.passes.gpu_errors import NothingBound, SharedOutsideKernel
 from ...ir.passes.gpu_fragments import place_fragments
 from ...ir.passes.gpu_hardware import Hardware
+from ...ir.passes.gpu_interior import free_interiors
 from ...ir.passes.gpu_narrow import narrow_arithmetic
 from ...ir.passes.gpu_reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu_threads import map_threads
@@ -96,6 +97,7 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         *checks,
         Pass("unsafe_select", unsafe_select),
         Pass("lane_races", serialize_racing_lanes),
+        Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
         Pass("flatten", flatten, stage_after="flat"),
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
