@@ -25,7 +25,6 @@ import numpy as np
 
 from ..errors import user_source
 from ..ir.expr import IntImm, IterVar, ProducerLoad
-from ..ir.stmt import Function
 from ..ir.visit import post_order
 from ..runtime import num_threads
 from ..runtime.array import numpy_dtype
@@ -89,6 +88,7 @@ class WorkerProcess:
     def __init__(self, limits: Limits, folder: Path, number: int) -> None:
         requests, self._write = os.pipe()
         self._read, answers = os.pipe()
+        os.set_blocking(self._write, False)
         self._log = folder / f"worker-{number}.log"
         command = [sys.executable, "-P", "-m", f"{__package__}.worker", str(requests), str(answers), str(os.getpid()),
                    str(limits.memory)]
@@ -112,12 +112,16 @@ class WorkerProcess:
         """Sends a request. Raises WorkerEnded."""
         self._deadline, self._doing = time.monotonic() + timeout, _DOING[request["do"]]
         self._said = self._log.stat().st_size
-        try:
-            data = memoryview(json.dumps(request).encode() + b"\n")
+        data = memoryview(json.dumps(request).encode() + b"\n")
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._write, selectors.EVENT_WRITE)
             while data:
-                data = data[os.write(self._write, data):]
-        except BrokenPipeError:
-            raise WorkerEnded(self._ended()) from None
+                if not selector.select(self.left):
+                    raise WorkerEnded(Failure("timeout", f"{self._doing}: it does not read what it is asked"))
+                try:
+                    data = data[os.write(self._write, data):]
+                except BrokenPipeError:
+                    raise WorkerEnded(self._ended()) from None
 
     @property
     def left(self) -> float:
@@ -251,8 +255,9 @@ class Measurer:
 
     # Candidates
 
-    def measure(self, functions: Sequence[Function | str], best: float | None = None) -> list[Outcome]:
-        """Times of candidates. best: seconds of the fastest so far; one far slower is timed less carefully."""
+    def measure(self, functions: Sequence[str], best: float | None = None) -> list[Outcome]:
+        """Times of candidates, each the text of its loops. best: seconds of the fastest so far: one that is far slower is
+        timed less carefully."""
         outcomes: list[Outcome] = []
         for start in range(0, len(functions), len(self.workers)):
             outcomes += self._measure_some(functions[start : start + len(self.workers)], best)
@@ -260,24 +265,25 @@ class Measurer:
             best = min(times if best is None else [*times, best], default=None)
         return outcomes
 
-    def _measure_some(self, functions: Sequence[Function | str], best: float | None) -> list[Outcome]:
+    def _measure_some(self, functions: Sequence[str], best: float | None) -> list[Outcome]:
         """At most one candidate a worker."""
         outcomes: dict[int, Outcome] = {}
         for at, function in enumerate(functions):
-            self._try(at, outcomes, do="build", id=0, function=str(function))
+            self._try(at, outcomes, self.limits.timeout, do="build", id=0, function=function)
         built = {at: self._answer(at, outcomes).get("seconds", 0.0) for at in range(len(functions)) if at not in outcomes}
         for at, seconds in built.items():
             if at in outcomes:
                 continue
-            self._try(at, outcomes, do="run", id=0, budget=self.limits.budget, cutoff=np.inf if best is None else 3 * best)
+            self._try(at, outcomes, self.limits.timeout, do="run", id=0, budget=self.limits.budget,
+                      cutoff=None if best is None else 3 * best)
             answer = self._answer(at, outcomes) if at not in outcomes else {}
             if "times" in answer:
                 outcomes[at] = Outcome(tuple(answer["times"]), None, seconds)
         return [outcomes[at] for at in range(len(functions))]
 
-    def _try(self, at: int, outcomes: dict[int, Outcome], **request: Any) -> None:
+    def _try(self, at: int, outcomes: dict[int, Outcome], timeout: float, **request: Any) -> None:
         try:
-            self.workers[at].ask(self.limits.timeout, **_finite(request))
+            self.workers[at].ask(timeout, **request)
         except WorkerEnded as ended:
             outcomes[at] = Outcome(failure=ended.failure)
             self._replace(at)
@@ -297,26 +303,23 @@ class Measurer:
             self._replace(at)
         return {}
 
-    def rivals(self, functions: Sequence[Function | str], budget: float = 2.0) -> list[float] | None:
+    def rivals(self, functions: Sequence[str], budget: float = 2.0) -> list[float] | None:
         """The times of several candidates that were measured before, run in turn; None where one now fails."""
         outcomes: dict[int, Outcome] = {}
         for number, function in enumerate(functions):
-            self._try(0, outcomes, do="build", id=number, function=str(function))
-            if outcomes or (not self._answer(0, outcomes) and outcomes):
+            self._try(0, outcomes, self.limits.timeout, do="build", id=number, function=function)
+            if not outcomes:
+                self._answer(0, outcomes)
+            if outcomes:
                 return None
-        self.workers[0].ask(self.limits.timeout + 10 * budget, do="rivals", ids=list(range(len(functions))), budget=budget)
-        answer = self._answer(0, outcomes)
+        self._try(0, outcomes, self.limits.timeout + 10 * budget, do="rivals", ids=list(range(len(functions))), budget=budget)
+        answer = self._answer(0, outcomes) if not outcomes else {}
         return [lower_quartile(times) for times in answer["times"]] if "times" in answer else None
 
 
 def lower_quartile(times: Sequence[float]) -> float:
     """The time that a quarter of the times is below."""
     return sorted(times)[len(times) // 4]
-
-
-def _finite(request: dict[str, Any]) -> dict[str, Any]:
-    """Without infinities, which JSON does not have."""
-    return {key: 1e30 if value == np.inf else value for key, value in request.items()}
 
 
 def _succeed(worker: WorkerProcess) -> dict[str, Any]:

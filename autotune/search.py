@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InternalError, TilewrightError
-from ..ir.stmt import Function
 from ..ir.visit import deep_recursion
 from ..schedule import to_json
 from ..schedule.lower import lower
@@ -41,16 +39,12 @@ _BUILD_FAULTS = (TilewrightError, InternalError, AssertionError, ArithmeticError
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A schedule as its records, and the loops that it stands for."""
+    """A schedule as its records, the loops that it stands for as text, and their features."""
 
     config: Config
     records: str
-    function: Function
-
-    @cached_property
-    def features(self) -> npt.NDArray[np.float32]:
-        """See features.py."""
-        return features(self.function)
+    text: str
+    features: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +83,7 @@ class CandidateFactory:
             self.dropped[kind] += 1
             self.first_message.setdefault(kind, str(error).partition("\n")[0][:300])
             return None
-        return Candidate(config, to_json(schedule.records), function)
+        return Candidate(config, to_json(schedule.records), str(function), features(function))
 
 
 class Search(Protocol):

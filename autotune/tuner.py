@@ -131,7 +131,7 @@ class _Run:
                 display.say("measuring")
                 some = batch[start : start + measurer.limits.workers]
                 best = min((trial.seconds for trial in self.history if trial.seconds is not None), default=None)
-                for candidate, outcome in zip(some, measurer.measure([one.function for one in some], best), strict=True):
+                for candidate, outcome in zip(some, measurer.measure([one.text for one in some], best), strict=True):
                     failure = outcome.failure
                     trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
                                   failure.message if failure else "")
@@ -166,7 +166,7 @@ class _Run:
         finalists = sorted(known, key=lambda trial: trial.seconds or 0.0)[:FINALISTS]
         if len(finalists) < 2:
             return
-        times = measurer.rivals([self.candidates[trial.records].function for trial in finalists])
+        times = measurer.rivals([self.candidates[trial.records].text for trial in finalists])
         for trial, seconds in zip(finalists, times or (), strict=False):
             self.database.confirm(trial, seconds)
 

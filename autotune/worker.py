@@ -184,10 +184,10 @@ def _seconds(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], number: int) ->
     return (time.perf_counter() - start) / number
 
 
-def _times(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], first: float, budget: float, cutoff: float) -> list[float]:
+def _times(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], first: float, budget: float, cutoff: float | None) -> list[float]:
     """Seconds of a call, several times within `budget`. A candidate beyond `cutoff` is timed once more and left."""
     second = _seconds(kernel, arrays, 1)
-    if min(first, second) > cutoff:
+    if cutoff is not None and min(first, second) > cutoff:
         return [first, second]
     number = max(1, int(1e-3 / max(second, 1e-7)))
     times = [second] if number == 1 else []

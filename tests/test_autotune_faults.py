@@ -112,7 +112,7 @@ class OnlyFaults(CandidateFactory):
         names = sorted(faults.FAULTS)
         number = dict(config.choices)["which"]
         text = faults.RIGHT if number == len(names) else faults.FAULTS[names[number]][1]
-        return Candidate(config, made.records, text)  # pyright: ignore[reportArgumentType]
+        return Candidate(config, made.records, text, made.features)
 
 
 def sketch_of(tensors: list[object]) -> Sketch:

@@ -13,6 +13,7 @@ from tilewright.autotune.errors import (
 from tilewright.autotune.search import CandidateFactory, RandomSearch
 from tilewright.autotune.space import Config, Configurator, split_sizes
 from tilewright.ir import interpreter
+from tilewright.ir.parser import parse
 from tilewright.te import Tensor
 
 import drawn
@@ -225,7 +226,7 @@ def test_drawn_candidates_compute_what_the_unscheduled_program_does(program: obj
     found = RandomSearch(task, factory, rng).propose(drawn.count(4, 60), [], set())
     assert len(found) >= 4
     for candidate in found:
-        got = evaluate(candidate.function, tensors, 0)
+        got = evaluate(parse(candidate.text), tensors, 0)
         for one, other in zip(got, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5, err_msg=str(candidate.config))
     assert not factory.dropped, factory.first_message
@@ -236,7 +237,7 @@ def test_candidates_replay_on_other_tensors_of_the_same_make() -> None:
     candidate, = RandomSearch(task, CandidateFactory(task), np.random.default_rng(3)).propose(1, [], set())
     schedule = twin.replay(te_records(candidate.records))
     lowered = tw.lower(schedule, twin.args)
-    assert str(lowered) == str(candidate.function)
+    assert str(lowered) == candidate.text
 
 
 def te_records(text: str):
@@ -248,7 +249,7 @@ def te_records(text: str):
 def test_the_tail_of_a_reduction_is_stored_with_its_tiles() -> None:
     task = Task.of(dense_with_tail())
     candidate, = RandomSearch(task, CandidateFactory(task), np.random.default_rng(1)).propose(1, [], set())
-    text = str(candidate.function)
+    text = candidate.text
     assert "y.local" in text and "relu[" in text
     assert " z:" not in text, "what lies between is inlined"
 

@@ -24,7 +24,7 @@ from tilewright.autotune.model import PlainModel, RankingModel, make_model
 from tilewright.autotune.progress import Progress, readable
 from tilewright.autotune.records import Database, Trial
 from tilewright.autotune.report import render
-from tilewright.autotune.search import CandidateFactory, EvolutionarySearch, Measured, RandomSearch
+from tilewright.autotune.search import Candidate, CandidateFactory, EvolutionarySearch, Measured, RandomSearch
 from tilewright.ir.parser import parse
 from tilewright.te import Tensor
 
@@ -177,8 +177,8 @@ def test_evolution_finds_better_candidates_than_random_draws_on_a_made_up_cost(m
     monkeypatch.setattr("tilewright.autotune.search.POPULATION", 24)
     task = autotune.Task.of(product(64))
 
-    def cost(candidate: object) -> float:
-        row = features(candidate.function)  # pyright: ignore
+    def cost(candidate: Candidate) -> float:
+        row = candidate.features
         return float(1e-3 * 2 ** (0.5 * row[22] + 0.3 * row[20] + abs(row[9] - 3)))
 
     def best(search_type: type, seed: int) -> float:
