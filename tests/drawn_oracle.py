@@ -14,11 +14,15 @@ from drawn_programs import Program, draw_program
 from drawn_schedules import Drawn, draw_schedule
 from tilewright import te
 from tilewright.errors import LoweringError
-from tilewright.ir import equal, interpreter, parse, verify
+from tilewright.ir import BufferStore, For, Range, Stmt, Var, equal, interpreter, parse, verify
+from tilewright.ir.arith.analyzer import Analyzer
+from tilewright.ir.visit import children
 from tilewright.schedule import from_json, to_json
 
 __all__ = ["Failure", "check", "run_case"]
 
+MAX_WORK = 300_000
+TOO_SLOW = "too slow to interpret"
 GUARD = 64
 CANARY = 0xA5
 WRONG_PROGRAM = {f"TW030{digit}" for digit in range(1, 9)}
@@ -86,6 +90,27 @@ def interpreted(step: str, program: Program, function: Any) -> list[Any]:
     return given
 
 
+def work(program: Program, function: Any) -> int:
+    """About how often the program stores something, from above: a drawn schedule may compute a tensor anew for each of
+    thousands of iterations."""
+    analyzer = Analyzer()
+    for parameter, value in zip(function.params, program.values, strict=True):
+        shape = getattr(parameter, "shape", ())
+        for extent, size in zip(shape, np.shape(value), strict=True):
+            if isinstance(extent, Var):
+                analyzer.bind(extent, (size, size))
+    total, stack = 0, [(function.body, 1)]
+    while stack:
+        node, times = stack.pop()
+        if isinstance(node, For):
+            high = analyzer.interval(node.extent).hi
+            times *= max(high, 0) if high is not None else 1
+            analyzer.bind(node.var, Range(node.begin, node.extent))
+        total += times if isinstance(node, BufferStore) else 0
+        stack.extend((child, times) for child in children(node) if isinstance(child, Stmt))
+    return total
+
+
 def check_text(function: Any, s: Any, program: Program) -> None:
     """The lowered program survives printing, and the schedule survives its records."""
     text = str(function)
@@ -132,6 +157,8 @@ def check(program: Program, s: Any, rng: np.random.Generator | None = None) -> s
     except LoweringError as error:
         raise Failure("verify", str(error)) from error
     check_text(function, s, program)
+    if work(program, function) > MAX_WORK:
+        return TOO_SLOW
     step = "scheduled program, interpreted"
     compare(step, program, interpreted(step, program, function), reference)
     try:

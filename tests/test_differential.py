@@ -76,6 +76,7 @@ def test_drawn_programs_under_drawn_schedules() -> None:
     assert tally.count == count
     assert not tally.failures, f"{tally}\n\n" + "\n\n".join(tally.failures[:3])
     assert tally.whole * 4 >= count, str(tally)
+    assert tally.codes[f"{drawn_oracle.TOO_SLOW} (lower)"] * 20 <= count, str(tally)
     assert len(tally.programs) >= 10, str(tally)
     primitives = {"split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "compute_at", "compute_inline",
                   "cache_read", "cache_write", "rfactor", "storage_align", "set_store_predicate", "set_scope"}
