@@ -45,8 +45,9 @@ def build(
 
     what: a schedule with its `args`; a list of tensors, inputs then outputs, which runs unscheduled; a lowered
     function; or a dict of name to any of these. target: "llvm" for this machine, "llvm -mcpu=... -mattr=..." for another
-    CPU, "interpret" for the checking interpreter. tuned: a database of autotune's, from which lists of tensors take their
-    schedules; those that it has no result for run unscheduled. bounds_check: also check data-dependent indices while running.
+    CPU, "cuda -arch=sm_90" for an NVIDIA GPU, "cuda -emulate" for an emulated one, "interpret" for the checking interpreter.
+    tuned: a database of autotune's, from which lists of tensors take their schedules; those that it has no result for run
+    unscheduled. bounds_check: also check data-dependent indices while running.
     fast_math: floats may be reassociated and divided by reciprocals, which changes last bits; NaN and infinity keep their
     meaning.
     Raises LoweringError, CodegenError; RecordError for a database that cannot be read.
