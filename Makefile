@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help demo test soak lint bench coverage clean
+.PHONY: help demo test soak lint bench gpu coverage clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ coverage: $(STAMP)  ## lines of the tree that the tests run
 
 bench: $(STAMP)  ## times against numpy, interleaved, one and two threads
 	@$(BIN)/python -m benchmarks
+
+gpu: $(STAMP)  ## checks and times the GPU kernels against torch, where there is a GPU
+	@$(BIN)/python -m benchmarks.gpu
 
 clean:  ## remove the environment and what the tools left
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis tests/.pytest_cache out

@@ -16,7 +16,7 @@ from ...ir.expr import (
 )
 from ...ir.passes.linear import is_index
 from .intrinsics import emit_call
-from .types import constant, value_type
+from .types import bare, constant, value_type
 
 __all__ = ["ExprEmitter"]
 
@@ -81,7 +81,10 @@ class ExprEmitter:
     def stored(self, text: str, dtype: DType) -> str:
         """A value as memory holds it."""
         if dtype.is_float and dtype.bits == 16:
-            return f"tw_to_{'half' if dtype.kind == 'float' else 'bfloat16'}({text})"
+            name = "half" if dtype.kind == "float" else "bfloat16"
+            inner = text.removeprefix(f"tw_from_{name}")
+            copied = inner != text and bare(inner) != inner  # what memory held is stored as it is
+            return bare(inner) if copied else f"tw_to_{name}({text})"
         return f"(unsigned char)({text})" if dtype.is_bool else text
 
     def loaded(self, text: str, dtype: DType) -> str:

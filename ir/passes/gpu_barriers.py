@@ -25,11 +25,11 @@ from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..dtype import INT32
 from ..expr import EQ, And, BufferLoad, Call, Cast, Expr, IntImm, Let, Node, Range, StringImm, Var
+from ..fragments import is_warp_call
 from ..pointers import READS, WRITES, pointed_to
 from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import rebuild, seq, walk
 from .gpu_errors import DivergentBarrier
-from .gpu_fragments import is_warp_call
 from .gpu_hardware import THREAD_TAGS, Hardware
 from .gpu_reduce import SHUFFLE, SHUFFLE_DOWN
 from .linear import Key, expr_key, linear

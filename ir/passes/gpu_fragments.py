@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
-from ..expr import BufferLoad, Call, Expr, IntImm, Node, Range, StringImm
-from ..fragments import FRAGMENT_TILES, WARP_CALLS, WARP_LANES, fragment_registers
+from ..expr import BufferLoad, Call, Expr, IntImm, Range
+from ..fragments import FRAGMENT_TILES, WARP_LANES, fragment_registers, is_warp_call
 from ..ops import const, floordiv, floormod, is_const
 from ..pointers import pointed_to, pointer
 from ..stmt import Allocate, BufferStore, For, LoopKind, Stmt
@@ -22,15 +22,7 @@ from ..visit import Rewriter, rebuild, walk
 from .gpu_errors import FragmentMisused
 from .gpu_hardware import Hardware
 
-__all__ = ["is_warp_call", "place_fragments"]
-
-
-def is_warp_call(node: Node) -> bool:
-    """Whether this is a call that the lanes of a warp make together."""
-    if not isinstance(node, Call) or node.name != "call_extern":
-        return False
-    name = node.args[0]
-    return isinstance(name, StringImm) and name.value.startswith(WARP_CALLS)
+__all__ = ["place_fragments"]
 
 
 def place_fragments(body: Stmt, hardware: Hardware, analyzer: Analyzer) -> Stmt:

@@ -9,6 +9,7 @@ from typing import TypeGuard
 from ..arith.analyzer import Analyzer
 from ..dtype import INT32
 from ..expr import Expr, IntImm, Node, Var
+from ..fragments import WARP_LANES, is_warp_call
 from ..ops import cast, const
 from ..stmt import For, LoopKind, Stmt
 from ..visit import walk
@@ -48,6 +49,7 @@ class Hardware:
     @staticmethod
     def of(body: Stmt, name: str, analyzer: Analyzer) -> Hardware:
         """The indices that the loops of one kernel are bound to, each as long as the longest of its loops.
+        The lanes of a warp that works together need no loop.
 
         Raises UnknownThreadTag, BlockExtentNotConstant, ThreadExtentsDisagree, TooManyThreads.
         """
@@ -65,6 +67,8 @@ class Hardware:
                     fix="split the loop by a constant factor, bind the inner loop to the thread and the outer to a block")
             extent = cast(loop.extent, INT32)
             extents[tag] = extent if tag not in extents else _longer(extents[tag], extent, tag, name, analyzer)
+        if "threadIdx.x" not in extents and any(is_warp_call(node) for node in walk(body)):
+            extents["threadIdx.x"] = const(WARP_LANES)  # nothing else says how many lanes a warp has
         _check_size(extents, name)
         tags = [tag for tag in (*reversed(BLOCK_TAGS), *reversed(THREAD_TAGS)) if tag in extents]
         return Hardware({tag: Var(tag, INT32) for tag in tags}, {tag: extents[tag] for tag in tags})

@@ -18,13 +18,13 @@ from dataclasses import replace
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..expr import BufferLoad, Call, Expr, Node, Range
+from ..fragments import is_warp_call
 from ..ops import cast, likely, logical_and
 from ..pointers import WRITES, pointed_to
 from ..stmt import Allocate, BufferStore, Evaluate, For, If, LoopKind, Stmt
 from ..visit import rewrite, walk
 from .copying import Copier
 from .gpu_errors import CrossBlock, LocalAcrossThreads
-from .gpu_fragments import is_warp_call
 from .gpu_hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
 from .linear import Key, expr_key
 
