@@ -204,15 +204,16 @@ def _scalar_bits(text: StraightLine, i: int, dtype: str) -> str:
 
 
 def _error_text(name: str, texts: Mapping[int, str], attributes: str) -> str:
-    strings, cases, blocks = [], [], []
+    """All texts are one constant: LLVM places many in an order that is not the same each time."""
+    data, cases, blocks = b"", [], []
     for k, (status, text) in enumerate((*texts.items(), (None, "unknown status"))):
-        data = text.encode() + b"\0"
-        escaped = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in data)
-        strings.append(f'@{name}.{k} = private unnamed_addr constant [{len(data)} x i8] c"{escaped}"')
         if status is not None:
             cases.append(f"i32 {status}, label %case{k}")
-        blocks += [f"case{k}:", f"  ret ptr @{name}.{k}"]
+        blocks += [f"case{k}:", f"  ret ptr getelementptr (i8, ptr @{name}.texts, i64 {len(data)})"]
+        data += text.encode() + b"\0"
+    escaped = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in data)
     return "\n".join([
-        *strings, f"define ptr @{name}(i32 %status) {attributes} {{", "entry:",
+        f'@{name}.texts = internal constant [{len(data)} x i8] c"{escaped}", align 1',
+        f"define ptr @{name}(i32 %status) {attributes} {{", "entry:",
         f"  switch i32 %status, label %case{len(texts)} [ {' '.join(cases)} ]", *blocks, "}", "",
     ])
