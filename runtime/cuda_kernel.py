@@ -21,7 +21,7 @@ from .cuda_errors import LaunchFailed, WrongArchitecture
 from .cuda_launch import KernelLaunch, Workspace
 from .errors import WrongDevice
 from .kernel import Kernel, arguments_in_order, make_records, number_argument
-from .signature import ScalarParam, Signature, evaluate_extent
+from .signature import BufferParam, ScalarParam, Signature, evaluate_extent
 from .tensors import Found, NoMemory, RefusedMemory, find_device_tensor
 from .timing import TimingResult
 
@@ -82,12 +82,12 @@ class _DeviceEntry:
         signature = self.signature
         known = {symbol.name: symbols[i] for i, symbol in enumerate(signature.symbols)}
         known |= {p.name: int(v) for p, v in zip(signature.params, values, strict=True) if not isinstance(v, (Found, float))}
-        items: list[Any] = [_launch_value(p, v) for p, v in zip(signature.params, values, strict=True)]
+        items = [_launch_value(p, v) for p, v in zip(signature.params, values, strict=True)]
         with cuda_driver.context(index) as driver:
             memory = [_allocated(driver, workspace, known) for workspace in self.program.workspaces]
-            items += [np.uintp(int(block)) for block in memory]
-            items += [np.int32(known[s.name]) if s.dtype == "int32" else np.int64(known[s.name]) for s in signature.symbols]
-            unaligned = any(int(items[launch.args[p]]) % _VECTOR_BYTES for launch in self.program.launches for p in launch.aligned)
+            items += [int(block) for block in memory]
+            items += [known[s.name] for s in signature.symbols]
+            unaligned = any(items[launch.args[p]] % _VECTOR_BYTES for launch in self.program.launches for p in launch.aligned)
             functions = self._functions(driver, index, unaligned)
             steps = [(functions[launch.name], [items[place] for place in launch.args], launch.blocks(known), launch)
                      for launch in self.program.launches]
@@ -99,6 +99,7 @@ class _DeviceEntry:
             module = _loaded(driver, index, self.program, unaligned)
             found = {launch.name: module.get_function(launch.name) for launch in self.program.launches}
             for launch in self.program.launches:
+                found[launch.name].prepare(_formats(self.signature, self.program, launch))
                 if launch.dynamic_shared_bytes:
                     attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     found[launch.name].set_attribute(attribute, launch.dynamic_shared_bytes)
@@ -156,14 +157,29 @@ def _device_of(signature: Signature, values: Sequence[Found | int | float]) -> i
     return int(next(iter(places), "cuda(0)").removeprefix("cuda(").removesuffix(")"))
 
 
+_FORMATS = {
+    "bool": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
+    "float16": "H", "bfloat16": "H", "float32": "f", "float64": "d",
+}
+"""How pycuda packs a scalar, in the letters of Python's struct; of 16-bit floats it packs the bits."""
+
+
+def _formats(signature: Signature, program: DeviceProgram, launch: KernelLaunch) -> str:
+    """The letters of a kernel's parameters. They are said once: pycuda's plain call remembers the types of arguments by
+    their values, and 1 equals 1.0."""
+    kinds = ["P" if isinstance(p, BufferParam) else _FORMATS[p.dtype] for p in signature.params]
+    kinds += ["P"] * len(program.workspaces) + [_FORMATS[symbol.dtype] for symbol in signature.symbols]
+    return "".join(kinds[place] for place in launch.args)
+
+
 def _launch_value(param: object, value: Found | int | float) -> Any:
+    """A tensor's address, or a scalar as it is packed."""
     if isinstance(value, Found):
-        return np.uintp(value.data)
+        return value.data
     assert isinstance(param, ScalarParam)
-    if param.dtype == "bool":
-        return np.uint8(value)
-    scalar = numpy_dtype(param.dtype).type(value)
-    return np.asarray(scalar).view(np.uint16)[()] if param.dtype == "bfloat16" else scalar  # pycuda packs numpy's own types
+    if param.dtype in ("float16", "bfloat16"):
+        return int(np.asarray(value, numpy_dtype(param.dtype)).view(np.uint16))
+    return float(value) if param.dtype.startswith("float") else int(value)
 
 
 def _allocated(driver: Any, workspace: Workspace, known: dict[str, int]) -> Any:
@@ -188,7 +204,7 @@ def _loaded(driver: Any, index: int, program: DeviceProgram, unaligned: bool) ->
 
 def _launched(driver: Any, function: Any, arguments: list[Any], grid: tuple[int, int, int], launch: KernelLaunch) -> None:
     try:
-        function(*arguments, grid=grid, block=launch.block, shared=launch.dynamic_shared_bytes)
+        function.prepared_call(grid, launch.block, *arguments, shared_size=launch.dynamic_shared_bytes)
     except driver.Error as error:
         raise LaunchFailed(f"the driver refused to launch {launch.name}", reason=f"grid {grid}, block {launch.block}: {error}",
                            called=user_source()) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 import sys
 import types
@@ -103,6 +104,7 @@ class Stub(types.ModuleType):
         self.loaded: list[bytes] = []
         self.allocated: list[int] = []
         self.attributes: list[tuple[str, int]] = []
+        self.formats: list[str] = []
         self.depth = 0
 
     def init(self) -> None: ...
@@ -141,9 +143,14 @@ class Stub(types.ModuleType):
             def set_attribute(self, attribute: str, value: int) -> None:
                 stub.attributes.append((attribute, value))
 
-            def __call__(self, *arguments: Any, grid: Any, block: Any, shared: int) -> None:
+            def prepare(self, formats: str) -> None:
+                self.formats = formats
+
+            def prepared_call(self, grid: Any, block: Any, *arguments: Any, shared_size: int) -> None:
                 assert stub.depth, "a context is current"
-                stub.launched.append((name, arguments, grid, block, shared))
+                struct.pack(self.formats, *arguments)
+                stub.formats.append(self.formats)
+                stub.launched.append((name, arguments, grid, block, shared_size))
 
         return Function()
 
@@ -216,7 +223,8 @@ def test_workspaces_and_shape_symbols_follow_the_arguments(stub: Stub) -> None:
     (_, first, grid, _, _), (_, second, _, _, _) = stub.launched
     assert grid == (3, 1, 1)
     assert int(first[1]) == int(second[1]), "one workspace"
-    assert (first[2], type(first[2])) == (70, np.int32)
+    assert first[2] == 70
+    assert stub.formats == ["PPi", "PPi"]
 
 
 def test_unaligned_tensors_run_code_that_asks_for_no_alignment(stub: Stub) -> None:
@@ -296,6 +304,22 @@ def test_tensors_come_by_dlpack_without_a_copy(stub: Stub) -> None:
         f(tensors[0], "text", tensors[2])
 
 
+@pytest.mark.parametrize(("dtype", "letter", "packed"), [
+    ("float32", "f", 3.0), ("float64", "d", 3.0), ("int64", "q", 3), ("uint8", "B", 3), ("float16", "H", 0x4200),
+    ("bfloat16", "H", 0x4040),
+])
+def test_scalars_are_packed_as_their_type(stub: Stub, dtype: str, letter: str, packed: float) -> None:
+    a = te.var("a", dtype)
+    A = te.placeholder((50,), name="A")
+    B = te.compute((50,), lambda i: A[i] * a.astype("float32"), name="B")
+    s = te.create_schedule(B.op)
+    s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
+    x, y = (tw.array(np.zeros(50, "float32"), tw.cuda(0)) for _ in range(2))
+    tw.build(s, [a, A, B], target="cuda")(3, x, y)
+    assert stub.formats == [f"{letter}PP"]
+    assert stub.launched[0][1][0] == packed
+
+
 def test_time_is_taken_by_events(stub: Stub) -> None:
     tensors = [tw.array(np.zeros(1003, "float32"), tw.cuda(0)) for _ in range(3)]
     result = kernel().time(*tensors, number=10, repeat=3)
@@ -306,11 +330,14 @@ def test_time_is_taken_by_events(stub: Stub) -> None:
 def test_a_refused_launch_names_the_kernel(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     tensors = [tw.array(np.zeros(1003, "float32"), tw.cuda(0)) for _ in range(3)]
 
-    def refuse(name: str) -> Any:
-        def launch(*arguments: Any, **options: Any) -> None:
+    class Refusing:
+        def prepare(self, formats: str) -> None: ...
+
+        def prepared_call(self, *arguments: Any, **options: Any) -> None:
             raise Stub.Error("out of resources")
 
-        return launch
+    def refuse(name: str) -> Any:
+        return Refusing()
 
     monkeypatch.setattr(stub, "function", refuse)
     message = r"(?s)TW0834: the driver refused to launch main_kernel0.*grid \(16, 1, 1\).*out of resources"
