@@ -353,6 +353,13 @@ def large_tile() -> tuple[Any, list[Any]]:
     return s, [A, B]
 
 
+def traded_local() -> tuple[Any, list[Any]]:
+    """Threads fetch a tile by rows and read it by columns, each from its own memory."""
+    program = gpu_programs.transpose(45, 37)
+    next(stage for stage in program.schedule.stages if stage.scope == "shared").scope = "local"
+    return program.schedule, program.args
+
+
 REFUSALS: dict[str, tuple[Callable[[], tuple[Any, list[Any]]], str]] = {
     "nothing is bound": (unbound, r"(?s)TW0801: cannot lower main_kernel0: no loop over C is bound.*fix: s\[C\].bind\(axis"),
     "a symbolic number of threads": (
@@ -360,6 +367,8 @@ REFUSALS: dict[str, tuple[Callable[[], tuple[Any, list[Any]]], str]] = {
     "too many threads": (too_many, r"(?s)TW0804: .*a block of 4096 threads.*at most 1024"),
     "too many threads along one axis": (lambda: too_many(2048, 1), r"(?s)TW0804: .*2048 threads along threadIdx.x"),
     "shared memory at root": (shared_at_root, r"(?s)TW0807: cannot lower: B lies in shared memory and is computed at root"),
+    "local memory in which threads trade places": (
+        traded_local, r"(?s)TW0808: .*A.shared, in local memory, is filled by the threads of threadIdx.[xy] together"),
     "local memory of many threads": (
         lambda: attached("local"), r"(?s)TW0808: .*B, in local memory, is filled by the threads of threadIdx.x.*set_scope"),
     "one block waits for another": (across_blocks, r"(?s)TW0809: .*B is computed outside of the loop that is bound to blockIdx.x"),

@@ -148,9 +148,9 @@ class _Mapper(Copier):
             return
         keys: dict[str, Key] = {}
         for loop in self.path[depth:]:
-            used = [self.visit(index) for index in node.indices if any(n is loop.var for n in walk(index))]
+            used = [(dim, self.visit(index)) for dim, index in enumerate(node.indices) if any(n is loop.var for n in walk(index))]
             if used:
-                keys[loop.thread] = tuple(map(expr_key, used))
+                keys[loop.thread] = tuple((dim, expr_key(index)) for dim, index in used)
         self.local_uses[node.buffer].append((stored, keys))
 
     def _check_local(self, buffer: Buffer) -> None:
