@@ -83,7 +83,7 @@ def post_order(node: Node) -> Iterator[Node]:
             stack.extend((child, False) for child in reversed(children(node)))
 
 
-def rewrite(node: NodeT, rule: Callable[[Any], Node | None]) -> Any:
+def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:
     """Bottom-up: `rule` sees each node after its children were rewritten, and returns its replacement, or None to keep
     it. Each shared node is rewritten once; an unchanged tree comes back as the same object."""
     results: dict[int, Node] = {}

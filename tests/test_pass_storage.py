@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from same_result import after
 from tilewright.ir.parser import parse
 from tilewright.ir.passes.flatten import flatten
@@ -121,7 +123,7 @@ def test_many_small_allocations_share_once_the_stack_would_not_hold_them() -> No
     def chain(stages: int) -> str:
         names = ["A", *(f"T{n}" for n in range(stages)), "B"]
         lines = [f"    T{n}: float32[64]" for n in range(stages)]
-        lines += [f"    for i{n} in 64:\n        {b}[i{n}] = {a}[i{n}] + 1.0" for n, (a, b) in enumerate(zip(names, names[1:], strict=False))]
+        lines += [f"    for i{n} in 64:\n        {b}[i{n}] = {a}[i{n}] + 1.0" for n, (a, b) in enumerate(pairwise(names))]
         text = "\n".join(lines)
         return str(plan_storage(parse(f'@attrs(stage="flat")\ndef f(A: float32[64], B: out float32[64]):\n{text}\n')))
 

@@ -273,7 +273,7 @@ class _Partitioner(Rewriter):
         low = begin if cut.low is None else maximum(begin, cut.low)
         high = end if cut.high is None else minimum(cut.high, end)
         before = begin if cut.low is None else minimum(low, end)
-        parts = [] if cut.low is None else [(begin, before, ())]
+        parts: list[tuple[Expr, Expr, tuple[Expr, ...]]] = [] if cut.low is None else [(begin, before, ())]
         parts.append((low, high, cut.guards))
         parts += [] if cut.high is None else [(maximum(high, before), end, ())]
         parts = [(one, other, proved) for one, other, proved in parts if not _is_empty(_length(one, other))]
