@@ -80,6 +80,13 @@ def _threads() -> Iterable[Finding]:
     yield Finding("threads", found, detail)
 
 
+_CUDA_PACKAGES = {
+    "nvidia-cuda-nvrtc": "GPU kernels cannot be compiled", "nvidia-cuda-runtime": "its headers are what half needs",
+    "nvidia-cuda-crt": "its headers are what half needs", "nvidia-cuda-cccl": "its headers are what half needs",
+    "nvidia-cuda-cuobjdump": "f.source(\"sass\") cannot be shown", "nvidia-cuda-nvdisasm": "f.source(\"sass\") cannot be shown",
+}
+
+
 def _cuda() -> Iterable[Finding]:
     try:
         ctypes.CDLL("libcuda.so.1")
@@ -91,15 +98,15 @@ def _cuda() -> Iterable[Finding]:
         yield Finding("pycuda", True, version)
     except importlib.metadata.PackageNotFoundError:
         yield Finding("pycuda", False, "not installed; GPU kernels cannot run from Python")
-    for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime"):
+    for name, purpose in _CUDA_PACKAGES.items():
         try:
             yield Finding(name, True, importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, False, "not installed")
+            yield Finding(name, False, f"not installed: {purpose}; pip install 'tilewright[nvrtc]'")
 
 
 def _compilers() -> Iterable[Finding]:
-    for name in ("cc", "clang", "ld.lld", "nvcc"):
+    for name in ("cc", "c++", "clang", "ld.lld", "nvcc"):
         path = shutil.which(name)
         if path is None:
             yield Finding(name, False, "not on PATH")
@@ -107,6 +114,10 @@ def _compilers() -> Iterable[Finding]:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=20)
         lines = [line for line in (done.stdout or done.stderr).splitlines() if line.strip()]
         yield Finding(name, done.returncode == 0, f"{lines[-1 if name == 'nvcc' else 0] if lines else 'says nothing'} at {path}")
+    try:
+        yield Finding("ziglang", True, f"{importlib.metadata.version('ziglang')}, links libraries where there is no compiler")
+    except importlib.metadata.PackageNotFoundError:
+        yield Finding("ziglang", False, "not installed; needed only to link libraries where there is no compiler")
 
 
 def _versions() -> Iterable[Finding]:
