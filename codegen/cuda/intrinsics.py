@@ -104,10 +104,18 @@ def _clz(em: ExprEmitter, call: Call, lane: int) -> str:
 
 
 def _reinterpret(em: ExprEmitter, call: Call, lane: int) -> str:
-    source = call.args[0]
-    value = em.stored(em.value(source, lane), source.dtype)
-    target = storage_type(call.dtype)
-    return em.loaded(f"tw_reinterpret<{target}, {storage_type(source.dtype)}>({value})", call.dtype)
+    """The bits of a value in another type. Lanes of the one may be several lanes of the other."""
+    source, target = call.args[0], call.dtype
+    ratio = max(target.bits // source.dtype.bits, source.dtype.bits // target.bits)
+    wider, to, of = target.bits >= source.dtype.bits, storage_type(target), storage_type(source.dtype)
+    lanes = range(lane * ratio, (lane + 1) * ratio) if wider else range(lane // ratio, lane // ratio + 1)
+    parts = [em.stored(em.value(source, one), source.dtype) for one in lanes]
+    if ratio == 1:
+        return em.loaded(f"tw_reinterpret<{to}, {of}>({parts[0]})", target)
+    if wider:
+        packed = f"tw_vector<{of}, {ratio}>"
+        return em.loaded(f"tw_reinterpret<{to}, {packed}>({packed}{{{{{', '.join(parts)}}}}})", target)
+    return em.loaded(f"tw_reinterpret<tw_vector<{to}, {ratio}>, {of}>({parts[0]}).lane[{lane % ratio}]", target)
 
 
 def _outside(em: ExprEmitter, call: Call, lane: int) -> str:
