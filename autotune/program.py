@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from math import prod
 
 from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.visit import children, post_order
@@ -34,6 +35,11 @@ class Program:
             for source in dict.fromkeys(tensor.op for tensor in op.input_tensors):
                 if source in self.consumers:
                     self.consumers[source].append(op)
+
+    @cached_property
+    def work(self) -> int:
+        """How many elements are computed, those of reductions included."""
+        return sum(prod(map(extent_of, (*op.axis, *op.reduce_axis))) for op in self.ops)
 
     @cached_property
     def tails(self) -> dict[ComputeOp, list[ComputeOp]]:

@@ -64,7 +64,7 @@ class Reducing:
             stage.reorder(*data, chunk, *stage.op.reduce_axis, inner)
             stage.vectorize(inner)
             outer = stage.fuse(*data, chunk) if data else chunk
-            stage.parallel(outer)
+            self.derivation.parallel(stage, outer)
             return [outer]
         self.cfg.define_knob(f"{name} rows", [1, 4, 16, 64])
         partial = self._lanes(self.op, lanes) if kind == "lanes" else None
@@ -72,7 +72,7 @@ class Reducing:
         axes = list(stage.op.axis)
         outer = stage.fuse(*axes) if len(axes) > 1 else axes[0]
         outer, inner = stage.split(outer, factor=self.cfg[f"{name} rows"].val)
-        stage.parallel(outer)
+        self.derivation.parallel(stage, outer)
         if partial is not None:
             s[partial].compute_at(stage, inner)
         return [outer]
@@ -92,7 +92,7 @@ class Reducing:
             _vectors(s, within)
             s[within].compute_at(s[partial], s[partial].op.axis[0])
             shared = s[partial].op.axis[0]
-        s[partial].parallel(shared)
+        self.derivation.parallel(s[partial], shared)
 
     def _lanes(self, op: ComputeOp, lanes: int) -> ComputeOp:
         """Partial results in `lanes` lanes; returns what computes them."""

@@ -8,7 +8,8 @@ among threads, and it has sites, loops at which what it reads may be computed. T
     an elementwise operation       after a reduction with reuse: inlined into the store of the tile
     any other                      inlined, at root, or at a site of the one anchor that reads it
 
-Sketches differ in the axis over which each reduction with reuse is vectorized, or in leaving it to the second rule.
+Sketches differ in the axis over which each reduction with reuse is vectorized, or in leaving it to the second rule. Of
+a small program the declaration itself is one too, and whether to wake the threads is a decision.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from itertools import islice, product
 
 from ..codegen.target import Target
 from ..ir.expr import IterVar
-from ..schedule import Schedule, create_schedule
+from ..schedule import Schedule, Stage, create_schedule
 from ..te import Tensor
 from ..te.operation import ComputeOp, Operation
 from .program import Program, contiguous, extent_of, extents_of, is_expensive, loads_of
@@ -30,6 +31,8 @@ from .tiling import Tiling
 __all__ = ["derive"]
 
 MAX_SKETCHES = 8
+SMALL = 1 << 22
+"""Work for which waking the threads may cost more than they save, or scheduling anything at all."""
 LEARNING_RUNS = 24
 """How often a rule is tried out to find its parts: some are asked for only where others were decided in some way."""
 
@@ -48,6 +51,8 @@ def derive(args: Sequence[Tensor], outputs: Sequence[Tensor], target: Target) ->
             return Derivation(program, target, vectors, cfg).run(), program.args
 
         found.append(Sketch.learn(shown or "derived", build, LEARNING_RUNS))
+    if program.work <= SMALL:
+        found.append(Sketch.learn("as declared", lambda _: (create_schedule(program.output_tensors), program.args)))
     return tuple(found)
 
 
@@ -95,6 +100,12 @@ class Derivation:
             else:
                 self.place(op)
         return self.s
+
+    def parallel(self, stage: Stage, axis: IterVar) -> None:
+        """Shares a loop among the threads: where the program is small, that is one of its decisions."""
+        self.cfg.share_knob("threads", [True, False] if self.program.work <= SMALL else [True])
+        if self.cfg["threads"].val:
+            stage.parallel(axis)
 
     def lanes(self, op: ComputeOp) -> int:
         """How many of its values a vector register holds."""

@@ -184,6 +184,11 @@ class Configurator:
         if not self._known(name):
             self._define(name, (Knob(value) for value in candidate))
 
+    def share_knob(self, name: str, candidate: Iterable[Any]) -> None:
+        """A knob that several rules ask for: whoever comes first defines it."""
+        if name not in self.parts:
+            self.define_knob(name, candidate)
+
     def define_reorder(
         self, name: str, axes: Sequence[IterVar], policy: str = "all", *, candidate: Iterable[Sequence[int]] | None = None,
     ) -> None:

@@ -48,7 +48,7 @@ class Sweeping:
                 (outers if at in kept else inners).append(axis)
         stage.reorder(*outers, *inners)
         outermost = stage.fuse(*outers) if len(outers) > 1 else outers[0]
-        stage.parallel(outermost)
+        self.derivation.parallel(stage, outermost)
         if inners:
             stage.vectorize(self._innermost(inners))
         return [outermost]

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tiling", "tile_sizes"]
 
-MAX_ACCUMULATORS = 48
-"""Vectors of a tile: beyond the registers that a machine has, but not so far that only spilling is left."""
-MAX_UNROLLED = 256
+MAX_UNROLLED = 128
 """Vector operations in the unrolled body, which bounds the time that a candidate takes to compile."""
 MAX_PERMUTED = 3
 
@@ -82,7 +80,7 @@ class Tiling:
                 vectors = -(-split.size[-1] // self.lanes)
             else:
                 rows *= split.size[-1]
-        if rows * vectors > MAX_ACCUMULATORS or rows * vectors * unrolled > MAX_UNROLLED:
+        if rows * vectors > self.derivation.target.vector_registers or rows * vectors * unrolled > MAX_UNROLLED:
             raise Rejected
 
     def _store(self, splits: dict[int, Split]) -> tuple[IterVar, IterVar]:
@@ -96,7 +94,7 @@ class Tiling:
         inners = [parts[at][2] for at in self.data]
         stage.reorder(*single, *outers, *mids, *inners)
         outer = stage.fuse(*single, *outers) if len(single) + len(outers) > 1 else outers[0]
-        stage.parallel(outer)
+        self.derivation.parallel(stage, outer)
         stage.vectorize(inners[-1])
         return outer, mids[-1]
 
@@ -151,7 +149,7 @@ class Tiling:
         s[copy].compute_inline()
         loops = list(s[panels].op.axis)
         s[panels].vectorize(loops[-1])
-        s[panels].parallel(s[panels].fuse(*loops[:2]))
+        self.derivation.parallel(s[panels], s[panels].fuse(*loops[:2]))
 
 
 def _orders(count: int) -> list[tuple[int, ...]]:
