@@ -28,6 +28,7 @@ from .bounds import Loop
 from .lower_errors import TensorizeGuard, TensorizeLoops, TensorizeReduction
 from .predicates import guards
 from .tensorize_bind import bind
+from .tensorize_guard import without_inner
 from .tensorize_match import Plan, match
 
 if TYPE_CHECKING:
@@ -96,7 +97,11 @@ class _Tensorized:
         offsets = nest.rename([*data, *self.inner])
         renamed: dict[Var, Expr] = {loop.var: nest.renamed[loop] for loop in data if loop.var is not None}
         only_reduce = frozenset(axis for axis, mark in found.marks.items() if mark == 2)
-        made = nest.loops(data, nest.guarded(fresh_copy(bound, renamed), offsets, only_reduce), attach=False)
+        body = fresh_copy(bound, renamed)
+        inner = [nest.renamed[loop] for loop in self.inner if loop in nest.renamed]
+        for condition in reversed(guards(found, offsets, nest.analyzer, only_reduce)):
+            body = If(likely(nest.value(without_inner(condition, inner, nest.analyzer), {})), body)
+        made = nest.loops(data, body, attach=False)
         nest.renamed = {}
         return made
 
@@ -112,9 +117,15 @@ class _Tensorized:
             self._check_condition(condition, "the store predicate")
             if not is_const(condition, 1):
                 body = If(condition, body)
-        for condition in reversed(guards(self.found, self.found.offsets, self.nest.analyzer)):
+        for condition in reversed(self._guards()):
             body = If(likely(self.nest.value(condition, {})), body)
         return body
+
+    def _guards(self) -> list[Expr]:
+        """Of the outer loops, and of the inner ones where they are alike for all inner iterations."""
+        inner = [loop.var for loop in self.inner if loop.var is not None]
+        found = guards(self.found, self.found.offsets, self.nest.analyzer)
+        return [without_inner(condition, inner, self.nest.analyzer) for condition in found]
 
     # Checks
 
@@ -131,7 +142,7 @@ class _Tensorized:
                     f"compute {other.name} at a loop outside of '{self.found.loops[self.place].axis.name}'")
 
     def _check_guards(self) -> None:
-        for condition in guards(self.found, self.found.offsets, self.nest.analyzer):
+        for condition in self._guards():
             self._check_condition(condition, "the guard")
 
     def _check_condition(self, condition: Expr, what: str) -> None:

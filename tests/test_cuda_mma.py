@@ -54,11 +54,11 @@ def test_infinities_and_nan_go_through() -> None:
     assert np.isposinf(found[3]).all() and np.isnan(found[5]).all() and (np.delete(found, (3, 5), 0) == 16).all()
 
 
-@pytest.mark.parametrize("ahead", [1, 2, 8])
+@pytest.mark.parametrize("ahead", [1, 8])
 def test_tiles_are_loaded_by_ldmatrix_where_rows_are_aligned(ahead: int) -> None:
     program = mma_matmul(37, 45, 29, ahead=ahead)
     kernel = tw.build(program.schedule, program.args, target="cuda -emulate")
-    stride = {1: 33, 2: 34, 8: 40}[ahead]
+    stride = {1: 33, 8: 40}[ahead]
     assert re.search(rf"tw_mma_load_a\(.*, {stride}, {int(stride % 8 == 0)}\);", kernel.source("cuda"))
     inputs = whole_numbers(program, 0)
     np.testing.assert_array_equal(run(program, inputs), program.reference(*inputs).astype("float32"))
@@ -76,37 +76,61 @@ def test_the_machine_code_has_the_instructions_and_keeps_fragments_in_registers(
     assert not re.search(r"\b(LDL|STL)\b", code), "fragments stay in registers"
 
 
-def one_tile(direct: bool = True, rows: int = 16) -> tuple[Any, list[Any], dict[str, Any]]:
-    """A product of tiles by one warp, from and to global memory."""
+def product_of_rows(rows: int, axes: tuple[Any, ...] = (), split: int = 1, direct: bool = True) -> tuple[Any, list[Any], Any]:
+    """Rows by 16 times 16 by 8, a tile of 16 rows at a time, from and to global memory. split: how many tiles the inner of
+    two loops runs over, the outer and inner bound to `axes`."""
     A, B = te.placeholder((rows, 16), "float16", name="A"), te.placeholder((16, 8), "float16", name="B")
     k = te.reduce_axis((0, 16), "k")
     C = te.compute((rows, 8), lambda i, j: te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k), "C")
     s = te.create_schedule(C.op)
     AF, BF = s.cache_read(A, "mma_a", [C]), s.cache_read(B, "mma_b", [C])
     CF = s.cache_write(C, "mma_c")
-    o, i = s[C].split(C.op.axis[0], factor=16)
-    if rows == 16:
-        s[C].bind(o, block())
-    s[CF].compute_at(s[C], o)
-    for stage in (AF, BF):
-        s[stage].compute_at(s[C], o)
+    tile, i = s[C].split(C.op.axis[0], factor=16)
+    loops = s[C].split(tile, factor=split)
+    for loop, axis in zip(loops, axes, strict=False):
+        s[C].bind(loop, axis)
+    for stage in (AF, BF, CF):
+        s[stage].compute_at(s[C], loops[1])
     s[AF].tensorize(s[AF].op.axis[0], te.intrinsics.get("cuda.mma_load_a", "global"))
     s[BF].tensorize(s[BF].op.axis[0], te.intrinsics.get("cuda.mma_load_b", "kn", "global"))
     s[CF].tensorize(s[CF].op.axis[0], te.intrinsics.get("cuda.mma_m16n8k16"))
     if direct:
         s[C].tensorize(i, te.intrinsics.get("cuda.mma_store"))
-    return s, [A, B, C], {"AF": AF, "o": o}
+    return s, [A, B, C], AF
 
 
-def test_one_warp_without_loops_over_its_lanes() -> None:
-    s, args, _ = one_tile()
+PLACES: dict[str, tuple[int, tuple[Any, ...], int, tuple[int, int, int]]] = {
+    "one warp": (16, (block(),), 1, (32, 1, 1)),
+    "four warps": (128, (block(), thread(axis="y")), 4, (32, 4, 1)),
+    "warps without a tile": (96, (block(), thread(axis="y")), 4, (32, 4, 1)),
+    "virtual threads": (128, (block(), te.thread_axis("vthread")), 4, (32, 1, 1)),
+    "virtual threads without a tile": (96, (block(), te.thread_axis("vthread")), 4, (32, 1, 1)),
+    "a loop": (128, (block(),), 4, (32, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_warps_need_no_loop_over_their_lanes_and_may_have_nothing_to_do(name: str) -> None:
+    rows, axes, split, threads = PLACES[name]
+    s, args, _ = product_of_rows(rows, axes, split)
     rng = np.random.default_rng(0)
-    a, b = rng.integers(-99, 99, (16, 16)).astype("float16"), rng.integers(-99, 99, (16, 8)).astype("float16")
-    c = np.empty((16, 8), "float32")
+    a, b = rng.integers(-99, 99, (rows, 16)).astype("float16"), rng.integers(-99, 99, (16, 8)).astype("float16")
+    c = np.empty((rows, 8), "float32")
     kernel = tw.build(s, args, target="cuda -emulate")
-    assert kernel.kernels[0].block == (32, 1, 1)
+    assert kernel.kernels[0].block == threads
     kernel(a, b, c)
     np.testing.assert_array_equal(c, a.astype("float64") @ b.astype("float64"))
+
+
+def test_one_kernel_for_all_sizes() -> None:
+    program = mma_matmul(te.size_var("m"), te.size_var("n"), te.size_var("k"))
+    kernel = tw.build(program.schedule, program.args, target="cuda -emulate")
+    rng = np.random.default_rng(1)
+    for m, n, k in ((37, 45, 29), (1, 1, 1), (64, 32, 100)):
+        a, b = rng.integers(-9, 9, (m, k)).astype("float16"), rng.integers(-9, 9, (k, n)).astype("float16")
+        c = np.empty((m, n), "float32")
+        kernel(a, b, c)
+        np.testing.assert_array_equal(c, a.astype("float64") @ b.astype("float64"))
 
 
 @pytest.mark.parametrize("target", ["llvm", "interpret"])
@@ -156,7 +180,7 @@ def build(s: Any, args: list[Any]) -> None:
 
 
 def test_a_warp_is_32_threads_along_x() -> None:
-    s, args, _ = one_tile(direct=False)
+    s, args, _ = product_of_rows(16, (block(),), direct=False)
     s[args[2]].bind(args[2].op.axis[1], thread())
     with pytest.raises(CudaError, match=r"(?s)TW0840: .*8 threads along threadIdx\.x, and an instruction of a whole warp.*"
                                         r"32 threads of threadIdx\.x.*thread_axis\(\(0, 32\)"):
@@ -164,14 +188,13 @@ def test_a_warp_is_32_threads_along_x() -> None:
 
 
 def test_lanes_do_not_work_alone() -> None:
-    s, args, made = one_tile(rows=512)
-    s[args[2]].bind(made["o"], thread())
+    s, args, _ = product_of_rows(512, (thread(),))
     with pytest.raises(CudaError, match=r"(?s)TW0840: .*stands in '.*', bound to threadIdx\.x.*threadIdx\.y"):
         build(s, args)
 
 
 def test_fragments_are_not_read_an_element_at_a_time() -> None:
-    s, args, _ = one_tile(direct=False)
+    s, args, _ = product_of_rows(16, (block(),), direct=False)
     with pytest.raises(CudaError, match=r"(?s)TW0840: .*C\.mma_c, in mma_c, is accessed an element at a time.*cuda\.mma_load_a"):
         build(s, args)
 
@@ -190,8 +213,8 @@ def test_fragments_hold_whole_tiles() -> None:
 
 
 def test_a_stage_in_other_memory_is_no_fragment() -> None:
-    s, args, made = one_tile()
-    s[made["AF"]].set_scope("shared")
+    s, args, fragment = product_of_rows(16, (block(),))
+    s[fragment].set_scope("shared")
     with pytest.raises(LoweringError, match=r"it lies in shared memory, and .* is declared in mma_a"):
         build(s, args)
 
