@@ -68,7 +68,8 @@ class Tiling:
             cfg.define_split(f"{name} tile {at}", extent, "candidate", num_outputs=3, candidate=sizes)
         cfg.define_knob(f"{name} order", _orders(len(self.data)))
         cfg.define_knob(f"{name} reduce order", _orders(len(self.op.reduce_axis)))
-        cfg.define_knob(f"{name} unroll", [1, 2, 3, 4, 8])
+        extents = [extent_of(axis) for axis in self.op.reduce_axis]
+        cfg.define_knob(f"{name} unroll", [many for many in (1, 2, 3, 4, 8) if any(one % many == 0 for one in extents)])
         for source in self._packable():
             cfg.define_knob(f"{name} pack {source.name}", ["no", "outer", *self._layouts(source)])
 
@@ -103,7 +104,9 @@ class Tiling:
         *rows, lanes = stage.op.axis
         reduce_axes = [stage.op.reduce_axis[at] for at in self.cfg[f"{self.op.name} reduce order"].val]
         innermost: Sequence[IterVar] = ()
-        if unrolled > 1 and extent_of(reduce_axes[-1]) > 1:
+        if extent_of(reduce_axes[-1]) % unrolled:
+            raise Rejected
+        if unrolled > 1:
             outer, inner = stage.split(reduce_axes[-1], factor=unrolled)
             reduce_axes[-1], innermost = outer, (inner,)
             stage.unroll(inner)
@@ -163,11 +166,12 @@ def tile_sizes(extent: int, lanes: int) -> list[tuple[int, int, int]]:
     """Extents (-1, mid, inner) for an axis. lanes: of a vector register, where the axis is vectorized; else 0."""
     divisors = [one for one in range(1, extent + 1) if extent % one == 0]
     if lanes:
-        inner = {lanes * many for many in (1, 2, 3, 4) if lanes * many <= extent} | {
-            one for one in divisors if lanes // 2 <= one <= 4 * lanes} or {extent}
+        inner = {one for one in divisors if lanes // 2 <= one <= 4 * lanes} or {extent}
+        if extent % lanes and extent > 8 * lanes:   # guarded tails are worth it where they are few
+            inner |= {lanes * many for many in (1, 2, 3, 4)}
     else:
-        inner = {one for one in divisors if one <= 16} | {one for one in (6, 12) if extent >= 8 * one}
-        inner |= set(range(1, min(extent, 8) + 1)) if len(inner) < 3 else set()
+        inner = {one for one in divisors if one <= 16}
+        inner |= set(range(1, min(extent, 8) + 1)) if len(inner) < 4 else set()
     sizes: list[tuple[int, int, int]] = []
     for size in sorted(inner):
         rest = -(-extent // size)
