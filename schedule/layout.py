@@ -66,7 +66,7 @@ def guarded(value: Expr, conditions: Sequence[Expr]) -> Expr:
 
 def first_then(guard: Expr, condition: Expr) -> Expr:
     """Both conditions. What the second reads is read only where the first holds: a conjunction may evaluate both."""
-    if is_const(condition):
+    if is_const(condition, 1):
         return guard
     if any(isinstance(node, ProducerLoad) for node in post_order(condition)):
         return if_then_else(guard, condition, FALSE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.ir import interpreter
@@ -144,3 +145,19 @@ def test_stores_that_llvm_joins_too_early() -> None:
     p = np.pad(a, ((0, 0), (0, 0), (1, 0)))
     q = sum(p[:, :, x : x + 7 : 2] * b[None, :, 1, x, None] for x in range(3))
     agrees(s, [data, kernel, R], a, b, expected=np.maximum(q, 0))
+
+
+@pytest.mark.parametrize("through", ["cache_write", "rfactor"])
+def test_a_reduction_over_nothing_stays_empty_behind_a_guard(through: str) -> None:
+    A = te.placeholder((10, 9), "int16", name="A")
+    k = te.reduce_axis((0, 9), name="k")
+    B = te.compute((10,), lambda i: te.min(A[i, k], axis=k, where=te.const(False, "bool")), name="B")
+    s = te.create_schedule(B)
+    if through == "cache_write":
+        s[B].split(B.op.axis[0], 7)
+        s.cache_write(B, "local")
+    else:
+        s.rfactor(B, s[B].split(k, 4)[1])
+    out = np.zeros(10, np.int16)
+    tw.build(s, [A, B])(np.zeros((10, 9), np.int16), out)
+    assert (out == 32767).all()
