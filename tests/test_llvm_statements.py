@@ -394,3 +394,23 @@ def _sparse(size: int) -> str:
     file.truncate(size)
     file.close()
     return file.name
+
+
+def test_a_sum_of_floats_keeps_its_order_also_where_it_is_a_plain_loop() -> None:
+    a, out, i = buffer("a", 64), buffer("out", 1), Var("i")
+    total = BufferStore(out, BufferLoad(out, (int32(0),)) + BufferLoad(a, (i,)), (int32(0),))
+    function = Function("f", (a, out), serial(i, 64, total), (out,))
+    values, got = np.random.default_rng(1).standard_normal(64).astype("float32") * 1e4, np.zeros(1, "float32")
+    assert run(function, values, got) == 0
+    want = np.float32(0)
+    for value in values:
+        want = want + value
+    assert got[0] == want
+
+
+def test_loops_that_are_not_plain_are_closed_to_llvms_vectorizer() -> None:
+    a, out, i = buffer("a", 128), buffer("out", 64), Var("i")
+    strided = BufferStore(out, BufferLoad(a, (i * 2,)), (i,))
+    carried = BufferStore(out, BufferLoad(out, (i,)) + 1.0, (i + 1,))
+    for body, extent in ((strided, 64), (carried, 63)):
+        assert '!"llvm.loop.vectorize.width", i32 1}' in build(Function("f", (a, out), serial(i, extent, body), (out,))).ir_text

@@ -44,7 +44,7 @@ def module_text(
         symbols = options.shape_symbols.get(function.name)
         messages[function.name] = emit_kernel(
             module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
-            attributes=attributes, fast_math=options.fast_math)
+            attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math)
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"'
     return with_imports(module.text(header), tuple(imported)), messages

@@ -22,6 +22,7 @@ from .emit_expr import ExprEmitter
 from .facts import IndexFacts
 from .memory import OWN_ALIGNMENT, Place
 from .outline import Captured, captures, constant_bytes, context_slot, pointer_parameter, stored_buffers, task_entry
+from .plain_loops import plain_lanes
 from .text import FunctionText, ModuleText
 from .types import llvm_type, memory_type
 
@@ -41,6 +42,7 @@ class KernelText:
     module: ModuleText
     symbol: str
     attributes: str
+    vector_bits: int
     fast_math: bool
     messages: list[str] = field(default_factory=list[str])
     outlined: int = 0
@@ -62,12 +64,12 @@ def shape_symbols(function: Function) -> tuple[Var, ...]:
 
 
 def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,
-                fast_math: bool) -> tuple[str, ...]:
+                vector_bits: int, fast_math: bool) -> tuple[str, ...]:
     """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
 
     symbols: the free shape symbols in the order in which callers pass them.
     """
-    kernel = KernelText(module, symbol, attributes, fast_math)
+    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math)
     parameters: list[str] = []
     written = stored_buffers(function.body)
     for i, param in enumerate(function.params):
@@ -210,17 +212,18 @@ class StmtEmitter:
                 end = str(begin.value + count)
             else:
                 end = self.f.op(f"add nsw {kind} {start}, {extent}") if start != "0" else extent
-            self.counted(stmt.var, start, end, count, lambda: self.statement(stmt.body))
+            self.counted(stmt, start, end, count)
 
-    def counted(self, var: Var, start: str, end: str, count: int | None, body: Callable[[], None]) -> None:
+    def counted(self, stmt: For, start: str, end: str, count: int | None) -> None:
         """`for var in [start, end)`, `count` times where that is known. Written as LLVM's loop rotation would leave it:
         guard, body, test at the end.
 
         Short loops are LLVM's to unroll, so that small buffers that they index become registers. Longer ones are not:
         a loop of vectors is scheduled, how far it is unrolled too, and a loop of scalars that is unrolled whole is one
-        that LLVM no longer vectorizes (it then turns to the loop outside, by gathers).
+        that LLVM no longer vectorizes. Which loops of scalars it may vectorize says plain_loops.
         """
-        f, kind = self.f, llvm_type(var.dtype)
+        f, var = self.f, stmt.var
+        kind = llvm_type(var.dtype)
         loop, after = f.fresh("loop"), f.fresh("after")
         if count is not None:
             f.jump(loop)
@@ -235,10 +238,14 @@ class StmtEmitter:
         self.exprs.variables[var] = name
         vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
         with f.scope():
-            body()
+            self.statement(stmt.body)
         scheduled = count > _MOST_UNROLLED if count is not None else self.exprs.vector_accesses > 0
         self.exprs.vector_accesses += vectors_before
-        hint = f.module.loop_metadata('!{!"llvm.loop.unroll.disable"}') if scheduled else ""
+        lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math)
+        hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
+        hints += ['!{!"llvm.loop.unroll.disable"}'] if scheduled else []
+        hints += [] if lanes else ['!{!"llvm.loop.interleave.count", i32 1}']
+        hint = f.module.loop_metadata(*hints)
         f.jump(latch)
         f.begin(latch)
         unsigned = " nuw" if self.exprs.facts.not_negative(var) else ""
@@ -318,7 +325,7 @@ class StmtEmitter:
         inner.exprs.facts.bind_loop(stmt.var, stmt.begin, stmt.extent)
         kind = llvm_type(stmt.var.dtype)
         lo, hi = ("%lo", "%hi") if kind == "i64" else (f.op(f"trunc nsw i64 {end} to {kind}") for end in ("%lo", "%hi"))
-        inner.function_body(lambda: inner.counted(stmt.var, lo, hi, None, lambda: inner.statement(stmt.body)))
+        inner.function_body(lambda: inner.counted(stmt, lo, hi, None))
 
 
 _BUILDERS: dict[type[Stmt], Callable[[StmtEmitter, Any], None]] = {
