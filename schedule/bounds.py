@@ -159,6 +159,8 @@ def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...]
     low = cast(span.low, axis.dtype)
     extent = analyzer.simplify(cast(span.high, axis.dtype) - low + 1)
     if not isinstance(extent, IntImm) and span.width is not None and not _is_plain(extent):
+        if span.width > axis.dtype.greatest:  # of an index by a 64-bit symbol, into a dimension that counts in 32
+            return domain
         extent = const(span.width, axis.dtype)
     if isinstance(extent, IntImm) and extent.value < 0:
         extent = const(0, axis.dtype)

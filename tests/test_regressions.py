@@ -161,3 +161,14 @@ def test_a_reduction_over_nothing_stays_empty_behind_a_guard(through: str) -> No
     out = np.zeros(10, np.int16)
     tw.build(s, [A, B])(np.zeros((10, 9), np.int16), out)
     assert (out == 32767).all()
+
+
+def test_a_region_wider_than_its_dimensions_integers_is_the_whole_dimension() -> None:
+    n = te.var("n", "int64")
+    A = te.placeholder((2, n), name="A")
+    B = te.compute((2, n), lambda i, j: A[i, j] * 2, name="B")
+    C = te.compute((2, n), lambda i, j: te.if_then_else(te.all(j + 2 + i >= 0, j + 2 + i < 2), B[j + 2 + i, j], B[i, j]), name="C")
+    a = np.arange(10, dtype=np.float32).reshape(2, 5)
+    out = np.empty_like(a)
+    tw.build(te.create_schedule(C), [A, C])(a, out)
+    np.testing.assert_array_equal(out, a * 2)
