@@ -40,7 +40,7 @@ __all__ = ["RECORD_BYTES", "check_statuses", "integer_bounds", "kernel_symbol", 
            "stub_text"]
 
 RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
-_SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+_SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
 
 
 def kernel_symbol(name: str) -> str:
@@ -286,7 +286,7 @@ def _scalar_value(text: StraightLine, i: int, dtype: str) -> str:
     """The scalar in the type that the kernel takes, from its record's 64 bits."""
     bits = text.load("i64", "%args", record_offset(i, "data"))
     kind = scalar_type(dtype)
-    if kind in ("half", "bfloat"):
+    if kind == "half":
         return text.value(f"bitcast i16 {text.value(f'trunc i64 {bits} to i16')} to {kind}")
     if kind in ("float", "double"):
         double = text.value(f"bitcast i64 {bits} to double")

@@ -173,7 +173,7 @@ def convert(f: FunctionText, value: str, source: DType, target: DType, *, not_ne
     """`value` as `target`: truncating and saturating from floats to integers, wrapping between integers."""
     if source == target:
         return value
-    if target.kind == "bool":
+    if target.kind == "bool" and source.kind != "bfloat":
         condition = "fcmp une" if source.is_float else "icmp ne"
         return f.op(f"{condition} {llvm_type(source)} {value}, {zero(source)}")
     if source.is_float:

@@ -1,7 +1,7 @@
 """Our dtypes in LLVM's text: types in registers, in memory and in intrinsics' names, and constants.
 
-bool is i1 in registers and one byte in memory. float16 and bfloat16 are `half` and `bfloat` in both, but arithmetic on
-them is done in float32 and rounded back.
+bool is i1 in registers and one byte in memory. float16 is `half` in both and bfloat16 its bits, an i16 (LLVM 22 cannot
+build every vector of `bfloat`, and ends the process instead); arithmetic on them is done in float32 and rounded back.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ...ir.dtype import FLOAT32, DType
 __all__ = ["computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type", "shuffle_mask",
            "splat", "zero"]
 
-_REGISTER = {"bool": "i1", "float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double",
+_REGISTER = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double",
              "handle": "ptr"}
-_MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+_MANGLED = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
 def _scalar(dtype: DType) -> str:
@@ -61,7 +61,7 @@ def int_constant(value: int, dtype: DType) -> str:
 def float_constant(value: float, dtype: DType) -> str:
     """`value`, exact in `dtype`, in every lane. LLVM writes float constants as the bits of a double."""
     if dtype.kind == "bfloat":
-        text = f"0xR{struct.unpack('<I', struct.pack('<f', value))[0] >> 16:04X}"
+        text = str(struct.unpack("<i", struct.pack("<f", value))[0] >> 16)
     elif dtype.bits == 16:
         text = f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     else:
