@@ -193,6 +193,11 @@ def mixes_data_and_reduce(stage: Stage, axis: IterVar) -> bool:
 
 
 def related_axes(stage: Stage, axis: IterVar) -> dict[IterVar, bool]:
-    """Every axis that shares a root with `axis`: all it derives from, and all that derives from those."""
-    up = spread_up(stage.relations, {axis: True}, lambda a, b: a or b)
-    return spread_down(stage.relations, up, lambda a, b: a or b)
+    """Every axis that relations lead to from `axis`, up to roots and down again: a loop fused of parts joins their roots."""
+    found: dict[IterVar, bool] = {}
+    grown = {axis: True}
+    while len(grown) > len(found):
+        found = grown
+        up = spread_up(stage.relations, found, lambda a, b: a or b)
+        grown = spread_down(stage.relations, up, lambda a, b: a or b)
+    return grown

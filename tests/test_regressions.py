@@ -180,3 +180,17 @@ def test_bfloat16_is_carried_as_its_bits() -> None:
     B = te.compute((64,), lambda i: te.max(A[i] * 2, A[63 - i]), name="B")
     f = tw.build(te.create_schedule(B), [A, B])
     assert "bfloat" not in f.source("llvm")
+
+
+def test_rfactor_of_a_part_whose_other_part_is_fused_with_another_axis_reduces_that_axis_once() -> None:
+    A = te.placeholder((4, 3, 2), "int32", name="A")
+    r, q = te.reduce_axis((0, 3), name="r"), te.reduce_axis((0, 2), name="q")
+    B = te.compute((4,), lambda i: te.sum(A[i, r, q], axis=[r, q]), name="B")
+    for factor in (7, 1):
+        s = te.create_schedule(B)
+        outer, inner = s[B].split(q, factor=factor)
+        s[B].fuse(r, outer)
+        s.rfactor(B, inner)
+        a, out = np.arange(24, dtype=np.int32).reshape(4, 3, 2), np.zeros(4, np.int32)
+        tw.build(s, [A, B])(a, out)
+        np.testing.assert_array_equal(out, a.sum((1, 2)))
