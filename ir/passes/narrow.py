@@ -11,31 +11,35 @@ It stands after unroll, when every gather is there.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ..arith.analyzer import Analyzer
 from ..dtype import INT32, INT64
-from ..expr import Add, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Range, Sub, Var
+from ..expr import Add, BinaryOp, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Range, Sub, Var
 from ..ops import const
 from ..stmt import BufferStore, For, Function, Stmt
-from ..visit import Rewriter, rebuild, walk
+from ..visit import Rewriter, post_order, rebuild
 from .simplify import analyzer_for
 
-__all__ = ["narrow_offsets"]
+__all__ = ["Narrower", "narrow_offsets"]
 
 
 def narrow_offsets(function: Function) -> Function:
     """`function` with int32 gathers and scatters where they are proved to be in range."""
-    if not any(isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in walk(function.body)):
+    if not any(isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in post_order(function.body)):
         return function
-    return function.with_body(_Narrower(analyzer_for(function)).visit(function.body))
+    return function.with_body(Narrower(analyzer_for(function)).visit(function.body))
 
 
 def _gathers(index: Expr) -> bool:
     return index.dtype.lanes > 1 and index.dtype.element == INT64 and not isinstance(index, Ramp)
 
 
-class _Narrower(Rewriter):
+class Narrower(Rewriter):
+    """Narrows the offsets that `wants` names, through `operators`; a target with other costs has a subclass."""
+
+    operators: ClassVar[tuple[type[BinaryOp], ...]] = (Add, Sub, Mul, FloorDiv, FloorMod)
+
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
 
@@ -52,12 +56,16 @@ class _Narrower(Rewriter):
     def _access(self, node: Any) -> Any:
         new = self.generic(node)
         index = new.indices[0]
-        if not _gathers(index):
+        if not self.wants(index):
             return new
         narrow = self._narrowed(index)
         return new if narrow is None else rebuild(new, [
             *([new.value] if isinstance(new, BufferStore) else []), narrow, *([] if new.predicate is None else [new.predicate]),
         ])
+
+    def wants(self, index: Expr) -> bool:
+        """Whether this offset is worth narrowing."""
+        return _gathers(index)
 
     def _narrowed(self, expr: Expr) -> Expr | None:
         """The same value in int32, or None where it, or a step towards it, is not known to fit."""
@@ -68,7 +76,7 @@ class _Narrower(Rewriter):
             return const(expr.value, INT32) if INT32.least <= expr.value <= INT32.greatest else None
         if not self._fits(expr):
             return None
-        if isinstance(expr, (Add, Sub, Mul, FloorDiv, FloorMod)):
+        if isinstance(expr, self.operators):
             a, b = self._narrowed(expr.a), self._narrowed(expr.b)
             return None if a is None or b is None else type(expr)(a, b)
         if isinstance(expr, Broadcast):
