@@ -8,6 +8,7 @@ nothing else.
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -88,5 +89,10 @@ class PlainModel:
 
 
 def make_model() -> Model:
-    """The ranking model; the plain one where xgboost is not installed."""
-    return RankingModel() if importlib.util.find_spec("xgboost") is not None else PlainModel()
+    """The ranking model; where xgboost is not installed, the plain one, and a warning that says so."""
+    if importlib.util.find_spec("xgboost") is not None:
+        return RankingModel()
+    warnings.warn(
+        "xgboost is not installed: the tuner orders its candidates by ridge regression, which needs more trials to find "
+        "schedules as good; pip install 'tilewright[tune]' brings xgboost", stacklevel=2)
+    return PlainModel()

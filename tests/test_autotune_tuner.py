@@ -167,9 +167,10 @@ def test_models_learn_to_order_candidates(model: type) -> None:
     assert np.mean(pairs) > 0.65
 
 
-def test_without_xgboost_the_plain_model_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_xgboost_the_plain_model_stands_in_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert isinstance(make_model(), PlainModel)
+    with pytest.warns(UserWarning, match=r"xgboost is not installed.*ridge regression.*tilewright\[tune\]"):
+        assert isinstance(make_model(), PlainModel)
 
 
 def test_evolution_finds_better_candidates_than_random_draws_on_a_made_up_cost(monkeypatch: pytest.MonkeyPatch) -> None:
