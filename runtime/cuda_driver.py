@@ -18,12 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import user_source
+from .capsule import make_capsule
 from .cuda_errors import DriverMissing, GpuMissing, PycudaMissing
 from .device import Device, cuda
+from .tensors import Found
 
 __all__ = ["DeviceArray", "context", "device_array", "device_empty", "find_driver"]
 
 DRIVER_LIBRARY = "libcuda.so.1"
+_DLPACK_CUDA = 2
 _EMULATE = 'target="cuda -emulate" runs kernels without a GPU'
 
 
@@ -71,7 +74,7 @@ def context(index: int) -> Iterator[Any]:
 
 class DeviceArray:
     """A compact row-major array in a GPU's memory. `numpy()` copies it to the host; torch, cupy and others take it, without a
-    copy, through `__cuda_array_interface__`."""
+    copy, through `__cuda_array_interface__` or DLPack."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> None:
         self.shape, self.dtype, self.device = shape, dtype, device
@@ -87,6 +90,36 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         kind = self.dtype.str if self.dtype.kind != "V" else f"<V{self.dtype.itemsize}"
         return {"version": 3, "shape": self.shape, "typestr": kind, "data": (int(self._memory), False), "strides": None}
+
+    def found(self) -> Found:
+        """Its memory, as a kernel's call finds that of other people's tensors."""
+        return Found(int(self._memory), self.dtype.name, self.shape, None, False, self, str(self.device))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DLPACK_CUDA, self.device.index
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """A capsule that shares the memory. Raises BufferError for another device, as the protocol asks.
+
+        stream: where the consumer will work; -1 for a consumer that synchronises by itself. max_version: capsules are of the
+        form that every version reads.
+        """
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array lies on {self.device}; numpy() copies it to the host")
+        if copy:
+            return self._copied().__dlpack__(stream=stream)
+        if stream != -1:
+            with context(self.device.index) as driver:
+                driver.Context.synchronize()
+        return make_capsule(int(self._memory), self.shape, self.dtype.name, self.__dlpack_device__(), self)
+
+    def _copied(self) -> DeviceArray:
+        made = device_empty(self.shape, self.dtype, self.device)
+        if self.nbytes:
+            with context(self.device.index) as driver:
+                driver.memcpy_dtod(int(made._memory), int(self._memory), self.nbytes)
+        return made
 
     def numpy(self) -> NDArray[Any]:
         """A copy on the host."""

@@ -125,7 +125,7 @@ def _argument(signature: Signature, i: int, value: Any) -> Found | int | float:
     if isinstance(param, ScalarParam):
         return number_argument(signature, i, param, value)
     try:
-        found = find_device_tensor(value)
+        found = value.found() if isinstance(value, cuda_driver.DeviceArray) else find_device_tensor(value)
     except NoMemory as error:
         raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
     except RefusedMemory as error:

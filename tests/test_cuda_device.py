@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import struct
 import subprocess
 import sys
 import types
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ import tilewright as tw
 from tilewright import te
 from tilewright.errors import CallError, CudaError
 from tilewright.runtime import cuda_driver
+from tilewright.runtime.capsule import make_capsule
+from tilewright.runtime.tensors import capsule_tensor, find_device_tensor
 
 
 def kernel(name: str = "vector_add", arch: str = "sm_80") -> Any:
@@ -105,7 +109,12 @@ class Stub(types.ModuleType):
         self.allocated: list[int] = []
         self.attributes: list[tuple[str, int]] = []
         self.formats: list[str] = []
-        self.depth = 0
+        self.depth = self.synchronised = 0
+        self.Context = types.SimpleNamespace(synchronize=self.synchronize)
+
+    def synchronize(self) -> None:
+        assert self.depth, "a context is current"
+        self.synchronised += 1
 
     def init(self) -> None: ...
 
@@ -131,6 +140,9 @@ class Stub(types.ModuleType):
 
     def memcpy_dtoh(self, target: np.ndarray, source: Memory) -> None:
         target.reshape(-1).view(np.uint8)[:] = source.bytes[: target.nbytes]
+
+    def memcpy_dtod(self, target: int, source: int, size: int) -> None:
+        ctypes.memmove(target, source, size)
 
     def module_from_buffer(self, code: bytes) -> Any:
         self.loaded.append(code)
@@ -179,6 +191,52 @@ def test_device_arrays_copy_there_and_back(stub: Stub) -> None:
     np.testing.assert_array_equal(there.numpy(), values)
     assert there.__cuda_array_interface__["typestr"] == "<f4"
     np.testing.assert_array_equal(tw.empty((2, 3), "float32", tw.cuda(0)).copyfrom(values + 1).numpy(), values + 1)
+
+
+class Shared:
+    """A consumer's view of a capsule: numpy's own, on memory that it may touch."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3, 4)], ids=str)
+def test_a_capsule_shares_memory_and_keeps_its_owner_until_the_consumer_is_done(shape: tuple[int, ...]) -> None:
+    class Owner:
+        pass
+
+    owner, values = Owner(), np.arange(np.prod(shape, dtype=int), dtype="int16").reshape(shape)
+    alive = weakref.ref(owner)
+    taken = np.from_dlpack(Shared(make_capsule(values.ctypes.data, shape, "int16", (1, 0), owner)))
+    unused = make_capsule(values.ctypes.data, shape, "int16", (1, 0), owner)
+    del owner
+    np.testing.assert_array_equal(taken, values)
+    assert taken.dtype == np.int16 and (taken.ctypes.data == values.ctypes.data or not values.size)
+    del taken
+    assert alive() is not None, "the capsule that nobody took holds it still"
+    del unused
+    assert alive() is None
+
+
+def test_device_arrays_hand_their_memory_on_by_dlpack(stub: Stub) -> None:
+    there = tw.array(np.arange(6, dtype="float32").reshape(2, 3), tw.cuda(1))
+    assert there.__dlpack_device__() == (2, 1)
+    for found in (find_device_tensor(there), there.found()):
+        assert (found.data, found.dtype, found.shape) == (int(there._memory), "float32", (2, 3))
+        assert found.device == "cuda(1)"
+    assert stub.synchronised == 1, "the consumer's stream must find the elements written"
+    there.__dlpack__(stream=-1)
+    assert stub.synchronised == 1
+    copied = there.__dlpack__(copy=True)
+    assert capsule_tensor(copied)[0].data not in (None, int(there._memory))
+    with pytest.raises(BufferError, match=r"lies on cuda\(1\); numpy\(\) copies it to the host"):
+        there.__dlpack__(dl_device=(1, 0))
 
 
 def test_a_call_launches_on_the_tensors_own_memory(stub: Stub) -> None:
