@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import platform
 import shutil
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .runtime.cuda_driver import ask_driver
 from .runtime.places import cache_folder, default_database
 
 __all__ = ["Finding", "examine", "report", "time_table"]
@@ -87,12 +87,18 @@ _CUDA_PACKAGES = {
 }
 
 
-def _cuda() -> Iterable[Finding]:
+def _cuda_driver() -> Finding:
     try:
-        ctypes.CDLL("libcuda.so.1")
-        yield Finding("CUDA driver", True, "libcuda.so.1")
+        status, count = ask_driver()
     except OSError as error:
-        yield Finding("CUDA driver", False, f"{error}; GPU kernels cannot run here")
+        return Finding("CUDA driver", False, f"{error}; GPU kernels cannot run here")
+    if status or not count:
+        return Finding("CUDA driver", False, f"it finds no GPU (status {status}); GPU kernels cannot run here")
+    return Finding("CUDA driver", True, f"{count} GPU{'s' if count > 1 else ''}")
+
+
+def _cuda() -> Iterable[Finding]:
+    yield _cuda_driver()
     try:
         version = importlib.metadata.version("pycuda")
         yield Finding("pycuda", True, version)

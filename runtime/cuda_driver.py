@@ -23,11 +23,18 @@ from .cuda_errors import DriverMissing, GpuMissing, PycudaMissing
 from .device import Device, cuda
 from .tensors import Found
 
-__all__ = ["DeviceArray", "context", "device_array", "device_empty", "find_driver"]
+__all__ = ["DeviceArray", "ask_driver", "context", "device_array", "device_empty", "find_driver"]
 
 DRIVER_LIBRARY = "libcuda.so.1"
 _DLPACK_CUDA = 2
 _EMULATE = 'target="cuda -emulate" runs kernels without a GPU'
+
+
+def ask_driver() -> tuple[int, int]:
+    """(the driver's status, 0 where it works; how many GPUs it finds). Raises OSError where there is no driver."""
+    library = ctypes.CDLL(DRIVER_LIBRARY)
+    count = ctypes.c_int()
+    return library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count)), count.value
 
 
 def find_driver(index: int = 0) -> Any:
@@ -36,14 +43,12 @@ def find_driver(index: int = 0) -> Any:
     Raises DriverMissing, GpuMissing, PycudaMissing: which of the three it is, and what to do.
     """
     try:
-        library = ctypes.CDLL(DRIVER_LIBRARY)
+        status, count = ask_driver()
     except OSError as error:
         raise DriverMissing("cannot run on a GPU: this machine has no NVIDIA driver", reason=str(error), called=user_source(),
                             fix=f"install NVIDIA's driver; {_EMULATE}") from None
-    count = ctypes.c_int()
-    status = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
-    if status or count.value <= index:
-        reason = f"the driver's cuInit returned {status}" if status else f"the driver finds {count.value} GPUs"
+    if status or count <= index:
+        reason = f"the driver's cuInit returned {status}" if status else f"the driver finds {count} GPUs"
         raise GpuMissing(f"cannot run on a GPU: there is no cuda({index})", reason=reason, called=user_source(),
                          fix=f"run where a GPU is visible (CUDA_VISIBLE_DEVICES, container options); {_EMULATE}")
     try:

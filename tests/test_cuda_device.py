@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.doctor import examine
 from tilewright.errors import CallError, CudaError
 from tilewright.runtime import cuda_driver
 from tilewright.runtime.capsule import make_capsule
@@ -70,6 +71,17 @@ def test_a_driver_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(cuda_driver, "DRIVER_LIBRARY", driver_library(tmp_path, status=0, count=1))
     with pytest.raises(CudaError, match=r"(?s)TW0831.*there is no cuda\(1\)\n  the driver finds 1 GPUs"):
         tw.empty(3, "float32", tw.cuda(1))
+
+
+def test_the_doctor_tells_a_driver_without_a_gpu_from_one_that_has_some(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def driver(status: int, count: int) -> tuple[bool, str]:
+        monkeypatch.setattr(cuda_driver, "DRIVER_LIBRARY", driver_library(tmp_path, status, count))
+        finding, = (one for one in examine() if one.part == "CUDA driver")
+        return finding.found, finding.detail
+
+    assert driver(100, 0) == (False, "it finds no GPU (status 100); GPU kernels cannot run here")
+    assert driver(0, 0)[0] is False
+    assert driver(0, 2) == (True, "2 GPUs")
 
 
 def test_a_gpu_without_pycuda_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
