@@ -48,3 +48,45 @@ def test_its_source_is_the_loops() -> None:
     assert "for i in n" in f.source("ir")
     with pytest.raises(tw.CallError, match="no source 'asm'"):
         f.source("asm")
+
+
+# TILEWRIGHT_INTERPRET=1
+
+
+def out_of_range(target: str = "llvm") -> tw.Kernel:
+    A, I = te.placeholder((10,), name="A"), te.placeholder((4,), "int32", name="I")
+    B = te.compute((4,), lambda i: A[I[i]], name="B")
+    return tw.build(te.create_schedule(B), [A, I, B], target=target)
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda -emulate", "interpret"])
+def test_the_environment_runs_kernels_of_any_target_in_the_interpreter(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", "1")
+    f = out_of_range(target)
+    out = np.empty(4, "float32")
+    f(np.arange(10, dtype="float32"), np.array([3, 1, 9, 0], "int32"), out)
+    np.testing.assert_array_equal(out, [3, 1, 9, 0])
+    with pytest.raises(tw.TilewrightError, match=r"A\[10\], out of bounds"):
+        f(np.arange(10, dtype="float32"), np.array([3, 10, 9, 0], "int32"), out)
+
+
+def test_it_interprets_every_kernel_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", "1")
+    A = te.placeholder((3,), name="A")
+    B = te.compute((3,), lambda i: A[i] + 1, name="B")
+    module = tw.build({"one": [A, B], "two": (te.create_schedule(B), [A, B])})
+    for name in ("one", "two"):
+        with pytest.raises(tw.CallError, match="interpreted kernel has no source 'asm'"):
+            module[name].source("asm")
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_an_empty_or_zero_setting_changes_nothing(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", value)
+    assert "ret" in out_of_range().source("asm")
+
+
+def test_a_target_that_does_not_exist_is_refused_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", "1")
+    with pytest.raises(tw.CodegenError, match="unknown target 'lllvm'"):
+        out_of_range("lllvm")
