@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..ir.arith.analyzer import Analyzer
 from ..ir.expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, ProducerLoad, Range, Var
 from ..ir.ops import cast, const, floordiv, floormod, is_const, maximum
 from ..ir.visit import post_order, substitute
-from ..te.operation import ComputeOp
+from ..te.operation import Operation
+from ..te.tensor import Tensor
 from .attributes import IterAttr
-from .dataflow import Computation, Dataflow
 from .regions import Span, SpanEvaluator, union
 from .relations import Fuse, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
-from .stage import Stage
+
+if TYPE_CHECKING:
+    from .dataflow import Computation, Dataflow
+    from .stage import Stage
 
 __all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
            "thread_rank"]
@@ -52,7 +56,7 @@ class StageBounds:
 
     ranges: of every axis, in terms of loop variables around and of its own. offsets: every axis counted from the begin of
     its range, in terms of the own loop variables. loops: the leaves in order; enclosing: the loops around, outermost
-    first. scope: of the storage. storage: the extents of the storage, which bound those of the region for the life of it.
+    first. scope: of the storage. storage: its extent in each dimension, which bounds that of the region for the life of it.
     marks: 1 on what derives from data axes, 2 on what derives from reduce axes, 3 on both.
     """
 
@@ -62,10 +66,14 @@ class StageBounds:
     loops: tuple[Loop, ...]
     enclosing: tuple[Loop, ...]
     scope: str
-    storage: tuple[Expr, ...]
+    storage: dict[IterVar, Expr]
     marks: dict[IterVar, int]
     domains: dict[IterVar, Range] = field(default_factory=dict)
     """The declared domain of each root axis, in terms of loop variables."""
+
+    def storage_shape(self, tensor: Tensor) -> tuple[Expr, ...]:
+        """The shape of the storage of one of the outputs."""
+        return tuple(self.storage[axis] for axis in self.computation.op.dimensions[tensor.value_index])
 
     @property
     def values(self) -> dict[IterVar, Expr]:
@@ -126,27 +134,25 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
 # The region of a producer
 
 
-def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...], scope: str) -> list[Range]:
+def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...], scope: str) -> dict[IterVar, Range]:
     """The part of each dimension that is computed."""
-    axes = computation.op.axis
-    declared = [axis.dom for axis in axes if axis.dom is not None]
+    axes = dict.fromkeys(axis for dimensions in computation.op.dimensions for axis in dimensions)
+    declared = {axis: axis.dom for axis in axes if axis.dom is not None}
     consumers = bounds.dataflow.consumers.get(computation.op, [])
-    if computation.is_output or not consumers or (not enclosing and _is_tensorized(computation.stage)):
+    if computation.is_output or not consumers or computation.whole or (not enclosing and _is_tensorized(computation.stage)):
         return declared  # an intrinsic does all of its work or none: what is padded for it is computed whole
-    unknown = [False] * len(axes)
-    spans: list[list[Span]] = [[] for _ in axes]
+    unknown: set[IterVar] = set()
+    spans: dict[IterVar, list[Span]] = {axis: [] for axis in axes}
     for consumer in consumers:
-        for dimension, found in enumerate(_read_by(bounds, computation, consumer, enclosing, scope)):
-            unknown[dimension] |= found is None
-            if found is not None:
-                spans[dimension].append(found)
-    region: list[Range] = []
-    for dimension, axis in enumerate(axes):
-        domain = declared[dimension]
-        if unknown[dimension] or not spans[dimension]:
-            region.append(domain)
-        else:
-            region.append(_boxed(union(spans[dimension], bounds.analyzer), domain, axis, enclosing, bounds.analyzer))
+        for axis, found in _read_by(bounds, computation, consumer, enclosing, scope):
+            if found is None:
+                unknown.add(axis)
+            else:
+                spans[axis].append(found)
+    region = declared
+    for axis, found in spans.items():
+        if found and axis not in unknown:
+            region[axis] = _boxed(union(found, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
     return region
 
 
@@ -185,7 +191,7 @@ def _never_less(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
 
 def _read_by(
     bounds: Bounds, computation: Computation, consumer: Computation, enclosing: tuple[Loop, ...], scope: str,
-) -> list[Span | None]:
+) -> list[tuple[IterVar, Span | None]]:
     """What `consumer` reads of each dimension, in terms of the loops around the computation."""
     reader = bounds.of[consumer]
     around = len(enclosing)
@@ -194,20 +200,20 @@ def _read_by(
     spans = _root_spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
     evaluate = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, bounds.analyzer)
     unknown = {axis for axis, span in spans.items() if span is None}
-    found: list[list[Span] | None] = [[] for _ in computation.op.axis]
-    for tensor in computation.op.outputs:
+    found: dict[IterVar, list[Span] | None] = {}
+    for tensor, dimensions in zip(computation.op.outputs, computation.op.dimensions, strict=True):
         for indices in consumer.reads.get(tensor, ()):
-            for dimension, index in enumerate(indices):
-                so_far = found[dimension]
+            for axis, index in zip(dimensions, indices, strict=True):
+                so_far = found.setdefault(axis, [])
                 if so_far is None:
                     continue
                 span = None if unknown and any(node in unknown for node in post_order(index)) else evaluate(index)
                 if span is None:
-                    found[dimension] = None
+                    found[axis] = None
                 else:
                     so_far.append(span)
-    return [None if spans is None or not spans else _relaxed(union(spans, bounds.analyzer), relaxed, bounds.analyzer)
-            for spans in found]
+    return [(axis, None if not spans else _relaxed(union(spans, bounds.analyzer), relaxed, bounds.analyzer))
+            for axis, spans in found.items()]
 
 
 def _shared_over(loop: Loop, scope: str) -> bool:
@@ -238,7 +244,8 @@ def _relaxed(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | No
 
 def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
     """What each axis of a stage takes while its loops in `relaxed` run and the others stand still; None: not known."""
-    spans: dict[IterVar, Span | None] = {}
+    spans: dict[IterVar, Span | None] = {
+        axis: Span.of(const(0, axis.dtype), reader.ranges[axis].extent) for axis in reader.computation.free}
     full: set[IterVar] = set()
     for loop in reader.loops:
         if loop.axis in relaxed or loop.var is None:
@@ -306,14 +313,15 @@ def reads_memory(value: Expr) -> bool:
 
 
 def _stage_bounds(
-    computation: Computation, region: list[Range], enclosing: tuple[Loop, ...], scope: str, analyzer: Analyzer,
+    computation: Computation, region: dict[IterVar, Range], enclosing: tuple[Loop, ...], scope: str, analyzer: Analyzer,
 ) -> StageBounds:
     stage, op = computation.stage, computation.op
     roots = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
     marks = spread_down(stage.relations, roots, lambda a, b: a | b)
-    domains = {axis: axis.dom for axis in op.axis if axis.dom is not None} | computation.domains
+    domains = {axis: axis.dom for axis in op.axis if axis.dom is not None} | computation.domains | computation.free
     dependent = [axis for axis in op.reduce_axis if _roots_in(domains[axis], op)]
-    found = StageBounds(computation, dict(zip(op.axis, region, strict=True)), {}, (), enclosing, scope, (), marks, domains)
+    ranges = {axis: region.get(axis, domains[axis]) for axis in (*op.axis, *computation.free)}
+    found = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
     found.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
     bound = {axis: True for axis in stage.leaf_iter_vars if stage.attr(axis).bind_thread is not None}
     keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)
@@ -321,8 +329,7 @@ def _stage_bounds(
     for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
         found.ranges[axis] = domains[axis] = _in_loops(domains[axis], found.values)
         _derive(found, keeps_factor, analyzer)
-    found.storage = tuple(_storage_extent(within, domains[axis], enclosing, analyzer)
-                          for axis, within in zip(op.axis, region, strict=True))
+    found.storage = {axis: _storage_extent(within, domains[axis], enclosing, analyzer) for axis, within in region.items()}
     return found
 
 
@@ -355,7 +362,7 @@ def plain_loop(stage: Stage, axis: IterVar, extent: Expr) -> Loop:
     return Loop(axis, stage, extent, IterAttr(), var, var)
 
 
-def _roots_in(domain: Range, op: ComputeOp) -> list[IterVar]:
+def _roots_in(domain: Range, op: Operation) -> list[IterVar]:
     """The axes of the operation that the domain of a reduce axis speaks of."""
     axes = {*op.axis, *op.reduce_axis}
     return [node for value in (domain.begin, domain.extent) if not isinstance(value, IntImm)

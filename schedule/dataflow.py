@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..errors import InternalError, user_source
+from ..errors import user_source
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Range, Reduce
-from ..ir.visit import post_order, rewrite
+from ..ir.visit import rewrite
 from ..te.operation import ComputeOp, Operation
 from ..te.rewrite import substitute_axes
 from ..te.tensor import Tensor
 from .axes import outline, place_of
+from .kinds import kind_of, tensor_of
 from .lower_errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
 from .schedule import Schedule
 from .stage import Stage
@@ -27,13 +28,13 @@ __all__ = ["Computation", "Dataflow", "analyse"]
 class Computation:
     """A stage that has loops of its own.
 
-    values: of each output at op.axis, or the one reduction; domains: of the reduce axes; inlined definitions are
-    substituted in both. parent, place: the computation at whose loop it is computed, and the index of that loop among
-    the parent's leaves; None and -1 at root.
+    values: of each output at op.axis, or the one reduction (none where the operation is no expression element by
+    element); domains: of the reduce axes; inlined definitions are substituted in both. parent, place: the computation at
+    whose loop it is computed, and the index of that loop among the parent's leaves; None and -1 at root.
     """
 
     stage: Stage
-    op: ComputeOp
+    op: Operation
     values: tuple[Expr, ...]
     domains: dict[IterVar, Range]
     is_output: bool
@@ -43,6 +44,8 @@ class Computation:
     """The indices at which it reads each tensor."""
     early_reads: dict[Tensor, None] = field(default_factory=dict)
     """The tensors read before its reduction begins: by `init=` and by the domains of reduce axes."""
+    free: dict[IterVar, Range] = field(default_factory=dict)
+    """Dimensions of outputs, and axes in `reads`, of which there is no loop: they always take all of their values."""
 
     @property
     def name(self) -> str:
@@ -51,8 +54,13 @@ class Computation:
     @property
     def reduction(self) -> Reduce | None:
         """The reduction that the body is, if it is one."""
-        first = self.values[0]
+        first = self.values[0] if self.values else None
         return first if isinstance(first, Reduce) else None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is computed, whatever is read of it."""
+        return kind_of(self.op).whole
 
     def path(self) -> list[Computation]:
         """The computations that it lies in, itself first, outwards."""
@@ -94,7 +102,7 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
         computation = definitions[op]
         computation.is_output = op in wanted
         found.append(computation)
-        _collect_reads(computation)
+        kind_of(op).collect_reads(computation)
         for reader in dict.fromkeys(tensor.op for tensor in computation.reads):
             consumers.setdefault(reader, []).append(computation)
     found.reverse()
@@ -129,7 +137,7 @@ def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
         """A read of an inlined tensor becomes its definition, in which reads of further ones are expanded in turn."""
         if not isinstance(node, ProducerLoad) or node.producer not in inlined:
             return None
-        key = (_tensor(node), node.indices)
+        key = (tensor_of(node), node.indices)
         value = expanded.get(key)
         if value is None:
             op = inlined[key[0]]
@@ -138,43 +146,25 @@ def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
 
     for stage in schedule.stages:
         op = stage.op
-        if not isinstance(op, ComputeOp):
+        kind = kind_of(op)
+        if not kind.is_computed:
             continue
-        if stage.attach_type == "inline":
+        if isinstance(op, ComputeOp) and stage.attach_type == "inline":
             inlined[op.output(0)] = op
             continue
-        values = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
-        domains = {axis: axis.dom for axis in op.reduce_axis if axis.dom is not None}
-        if inlined and not inlined.keys().isdisjoint(op.input_tensors):
+        values, domains = kind.definition(op)
+        if values and inlined and not inlined.keys().isdisjoint(op.input_tensors):
             values = tuple(rewrite(value, rule) for value in values)
             domains = {axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()}
         found[op] = Computation(stage, op, values, domains, stage.is_output)
+        found[op].free.update(_without_loops(op))
     return found
 
 
-def _collect_reads(computation: Computation) -> None:
-    """Note what a computation reads, and which of it before its reduction begins."""
-    reduction = computation.reduction
-    for value in computation.values:
-        for node in post_order(value):
-            if isinstance(node, ProducerLoad):
-                computation.reads.setdefault(_tensor(node), []).append(node.indices)
-    early: list[Expr] = list(reduction.init) if reduction is not None else []
-    for domain in computation.domains.values():
-        early += (domain.begin, domain.extent)
-        for node in (*post_order(domain.begin), *post_order(domain.extent)):
-            if isinstance(node, ProducerLoad):
-                computation.reads.setdefault(_tensor(node), []).append(node.indices)
-    for value in early:
-        for node in post_order(value):
-            if isinstance(node, ProducerLoad):
-                computation.early_reads.setdefault(_tensor(node))
-
-
-def _tensor(load: ProducerLoad) -> Tensor:
-    if not isinstance(load.producer, Tensor):
-        raise InternalError(f"a read of {load.producer!r}, which is no tensor")
-    return load.producer
+def _without_loops(op: Operation) -> dict[IterVar, Range]:
+    """The dimensions of an operation's outputs that are none of its loops."""
+    axes = {*op.axis}
+    return {axis: axis.dom for dimensions in op.dimensions for axis in dimensions if axis not in axes and axis.dom is not None}
 
 
 # Attach points

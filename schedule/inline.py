@@ -10,6 +10,7 @@ from ..te.operation import ComputeOp
 from ..te.rewrite import inline
 from ..te.tensor import Tensor
 from .errors import CannotInline
+from .kinds import kind_of
 from .redirect import Redirection
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     if op.num_outputs > 1:
         return (f"{name} has {op.num_outputs} outputs, and only a stage with one is inlined",
                 f"s[{name}].compute_at(s[consumer], axis), or declare its outputs as tensors of their own")
+    reader = next((one for one in stage.schedule.stages if op.output(0) in one.op.input_tensors
+                   and not kind_of(one.op).inlines), None)
+    if reader is not None:
+        return (f"{reader.name}, which reads it, is {kind_of(reader.op).noun}: it reads memory, no expression",
+                f"s[{name}].compute_at(s[{reader.name}], axis), or leave it at root")
     attached = next(
         (one for one in stage.schedule.stages if one.attach_type == "at" and one.attach_stage is stage), None
     )

@@ -96,13 +96,12 @@ class _Lowering:
 
     def _place(self, found: StageBounds) -> None:
         """Give the outputs of a stage storage."""
-        computation = found.computation
-        origin = tuple(found.ranges[axis].begin for axis in computation.op.axis)
-        strides = _aligned_strides(found)
-        for tensor in computation.op.outputs:
+        op = found.computation.op
+        for tensor, dimensions in zip(op.outputs, op.dimensions, strict=True):
             if tensor not in self.storage.buffers:
-                buffer = Buffer(tensor.name, found.storage, tensor.dtype, strides, scope=found.scope)
-                self.storage.place(tensor, buffer, origin)
+                strides = _aligned_strides(found, dimensions)
+                buffer = Buffer(tensor.name, found.storage_shape(tensor), tensor.dtype, strides, scope=found.scope)
+                self.storage.place(tensor, buffer, tuple(found.ranges[axis].begin for axis in dimensions))
 
     def _build(self, bounds: Bounds, computation: Computation) -> None:
         places = {loop: at for at, loop in enumerate(bounds.of[computation].loops)}
@@ -126,15 +125,15 @@ class _Lowering:
 # Storage
 
 
-def _aligned_strides(found: StageBounds) -> tuple[Expr, ...]:
-    """Strides that hold what storage_align asked for; () for compact storage."""
-    axes, stage = found.computation.op.axis, found.computation.stage
+def _aligned_strides(found: StageBounds, axes: Sequence[IterVar]) -> tuple[Expr, ...]:
+    """Strides that hold what storage_align asked for dimensions; () for compact storage."""
+    stage = found.computation.stage
     wanted = [stage.attr(axis).storage_align for axis in axes]
     if not any(wanted):
         return ()
     strides: list[Expr] = []
     stride: Expr = const(1, axes[-1].dtype)
-    for align, extent in zip(reversed(wanted), reversed(found.storage), strict=True):
+    for align, extent in zip(reversed(wanted), reversed([found.storage[axis] for axis in axes]), strict=True):
         if align is not None:
             factor, offset = align
             stride = stride + floormod(offset - stride, factor)

@@ -26,12 +26,10 @@ from ..te.tensor import Tensor
 from .annotate import IMPORT_LLVM
 from .axes import outline
 from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
+from .kinds import kind_of
 from .lower_errors import UnboundThread
 from .predicates import guards
-from .reduction import reduction_nest
 from .relations import pass_up_value
-from .tensorize_match import tensorized_place
-from .tensorize_nest import tensorized_nest
 
 __all__ = ["Nest", "Storage"]
 
@@ -71,15 +69,7 @@ class Nest:
 
     def build(self) -> Stmt:
         """The statement that computes the region of the stage."""
-        tensorized = tensorized_place(self.found)
-        if tensorized >= 0:
-            return tensorized_nest(self, tensorized)
-        if self.computation.reduction is not None:
-            return reduction_nest(self, self.computation.reduction)
-        axes = self.axis_values(self.found.offsets)
-        offsets = self.found.offsets
-        stored = self.stores([self.value(value, axes) for value in self.computation.values], offsets)
-        return self.loops(self.found.loops, self.guarded(self.predicated(stored, offsets), offsets), attach=True)
+        return kind_of(self.computation.op).nest(self)
 
     def rename(self, loops: Sequence[Loop]) -> dict[IterVar, Expr]:
         """Give `loops` new variables, for another nest over them, and return the offsets of the axes that `loops` and
@@ -171,7 +161,7 @@ class Nest:
         """Where the element of an iteration is stored."""
         shifts = tensor not in self.storage.origins
         result: list[Expr] = []
-        for axis in self.computation.op.axis:
+        for axis in self.computation.op.dimensions[tensor.value_index]:
             offset, within = offsets[axis], self.found.ranges[axis]
             result.append(self.analyzer.simplify(shifted(offset, within, axis) if shifts else offset))
         return tuple(result)

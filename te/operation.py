@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ..errors import InternalError, SourceLine, user_source
 from ..ir.dtype import DType
-from ..ir.expr import Expr, IterVar, Reduce
+from ..ir.expr import Expr, IterVar, Node, Reduce
 from .errors import AmbiguousTensorTruth
 from .rewrite import collect_loads, redirect, rewrite_reduction
 from .tensor import Tensor
@@ -32,15 +32,15 @@ class Operation:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     source: SourceLine | None = None
     axis: tuple[IterVar, ...] = ()
-    """One iteration variable for each dimension of what it computes."""
+    """The iteration variables of its loops over data; of te.compute one for each dimension of what it computes."""
     outputs: tuple[Tensor, ...] = field(init=False)
     """Its tensors, made once: an output is the same object each time."""
     kind: ClassVar[str] = "operation"
 
     def __post_init__(self) -> None:
-        dtypes, shape = self.output_dtypes, self.output_shape
+        dtypes, shapes = self.output_dtypes, self.output_shapes
         names = [self.name] if len(dtypes) == 1 else [f"{self.name}.v{at}" for at in range(len(dtypes))]
-        made = tuple(Tensor(self, at, names[at], shape, dtype) for at, dtype in enumerate(dtypes))
+        made = tuple(Tensor(self, at, names[at], shapes[at], dtype) for at, dtype in enumerate(dtypes))
         _set(self, "outputs", made)
 
     @property
@@ -52,6 +52,21 @@ class Operation:
     def output_shape(self) -> tuple[Expr, ...]:
         """The shape that all its outputs have."""
         raise InternalError(f"{type(self).__name__} does not say what shape its outputs have")
+
+    @property
+    def output_shapes(self) -> tuple[tuple[Expr, ...], ...]:
+        """The shape of each output."""
+        return (self.output_shape,) * len(self.output_dtypes)
+
+    @property
+    def dimensions(self) -> tuple[tuple[IterVar, ...], ...]:
+        """For each output the iteration variable of each dimension: of `axis`, or others, of which no loop is made."""
+        return (self.axis,) * len(self.outputs)
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The expressions and statements that it consists of, its shapes aside."""
+        return ()
 
     @property
     def num_outputs(self) -> int:
@@ -119,6 +134,12 @@ class ComputeOp(Operation):
     @property
     def output_shape(self) -> tuple[Expr, ...]:
         return tuple(extent_of(axis) for axis in self.axis)
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        domains = [axis.dom for axis in self.reduce_axis if axis.dom is not None]
+        values = self.body if self.reduction is None else self.body[:1]
+        return (*(part for dom in domains for part in (dom.begin, dom.extent)), *values)
 
     @property
     def reduction(self) -> Reduce | None:
