@@ -40,7 +40,7 @@ from .expr import Expr, IntImm, Node, SizeVar, Var
 from .expr_text import NAME, RESERVED, Names, expression_text, indexed, value_text
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 
-__all__ = ["excerpt", "loop_header", "loops_outline", "to_text"]
+__all__ = ["excerpt", "lines_of", "loop_header", "loops_outline", "to_text"]
 
 
 # Declarations and headers
@@ -143,12 +143,12 @@ def _plain(value: object) -> str:
 
 
 class _Lines:
-    """The text of statements, line by line, with the line on which each statement of interest begins."""
+    """The text of statements, line by line, with the line on which each statement begins."""
 
-    def __init__(self, names: Names, mark: Stmt | None = None) -> None:
-        self.names, self.mark = names, mark
+    def __init__(self, names: Names) -> None:
+        self.names = names
         self.lines: list[str] = []
-        self.marked: int | None = None
+        self.begins: dict[Stmt, int] = {}
         self.work: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     def run(self, statement: Stmt, depth: int) -> None:
@@ -173,8 +173,7 @@ class _Lines:
         self.later(*((self.statement, (inner, depth, position == last)) for position, inner in enumerate(found)))
 
     def statement(self, node: Stmt, depth: int, tail: bool) -> None:
-        if node is self.mark and self.marked is None:
-            self.marked = len(self.lines)
+        self.begins.setdefault(node, len(self.lines))
         if not tail and isinstance(node, (Allocate, LetStmt, Attr)):
             self.add(depth, "scope:")
             depth += 1
@@ -238,9 +237,9 @@ def flattened(statement: Stmt) -> list[Stmt]:
     return found
 
 
-def _function_lines(function: Function, mark: Stmt | None = None) -> _Lines:
+def _function_lines(function: Function) -> _Lines:
     names = Names()
-    printed = _Lines(names, mark)
+    printed = _Lines(names)
     printed.lines += _function_header(function, names)
     printed.run(function.body, 1)
     return printed
@@ -263,13 +262,20 @@ def to_text(node: Node | Function | Buffer) -> str:
     return expression_text([(node, 0)], names)
 
 
+def lines_of(function: Function) -> tuple[list[str], dict[Stmt, int]]:
+    """The lines of a function's text, and where in it, counted from 0, each statement begins."""
+    printed = _function_lines(function)
+    return printed.lines, printed.begins
+
+
 def excerpt(function: Function, at: Stmt | None, around: int = 4) -> str:
     """The lines of a function's text around the statement `at`, that one marked by an arrow; all of it for None."""
-    printed = _function_lines(function, at)
-    if printed.marked is None:
+    printed = _function_lines(function)
+    marked = None if at is None else printed.begins.get(at)
+    if marked is None:
         return "\n".join(printed.lines)
-    first, last = max(0, printed.marked - around), min(len(printed.lines), printed.marked + around + 1)
-    lines = [("> " if number == printed.marked else "  ") + printed.lines[number] for number in range(first, last)]
+    first, last = max(0, marked - around), min(len(printed.lines), marked + around + 1)
+    lines = [("> " if number == marked else "  ") + printed.lines[number] for number in range(first, last)]
     return "\n".join(["  ..."] * (first > 0) + lines + ["  ..."] * (last < len(printed.lines)))
 
 

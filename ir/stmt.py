@@ -44,6 +44,8 @@ class For(Stmt):
     """The thread tag of a THREAD loop: blockIdx.x, threadIdx.y, vthread ..."""
     pragmas: tuple[tuple[str, Expr], ...] = ()
     """What the user said about this loop, in order: (key, value)."""
+    line: int = 0
+    """The line of a text that it came from, for those who look for its instructions; 0: not noted. It means nothing."""
     _children: ClassVar[tuple[str, ...]] = ("begin", "extent", "body")
 
 
@@ -55,6 +57,8 @@ class BufferStore(Stmt):
     value: Expr
     indices: tuple[Expr, ...]
     predicate: Expr | None = None
+    line: int = 0
+    """As of a loop."""
     _children: ClassVar[tuple[str, ...]] = ("value", "indices", "predicate")
 
 
@@ -101,6 +105,8 @@ class Evaluate(Stmt):
     """A call for its effect."""
 
     value: Expr
+    line: int = 0
+    """As of a loop."""
     _children: ClassVar[tuple[str, ...]] = ("value",)
 
 

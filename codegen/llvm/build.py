@@ -9,6 +9,7 @@ from ...ir.expr import Var
 from ...ir.stmt import Function
 from ..stub import kernel_symbol
 from ..target import Target
+from .debug import DebugLines
 from .emit_stmt import emit_kernel, shape_symbols
 from .imported import with_imports
 from .jit import CompiledModule, compile_text
@@ -23,7 +24,7 @@ class CodegenOptions:
     their meaning. parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.
     symbols: addresses of outside functions by name; `tw_parallel_for` must be among them where a loop is parallel.
     shape_symbols: by function's name, the free shape symbols in the order in which callers pass them (where a pass has
-    changed the shapes since; otherwise by first appearance).
+    changed the shapes since; otherwise by first appearance). debug_lines: note the line that each statement came from.
     """
 
     fast_math: bool = False
@@ -31,6 +32,7 @@ class CodegenOptions:
     exports: tuple[str, ...] = ()
     symbols: Mapping[str, int] = field(default_factory=dict[str, int])
     shape_symbols: Mapping[str, tuple[Var, ...]] = field(default_factory=dict[str, tuple[Var, ...]])
+    debug_lines: bool = False
 
 
 def module_text(
@@ -38,13 +40,14 @@ def module_text(
 ) -> tuple[str, dict[str, tuple[str, ...]]]:
     """The LLVM IR of `functions`, and for each the messages of its assertions."""
     module = ModuleText()
+    debug = DebugLines(module) if options.debug_lines else None
     attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"'
     messages: dict[str, tuple[str, ...]] = {}
     for function in functions:
         symbols = options.shape_symbols.get(function.name)
         messages[function.name] = emit_kernel(
             module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
-            attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math)
+            attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math, debug=debug)
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"'
     return with_imports(module.text(header), tuple(imported)), messages

@@ -18,6 +18,7 @@ from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Funct
 from ...ir.visit import walk
 from . import memory
 from .arithmetic import convert
+from .debug import DebugLines
 from .emit_expr import ExprEmitter
 from .facts import IndexFacts
 from .memory import OWN_ALIGNMENT, Place
@@ -44,6 +45,7 @@ class KernelText:
     attributes: str
     vector_bits: int
     fast_math: bool
+    debug: DebugLines | None = None
     messages: list[str] = field(default_factory=list[str])
     outlined: int = 0
 
@@ -64,12 +66,13 @@ def shape_symbols(function: Function) -> tuple[Var, ...]:
 
 
 def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,
-                vector_bits: int, fast_math: bool) -> tuple[str, ...]:
+                vector_bits: int, fast_math: bool, debug: DebugLines | None = None) -> tuple[str, ...]:
     """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
 
-    symbols: the free shape symbols in the order in which callers pass them.
+    symbols: the free shape symbols in the order in which callers pass them. debug: notes at each instruction the line
+    that its statement came from.
     """
-    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math)
+    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, debug)
     parameters: list[str] = []
     written = stored_buffers(function.body)
     for i, param in enumerate(function.params):
@@ -106,6 +109,7 @@ class StmtEmitter:
         self.exprs = ExprEmitter(f, IndexFacts(), fast_math=kernel.fast_math)
         self._stack_left = _STACK_BUDGET
         self._status: str | None = None
+        self._described = "" if kernel.debug is None else kernel.debug.function(f)
         self._heap: list[str] = []
 
     def bind_buffer(self, buffer: Buffer, place: Place) -> None:
@@ -133,7 +137,13 @@ class StmtEmitter:
         if builder is None:
             raise InternalError(f"a {type(stmt).__name__} reached code generation")
         self.exprs.start_statement()
+        line = stmt.line if isinstance(stmt, (For, BufferStore, Evaluate)) else 0
+        if self.kernel.debug is None or not line:
+            builder(self, stmt)
+            return
+        before, self.f.location = self.f.location, self.kernel.debug.location(self._described, line)
         builder(self, stmt)
+        self.f.location = before
 
     def leave_if(self, condition: str, status: str) -> None:
         """Leaves the function with `status` where the condition holds."""
@@ -317,6 +327,8 @@ class StmtEmitter:
         f = FunctionText(self.kernel.module, head)
         inner = StmtEmitter(self.kernel, f, in_parallel=True)
         inner.exprs.facts = self.exprs.facts
+        if self.kernel.debug is not None and stmt.line:
+            f.location = self.kernel.debug.location(inner._described, stmt.line)
         for i, item in enumerate(captured):
             if isinstance(item.subject, Buffer):
                 inner.bind_buffer(item.subject, Place(f"%c{i}", item.alignment))

@@ -19,7 +19,7 @@ from ...errors import InternalError, user_source
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..target import Target
 
-__all__ = ["CompiledModule", "compile_text", "foreign_target", "object_code"]
+__all__ = ["CompiledModule", "assembly", "compile_text", "foreign_target", "object_code"]
 
 _library_numbers = itertools.count()
 
@@ -71,6 +71,12 @@ def compile_text(parts: Sequence[str], target: Target, exports: Sequence[str], m
     with _optimised(tuple(parts), target) as (machine, module):
         code = machine.emit_object(module)
     return CompiledModule(target, parts[0], code, messages, tuple(exports), tuple(parts), symbols)
+
+
+def assembly(parts: Sequence[str], target: Target) -> str:
+    """The machine code of LLVM IR texts as assembly text, nothing else made of them."""
+    with _optimised(tuple(parts), target) as (machine, module):
+        return machine.emit_assembly(module)
 
 
 def object_code(kernels: Sequence[str], others: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
@@ -174,7 +180,7 @@ def _rejected(text: str, reason: str) -> RejectedByCompiler | InternalError:
     line = _reported_line(text, reason)
     if "llvm." in line or "declare" in line or ("@" in line and "call" in line):
         return RejectedByCompiler(
-            "LLVM does not know a function as it is called", reason=f"{reason}\nin: {line.strip()}",
+            "LLVM does not know a function as it is called", reason=f"{reason}\nin: {line.strip()}", called=user_source(),
             fix="compare the name and the types of the arguments with LLVM's language reference",
         )
     return InternalError(f"LLVM rejects the code that was made: {reason}")
@@ -246,7 +252,7 @@ def _outside_symbols(compiled: CompiledModule) -> dict[str, int]:
         if address is None:
             raise UnresolvedSymbol(
                 f"the program calls {name!r}, which nobody defines",
-                reason="it is neither in this process nor in the C and mathematics libraries",
+                reason="it is neither in this process nor in the C and mathematics libraries", called=user_source(),
                 fix='load its library before building: ctypes.CDLL("libname.so", ctypes.RTLD_GLOBAL)',
             )
         found[name] = address

@@ -18,6 +18,7 @@ class ModuleText:
         self._functions: list[str] = []
         self._declared: dict[str, str] = {}
         self._metadata: list[str] = []
+        self._named: list[str] = []
         self._strings: dict[str, str] = {}
 
     def add(self, function: str) -> None:
@@ -50,9 +51,18 @@ class ModuleText:
         self._metadata.append(f"!{number} = distinct !{{!{number}, {', '.join(properties)}}}")
         return f", !llvm.loop !{number}"
 
+    def metadata(self, text: str) -> str:
+        """A piece of metadata; its name, !n."""
+        self._metadata.append(f"!{len(self._metadata)} = {text}")
+        return f"!{len(self._metadata) - 1}"
+
+    def named_metadata(self, name: str, *parts: str) -> None:
+        """What LLVM looks for by its name."""
+        self._named.append(f"!{name} = !{{{', '.join(parts)}}}")
+
     def text(self, header: str = "") -> str:
         """The whole module. header: target lines."""
-        return "\n".join([header, *self._functions, *self._declared.values(), *self._metadata, ""])
+        return "\n".join([header, *self._functions, *self._declared.values(), *self._named, *self._metadata, ""])
 
 
 class FunctionText:
@@ -69,6 +79,10 @@ class FunctionText:
         self._scopes: list[list[str]] = []
         self.label = "entry"
         """The block that is being written: what a phi names."""
+        self.described = ""
+        """The metadata that describes the function, as it follows the function's attributes."""
+        self.location = ""
+        """Where what is being written came from, as it follows an instruction."""
 
     def fresh(self, stem: str) -> str:
         """An unused name."""
@@ -81,7 +95,7 @@ class FunctionText:
         if value is None:
             self._count += 1
             self._known[text] = value = f"%v{self._count}"
-            self._lines.append(f"  {value} = {text}")
+            self._lines.append(f"  {value} = {text}{self.location}")
             if self._scopes:
                 self._scopes[-1].append(text)
         return value
@@ -90,16 +104,16 @@ class FunctionText:
         """The value of an operation that depends on memory or on where it stands (a load, a call, a phi)."""
         self._count += 1
         value = f"%v{self._count}"
-        self._lines.append(f"  {value} = {text}")
+        self._lines.append(f"  {value} = {text}{self.location}")
         return value
 
     def do(self, text: str) -> None:
         """An instruction without a value."""
-        self._lines.append(f"  {text}")
+        self._lines.append(f"  {text}{self.location}")
 
     def define(self, name: str, text: str) -> None:
         """An instruction whose value has a name made before."""
-        self._lines.append(f"  {name} = {text}")
+        self._lines.append(f"  {name} = {text}{self.location}")
 
     def at_entry(self, text: str) -> str:
         """The value of an instruction that stands in the entry block, before all others."""
@@ -117,10 +131,10 @@ class FunctionText:
         self.label = label
 
     def jump(self, label: str) -> None:
-        self._lines.append(f"  br label %{label}")
+        self._lines.append(f"  br label %{label}{self.location}")
 
     def branch(self, condition: str, then: str, otherwise: str, metadata: str = "") -> None:
-        self._lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{metadata}")
+        self._lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{metadata}{self.location}")
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -132,4 +146,4 @@ class FunctionText:
 
     def finish(self) -> None:
         """Hands the function, complete, to the module."""
-        self.module.add("\n".join([f"{self._head} {{", "entry:", *self._entry, *self._lines, "}"]))
+        self.module.add("\n".join([f"{self._head}{self.described} {{", "entry:", *self._entry, *self._lines, "}"]))

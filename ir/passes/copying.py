@@ -149,7 +149,7 @@ class Copier(Rewriter):
     def For(self, node: For) -> Stmt:
         begin, extent = self.visit(node.begin), self.visit(node.extent)
         var = self._bind(node.var)
-        return For(var, begin, extent, node.kind, self.visit(node.body), node.thread, node.pragmas)
+        return For(var, begin, extent, node.kind, self.visit(node.body), node.thread, node.pragmas, node.line)
 
     def If(self, node: If) -> Stmt:
         condition = self.visit(node.condition)

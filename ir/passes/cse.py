@@ -13,14 +13,14 @@ chain of inlined stages is small while its values are shared, and huge written o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..expr import (
     BinaryOp, Broadcast, BufferLoad, Call, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, Let, Not,
     Ramp, Select, Shuffle, StringImm, TruncDiv, TruncMod, Var,
 )
-from ..intrinsics import INTRINSICS
+from ..intrinsics import is_pure
 from ..stmt import BufferStore, Function, LetStmt, Stmt
 from ..visit import children, post_order, rebuild, rewrite
 
@@ -44,7 +44,7 @@ def _shared_store(store: BufferStore) -> Stmt | None:
     bindings, value = _share(store.value)
     if value is store.value:
         return None
-    found: Stmt = BufferStore(store.buffer, value, store.indices, store.predicate)
+    found: Stmt = replace(store, value=value)
     for var, bound in reversed(bindings):
         found = LetStmt(var, bound, found)
     return found
@@ -89,7 +89,7 @@ class _Numbering:
             found = self._known[key] = len(self.values)
             parts = [self.values[operand] for operand in operands]
             nameable = all(part.nameable for part in parts) and not isinstance(node, (Let, Ramp, Broadcast, Shuffle)) \
-                and not (isinstance(node, Call) and not INTRINSICS[node.name].pure)
+                and not (isinstance(node, Call) and not is_pure(node.name))
             self.values.append(_Value(node, operands, _cost(node, parts), nameable))
         return found
 

@@ -107,7 +107,7 @@ class _Flattener(Rewriter):
     def BufferStore(self, node: BufferStore) -> Stmt:
         buffer = self.flat(node.buffer)
         value, offset = self.visit(node.value), self.offset(node.buffer, node.indices)
-        return BufferStore(buffer, value, (offset,), self._optional(node.predicate))
+        return BufferStore(buffer, value, (offset,), self._optional(node.predicate), node.line)
 
     def Attr(self, node: Attr) -> Stmt:
         subject = self.flat(node.subject) if isinstance(node.subject, Buffer) else node.subject

@@ -19,7 +19,7 @@ copied with it), and while indices are n-d, because simplify comes after it to d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..expr import GE, GT, LE, LT, Add, And, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Var
@@ -302,7 +302,7 @@ class _Partitioner(Rewriter):
         var = Var(loop.var.name, loop.var.dtype)
         body = self._body(_Prover({loop.var: var}, proved).visit(loop.body), copies)
         count = maximum(extent.expr(var.dtype), const(0, var.dtype))
-        return For(var, low, count, loop.kind, body, loop.thread, loop.pragmas)
+        return For(var, low, count, loop.kind, body, loop.thread, loop.pragmas, loop.line)
 
     def _branches(self, loop: For, cut: Cut) -> Stmt | None:
         """One parallel loop over all iterations: two of them would meet at a barrier between."""
@@ -315,7 +315,7 @@ class _Partitioner(Rewriter):
             inside = fold(And, inside, LT(loop.var, cut.high))
         main = self._body(_Prover({}, cut.guards).visit(loop.body), self.copies // 2)
         rest = self._body(fresh_copy(loop.body, {}), self.copies // 2)
-        return For(loop.var, loop.begin, loop.extent, loop.kind, If(inside, main, rest), loop.thread, loop.pragmas)
+        return replace(loop, body=If(inside, main, rest))
 
 
 def _length(low: Expr, high: Expr) -> Linear:

@@ -77,12 +77,13 @@ class LaneStmts:
             raise NotVectorizable
         value = self.exprs.vector(stmt.value)
         self.stores += 1
-        return BufferStore(stmt.buffer, value, (index,), None if self.exprs.mask is None else self.exprs.mask.vector)
+        return BufferStore(stmt.buffer, value, (index,), None if self.exprs.mask is None else self.exprs.mask.vector,
+                           stmt.line)
 
     def For(self, stmt: For) -> Stmt:
         begin, extent = self._scalar(stmt.begin), self._scalar(stmt.extent)
         kind = LoopKind.SERIAL if stmt.kind is LoopKind.PARALLEL else stmt.kind
-        return For(stmt.var, begin, extent, kind, self.visit(stmt.body), stmt.thread, stmt.pragmas)
+        return For(stmt.var, begin, extent, kind, self.visit(stmt.body), stmt.thread, stmt.pragmas, stmt.line)
 
     def LetStmt(self, stmt: LetStmt) -> Stmt:
         value = self.exprs.visit(stmt.value)

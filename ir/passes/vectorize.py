@@ -96,7 +96,7 @@ class _Vectorizer(Rewriter):
         except NotVectorizable:  # vectors stand in what the lanes own
             pieces.stores = 0
         if pieces.stores == 0:
-            return For(node.var, node.begin, node.extent, LoopKind.SERIAL, body, "", node.pragmas)
+            return For(node.var, node.begin, node.extent, LoopKind.SERIAL, body, "", node.pragmas, node.line)
         return seq(*pieces.found)
 
 
@@ -150,7 +150,7 @@ class _Pieces:
         body = seq(*self.found)
         short = isinstance(count, IntImm) and count.value <= MAX_UNROLLED_CHUNKS
         kind = LoopKind.UNROLLED if short else LoopKind.SERIAL
-        self.found = [*before, For(chunk, _number(0, self.loop), count, kind, body)]
+        self.found = [*before, For(chunk, _number(0, self.loop), count, kind, body, line=self.loop.line)]
 
     def vector(self, start: Expr, lanes: int, active: Expr | None = None) -> None:
         """The iterations from `start` (counted from the loop's begin) on, as `lanes` lanes, `active` of them."""

@@ -1,0 +1,90 @@
+"""The assembly of a kernel, each instruction with the line of the loops that it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ...ir.passes.runner import run_pipeline
+from ...ir.stmt import For, Function
+from ...ir.visit import walk
+from ..target import Target
+from .build import CodegenOptions, module_text
+from .features import target_has
+from .jit import assembly
+from .pipeline import cpu_pipeline
+
+__all__ = ["AssemblyLine", "assembly_lines"]
+
+_LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_TEMPORARY = re.compile(r"\.L(tmp|func_|cu_|line_|section_|info_|debug_|str|abbrev)\w*:")
+_VALUES = re.compile(r"\s+\.(byte|2byte|4byte|8byte|short|long|quad|zero|ascii|asciz|string|fill|octa)\b")
+_LABEL = re.compile(r"([.\w$]+):")
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyLine:
+    """text: an instruction, a label or a constant. line: of the text of the loops, from 1; 0 where it came from none, or
+    from several, and for what is no instruction. within: the line of the innermost loop that it runs in, as far as the
+    jumps tell; 0 for none."""
+
+    text: str
+    line: int
+    is_instruction: bool
+    within: int = 0
+
+
+def assembly_lines(function: Function, target: Target) -> list[AssemblyLine]:
+    """The assembly of `function`, of stage "loops", whose statements have their lines noted (ir.line_numbers).
+
+    The instructions are those that a build gives; the stub by which Python calls the kernel is left out. Raises what a
+    build raises.
+    """
+    final = run_pipeline(function, cpu_pipeline(target.vector_bits, False, partial(target_has, target)))
+    text, _ = module_text([final], target, CodegenOptions(debug_lines=True))
+    loops = {node.line for node in walk(function.body) if isinstance(node, For)}
+    return _within(list(_parsed(assembly([text], target))), loops)
+
+
+def _parsed(text: str) -> Iterator[AssemblyLine]:
+    """The lines worth reading: directives that say where in the file things stand are dropped, and debug sections."""
+    line, described = 0, False
+    for raw in text.splitlines():
+        plain = re.split(r"\t#| #|\t//", raw)[0].rstrip() if not raw.lstrip().startswith(("#", "//")) else ""
+        words = plain.split()
+        if not words:
+            continue
+        if words[0] in (".section", ".text"):
+            described = len(words) > 1 and words[1].startswith(".debug")
+            line = 0
+        located = _LOCATION.match(plain)
+        if located is not None:
+            line = int(located[1])
+        elif described or _TEMPORARY.match(plain):
+            continue
+        elif not plain[0].isspace():
+            if _LABEL.match(plain):
+                line = line if plain.startswith(".L") else 0
+                yield AssemblyLine(plain, 0, False)
+        elif _VALUES.match(plain):
+            yield AssemblyLine("    " + " ".join(words), 0, False)
+        elif not words[0].startswith("."):
+            yield AssemblyLine(f"    {words[0]:<12} {' '.join(words[1:])}".rstrip(), line, True)
+
+
+def _within(lines: Sequence[AssemblyLine], loops: set[int]) -> list[AssemblyLine]:
+    """The lines with what they run in: from the target of each jump backwards that came from a loop, to the jump."""
+    found = list(lines)
+    labels: dict[str, int] = {}
+    for at, one in enumerate(lines):
+        label = _LABEL.match(one.text)
+        if label is not None and not one.is_instruction:
+            labels[label[1]] = at
+        elif one.is_instruction and one.line in loops:
+            begin = labels.get(one.text.split()[-1])
+            for inner in range(at + 1 if begin is None else begin, at + 1):
+                if not found[inner].within:  # inner loops end first
+                    found[inner] = replace(found[inner], within=one.line)
+    return found
