@@ -28,7 +28,7 @@ from .lower_errors import MissingArgument, MissingSymbol, NotAnArgument
 from .nest import Nest, Storage
 from .schedule import Schedule
 
-__all__ = ["lower"]
+__all__ = ["Lowered", "lower", "lower_whole"]
 
 
 def lower(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
@@ -37,6 +37,25 @@ def lower(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") 
     Raises LoweringError where the schedule as a whole does not hold together, or where a tensor that is read from
     outside, an output or a scalar is missing from `args`.
     """
+    return lower_whole(schedule, args, name).function
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A lowered function, and what its parts stand for.
+
+    loops: what each loop variable runs over; the loops of a tensor intrinsic's body are in none of the schedule's. tensors:
+    what each buffer holds. bounds: the regions and ranges that the loops were made from.
+    """
+
+    function: Function
+    loops: dict[Var, Loop]
+    tensors: dict[Buffer, Tensor]
+    bounds: Bounds
+
+
+def lower_whole(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Lowered:
+    """As `lower`, with what is known of the parts of the function."""
     with deep_recursion():
         return _Lowering(schedule, args, name).run()
 
@@ -59,7 +78,7 @@ class _Lowering:
         self.storage = Storage()
         self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
 
-    def run(self) -> Function:
+    def run(self) -> Lowered:
         self._bind_symbols()
         given = self.arguments.buffers
         dataflow = analyse(self.schedule, [tensor.op for tensor in given])
@@ -77,7 +96,7 @@ class _Lowering:
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
         function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts())
         _check_symbols(function)
-        return function
+        return Lowered(function, self.storage.loops, {b: tensor for tensor, b in self.storage.buffers.items()}, bounds)
 
     def _facts(self) -> dict[str, Any]:
         """The attributes of the function. import_llvm: the LLVM IR that its pragmas bring, each text once."""

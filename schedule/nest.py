@@ -45,6 +45,8 @@ class Storage:
         self.origins: dict[Tensor, tuple[Expr, ...]] = {}
         self.given: set[Buffer] = set()
         """The arguments, whose memory is the caller's."""
+        self.loops: dict[Var, Loop] = {}
+        """What each loop variable of the nests runs over."""
 
     def place(self, tensor: Tensor, buffer: Buffer, origin: tuple[Expr, ...] = ()) -> None:
         """Say that `tensor` lives in `buffer`, element `origin` first."""
@@ -91,6 +93,7 @@ class Nest:
                 body = self.wrap(loop, body)
             var = self.renamed.get(loop, loop.var)
             if var is not None:
+                self.storage.loops[var] = loop
                 pragmas = tuple((key, value if value is not None else const(1)) for key, value in loop.attr.pragmas
                                 if key != IMPORT_LLVM)
                 extent = loop.extent
