@@ -14,6 +14,7 @@ from rich.console import Console
 from . import __version__
 from .autotune.cli import add_commands as add_tuning_commands
 from .errors import TilewrightError
+from .fuzz.cli import add_command as add_fuzz_command
 
 __all__ = ["main"]
 
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--threads", default="openmp", help="openmp (default), none or hook")
     export.set_defaults(command=_export)
     add_tuning_commands(commands)
+    add_fuzz_command(commands)
     return parser
 
 

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.fuzz.state import exact
 from tilewright.schedule import Schedule, Stage
 
-
-def exact(schedule: Schedule) -> Any:
-    """Everything that a refused primitive must leave as it was; objects by identity."""
-    stages = [(id(stage), _ids(stage.saved())) for stage in schedule.stages]
-    return stages, {id(op): id(stage) for op, stage in schedule.stage_map.items()}, _ids(schedule.records)
-
-
-def _ids(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_ids(one) for one in value]
-    if isinstance(value, dict):
-        return {id(key): id(one) for key, one in value.items()}
-    return value if isinstance(value, (str, bool)) else id(value)
+__all__ = ["exact", "shape_of"]
 
 
 def shape_of(schedule: Schedule) -> list[Any]:

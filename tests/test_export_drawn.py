@@ -11,12 +11,14 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from drawn_oracle import compare, run_kernel
-from drawn_programs import Program, draw_program
-from drawn_schedules import draw_schedule
 from exported import as_dlpack
 from tilewright import te
 from tilewright.errors import LoweringError
+from tilewright.fuzz.choices import case_choices
+from tilewright.fuzz.drawing import Program
+from tilewright.fuzz.oracle import compare, run_kernel
+from tilewright.fuzz.programs import draw_program
+from tilewright.fuzz.schedules import draw_schedule
 from tilewright.runtime.signature import BufferParam, Signature, evaluate_extent
 
 C_SCALARS: dict[str, Any] = {
@@ -29,12 +31,12 @@ IN_A_LIBRARY = 5
 
 def drawn_functions(case: int) -> dict[str, tuple[Program, Any]]:
     """Lowered functions by name, with their programs."""
-    rng = drawn.rng("exported", case)
+    choices = case_choices(drawn.SEED, case, 7)
     found: dict[str, tuple[Program, Any]] = {}
     while len(found) < IN_A_LIBRARY:
-        program = draw_program(rng)
+        program = draw_program(choices)
         s = te.create_schedule(program.outputs)
-        draw_schedule(rng, s)
+        draw_schedule(choices, s)
         name = f"drawn_{len(found)}"
         try:
             found[name] = program, tw.lower(s, program.args, name=name)
@@ -94,12 +96,12 @@ def test_drawn_programs_do_the_same_in_a_library(tmp_path: Path) -> None:
         loaded, library = tw.load(path), ctypes.CDLL(str(path))
         for name, (program, _) in functions.items():
             step = f"seed {drawn.SEED}, library {case}, {name} ({program.name})"
-            offsets = [case % 4] * len(program.args)
-            built = run_kernel(f"{step}, built", program, module[name], offsets)
+            at_end = [True] * len(program.args)
+            built = run_kernel(f"{step}, built", program, module[name], at_end)
             compare(f"{step}, built", program, built, program.values)
             signature = module[name].signature
             for how, kernel in {"loaded": loaded[name], "plain": InC(library, signature, checked=False),
                                 "checked": InC(library, signature, checked=True)}.items():
-                found = run_kernel(f"{step}, {how}", program, kernel, offsets)
+                found = run_kernel(f"{step}, {how}", program, kernel, at_end)
                 for argument, ours, theirs in zip(program.args, built, found, strict=True):
                     assert np.asarray(ours).tobytes() == np.asarray(theirs).tobytes(), f"{step}, {how}: {argument}"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["run_all", "serve"]
+__all__ = ["run_all", "serve", "worker_command"]
 
 RENEW = 400
 """Cases after which a worker is replaced: every kernel leaves code behind."""
@@ -80,9 +80,14 @@ class _Worker:
         self.errors.close()
 
 
-def run_all(script: Path, seed: int, cases: Iterable[int], workers: int = 2, seconds: float = 20.0) -> Iterator[dict[str, Any]]:
-    """The reports of all cases, as they come in. A case that takes more than `seconds` of a processor has failed."""
-    command = [sys.executable, "-X", "faulthandler", str(script), "--serve", "--seed", str(seed)]
+def worker_command(seed: int, target: str) -> list[str]:
+    """The command of a worker that runs cases of `seed`."""
+    return [sys.executable, "-X", "faulthandler", "-m", "tilewright.fuzz.worker", str(seed), target]
+
+
+def run_all(command: list[str], cases: Iterable[int], workers: int = 2, seconds: float = 60.0) -> Iterator[dict[str, Any]]:
+    """The reports of all cases, as they come in, from workers that `command` starts. A case that takes more than `seconds`
+    of a processor has failed."""
     environment = {**os.environ, "TILEWRIGHT_VERIFY": "1", "OMP_WAIT_POLICY": "passive"}
     waiting = iter(cases)
     running: dict[int, _Worker] = {}

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-from schedule_state import exact
-from tilewright import te
-from tilewright.errors import TilewrightError
-from tilewright.ir.expr import IntImm
-from tilewright.ir.ops import is_const
-from tilewright.schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
-from tilewright.schedule.axes import declared_ranges
+from .. import te
+from ..errors import TilewrightError
+from ..ir.expr import IntImm
+from ..ir.ops import is_const
+from ..schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
+from ..schedule.axes import declared_ranges
+from .choices import Choices
+from .state import exact
 
-__all__ = ["Drawn", "draw_schedule"]
+__all__ = ["PRIMITIVES", "Drawn", "draw_schedule"]
 
 FACTORS = (1, 2, 3, 4, 4, 5, 7, 8, 8, 16, 32)
 TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread", "vthread")
@@ -26,10 +26,12 @@ WILD = 0.015
 
 @dataclass
 class Drawn:
-    """What became of the primitives of one schedule: how often each was tried, and refused with which code."""
+    """What became of the primitives of one schedule: how often each was tried, refused with which code, and on which
+    stages it was taken (the operation that was declared, the dtype)."""
 
     tried: dict[str, int] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
+    taken: list[tuple[Any, str, str]] = field(default_factory=list)
 
 
 Attempt = tuple[str, Callable[[], Any]]
@@ -38,14 +40,16 @@ Attempt = tuple[str, Callable[[], Any]]
 class Mutator:
     """Draws primitives for one schedule."""
 
-    def __init__(self, rng: np.random.Generator, s: Any) -> None:
-        self.rng, self.s = rng, s
+    def __init__(self, choices: Choices, s: Any) -> None:
+        self.choices, self.s = choices, s
+        self.subject: Any = None
+        """The stage that the primitive in the making is for."""
 
     def chance(self, share: float) -> bool:
-        return bool(self.rng.random() < share)
+        return self.choices.chance(share)
 
-    def pick(self, choices: Sequence[Any]) -> Any:
-        return choices[int(self.rng.integers(len(choices)))]
+    def pick(self, items: Sequence[Any]) -> Any:
+        return self.choices.pick(items)
 
     @property
     def stages(self) -> list[Any]:
@@ -70,7 +74,8 @@ class Mutator:
 
     def some_stage(self, fits: Callable[[Any], Any]) -> Any:
         fitting = [stage for stage in self.stages if fits(stage)]
-        return self.pick(fitting) if fitting else None
+        self.subject = self.pick(fitting) if fitting else None
+        return self.subject
 
     def readers(self, stage: Any) -> list[Any]:
         return [other for other in self.s.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]
@@ -104,7 +109,7 @@ class Mutator:
         if stage is None:
             return None
         leaves = stage.leaf_iter_vars
-        order = [leaves[at] for at in self.rng.permutation(len(leaves))][: max(2, int(self.rng.integers(len(leaves) + 1)))]
+        order = [leaves[at] for at in self.choices.permutation(len(leaves))][: max(2, self.choices.below(len(leaves) + 1))]
         return f"reorder({order}) of {stage.name}", lambda: stage.reorder(*order)
 
     def tile(self) -> Attempt | None:
@@ -112,8 +117,7 @@ class Mutator:
         if stage is None:
             return None
         data = self.data(stage)
-        at = sorted(int(n) for n in self.rng.choice(len(data), 2, replace=False))
-        x, y = data[at[0]], data[at[1]]
+        x, y = self.choices.some(data, 2)
         a, b = self.pick(FACTORS), self.pick(FACTORS)
         return f"tile({x.name}, {y.name}, {a}, {b}) of {stage.name}", lambda: stage.tile(x, y, a, b)
 
@@ -154,7 +158,9 @@ class Mutator:
             return [axis for axis in self.plain(stage) if self.begins_at_zero(stage, axis)
                     and (axis.kind != "reduce" or self.chance(0.15))]
         stage = self.some_stage(bindable)
-        axes = bindable(stage) if stage is not None else []
+        if stage is None:
+            return None
+        axes = bindable(stage)
         if not axes:
             return None
         axis = self.pick(axes)
@@ -212,6 +218,7 @@ class Mutator:
         return None if stage is None else (f"root {stage.name}", stage.compute_root)
 
     def auto_inline(self) -> Attempt | None:
+        self.subject = None
         which = self.pick([AutoInlineElemWise, AutoInlineBroadcast, AutoInlineInjective])
         return which.__name__, lambda: which(self.s)
 
@@ -253,7 +260,7 @@ class Mutator:
         stage = self.some_stage(factorable)
         if stage is None:
             return None
-        axis, place = self.pick(factorable(stage)), int(self.rng.integers(len(stage.op.axis) + 1))
+        axis, place = self.pick(factorable(stage)), self.choices.below(len(stage.op.axis) + 1)
         outputs = list(stage.op.outputs)
         return (f"rfactor({stage.name}, {axis.name}, {place})",
                 lambda: self.s.rfactor(outputs[0] if len(outputs) == 1 else outputs, axis, place))
@@ -262,7 +269,7 @@ class Mutator:
         stage = self.some_stage(lambda stage: not stage.is_output and stage.op.axis)
         if stage is None:
             return None
-        axis, factor, offset = self.pick(stage.op.axis), self.pick([1, 2, 8, 16, 32]), int(self.rng.integers(0, 9))
+        axis, factor, offset = self.pick(stage.op.axis), self.pick([1, 2, 8, 16, 32]), self.choices.below(9)
         label = f"storage_align({axis.name}, {factor}, {offset}) of {stage.name}"
         return label, lambda: stage.storage_align(axis, factor, offset)
 
@@ -286,7 +293,7 @@ class Mutator:
         if not axes:
             return "wild root", stage.compute_root
         axis = self.pick(axes)
-        number = int(self.rng.integers(-1, 6))
+        number = self.choices.number(-1, 5)
         tensor = self.pick(stage.op.outputs)
         return self.pick([
             (f"wild split({axis}, {number}) of {stage.name}", lambda: stage.split(axis, number)),
@@ -311,43 +318,46 @@ class Mutator:
         if self.chance(WILD):
             return "wild", self.wild()
         for _ in range(20):
-            name = str(self.rng.choice(NAMES, p=WEIGHTS))
+            name = self.choices.weighted(TABLE)
             found = getattr(self, name)()
             if found is not None:
                 return name, found
         return "compute_root", ("root", self.s.stages[-1].compute_root)
 
 
-TABLE = {
-    "split": 20, "fuse": 6, "reorder": 7, "tile": 5, "parallel": 5, "vectorize": 7, "unroll": 4, "bind": 7, "pragma": 2,
-    "compute_at": 11, "compute_inline": 4, "compute_root": 1, "auto_inline": 1, "cache_read": 5, "cache_write": 5,
-    "set_scope": 2, "rfactor": 4, "storage_align": 2, "set_store_predicate": 2,
-}
-NAMES = list(TABLE)
-WEIGHTS = np.array(list(TABLE.values())) / sum(TABLE.values())
+TABLE = (
+    (20, "split"), (6, "fuse"), (7, "reorder"), (5, "tile"), (5, "parallel"), (7, "vectorize"), (4, "unroll"), (7, "bind"),
+    (2, "pragma"), (11, "compute_at"), (4, "compute_inline"), (1, "compute_root"), (1, "auto_inline"), (5, "cache_read"),
+    (5, "cache_write"), (2, "set_scope"), (4, "rfactor"), (2, "storage_align"), (2, "set_store_predicate"),
+)
+"""Every primitive, and how often it is drawn."""
+PRIMITIVES = tuple(name for _, name in TABLE)
 
 
-def check_unchanged(s: Any, state: Any, text: str, what: str) -> None:
+def _check_unchanged(s: Any, state: Any, text: str, what: str) -> None:
     assert exact(s) == state, f"{what} changed the schedule"
-    assert s.as_python() == text, f"{what} changed the schedule's text"
+    assert not text or s.as_python() == text, f"{what} changed the schedule's text"
 
 
-def draw_schedule(rng: np.random.Generator, s: Any) -> Drawn:
+def draw_schedule(choices: Choices, s: Any, text: bool = True) -> Drawn:
     """Applies up to 12 drawn primitives. A refused one must leave the schedule as it was: by identity, and as text."""
-    mutator, drawn = Mutator(rng, s), Drawn()
-    text = s.as_python()
-    for _ in range(max(rng.integers(0, 13, 2))):
+    mutator, drawn = Mutator(choices, s), Drawn()
+    shown = s.as_python() if text else ""
+    for _ in range(max(choices.below(13), choices.below(13))):
         name, (label, apply) = mutator.attempt()
+        subject = mutator.subject
         drawn.tried[name] = drawn.tried.get(name, 0) + 1
         before = exact(s)
         try:
             apply()
         except TilewrightError as error:
             drawn.refused.setdefault(name, []).append(error.code)
-            check_unchanged(s, before, text, f"the refused {label} ({error.code})")
+            _check_unchanged(s, before, shown, f"the refused {label} ({error.code})")
         except Exception as error:
             error.add_note(f"from {label}")
             raise
         else:
-            text = s.as_python()
+            if name != "wild" and subject is not None:
+                drawn.taken.append((subject.origin_op, str(subject.op.output(0).dtype), name))
+            shown = s.as_python() if text else ""
     return drawn

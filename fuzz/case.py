@@ -1,0 +1,51 @@
+"""One drawn case: a program, a schedule of it, and what came of them, as plain data."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .. import te
+from .choices import Choices, case_choices
+from .drawing import Program
+from .oracle import Options, check
+from .programs import draw_program
+from .reproduction import explain
+from .schedules import Drawn, draw_schedule
+
+__all__ = ["TARGETS", "draw_case", "run_case"]
+
+TARGETS = {"llvm": ("llvm",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 24, "cuda -emulate")}
+"""What each choice of a target runs: a GPU's kernels take ten times as long, by way of the C++ compiler."""
+
+_PROGRAM, _SCHEDULE = 0, 1
+
+
+def draw_case(seed: int, case: int, target: str) -> tuple[Choices, Choices, Options]:
+    """The choices that make the program, those that make the schedule, and how the case is checked."""
+    choices = case_choices(seed, case, _SCHEDULE)
+    options = Options(choices.pick(TARGETS[target]), choices.chance(0.1), [choices.chance(0.7) for _ in range(16)],
+                      choices.chance(0.25))
+    return case_choices(seed, case, _PROGRAM), choices, options
+
+
+def run_case(seed: int, case: int, target: str = "llvm") -> dict[str, Any]:
+    """Draws and checks one case. A failure brings its text and a program that repeats it."""
+    report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
+    program: Program | None = None
+    s, began = None, time.perf_counter()
+    numbers, choices, options = draw_case(seed, case, target)
+    try:
+        program = draw_program(numbers)
+        report.update(name=program.name, target=options.target)
+        s = te.create_schedule(program.outputs)
+        made: Drawn = draw_schedule(choices, s, options.text)
+        report["tried"], report["refused"] = made.tried, made.refused
+        report["lowering"] = check(program, s, options)
+        if not report["lowering"]:
+            labels = {"chain": "elementwise"}.get(program.name, program.name)
+            report["cells"] = [(program.labels.get(op, labels), dtype, name) for op, dtype, name in made.taken]
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
+        report.update(explain(seed, case, program, s, options, numbers.made, error))
+    report["seconds"] = time.perf_counter() - began
+    return report

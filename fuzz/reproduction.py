@@ -1,0 +1,71 @@
+"""A failure as text, and as a Python file that repeats it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from .. import te
+from ..driver import lower
+from ..ir import equal
+from .drawing import Program
+from .oracle import Failure, Options, signature
+from .programs import drawn_program
+from .shrink import shrink
+from .source import Unwritable, program_source, values_source
+
+__all__ = ["explain", "write_program"]
+
+
+def explain(
+    seed: int, case: int, program: Program | None, s: Any, options: Options, numbers: Sequence[int], error: BaseException,
+) -> dict[str, Any]:
+    """The failure of a case: its text, how to repeat it, and the smallest program that still fails so."""
+    again = f"tilewright fuzz --seed {seed} --cases {case}:{case + 1} --target {'cuda' if 'cuda' in options.target else 'llvm'}"
+    what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
+    found = {"failure": f"case {case} of seed {seed}: {again}\n{what}", "signature": signature(error), "python": ""}
+    if program is None:
+        return found
+    records = list(s.records) if s is not None else []
+    smaller = shrink(numbers, records, options, signature(error))
+    if smaller is not None:
+        numbers, records = smaller
+        program = drawn_program(numbers)
+    found["python"] = write_program(program, records, options, numbers, found["failure"])
+    return found
+
+
+def write_program(program: Program, records: Sequence[Any], options: Options, numbers: Sequence[int], headline: str) -> str:
+    """A Python file that declares the program, schedules it, and raises what was found."""
+    parts = ["\n".join(f"# {line}".rstrip() for line in headline.splitlines()), "", "import base64  # noqa: F401", "",
+             "import ml_dtypes  # noqa: F401", "import numpy as np", "import tilewright as tw  # noqa: F401",
+             "from tilewright import fuzz, te", ""]
+    declared = _declared(program)
+    if declared is not None:
+        parts += [declared, values_source(program.values),
+                  f"program = fuzz.Program({program.name!r}, args, values, {program.results}, {program.tolerance})"]
+    else:
+        parts += [f"program = fuzz.drawn_program({list(numbers)})", "ops = program.outputs"]
+    try:
+        s = te.Schedule.replay(records, program.outputs)
+        parts += ["", s.as_python()]
+        parts += [f"# {line}".rstrip() for line in str(s).splitlines()]
+    except Exception as problem:  # noqa: BLE001 - the schedule may be what fails
+        parts += ["", f"s = te.create_schedule(ops)  # the records do not replay: {problem!r}".replace("\n", " ")]
+    options = Options(options.target, options.bounds_check, options.at_end[: len(program.args)], options.text)
+    parts += ["", f"fuzz.check(program, s, fuzz.{options!r})", 'print("it no longer fails")', ""]
+    return "\n".join(parts)
+
+
+def _declared(program: Program) -> str | None:
+    """The code that declares the program, where it makes the same program again."""
+    try:
+        text = program_source(program)
+    except Unwritable:
+        return None
+    scope: dict[str, Any] = {"te": te}
+    exec(text, scope)
+    ours, again = (lower(te.create_schedule(ops), args, "main")
+                   for ops, args in ((program.outputs, program.args), (scope["ops"], scope["args"])))
+    return text if equal(ours, again) else None
