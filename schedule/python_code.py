@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ..ir.expr import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .schedule import Schedule
     from .stage import Stage
 
-__all__ = ["as_python"]
+__all__ = ["as_python", "python_steps"]
 
 _FUNCTIONS: dict[type[Expr], str] = {
     And: "te.all", Or: "te.any", Min: "te.min", Max: "te.max", TruncDiv: "te.truncdiv", TruncMod: "te.truncmod",
@@ -57,6 +57,16 @@ def as_python(schedule: Schedule, fresh: Schedule) -> str:
     return _Writer(fresh).write(schedule.records)
 
 
+def python_steps(records: Sequence[Record], fresh: Schedule) -> Iterator[list[str]]:
+    """Applies the records to `fresh`, a new schedule of the same operations; after each, the lines of code that it is."""
+    writer = _Writer(fresh)
+    writer.begin()
+    for record in records:
+        before = len(writer.lines)
+        writer.call(record)
+        yield writer.lines[before:]
+
+
 class _Writer:
     """Replays records one by one and writes each call down, with a name for everything that it makes or speaks of."""
 
@@ -67,12 +77,15 @@ class _Writer:
         self.operations: dict[Stage, str] = {}
         self.variables: dict[Var, str] = {}
 
-    def write(self, records: Sequence[Record]) -> str:
-        stages = self.schedule.stages
-        for stage in stages:
+    def begin(self) -> None:
+        """The lines before the first record: the schedule, and names of its operations."""
+        for stage in self.schedule.stages:
             self.operations[stage] = self.fresh_name(stage.name)
         self.lines.append("s = te.create_schedule(ops)")
         self.lines.append(f"{_unpacked(list(self.operations.values()))} = [stage.op for stage in s.stages]")
+
+    def write(self, records: Sequence[Record]) -> str:
+        self.begin()
         for record in records:
             self.call(record)
         return "\n".join(self.lines) + "\n"
