@@ -26,6 +26,7 @@ from .tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
 if TYPE_CHECKING:
     from . import intrinsics as intrinsics
+    from .autodiff import gradient
     from ..schedule import Schedule, create_schedule
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
     "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern", "ceil", "ceildiv", "clz",
     "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer",
     "decl_tensor_intrin", "div", "erf", "exp",
-    "exp10", "exp2", "expm1", "floor", "floordiv", "floormod", "fma", "fmod", "hypot", "if_then_else",
+    "exp10", "exp2", "expm1", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hypot", "if_then_else",
     "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log", "log10", "log1p", "log2",
     "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow", "power", "prod",
     "reduce_axis", "reinterpret", "round", "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt",
@@ -61,6 +62,8 @@ def __getattr__(name: str) -> Any:
         return getattr(schedule, name)
     if name == "intrinsics":
         return import_module(".intrinsics", __name__)
+    if name == "gradient":
+        return import_module(".autodiff", __name__).gradient
     advice = _ELSEWHERE.get(name)
     if advice:
         raise AttributeError(f"te has no {name}: write {advice}")

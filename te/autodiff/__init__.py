@@ -1,0 +1,5 @@
+"""Derivatives of tensor expressions."""
+
+from .gradient import gradient
+
+__all__ = ["gradient"]

@@ -1,0 +1,146 @@
+"""The adjoints of the reads in one element's expression: reverse mode over the nodes of the expression.
+
+    x[i] * exp(x[i]) + y[i + 1], seed g      →      x[i]: g * exp(x[i]) + g * x[i] * exp(x[i]);   y[i + 1]: g
+
+Conditions are lifted: what stands behind a choice carries the choice's condition along, beside its value, so that the
+condition can bound the loops of the sum that the value ends up in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...errors import SourceLine, user_source
+from ...ir import ops
+from ...ir.expr import Call, Expr, IfThenElse, IntImm, Let, ProducerLoad, Select
+from ...ir.structural import equal
+from ...ir.visit import children, post_order, rewrite, substitute
+from .derivatives import CALLS, OPERATORS, Row, Where, plus
+from .errors import NotDifferentiable
+
+__all__ = ["Condition", "Contribution", "adjoints_of_reads"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """A condition that was lifted. lazy: what stands behind it may be evaluated only where it holds."""
+
+    holds: Expr
+    lazy: bool = False
+
+    def choose(self, value: Expr) -> Expr:
+        """`value` where the condition holds, else zero."""
+        zero = ops.const(0, value.dtype)
+        return ops.if_then_else(self.holds, value, zero) if self.lazy else ops.select(self.holds, value, zero)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contribution:
+    """An adjoint: `value` where all conditions hold, else zero."""
+
+    conditions: tuple[Condition, ...]
+    value: Expr
+
+    def chosen(self, after: int = 0) -> Expr:
+        """The value behind its conditions from number `after` on, the first one outermost."""
+        value = self.value
+        for condition in reversed(self.conditions[after:]):
+            value = condition.choose(value)
+        return value
+
+
+def joined(parts: Sequence[Contribution]) -> Contribution:
+    """The sum of adjoints. Conditions that begin all of them stay lifted."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    shared = 0
+    while all(len(part.conditions) > shared and part.conditions[shared] is first.conditions[shared] for part in parts):
+        shared += 1
+    value = first.chosen(shared)
+    for part in parts[1:]:
+        value = plus(value, part.chosen(shared))
+    return Contribution(first.conditions[:shared], value)
+
+
+def adjoints_of_reads(
+    value: Expr, seed: Contribution, relevant: Callable[[ProducerLoad], bool], declared: SourceLine | None,
+) -> list[tuple[ProducerLoad, Contribution]]:
+    """The adjoint of each relevant read in `value`, whose own adjoint is `seed`. Reads of one element count as one.
+
+    relevant: whether the gradient goes through the tensor that is read. Raises NotDifferentiable.
+    """
+    nodes = list(post_order(without_lets(value)))
+    concerned = _concerned(nodes, relevant)
+    reached: dict[int, list[Contribution]] = {id(nodes[-1]): [seed]}
+    reads: dict[ProducerLoad, list[Contribution]] = {}
+    for node in reversed(nodes):  # parents before children
+        parts = reached.pop(id(node), None)
+        if parts is None or id(node) not in concerned or not isinstance(node, Expr) or not node.dtype.is_float:
+            continue
+        adjoint = joined(parts)
+        if isinstance(node, ProducerLoad):
+            reads[node] = [adjoint]
+            continue
+        made = _row(node, declared)(node, adjoint.value)
+        conditions: dict[int, Condition] = {}
+        for child, part in zip(children(node), made, strict=True):
+            if part is None or id(child) not in concerned:
+                continue
+            held = adjoint.conditions
+            if isinstance(part, Where):
+                known = conditions.setdefault(id(part.condition), Condition(part.condition, part.lazy))
+                held, part = (*held, known), part.value
+            reached.setdefault(id(child), []).append(Contribution(held, part))
+    return _by_element(reads)
+
+
+def without_lets(value: Expr) -> Expr:
+    """The expression with every let-bound variable replaced by its value."""
+    return rewrite(value, lambda node: substitute(node.body, {node.var: node.value}) if isinstance(node, Let) else None)
+
+
+def _concerned(nodes: Sequence[object], relevant: Callable[[ProducerLoad], bool]) -> set[int]:
+    """The nodes whose value depends on a relevant read."""
+    found: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ProducerLoad):
+            if relevant(node):
+                found.add(id(node))
+        elif isinstance(node, (Select, IfThenElse)):
+            if id(node.true_value) in found or id(node.false_value) in found:
+                found.add(id(node))
+        elif isinstance(node, Expr) and any(id(child) in found for child in children(node)):
+            found.add(id(node))
+    return found
+
+
+def _row(node: Expr, declared: SourceLine | None) -> Row:
+    row = CALLS.get(node.name) if isinstance(node, Call) else OPERATORS.get(type(node))
+    if row is None:
+        what = node.name if isinstance(node, Call) else type(node).__name__
+        raise NotDifferentiable(
+            f"no derivative of {what} is known", reason=f"the gradient would go through `{str(node)[:120]}`",
+            declared=declared, called=user_source(), allowed=", ".join(CALLS),
+            fix="write it by functions that have one, or take the gradient up to this point and go on by hand",
+        )
+    return row
+
+
+def _by_element(reads: dict[ProducerLoad, list[Contribution]]) -> list[tuple[ProducerLoad, Contribution]]:
+    """The reads, in the order of the expression, with those of one element together."""
+    groups: list[tuple[ProducerLoad, list[Contribution]]] = []
+    for load in reversed(reads):
+        for other, parts in groups:
+            if other.producer is load.producer and _same_indices(other.indices, load.indices):
+                parts.extend(reads[load])
+                break
+        else:
+            groups.append((load, list(reads[load])))
+    return [(load, joined(parts)) for load, parts in groups if not ops.is_const(parts[0].value, 0) or len(parts) > 1]
+
+
+def _same_indices(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
+    return all(x is y or (isinstance(x, IntImm) and isinstance(y, IntImm) and x.value == y.value) or equal(x, y)
+               for x, y in zip(a, b, strict=True))

@@ -1,0 +1,257 @@
+"""Linear equations over iteration variables: which element reads which, turned round.
+
+The adjoint of `A` in `C[y] = sum(A[y * 2 + k] * W[k], k)` sums over the (y, k) with y * 2 + k == j. Solving that for k
+leaves one variable free, y, and k = j - 2 * y. The method is Gaussian elimination over the integers: an equation is
+divided by the common divisor of its coefficients (a condition on its right side), a variable with coefficient 1 is
+eliminated, and where there is none a change of variables makes the coefficients smaller, as Euclid's algorithm does
+(W. Pugh, "The Omega test", 1991, section 2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from ...ir import ops
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import (
+    EQ, GE, GT, LE, LT, And, Call, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var,
+)
+from ...ir.visit import post_order
+
+__all__ = ["Affine", "Bound", "System", "reads_tensors"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Affine:
+    """sum(coeffs[v] * v) + rest, over unknowns v; no coefficient is 0, and rest is an expression without unknowns."""
+
+    coeffs: dict[Var, int]
+    rest: Expr
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """self + factor * other."""
+        coeffs = dict(self.coeffs)
+        for var, coeff in other.coeffs.items():
+            coeffs[var] = coeffs.get(var, 0) + factor * coeff
+        return Affine({var: c for var, c in coeffs.items() if c}, ops.add(self.rest, ops.multiply(other.rest, factor)))
+
+    def replaced(self, var: Var, value: Affine) -> Affine:
+        """self with `value` for an unknown."""
+        coeff = self.coeffs.get(var, 0)
+        if not coeff:
+            return self
+        return Affine({v: c for v, c in self.coeffs.items() if v is not var}, self.rest).plus(value, coeff)
+
+    def expression(self) -> Expr:
+        """The sum as an expression over its unknowns."""
+        value = self.rest
+        for var, coeff in self.coeffs.items():
+            value = ops.add(value, ops.multiply(var, coeff))
+        return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """0 <= form, and form <= width where there is a width (an expression without unknowns)."""
+
+    form: Affine
+    width: Expr | None = None
+
+
+class System:
+    """Equations and conditions over unknowns; `solve` eliminates what the equations determine.
+
+    After it `free` holds the unknowns that are left, `solved` gives each other one over the free ones, `bounds` are
+    the conditions in linear form, `guards` those on what is known alone, and `opaque` those that are not linear, over
+    the unknowns as they were.
+    """
+
+    def __init__(self, analyzer: Analyzer, unknowns: Sequence[IterVar]) -> None:
+        self.analyzer = analyzer
+        self.free: dict[Var, None] = dict.fromkeys(unknowns)
+        self.solved: dict[Var, Affine] = {}
+        self.bounds: list[Bound] = []
+        self.guards: list[Expr] = []
+        self.opaque: list[Expr] = []
+        self.nested: list[IterVar] = []
+        """Unknowns whose domain depends on others in a way that is not linear, or reads tensors."""
+        self._unknowns: set[Var] = set(unknowns)
+        self._equations: list[Affine] = []
+        self._quotients: dict[tuple[Expr, int], Var] = {}
+        for var in unknowns:
+            self._add_domain(var)
+
+    def _add_domain(self, var: IterVar) -> None:
+        assert var.dom is not None
+        begin, extent = self.affine(var.dom.begin), self.affine(var.dom.extent)
+        if begin is None or extent is None or any(map(reads_tensors, (begin.rest, extent.rest))):
+            self.nested.append(var)
+            return
+        own = Affine({var: 1}, ops.const(0, var.dtype)).plus(begin, -1)
+        if not extent.coeffs:
+            width = self.analyzer.simplify(ops.subtract(extent.rest, 1))
+            if isinstance(width, IntImm) and width.value == 0 and not begin.coeffs:
+                self._eliminate(var, begin)
+                return
+            self.bounds.append(Bound(own, width))
+        else:
+            self.bounds.append(Bound(own))
+            self.bounds.append(Bound(_shifted(extent.plus(own, -1), -1)))
+
+    def knows(self, expr: Expr) -> bool:
+        """Whether no unknown occurs in an expression."""
+        return not any(node in self._unknowns for node in post_order(expr) if isinstance(node, Var))
+
+    def affine(self, expr: Expr) -> Affine | None:
+        """An integer expression in linear form, or None. Quotients and remainders by constants become unknowns of
+        their own: q = e // c means 0 <= e - c * q < c."""
+        form = self.analyzer.linear(expr)
+        if form is None:
+            return Affine({}, expr) if expr.dtype.is_integer and self.knows(expr) else None
+        found = Affine({}, ops.const(form.const, expr.dtype))
+        for atom, coeff in form.coeffs.items():
+            part = self._atom(atom)
+            if part is None:
+                return None
+            found = found.plus(part, coeff)
+        return found
+
+    def _atom(self, atom: Expr) -> Affine | None:
+        if isinstance(atom, Var) and atom in self._unknowns:
+            return self.solved.get(atom) or Affine({atom: 1}, ops.const(0, atom.dtype))
+        if self.knows(atom):
+            return Affine({}, atom)
+        if isinstance(atom, Cast) and atom.value.dtype.is_integer and self.analyzer.linear(atom.value) is not None:
+            inner = self.affine(atom.value)  # of int32 in int64: loop arithmetic does not overflow
+            return inner if atom.dtype.bits >= atom.value.dtype.bits else None
+        if isinstance(atom, (FloorDiv, FloorMod)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
+            divided = self.affine(atom.a)
+            if divided is None or self._nested_in(divided):
+                return None
+            quotient = self._quotient(atom.a, divided, atom.b.value)
+            return quotient if isinstance(atom, FloorDiv) else divided.plus(quotient, -atom.b.value)
+        return None
+
+    def _quotient(self, numerator: Expr, form: Affine, divisor: int) -> Affine:
+        key = (numerator, divisor)  # the analyzer gives equal expressions as one object
+        var = self._quotients.get(key)
+        if var is None:
+            var = self._quotients[key] = self._fresh("q", numerator)
+            own = Affine({var: 1}, ops.const(0, var.dtype))
+            self.bounds.append(Bound(form.plus(own, -divisor), ops.const(divisor - 1, var.dtype)))
+        return self.solved.get(var) or Affine({var: 1}, ops.const(0, var.dtype))
+
+    def _fresh(self, name: str, like: Expr) -> Var:
+        var = Var(name, like.dtype)
+        self._unknowns.add(var)
+        self.free[var] = None
+        return var
+
+    def equate(self, a: Expr, b: Expr) -> None:
+        """Require a == b."""
+        left, right = self.affine(a), self.affine(b)
+        if left is None or right is None:
+            self.opaque.append(ops.equal(a, b))
+        else:
+            self._equations.append(right.plus(left, -1))
+
+    def require(self, condition: Expr) -> None:
+        """Require a condition, in parts where it is a conjunction. It must not read tensors."""
+        stack = [condition]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, And):
+                stack += (part.b, part.a)
+            elif isinstance(part, Call) and part.name == "likely":
+                stack.append(part.args[0])
+            elif isinstance(part, EQ) and part.a.dtype.is_integer:
+                self.equate(part.a, part.b)
+            elif not (isinstance(part, CompareOp) and part.a.dtype.is_integer and self._order(part)):
+                self.opaque.append(part)
+
+    def _order(self, node: CompareOp) -> bool:
+        """Takes in a comparison of integers by size, if it is linear."""
+        if not isinstance(node, (LT, LE, GT, GE)):
+            return False
+        small, great = (node.a, node.b) if isinstance(node, (LT, LE)) else (node.b, node.a)
+        a, b = self.affine(small), self.affine(great)
+        if a is None or b is None:
+            return False
+        difference = b.plus(a, -1)
+        self.bounds.append(Bound(_shifted(difference, -1) if isinstance(node, (LT, GT)) else difference))
+        return True
+
+    def solve(self) -> None:
+        """Eliminate the unknowns that the equations determine."""
+        for equation in self._equations:
+            form = self.reduced(equation)
+            if any(abs(form.coeffs[var]) != 1 for var in self._nested_in(form)):
+                self.opaque.append(ops.equal(form.expression(), 0))
+                continue
+            while form.coeffs:
+                common = gcd(*form.coeffs.values())
+                if common > 1:
+                    self.guards.append(ops.equal(ops.floormod(form.rest, common), 0))
+                    form = Affine({v: c // common for v, c in form.coeffs.items()}, ops.floordiv(form.rest, common))
+                pivot = self._pivot(form)
+                if pivot is not None:
+                    sign = form.coeffs[pivot]
+                    others = Affine({v: c for v, c in form.coeffs.items() if v is not pivot}, form.rest)
+                    self._eliminate(pivot, Affine({}, ops.const(0, form.rest.dtype)).plus(others, -sign))
+                    break
+                form = self._smaller(form)
+            else:
+                self.guards.append(ops.equal(form.rest, 0))
+        self.bounds = [Bound(self.reduced(bound.form), bound.width) for bound in self.bounds]
+
+    def _pivot(self, form: Affine) -> Var | None:
+        """What to eliminate: of the unknowns with coefficient 1 one whose domain depends on others, or that was made
+        here, or else the one that runs farthest (a symbolic extent counts as endless; of equals a data axis)."""
+        units = self._nested_in(form) or [var for var, coeff in form.coeffs.items() if abs(coeff) == 1]
+
+        def rank(var: Var) -> tuple[float, bool]:
+            if not isinstance(var, IterVar) or var.dom is None:
+                return (float("inf"), True)
+            extent = var.dom.extent
+            return (extent.value if isinstance(extent, IntImm) else 1e30, var.kind != "reduce")
+
+        return max(units, key=rank, default=None)
+
+    def _nested_in(self, form: Affine) -> list[Var]:
+        return [var for var in self.nested if var in form.coeffs]
+
+    def _smaller(self, form: Affine) -> Affine:
+        """The same equation after a change of variables, with coefficients reduced by the least of them."""
+        least = min(form.coeffs, key=lambda var: abs(form.coeffs[var]))
+        divisor = form.coeffs[least]
+        made = self._fresh("t", least)
+        value = Affine({made: 1}, ops.const(0, made.dtype))
+        for var, coeff in form.coeffs.items():
+            if var is not least and coeff // divisor:
+                value = value.plus(Affine({var: 1}, ops.const(0, var.dtype)), -(coeff // divisor))
+        self._eliminate(least, value)
+        return form.replaced(least, value)
+
+    def _eliminate(self, var: Var, value: Affine) -> None:
+        del self.free[var]
+        self.solved = {other: form.replaced(var, value) for other, form in self.solved.items()}
+        self.solved[var] = value
+
+    def reduced(self, form: Affine) -> Affine:
+        """A form over the free unknowns alone."""
+        for var in list(form.coeffs):
+            value = self.solved.get(var)
+            if value is not None:
+                form = form.replaced(var, value)
+        return form
+
+
+def _shifted(form: Affine, by: int) -> Affine:
+    return Affine(form.coeffs, ops.add(form.rest, by))
+
+
+def reads_tensors(expr: Expr) -> bool:
+    """Whether an expression reads a tensor."""
+    return any(isinstance(node, ProducerLoad) for node in post_order(expr))

@@ -1,0 +1,279 @@
+"""te.gradient: reverse mode over tensors.
+
+The operations between the output and the inputs are met in reverse order. When all that reads a tensor has been met,
+its adjoint is the sum of what each read contributes: a stage where a read sums or where there are several, so that the
+result is ordinary tensors. The adjoint of an operation's element goes through its reduction (reductions.py), then
+through its expression (backward.py), to the elements that it reads, and each read is turned round (transpose.py).
+
+After E. Sheyko's automatic differentiation of tensor expressions for TVM (2018): there the dense Jacobian of each
+stage is written down and then simplified; here the equations between indices are solved before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ...errors import user_source
+from ...ir import ops
+from ...ir.expr import EQ, And, Expr, IterVar, ProducerLoad, Var
+from ...ir.visit import post_order, substitute
+from ..compute import compute
+from ..operation import ComputeOp, Operation, PlaceholderOp
+from ..shape import same_extent, shape_text, zero_based
+from ..tag import current_tag
+from ..tensor import Tensor
+from ..wrapping import wrapping
+from .backward import Condition, Contribution, adjoints_of_reads
+from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
+from .reductions import pieces_of
+from .transpose import Term, transpose
+
+__all__ = ["gradient"]
+
+
+def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | None = None) -> list[Tensor]:
+    """The derivative of `output` by each of `inputs`, multiplied from the left by `head`: a list of tensors, one for
+    each input, which schedule like any other.
+
+    output, inputs: tensors of floats; an input may be a placeholder or a tensor on the way. head: the derivative of
+    something by `output`, of shape `(..., *output.shape)`. The result for an input has shape `(..., *input.shape)` and
+    the input's dtype. Without a head it is the Jacobian, of shape `(*output.shape, *input.shape)`; of an output of
+    rank 0 that is the gradient.
+
+    Zero counts as the derivative of what is constant in pieces: indices, conditions, casts to integers, floor; an
+    input that `output` does not depend on gets zeros. At kinks one side is taken: of equal operands te.min and te.max
+    follow the first, a reduction by te.min or te.max follows the first element in loop order. te.prod divides the
+    product by the factor, zeros apart. Raises NotTensors, GradientOfIntegers, BadHead, and NotDifferentiable for
+    outside code, bits and combiners of other kinds.
+    """
+    wanted = _checked(output, inputs)
+    prefix = _head_shape(output, head)
+    backward = _Backward(output, wanted, prefix, head)
+    backward.run()
+    return [backward.result(tensor) for tensor in wanted]
+
+
+def _checked(output: Any, inputs: Any) -> list[Tensor]:
+    several = isinstance(inputs, (list, tuple))
+    wanted = list(cast("Sequence[Any]", inputs)) if several else [inputs]
+    for what, tensor in (("output", output), *(("input", tensor) for tensor in wanted)):
+        if not isinstance(tensor, Tensor):
+            raise NotTensors(f"the {what} of te.gradient is no tensor", reason=f"got {tensor!r}"[:200],
+                             called=user_source(), fix="te.gradient(output, [input, ...], head=None) takes tensors")
+        if not tensor.dtype.is_float:
+            raise GradientOfIntegers(
+                f"the {what} {tensor.name} of te.gradient is of {tensor.dtype}", declared=tensor.source,
+                reason="a derivative needs numbers that can change by a little", called=user_source(),
+                fix=f"compute in floats: {tensor.name}.astype(\"float32\"), declared before what reads it",
+            )
+    return wanted
+
+
+def _head_shape(output: Tensor, head: Any) -> tuple[Expr, ...]:
+    """The dimensions of the result that stand before the input's own."""
+    if head is None:
+        return output.shape
+    rank = output.ndim
+    if not isinstance(head, Tensor):
+        raise NotTensors("the head of te.gradient is no tensor", reason=f"got {head!r}"[:200], called=user_source(),
+                         fix=f"te.placeholder({shape_text(output.shape)}), or leave it out for the Jacobian")
+    own = head.shape[head.ndim - rank:] if head.ndim >= rank else ()
+    fits = len(own) == rank and all(map(same_extent, own, output.shape))
+    if not fits or not head.dtype.is_float:
+        raise BadHead(
+            f"head {head.name} does not fit the output {output.name}", declared=head.source,
+            reason=f"it is {head.dtype} of shape {shape_text(head.shape)}; the output has shape {shape_text(output.shape)}",
+            called=user_source(), allowed="floats of a shape that ends in the output's",
+            fix=f"te.placeholder({shape_text(output.shape)}), with any dimensions before for several heads at once",
+        )
+    return head.shape[: head.ndim - rank]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """A read of a tensor, its adjoint over `axes` of the operation that reads and over the head's axes."""
+
+    load: ProducerLoad
+    adjoint: Contribution
+    axes: tuple[IterVar, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Adjoint:
+    """The adjoint of a tensor: its element at the head's axes and the tensor's, as an expression over `axes`."""
+
+    axes: tuple[IterVar, ...]
+    element: Contribution
+
+    def at(self, indices: Sequence[Expr]) -> Contribution:
+        values: dict[Var, Expr] = dict(zip(self.axes, indices, strict=True))
+        conditions = tuple(Condition(substitute(c.holds, values), c.lazy) for c in self.element.conditions)
+        return Contribution(conditions, substitute(self.element.value, values))
+
+
+class _Backward:
+    """One run of reverse mode."""
+
+    def __init__(self, output: Tensor, wanted: Sequence[Tensor], prefix: tuple[Expr, ...], head: Tensor | None) -> None:
+        self.output, self.wanted, self.prefix, self.head = output, wanted, prefix, head
+        self.heads = _axes("h", prefix)
+        """Stand for the head's axes in what is being made."""
+        self.operations = _operations(output)
+        self.relevant = _relevant(self.operations, wanted)
+        self.reads: dict[Tensor, list[_Read]] = {}
+        self.made: dict[Tensor, Tensor] = {}
+
+    def run(self) -> None:
+        for op in reversed(self.operations):  # what reads a tensor comes before what makes it
+            for tensor in op.outputs:
+                if tensor in self.relevant:
+                    adjoint = self._adjoint(tensor)
+                    if adjoint is not None and any(read in self.relevant for read in op.input_tensors):
+                        self._through(op, tensor, adjoint)
+
+    def result(self, tensor: Tensor) -> Tensor:
+        """The tensor of its adjoint."""
+        found = self.made.get(tensor)
+        if found is not None:
+            return found
+        adjoint = self._seed() if tensor is self.output and not self.reads.get(tensor) else None
+        if adjoint is not None:
+            value = adjoint.element.chosen()
+            found = _stage(f"grad_{tensor.name}", adjoint.axes, value)
+        else:
+            zero = ops.const(0, tensor.dtype)
+            found = compute((*self.prefix, *tensor.shape), lambda *_: zero, f"grad_{tensor.name}", current_tag())
+        self.made[tensor] = found
+        return found
+
+    def _seed(self) -> _Adjoint:
+        """The adjoint of the output by itself: the head, or without one 1 where its index is the element's."""
+        heads, own = _axes("h", self.prefix), _axes("i", self.output.shape)
+        axes = (*heads, *own)
+        if self.head is not None:
+            value = ops.cast(ProducerLoad(self.head, axes), self.output.dtype)
+            return _Adjoint(axes, Contribution((), value))
+        same = tuple(Condition(ops.equal(h, i)) for h, i in zip(heads, own, strict=True))
+        return _Adjoint(axes, Contribution(same, ops.const(1.0, self.output.dtype)))
+
+    def _adjoint(self, tensor: Tensor) -> _Adjoint | None:
+        """The adjoint of a tensor whose readers have all been met; None for zero."""
+        if tensor is self.output:  # nothing between the output and the inputs reads it
+            return self._seed()
+        terms: list[tuple[tuple[IterVar, ...], Term]] = []
+        for read in self.reads.pop(tensor, ()):
+            heads, own = _axes("h", self.prefix), _element_axes(tensor)
+            adjoint = _Adjoint(self.heads, read.adjoint).at(heads)
+            term = transpose(read.load, adjoint, read.axes, own, (*heads, *own))
+            if term is not None:
+                terms.append(((*heads, *own), term))
+        if not terms:
+            return None
+        axes, term = terms[0]
+        if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
+            conditions = tuple(Condition(part, lazy=True) for part in _conjuncts(term.where))
+            if tensor in self.wanted:
+                self.made[tensor] = _stage(f"grad_{tensor.name}", axes, term.body())
+            return _Adjoint(axes, Contribution(conditions, term.value))
+        made = self.made[tensor] = _summed(f"grad_{tensor.name}", terms)
+        axes = (*_axes("h", self.prefix), *_element_axes(tensor))
+        return _Adjoint(axes, Contribution((), ProducerLoad(made, axes)))
+
+    def _through(self, op: Operation, tensor: Tensor, adjoint: _Adjoint) -> None:
+        """Take the adjoint of one output of `op` to what it reads."""
+        if not isinstance(op, ComputeOp):
+            raise NotDifferentiable(
+                f"the gradient would go through {op.name}, whose elements are not expressions", declared=op.source,
+                reason=f"it is a {op.kind} operation", called=user_source(),
+                fix="take the gradient of what comes before it and after it, with its own as a head, or write it by "
+                    "te.compute",
+            )
+        seed = adjoint.at((*self.heads, *op.axis))
+        for piece in pieces_of(op, tensor.value_index, seed):
+            for load, contribution in adjoints_of_reads(piece.value, piece.seed, self._concerns, op.source):
+                producer = cast("Tensor", load.producer)
+                self.reads.setdefault(producer, []).append(_Read(load, contribution, piece.axes))
+
+    def _concerns(self, load: ProducerLoad) -> bool:
+        return load.producer in self.relevant
+
+
+def _operations(output: Tensor) -> list[Operation]:
+    """The operations that `output` depends on, each after those that it reads from."""
+    found: dict[Operation, None] = {}
+    stack: list[tuple[Operation, bool]] = [(output.op, False)]
+    met: set[Operation] = set()
+    while stack:
+        op, ready = stack.pop()
+        if ready:
+            found.setdefault(op)
+        elif op not in met:
+            met.add(op)
+            stack.append((op, True))
+            stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors))
+    return list(found)
+
+
+def _relevant(operations: Sequence[Operation], wanted: Sequence[Tensor]) -> set[Any]:
+    """The tensors of floats that an input lies below, and the inputs."""
+    found: set[Any] = set(wanted)
+    for op in operations:
+        if not isinstance(op, PlaceholderOp) and any(tensor in found for tensor in op.input_tensors):
+            found.update(tensor for tensor in op.outputs if tensor.dtype.is_float)
+    return found
+
+
+def _axes(name: str, shape: Sequence[Expr]) -> tuple[IterVar, ...]:
+    domains = map(zero_based, shape)
+    return tuple(IterVar(f"{name}{at}", domain.begin.dtype, domain) for at, domain in enumerate(domains))
+
+
+def _element_axes(tensor: Tensor) -> tuple[IterVar, ...]:
+    """Fresh axes over the elements of a tensor, named after its own."""
+    made = _axes("i", tensor.shape)
+    if not isinstance(tensor.op, ComputeOp):
+        return made
+    return tuple(IterVar(old.name, axis.dtype, axis.dom) for old, axis in zip(tensor.op.axis, made, strict=True))
+
+
+def _conjuncts(condition: Expr) -> list[Expr]:
+    found: list[Expr] = []
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += (part.b, part.a)
+        elif not ops.is_const(part, 1):
+            found.append(part)
+    return found
+
+
+def _ties(condition: Expr, heads: Sequence[IterVar]) -> bool:
+    """Whether a condition says that one of `heads` equals something: most elements are zero, and the condition is
+    worth more to the next stage than a tensor that is mostly zeros."""
+    return any(isinstance(part, EQ) and any(node in heads for node in post_order(part) if isinstance(node, IterVar))
+               for part in _conjuncts(condition))
+
+
+def _summed(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> Tensor:
+    """The sum of terms as a stage; those that are sums themselves, beside others, as stages that it adds."""
+    if len(terms) == 1:
+        axes, term = terms[0]
+        return _stage(name, axes, term.body())
+    own = tuple(IterVar(axis.name, axis.dtype, axis.dom) for axis in terms[0][0])
+    total: Expr | None = None
+    for at, (axes, term) in enumerate(terms):
+        if term.axes:
+            value: Expr = ProducerLoad(_stage(f"{name}_{at}", axes, term.body()), own)
+        else:
+            value = substitute(term.body(), dict(zip(axes, own, strict=True)))
+        total = value if total is None else ops.add(total, value)
+    assert total is not None
+    return _stage(name, own, total)
+
+
+def _stage(name: str, axes: tuple[IterVar, ...], body: Expr) -> Tensor:
+    made = ComputeOp(name=name, tag=current_tag(), source=user_source(), axis=axes, body=wrapping(axes, (body,)))
+    return made.output(0)

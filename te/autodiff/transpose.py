@@ -1,0 +1,90 @@
+"""From "this element reads that one with this adjoint" to the sum that one element receives: turning a read round.
+
+    C[n, o, y, x] = sum(A[n, c, y + p, x + q] * W[o, c, p, q], [c, p, q])
+    grad_A[n, c, y, x] = sum(grad_C[n, o, y - p, x - q] * W[o, c, p, q], [o, p, q],
+                             where=(p <= y < H + p) and (q <= x < W + q))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir import ops
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import Expr, IterVar, Node, ProducerLoad
+from ...ir.visit import rewrite, substitute
+from ..reduce import sum as _sum
+from .backward import Condition, Contribution
+from .equations import System, reads_tensors
+from .ranges import Loops, loops_of
+
+__all__ = ["Term", "transpose"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """What an element at `indices` receives: the sum over `axes`, where `where` holds, of `value`."""
+
+    axes: tuple[IterVar, ...]
+    where: Expr
+    value: Expr
+
+    def body(self) -> Expr:
+        """The element of the stage that computes it."""
+        if self.axes:
+            return _sum(self.value, axis=self.axes, where=self.where)
+        return ops.if_then_else(self.where, self.value, ops.const(0, self.value.dtype))
+
+
+def transpose(
+    load: ProducerLoad, adjoint: Contribution, unknowns: Sequence[IterVar], indices: Sequence[Expr],
+    known: Sequence[IterVar],
+) -> Term | None:
+    """What the element at `indices` of the tensor that `load` reads receives; None where it is always zero.
+
+    unknowns: the axes of the operation that reads, over which the adjoint is to be summed. known: the axes of the
+    tensor that is made, over which `indices` are given.
+    """
+    analyzer = Analyzer()
+    for axis in (*known, *unknowns):
+        if axis.dom is not None and not any(map(reads_tensors, (axis.dom.begin, axis.dom.extent))):
+            analyzer.bind(axis, axis.dom)
+    system = System(analyzer, unknowns)
+    for index, element in zip(load.indices, indices, strict=True):
+        system.equate(index, element)
+    kept: list[Condition] = []
+    for condition in adjoint.conditions:
+        if reads_tensors(condition.holds):
+            kept.append(condition)
+        else:
+            system.require(condition.holds)
+    system.solve()
+    return _term(loops_of(system, unknowns), Contribution(tuple(kept), adjoint.value), analyzer)
+
+
+def _term(loops: Loops, adjoint: Contribution, analyzer: Analyzer) -> Term | None:
+    conditions = (
+        *(Condition(row, lazy=True) for row in loops.rows),
+        *(Condition(substitute(condition.holds, loops.values), condition.lazy) for condition in adjoint.conditions),
+        *(Condition(match) for match in loops.matches),
+    )
+    value = Contribution(conditions, substitute(adjoint.value, loops.values)).chosen()
+    where = analyzer.simplify(ops.all_of(*loops.guards))
+    if ops.is_const(where, 0):
+        return None
+    with analyzer.constraint(where):
+        return Term(loops.axes, where, _tidy(value, analyzer))
+
+
+def _tidy(value: Expr, analyzer: Analyzer) -> Expr:
+    """`value` with the indices of its reads simplified."""
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, ProducerLoad):
+            indices = tuple(map(analyzer.simplify, node.indices))
+            if any(new is not old for new, old in zip(indices, node.indices, strict=True)):
+                return ProducerLoad(node.producer, indices)
+        return None
+
+    return rewrite(value, rule)
