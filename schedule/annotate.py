@@ -14,6 +14,7 @@ from .errors import NestedParallel, ParallelReduction, UnknownPragma, VectorizeR
 if TYPE_CHECKING:
     from ..errors import ScheduleError
     from .attributes import AxisKind
+    from .group import Group
     from .stage import Stage
 
 __all__ = ["IMPORT_LLVM", "PRAGMAS", "enclosing_parallel", "parallel", "pragma", "unroll", "vectorize"]
@@ -122,10 +123,10 @@ def pragma(stage: Stage, axis: IterVar, key: str, value: Any) -> None:
     stage.iter_attrs[axis] = replace(attr, pragmas=(*others, (key, made)))
 
 
-def wrong_stage(stage: Stage, given: object, doing: str) -> WrongArgument:
+def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgument:
     """The error for something that should be a stage."""
     return WrongArgument(
-        f"{doing} stage {stage.name}",
+        f"{doing} {stage.name}",
         reason=f"a stage is asked for, {type(given).__name__} was given",
         called=user_source(),
         fix="pass s[T], T being a tensor or an operation",

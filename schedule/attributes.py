@@ -8,7 +8,7 @@ from typing import Literal
 from ..ir.expr import Expr, IterVar
 from ..te.tensor_intrin import TensorIntrin
 
-__all__ = ["AttachType", "AxisKind", "IterAttr"]
+__all__ = ["AttachType", "AxisKind", "IterAttr", "Overlap"]
 
 AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread", "tensorized"]
 """How the loop runs; never what it means."""
@@ -16,6 +16,11 @@ AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread", "te
 AttachType = Literal["root", "at", "inline", "inlined"]
 """Where a stage is computed: before its consumers (root), at a loop of another stage (at), within the expressions of
 its consumers (inline: asked for; inlined: done, by normalize())."""
+
+
+Overlap = Literal["", "double", "rolling"]
+"""What iterations of the loop that a stage is computed at do with its storage: each has its own; two take turns, so that
+the next one is loaded while one is used (double_buffer); what the last one computed is used again (rolling_buffer)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

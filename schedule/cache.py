@@ -55,7 +55,7 @@ def cache_read(schedule: Schedule, given: Tensor, scope: str, readers: Any) -> T
             redirection.follow(stage)
             if any(stage is reader for reader in stages):
                 redirection.change(stage, stage.op.replace_inputs({tensor: cache}))
-        schedule.insert_stage(place + 1, cache.op).scope = scope
+        schedule.insert_stage(place + 1, cache.op, source).scope = scope
     return cache
 
 
@@ -102,7 +102,7 @@ def cache_write(schedule: Schedule, given: Tensor | Sequence[Tensor], scope: str
     with schedule.compound("cache_write", tensor=given, scope=scope):
         cache_op = _cache_op(stage, op, ranges, fresh, scope)
         copy_op = _copy_op(stage, op, ranges, data, cache_op)
-        cache = schedule.insert_stage(schedule.place_of(stage), cache_op)
+        cache = schedule.insert_stage(schedule.place_of(stage), cache_op, stage)
         cache.scope = scope
         _take_over(stage, op, cache, fresh)
         _become_copy(stage, cache, copy_op, fresh)

@@ -13,7 +13,7 @@ from .errors import CannotAttach, NestedParallel
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["compute_at", "compute_root"]
+__all__ = ["check_attachable", "compute_at", "compute_root"]
 
 
 def compute_at(stage: Stage, parent: Stage, axis: IterVar) -> None:
@@ -21,12 +21,18 @@ def compute_at(stage: Stage, parent: Stage, axis: IterVar) -> None:
     from .stage import Stage  # the class is above its primitives
 
     if not isinstance(parent, Stage):
-        raise wrong_stage(stage, parent, "cannot place")
+        raise wrong_stage(stage, parent, "cannot place stage")
+    check_attachable(stage, parent, axis)
+    _check_group(stage, parent)
+    stage.schedule.record("compute_at", stage, parent=parent, scope=axis)
+    stage.attach("at", parent, axis)
+
+
+def check_attachable(stage: Stage, parent: Stage, axis: IterVar) -> None:
+    """Raise where a stage cannot be computed at a loop of another."""
     _check_stage(stage, parent)
     find_leaf(parent, axis, f"cannot compute {stage.name} at")
     _check_parallel(stage, parent, axis)
-    stage.schedule.record("compute_at", stage, parent=parent, scope=axis)
-    stage.attach("at", parent, axis)
 
 
 def compute_root(stage: Stage) -> None:
@@ -58,6 +64,13 @@ def _check_stage(stage: Stage, parent: Stage) -> None:
         readers = [one.name for one in stage.schedule.stages if one.reads(stage)]
         raise _bad(stage, parent, f"{above} does not read {name}, directly or through other stages",
                    f"name a stage that does: {', '.join(readers)}" if readers else "")
+
+
+def _check_group(stage: Stage, parent: Stage) -> None:
+    """A stage is placed within its group."""
+    if stage.group is not None and not stage.group.holds(parent):
+        raise _bad(stage, parent, f"{stage.name} belongs to {stage.group!r}, and {parent.name} does not",
+                   f"place the group, which s.create_group returned: group.compute_at(s[{parent.name}], axis)")
 
 
 def _bad(stage: Stage, parent: Stage, reason: str, fix: str) -> CannotAttach:

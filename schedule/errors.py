@@ -159,3 +159,27 @@ class IntrinsicNotGiven(ScheduleError):
     """Records that name a tensor intrinsic of the user's own, which must be passed again."""
 
     code = "TW0241"
+
+
+class BadGroup(ScheduleError):
+    """Stages that cannot be placed together as one group."""
+
+    code = "TW0250"
+
+
+class BadPrefetch(ScheduleError):
+    """A tensor that the stage does not read, or an offset that is no integer."""
+
+    code = "TW0251"
+
+
+class BadOverlap(ScheduleError):
+    """A stage whose storage iterations cannot share: it is not computed at a loop of another, or already shares it."""
+
+    code = "TW0252"
+
+
+class BadLayout(ScheduleError):
+    """An index map that gives no layout, or a tensor whose layout is fixed already."""
+
+    code = "TW0253"

@@ -125,8 +125,9 @@ def retire(schedule: Schedule, axes: Iterable[IterVar], sentence: str) -> None:
 
 
 def move_attachments(stage: Stage, kept: Sequence[IterVar], to: Stage, moved: Mapping[IterVar, IterVar]) -> None:
-    """Stages attached at loops of `stage` that are about to vanish go to the loops of `to` that stand for them."""
-    for other in stage.schedule.stages:
-        at = other.attach_axis
-        if other.attach_stage is stage and at is not None and place_of(kept, at) < 0:
-            other.attach(other.attach_type, to, moved[at])
+    """Stages and groups attached at loops of `stage` that are about to vanish go to the loops of `to` that stand for them."""
+    for other in stage.schedule.placed_at(stage):
+        placed = other.own_placement
+        at = placed.loop
+        if at is not None and place_of(kept, at) < 0:
+            other.attach(placed.type, to, moved[at])

@@ -170,7 +170,7 @@ def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
     for position, arg in enumerate(args):
         if isinstance(arg, Tensor):
             tensor = _current(schedule, arg, position)
-            buffer = Buffer(arg.name, arg.shape, arg.dtype)
+            buffer = Buffer(arg.name, tensor.shape, arg.dtype)
             found.buffers.setdefault(tensor, buffer)
             found.params.append(buffer)
         elif isinstance(arg, Var) and not isinstance(arg, IterVar):

@@ -34,6 +34,8 @@ from ..te.operation import Operation
 from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
 from .axes import place_of
+from .group import Group
+from .index_map import IndexMap
 from .records import Record
 from .replay import Replay
 
@@ -48,7 +50,7 @@ _FUNCTIONS: dict[type[Expr], str] = {
     Select: "te.select", IfThenElse: "te.if_then_else",
 }
 
-_BY_NAME = ("factor", "nparts", "disable_predication", "factor_axis", "offset")
+_BY_NAME = ("factor", "nparts", "disable_predication", "factor_axis", "include_inputs", "offset", "pad_value")
 """The arguments that read better with their names."""
 
 
@@ -75,6 +77,7 @@ class _Writer:
         self.lines: list[str] = []
         self.taken: set[str] = {"s", "te", "ops", "intrinsics"}
         self.operations: dict[Stage, str] = {}
+        self.groups: dict[Group, str] = {}
         self.variables: dict[Var, str] = {}
 
     def begin(self) -> None:
@@ -102,7 +105,9 @@ class _Writer:
 
     def call(self, record: Record) -> None:
         method, positional, named = self.replay.bound(record)
-        target = "s" if record.stage is None else f"s[{self.operations[self.schedule.stages[record.stage]]}]"
+        owner = getattr(method, "__self__", None)
+        target = (self.groups[owner] if isinstance(owner, Group) else
+                  "s" if record.stage is None else f"s[{self.operations[self.schedule.stages[record.stage]]}]")
         shown = [self.value(one) for one in positional]
         for name, one in named.items():
             if one is not None and one is not False:
@@ -114,6 +119,9 @@ class _Writer:
         if made is not None:
             self.operations[made] = self.fresh_name(made.name)
             text = f"{self.operations[made]} = {text}{'[0]' if isinstance(result, list) else ''}.op"
+        elif isinstance(result, Group):
+            self.groups[result] = self.fresh_name(result.name)
+            text = f"{self.groups[result]} = {text}"
         elif result is not None:
             text = f"{self.bind_names([result] if isinstance(result, IterVar) else list(result))} = {text}"
         self.lines.append(text)
@@ -129,6 +137,10 @@ class _Writer:
         """An argument as code."""
         if isinstance(value, list):
             return f"[{', '.join(self.value(one) for one in cast('list[Any]', value))}]"
+        if isinstance(value, IndexMap):
+            names = [self.fresh_name(one.name) for one in value.parameters]
+            self.variables.update(zip(value.parameters, names, strict=True))
+            return f"lambda {', '.join(names)}: [{', '.join(self.expression(one) for one in value.indices)}]"
         if isinstance(value, Tensor):
             return f"{self.operations[self.schedule[value]]}.output({value.value_index})"
         if isinstance(value, Operation):

@@ -15,11 +15,15 @@ from ..ir.expr import Expr, IterVar, Var
 from ..ir.visit import free_vars
 from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
+from .index_map import IndexMap
 
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-__all__ = ["AxisRef", "ExprRef", "IntrinsicRef", "Record", "StageRef", "SymbolRef", "TensorRef", "ThreadRef", "encode"]
+__all__ = [
+    "AxisRef", "ExprRef", "GroupRef", "IndexMapRef", "IntrinsicRef", "ParameterRef", "Record", "StageRef",
+    "SymbolRef", "TensorRef", "ThreadRef", "encode",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,21 @@ class IntrinsicRef:
     own: TensorIntrin | None = field(default=None, compare=False, repr=False)
 
 
-VarRef: TypeAlias = AxisRef | SymbolRef | ThreadRef
+@dataclass(frozen=True, slots=True)
+class GroupRef:
+    """s.groups[place]"""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRef:
+    """Parameter `place` of an index map."""
+
+    place: int
+
+
+VarRef: TypeAlias = AxisRef | SymbolRef | ThreadRef | ParameterRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +98,14 @@ class ExprRef:
 
     expr: Expr
     variables: tuple[tuple[Var, VarRef], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMapRef:
+    """A function of indices: the names of its parameters, and the indices that it returns."""
+
+    parameters: tuple[str, ...]
+    indices: tuple[ExprRef, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +125,13 @@ class Record:
 
 def encode(schedule: Schedule, value: Any) -> Any:
     """An argument of a primitive as a record holds it."""
-    from .stage import Stage  # records are below stages, which make them
+    from .group import Group  # records are below stages and groups, which make them
+    from .stage import Stage
 
     if isinstance(value, Stage):
         return StageRef(schedule.place_of(value))
+    if isinstance(value, Group):
+        return GroupRef(schedule.group_place(value))
     if isinstance(value, Tensor):
         return TensorRef(schedule.place_of(schedule[value]), value.value_index)
     if isinstance(value, IterVar):
@@ -111,9 +140,14 @@ def encode(schedule: Schedule, value: Any) -> Any:
         return ExprRef(value, tuple((var, _variable(schedule, var)) for var in free_vars(value)))
     if isinstance(value, TensorIntrin):
         return IntrinsicRef(*value.shipped) if value.shipped is not None else IntrinsicRef(value.name, None, value)
+    if isinstance(value, IndexMap):
+        places: dict[Var, VarRef] = {var: ParameterRef(at) for at, var in enumerate(value.parameters)}
+        return IndexMapRef(tuple(var.name for var in value.parameters), tuple(
+            ExprRef(one, tuple((var, places.get(var) or _variable(schedule, var)) for var in free_vars(one)))
+            for one in value.indices))
     if isinstance(value, (list, tuple)):
         return tuple(encode(schedule, one) for one in value)
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise InternalError(f"a record cannot hold {type(value).__name__}")
 

@@ -70,10 +70,10 @@ def rename_axes(stage: Stage, renamed: dict[IterVar, IterVar]) -> None:
     if stage.store_predicate is not None:
         values: dict[Var, Expr] = {**renamed}
         stage.store_predicate = substitute(stage.store_predicate, values)
-    for other in stage.schedule.stages:
-        at = other.given_attach_axis
-        if other.attach_stage is stage and at is not None and at in renamed:
-            other.attach(other.attach_type, stage, renamed[at])
+    for other in stage.schedule.placed_at(stage):
+        placed = other.own_placement
+        if placed.axis is not None and placed.axis in renamed:
+            other.attach(placed.type, stage, renamed[placed.axis])
     for old in renamed:
         stage.schedule.retired[old] = (
             f"{old.name} was made anew when what its extent depends on was replaced: s[{stage.name}].op has the new one"

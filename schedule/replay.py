@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import user_source
-from ..ir.expr import Expr, IterVar
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IterVar, Var
 from ..ir.visit import substitute
 from ..te.axis import thread_axis
 from ..te.tensor_intrin import TensorIntrin
 from .errors import BadRecords, IntrinsicNotGiven
-from .records import AxisRef, ExprRef, IntrinsicRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef
+from .index_map import IndexMap
+from .records import (
+    AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, ParameterRef, Record, StageRef, SymbolRef, TensorRef,
+    ThreadRef,
+)
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -22,8 +27,10 @@ __all__ = ["Replay", "replay_all"]
 T = TypeVar("T")
 
 ON_STAGES = ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "tensorize",
-             "compute_at", "compute_inline", "compute_root", "set_scope", "storage_align", "set_store_predicate")
-ON_SCHEDULES = ("cache_read", "cache_write", "rfactor")
+             "compute_at", "compute_inline", "compute_root", "set_scope", "storage_align", "set_store_predicate",
+             "transform_layout")
+ON_SCHEDULES = ("cache_read", "cache_write", "rfactor", "create_group")
+ON_GROUPS = ("compute_at", "compute_root")
 """Every primitive, by what it is a method of."""
 
 
@@ -42,7 +49,8 @@ class Replay:
 
     def bound(self, record: Record) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         """The method that the record names, its positional and its named arguments."""
-        known = ON_SCHEDULES if record.stage is None else ON_STAGES
+        group = record.arguments.get("group")
+        known = ON_STAGES if record.stage is not None else ON_SCHEDULES if group is None else ON_GROUPS
         if record.primitive not in known:
             raise BadRecords(
                 f"cannot replay {record!r}",
@@ -53,6 +61,7 @@ class Replay:
             )
         target = self.schedule if record.stage is None else self._stage(record.stage)
         named = {name: self.decode(value) for name, value in record.arguments.items()}
+        target = named.pop("group", target)
         return getattr(target, record.primitive), tuple(named.pop("axes", ())), named
 
     def decode(self, value: Any) -> Any:
@@ -65,12 +74,16 @@ class Replay:
         if isinstance(value, TensorRef):
             stage = self._stage(value.stage)
             return self._at(stage.op.outputs, value.output, f"outputs of {stage.name}")
+        if isinstance(value, GroupRef):
+            return self._at(self.schedule.groups, value.place, "groups")
         if isinstance(value, SymbolRef):
             return self._at(self.schedule.symbols, value.place, "symbols of the operations")
         if isinstance(value, ThreadRef):
             return self._thread(value)
         if isinstance(value, ExprRef):
             return self._expression(value)
+        if isinstance(value, IndexMapRef):
+            return self._index_map(value)
         if isinstance(value, IntrinsicRef):
             return self._intrinsic(value)
         if isinstance(value, tuple):
@@ -106,6 +119,15 @@ class Replay:
                 reason="it does not come with tilewright, and a text holds its name alone",
                 fix=f"te.Schedule.replay(records, ops, intrinsics={{{ref.name!r}: what te.decl_tensor_intrin returned}})")
         return found
+
+    def _index_map(self, ref: IndexMapRef) -> IndexMap:
+        parameters = tuple(Var(name, DType("int32")) for name in ref.parameters)
+        indices: list[Expr] = []
+        for one in ref.indices:
+            indices.append(substitute(one.expr, {
+                var: parameters[stands.place] if isinstance(stands, ParameterRef) else self.decode(stands)
+                for var, stands in one.variables}))
+        return IndexMap(parameters, tuple(indices))
 
     def _expression(self, ref: ExprRef) -> Expr:
         return substitute(ref.expr, {var: self.decode(stands) for var, stands in ref.variables})

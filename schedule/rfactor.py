@@ -46,7 +46,7 @@ def rfactor(
         new = _new_axes(stage, op, axis, ranges)
         partial_op = _partial_op(stage, op, reduction, ranges, new, axis, place)
         final_op = _final_op(op, reduction, partial_op, new[axis], place)
-        partial = schedule.insert_stage(schedule.place_of(stage), partial_op)
+        partial = schedule.insert_stage(schedule.place_of(stage), partial_op, stage)
         moved = {one: made for one, made in new.items() if one.kind == "reduce"}
         move_attachments(stage, op.axis, partial, moved)
         gone = [one for one in stage.all_iter_vars if not any(one is kept for kept in op.axis)]
@@ -124,11 +124,11 @@ def _checked_place(stage: Stage, axis: IterVar, op: ComputeOp, factor_axis: int)
 def _check_attachments(stage: Stage, axis: IterVar) -> None:
     """Some loops vanish without another that stands for them: those over split or fused axes that are not factored."""
     touched, roots = related_axes(stage, axis), stage.root_iter_vars
-    for other in stage.schedule.stages:
-        at = other.attach_axis
-        if other.attach_stage is stage and at is not None and at not in touched and place_of(roots, at) < 0:
-            raise _bad(stage, at, f"stage {other.name} is computed at {at.name}, which would vanish",
-                       f"call rfactor first, or s[{other.name}].compute_root()")
+    for other in stage.schedule.placed_at(stage):
+        at = other.own_placement.loop
+        if at is not None and at not in touched and place_of(roots, at) < 0:
+            raise _bad(stage, at, f"{other.name} is computed at {at.name}, which would vanish",
+                       f"call rfactor first, or compute_root() of {other.name}")
 
 
 def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, Range]) -> dict[IterVar, IterVar]:

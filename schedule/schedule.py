@@ -12,6 +12,7 @@ from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
 from .cache import cache_read, cache_write
 from .errors import NothingToSchedule, UnknownStage
+from .group import Group, create_group
 from .normalize import normalize
 from .python_code import as_python
 from .records import Record, encode
@@ -78,7 +79,7 @@ class Schedule:
 
     outputs: the operations it was created for, as declared (s[op].op is what computes one now). stages: in topological
     order, producers first. stage_map: from every operation that a stage has had to the stage. retired: axes that
-    cache_write or rfactor took away, with what to say of them.
+    cache_write or rfactor took away, with what to say of them. groups: what create_group made.
     """
 
     def __init__(self, outputs: list[Operation]) -> None:
@@ -87,6 +88,7 @@ class Schedule:
         self.stages = [Stage(op, self, op in results) for op in producers_first(outputs)]
         self.stage_map: dict[Operation, Stage] = {stage.op: stage for stage in self.stages}
         self.retired: dict[IterVar, str] = {}
+        self.groups: list[Group] = []
         self._records: list[Record] = []
         self._threads: list[IterVar] = []
         self._symbols: list[Var] | None = None
@@ -127,6 +129,17 @@ class Schedule:
                 return at
         raise InternalError(f"stage {stage.name} is not of this schedule")
 
+    def group_place(self, group: Group) -> int:
+        """The place of `group` in groups."""
+        for at, one in enumerate(self.groups):
+            if one is group:
+                return at
+        raise InternalError("a group of another schedule")
+
+    def placed_at(self, stage: Stage) -> list[Stage | Group]:
+        """The stages and groups that were told to be computed at a loop of `stage`."""
+        return [one for one in (*self.stages, *self.groups) if one.own_placement.stage is stage]
+
     @property
     def symbols(self) -> list[Var]:
         """The variables that the declared operations leave open: those of shapes, and scalar arguments."""
@@ -150,9 +163,10 @@ class Schedule:
         self._threads.append(thread)
         return len(self._threads) - 1
 
-    def insert_stage(self, place: int, op: Operation) -> Stage:
-        """A new stage for `op` at `place` in stages. For the primitives alone."""
+    def insert_stage(self, place: int, op: Operation, beside: Stage) -> Stage:
+        """A new stage for `op` at `place` in stages, of the group that `beside` belongs to. For the primitives alone."""
         stage = Stage(op, self)
+        stage.group = beside.group
         self.stages.insert(place, stage)
         self.stage_map[op] = stage
         return stage
@@ -184,6 +198,13 @@ class Schedule:
         AxisIsNoLoop, NotAnAxisOfStage, AnnotationWouldBeLost, UnknownStage.
         """
         return rfactor(self, tensor, axis, factor_axis)
+
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
+        """A group of the stages on the ways from `inputs` to `outputs` (tensors, or lists of these), outputs included,
+        which its compute_at places together. include_inputs: whether the inputs' stages belong to it; placeholders never
+        do. Groups contain each other or have nothing in common. Raises BadGroup, UnknownStage.
+        """
+        return create_group(self, outputs, inputs, include_inputs)
 
     def normalize(self) -> Schedule:
         """A copy for lowering: inlined stages put into their readers, loops over root axes counted from 0."""
@@ -246,13 +267,16 @@ class Schedule:
 
     def _saved(self) -> tuple[Any, ...]:
         return ([(stage, stage.saved()) for stage in self.stages], dict(self.stage_map), dict(self.retired),
-                list(self._records), list(self._threads))
+                list(self._records), list(self._threads), [(group, group.saved()) for group in self.groups])
 
     def _restore(self, saved: tuple[Any, ...]) -> None:
-        stages, self.stage_map, self.retired, self._records, self._threads = saved
+        stages, self.stage_map, self.retired, self._records, self._threads, groups = saved
         self.stages = [stage for stage, _ in stages]
         for stage, state in stages:
             stage.restore(state)
+        self.groups = [group for group, _ in groups]
+        for group, state in groups:
+            group.restore(state)
 
     def copy(self) -> Schedule:
         """A schedule of its own with the same stages, axes and records."""
@@ -264,9 +288,17 @@ class Schedule:
         twins = {id(stage): stage.copied(made) for stage in self.stages}
         made.stages = list(twins.values())
         made.stage_map = {op: twins[id(stage)] for op, stage in self.stage_map.items()}
+        made.groups = [Group(made, None) for _ in self.groups]
+        groups = {id(group): twin for group, twin in zip(self.groups, made.groups, strict=True)}
+        for group, twin in zip(self.groups, made.groups, strict=True):
+            twin.outer = None if group.outer is None else groups[id(group.outer)]
+            twin.restore((twin.outer, group.own_placement))
         for stage in made.stages:
-            if stage.attach_stage is not None:
-                stage.attach_stage = twins[id(stage.attach_stage)]
+            stage.group = None if stage.group is None else groups[id(stage.group)]
+        for one in (*made.stages, *made.groups):
+            placed = one.own_placement
+            if placed.stage is not None:
+                one.attach(placed.type, twins[id(placed.stage)], placed.axis)
         return made
 
     __copy__ = copy

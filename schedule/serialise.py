@@ -13,7 +13,10 @@ from ..ir.dtype import DType
 from ..ir.expr import Expr, Var
 from ..ir.visit import deep_recursion
 from .errors import BadRecords
-from .records import AxisRef, ExprRef, IntrinsicRef, Record, StageRef, SymbolRef, TensorRef, ThreadRef, VarRef
+from .records import (
+    AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, ParameterRef, Record, StageRef, SymbolRef, TensorRef,
+    ThreadRef, VarRef,
+)
 
 __all__ = ["from_json", "to_json"]
 
@@ -26,7 +29,8 @@ _NODES: dict[str, type[Any]] = {
 }
 """What an expression in a record may consist of, besides variables."""
 _REFERENCES: dict[str, type[Any]] = {
-    "stage": StageRef, "axis": AxisRef, "tensor": TensorRef, "symbol": SymbolRef, "thread": ThreadRef}
+    "stage": StageRef, "axis": AxisRef, "tensor": TensorRef, "symbol": SymbolRef, "thread": ThreadRef,
+    "group": GroupRef, "parameter": ParameterRef}
 _REFERENCE_NAMES = {cls: name for name, cls in _REFERENCES.items()}
 
 
@@ -45,6 +49,8 @@ def _plain(value: Any) -> Any:
         return {_REFERENCE_NAMES[type(value)]: [getattr(value, one.name) for one in fields(value)]}
     if isinstance(value, ExprRef):
         return {"expr": _plain_expr(value.expr, dict(value.variables))}
+    if isinstance(value, IndexMapRef):
+        return {"layout": [list(value.parameters), [_plain(one) for one in value.indices]]}
     if isinstance(value, IntrinsicRef):
         return {"intrinsic": [value.name, None if value.arguments is None else list(value.arguments)]}
     if isinstance(value, tuple):
@@ -96,6 +102,9 @@ def _value(plain: Any) -> Any:
         variables: dict[VarRef, Var] = {}
         expr = _expr(content, variables)
         return ExprRef(expr, tuple((var, ref) for ref, var in variables.items()))
+    if kind == "layout":
+        names, indices = content
+        return IndexMapRef(tuple(map(str, names)), tuple(_value(one) for one in indices))
     if kind == "intrinsic":
         name, arguments = content
         return IntrinsicRef(str(name), None if arguments is None else tuple(arguments))

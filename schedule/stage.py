@@ -6,18 +6,21 @@ loops. What a primitive checks and does stands in the file of its family; the me
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
 from ..te.tensor_intrin import TensorIntrin
 from .annotate import parallel, pragma, unroll, vectorize
-from .attributes import AttachType, AxisKind, IterAttr
+from .attributes import AttachType, AxisKind, IterAttr, Overlap
+from .attachment import ATTACHED_AT_ROOT, Attachment
 from .bind import bind
 from .compute_at import compute_at, compute_root
 from .fuse import fuse
 from .inline import compute_inline
-from .relations import Fuse, Rebase, Relation, Split
+from .relations import Relation
 from .reorder import reorder
 from .split import split, tile
 from .storage import set_scope, set_store_predicate, storage_align
@@ -25,6 +28,7 @@ from .tensorize import tensorize
 
 if TYPE_CHECKING:
     from .schedule import Schedule
+    from .group import Group
 
 __all__ = ["AttachType", "AxisKind", "IterAttr", "Stage"]
 
@@ -36,11 +40,13 @@ class Stage:
     all_iter_vars: root axes (op.axis, then op.reduce_axis), then derived ones in the order they were made.
     leaf_iter_vars: the loops, outermost first. relations: how axes derive, in the order they were made.
     iter_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "inline" or "inlined".
-    scope: "" is the default for its place. store_predicate: a condition under which results are stored.
+    scope: "" is the default for its place. store_predicate: a condition under which results are stored. group: of
+    s.create_group, the innermost that it belongs to. overlap: how its storage outlives an iteration of the loop that it is
+    computed at: "double" (double_buffer), "rolling" (rolling_buffer), or "".
     """
 
-    __slots__ = ("_attach_axis", "all_iter_vars", "attach_stage", "attach_type", "is_output", "iter_attrs",
-                 "leaf_iter_vars", "op", "origin_op", "relations", "schedule", "scope", "store_predicate")
+    __slots__ = ("_attachment", "all_iter_vars", "group", "is_output", "iter_attrs", "leaf_iter_vars", "op",
+                 "origin_op", "overlap", "relations", "schedule", "scope", "store_predicate")
 
     def __init__(self, op: Operation, schedule: Schedule, is_output: bool = False) -> None:
         self.op = self.origin_op = op
@@ -50,9 +56,9 @@ class Stage:
         self.leaf_iter_vars: list[IterVar] = list(self.all_iter_vars)
         self.relations: list[Relation] = []
         self.iter_attrs: dict[IterVar, IterAttr] = {}
-        self.attach_type: AttachType = "root"
-        self.attach_stage: Stage | None = None
-        self._attach_axis: IterVar | None = None
+        self._attachment = ATTACHED_AT_ROOT
+        self.group: Group | None = None
+        self.overlap: Overlap = ""
         self.scope = ""
         self.store_predicate: Expr | None = None
 
@@ -68,24 +74,29 @@ class Stage:
 
     @property
     def attach_axis(self) -> IterVar | None:
-        """The loop of attach_stage that it is computed at. Where the axis that was given has been split since, that is
-        the inner one; where it was fused, the fused one."""
-        axis = self._attach_axis
-        if axis is None or self.attach_stage is None:
-            return None
-        for relation in self.attach_stage.relations:
-            if isinstance(relation, Split) and relation.parent is axis:
-                axis = relation.inner
-            elif isinstance(relation, Fuse) and (relation.outer is axis or relation.inner is axis):
-                axis = relation.fused
-            elif isinstance(relation, Rebase) and relation.parent is axis:
-                axis = relation.rebased
-        return axis
+    @property
+    def placement(self) -> Attachment:
+        """Where it is computed: what it was told itself or, where that is the root of its group, what the group was."""
+        return self._attachment if self._attachment.type != "root" or self.group is None else self.group.placement
 
     @property
-    def given_attach_axis(self) -> IterVar | None:
-        """The axis that compute_at was given, whatever became of it."""
-        return self._attach_axis
+    def own_placement(self) -> Attachment:
+        """Where it was told to be computed, whatever its group was."""
+        return self._attachment
+
+    @property
+    def attach_type(self) -> AttachType:
+        """"root", "at", "inline" or "inlined"."""
+        return self.placement.type
+
+    @property
+    def attach_stage(self) -> Stage | None:
+        """The stage at whose loop it is computed."""
+        return self.placement.stage
+
+        """The loop of attach_stage that it is computed at. Where the axis that was given has been split since, that is
+        the inner one; where it was fused, the fused one."""
+        return self.placement.loop
 
     def reads(self, other: Stage) -> bool:
         """Whether it reads a result of `other`, directly or through other stages."""
@@ -111,7 +122,7 @@ class Stage:
 
     def attach(self, kind: AttachType, stage: Stage | None = None, axis: IterVar | None = None) -> None:
         """Say where it is computed. For the primitives alone."""
-        self.attach_type, self.attach_stage, self._attach_axis = kind, stage, axis
+        self._attachment = Attachment(kind, stage, axis)
 
     def copied(self, schedule: Schedule) -> Stage:
         """The same stage for a copy of its schedule; attach_stage still is the original's."""
@@ -121,28 +132,14 @@ class Stage:
         return made
 
     def saved(self) -> tuple[Any, ...]:
-        """Its state, for `restore`."""
-        return (self.op, self.origin_op, self.schedule, self.is_output, list(self.all_iter_vars),
-                list(self.leaf_iter_vars), list(self.relations), dict(self.iter_attrs), self.attach_type,
-                self.attach_stage, self._attach_axis, self.scope, self.store_predicate)
+        """Its state, for `restore`: lists and dicts are copied."""
+        return tuple(copy(value) if isinstance(value, (list, dict)) else value
+                     for value in (getattr(self, name) for name in self.__slots__))
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Back to the state that `saved` gave."""
-        (
-            self.op,
-            self.origin_op,
-            self.schedule,
-            self.is_output,
-            self.all_iter_vars,
-            self.leaf_iter_vars,
-            self.relations,
-            self.iter_attrs,
-            self.attach_type,
-            self.attach_stage,
-            self._attach_axis,
-            self.scope,
-            self.store_predicate,
-        ) = state
+        for name, value in zip(self.__slots__, state, strict=True):
+            setattr(self, name, value)
 
     def is_scheduled(self) -> bool:
         """Whether any loop was changed or the stage was placed."""
@@ -269,6 +266,17 @@ class Stage:
 
     def set_store_predicate(self, predicate: Any) -> None:
         """Store results only where the condition, over its axes and thread axes, holds. Raises BadStorePredicate."""
+    def transform_layout(self, mapping_function: Callable[..., Any], pad_value: Any = None) -> list[IterVar] | None:
+        """Lay the elements out as mapping_function says, which takes the indices of an element and returns those of its
+        place: `lambda n, c, h, w: [n, c // 4, h, w, c % 4]`. The tensor then has the shape that these span; where it is
+        an argument, callers pass and get arrays of that shape.
+
+        A stage that computes gets one loop for each new dimension, which are returned; a placeholder has none (None). Where
+        no element lies (a C of 6 in fours) stands pad_value, or 0 where none is given: computed tensors are filled with it.
+        Raises BadLayout where elements would share a place, or where the loops are scheduled already.
+        """
+        return transform_layout(self, mapping_function, pad_value)
+
         set_store_predicate(self, predicate)
 
 
