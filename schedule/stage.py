@@ -25,10 +25,11 @@ from .reorder import reorder
 from .split import split, tile
 from .storage import set_scope, set_store_predicate, storage_align
 from .tensorize import tensorize
+from .transform_layout import transform_layout
 
 if TYPE_CHECKING:
-    from .schedule import Schedule
     from .group import Group
+    from .schedule import Schedule
 
 __all__ = ["AttachType", "AxisKind", "IterAttr", "Stage"]
 
@@ -73,8 +74,6 @@ class Stage:
         return (*self.op.axis, *self.op.reduce_axis)
 
     @property
-    def attach_axis(self) -> IterVar | None:
-    @property
     def placement(self) -> Attachment:
         """Where it is computed: what it was told itself or, where that is the root of its group, what the group was."""
         return self._attachment if self._attachment.type != "root" or self.group is None else self.group.placement
@@ -94,6 +93,8 @@ class Stage:
         """The stage at whose loop it is computed."""
         return self.placement.stage
 
+    @property
+    def attach_axis(self) -> IterVar | None:
         """The loop of attach_stage that it is computed at. Where the axis that was given has been split since, that is
         the inner one; where it was fused, the fused one."""
         return self.placement.loop
@@ -264,8 +265,6 @@ class Stage:
         """
         storage_align(self, axis, factor, offset)
 
-    def set_store_predicate(self, predicate: Any) -> None:
-        """Store results only where the condition, over its axes and thread axes, holds. Raises BadStorePredicate."""
     def transform_layout(self, mapping_function: Callable[..., Any], pad_value: Any = None) -> list[IterVar] | None:
         """Lay the elements out as mapping_function says, which takes the indices of an element and returns those of its
         place: `lambda n, c, h, w: [n, c // 4, h, w, c % 4]`. The tensor then has the shape that these span; where it is
@@ -277,6 +276,8 @@ class Stage:
         """
         return transform_layout(self, mapping_function, pad_value)
 
+    def set_store_predicate(self, predicate: Any) -> None:
+        """Store results only where the condition, over its axes and thread axes, holds. Raises BadStorePredicate."""
         set_store_predicate(self, predicate)
 
 
