@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .driver import build, lower
     from .ir import Function
     from .ir.builder import ir_builder
+    from .ir.packed import register_func
     from .runtime import Array, Device, Kernel, Module, array, cpu, cuda, empty, load, num_threads, set_num_threads
 
 __version__ = "0.1.0"
@@ -42,12 +43,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
     "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
-    "array", "build", "cpu", "cuda", "empty", "ir_builder", "load", "lower", "num_threads", "set_num_threads", "te",
+    "array", "build", "cpu", "cuda", "empty", "ir_builder", "load", "lower", "num_threads", "register_func", "set_num_threads", "te",
 ]
 
 _HOMES = {
     "build": "driver", "lower": "driver",
-    "Function": "ir", "ir_builder": "ir.builder",
+    "Function": "ir", "ir_builder": "ir.builder", "register_func": "ir.packed",
     "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "Module": "runtime", "array": "runtime", "cpu": "runtime",
     "cuda": "runtime", "empty": "runtime", "load": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",
 }

@@ -89,6 +89,12 @@ class NameNotAllowed(CodegenError):
     code = "TW0422"
 
 
+class PackedNotRegistered(CodegenError):
+    """A Python function that the program calls, and that nobody has registered."""
+
+    code = "TW0423"
+
+
 class NoCompiler(CodegenError):
     """C source where the system has no compiler for it."""
 

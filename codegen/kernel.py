@@ -9,6 +9,7 @@ from ..errors import user_source
 from ..ir.passes.runner import Watcher, environment_watchers, run_pipeline
 from ..ir.stmt import For, Function, LoopKind
 from ..ir.visit import post_order
+from ..runtime.diagnose import kernel_failure
 from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ..runtime.module import Module
@@ -21,6 +22,7 @@ from .llvm.emit_stmt import shape_symbols
 from .llvm.features import target_has
 from .llvm.jit import CompiledModule, foreign_target
 from .llvm.pipeline import cpu_pipeline
+from .packed import PackedCalls
 from .parallel import PARALLEL_FOR, parallel_for_address
 from .signature import signature_of
 from .stub import stub_symbols, stub_text
@@ -41,27 +43,30 @@ def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
     pipeline = cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target))
     final = [run_pipeline(function, pipeline, watchers) for function in functions]
+    packed = PackedCalls()
     parallel = any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in final for n in post_order(function.body))
-    compiled = compile_function(final, target, CodegenOptions(
+    here = [packed.bound(function) for function in final] if target.runs_here else final
+    compiled = compile_function(here, target, CodegenOptions(
         fast_math=fast_math,
         parts=tuple(map(stub_text, signatures)),
         exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()),
-        symbols={PARALLEL_FOR: parallel_for_address()} if parallel and target.runs_here else {},
+        symbols=packed.symbols | ({PARALLEL_FOR: parallel_for_address()} if parallel and target.runs_here else {}),
         shape_symbols=symbols,
     ))
     exporter = Exporter(tuple(Program(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True)), target, fast_math)
-    kernels = {p.signature.name: _kernel(p, compiled, exporter) for p in exporter.programs}
+    kernels = {p.signature.name: _kernel(p, compiled, exporter, packed) for p in exporter.programs}
     return Module(kernels, exporter)
 
 
-def _kernel(program: Program, compiled: CompiledModule, exporter: Exporter) -> Kernel:
+def _kernel(program: Program, compiled: CompiledModule, exporter: Exporter, packed: PackedCalls) -> Kernel:
     """What Python calls, one of the functions of a module."""
     signature, name = program.signature, program.signature.name
     sources, exporting = _Sources(program.function, compiled), exporter.only(name)
     if not compiled.target.runs_here:
         return foreign_kernel(signature, partial(foreign_target, compiled.target), sources, exporting)
     addresses = {role: compiled.address(symbol) for role, symbol in stub_symbols(name).items()}
-    return make_kernel(signature, addresses, messages=compiled.messages[name], code=compiled, sources=sources, exporting=exporting)
+    failure = partial(packed.failure, partial(kernel_failure, signature, messages=compiled.messages[name]))
+    return make_kernel(signature, addresses, code=(compiled, packed), sources=sources, exporting=exporting, failure=failure)
 
 
 class _Sources:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from ..errors import LoweringError, TensorExpressionError
+from ..errors import CallError, LoweringError, TensorExpressionError
+
+
+class FunctionNameTaken(TensorExpressionError):
+    """A Python function registered under a name that another one has."""
+
+    code = "TW0108"
+
+
+class CallbackFailed(CallError):
+    """A Python function that a kernel called (te.call_packed) raised; what it raised is this error's cause."""
+
+    code = "TW0527"
 
 
 class UnknownDType(TensorExpressionError):

@@ -56,5 +56,10 @@ INTRINSICS: dict[str, Intrinsic] = {
         Intrinsic("call_extern", -1, "any", "given", pure=False),
         Intrinsic("call_pure_extern", -1, "any", "given"),
         Intrinsic("call_llvm_intrinsic", -1, "any", "given"),
+        # A Python function by its registered name; see ir/packed.py and, for its array operands, ir/pointers.py.
+        Intrinsic("call_packed", -1, "any", "given", pure=False),
+        Intrinsic("packed_array", -1, "any", "given", pure=False),
+        # Prints a tag (StringImm) and values while it runs; the last of them is what it gives.
+        Intrinsic("trace", -1, "any", "given", pure=False),
     )
 }

@@ -17,9 +17,10 @@ from .errors import BadBufferAccess
 from .expr import BufferLoad, Call, Expr, IntImm, Node, Ramp
 from .ops import cast, const, convert, floordiv, floormod, is_const
 from .stmt import BufferStore
-from .visit import post_order
+from .visit import post_order, rewrite
 
-__all__ = ["READS", "WRITES", "pointed_to", "pointer", "vector_load", "vector_store", "written_buffers"]
+__all__ = ["READS", "WRITES", "packed_array", "pointed_to", "pointer", "reading_only", "vector_load", "vector_store",
+           "written_buffers"]
 
 READS, WRITES = 1, 2
 
@@ -36,6 +37,27 @@ def pointed_to(node: Node) -> tuple[Buffer, int] | None:
         assert isinstance(load, BufferLoad) and isinstance(mode, IntImm), "access_ptr takes an element, an offset, a mode"
         return load.buffer, mode.value
     return None
+
+
+def packed_array(buffer: Buffer) -> Call:
+    """A whole buffer as a Python function gets it: `packed_array(pointer, rank, extents..., strides...)`, the strides left
+    out where it is compact."""
+    start = access_pointer(buffer, READS | WRITES, 0)
+    return Call("packed_array", (start, const(buffer.ndim), *buffer.shape, *buffer.strides), HANDLE)
+
+
+def reading_only(body: Any, buffers: Sequence[Buffer]) -> Any:
+    """`body` whose packed arrays of `buffers` are only read."""
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, Call) and node.name == "packed_array":
+            start = node.args[0]
+            pointed = pointed_to(start)
+            if pointed is not None and pointed[0] in buffers and isinstance(start, Call):
+                return Call(node.name, (Call(start.name, (*start.args[:2], const(READS)), HANDLE), *node.args[1:]), HANDLE)
+        return None
+
+    return rewrite(body, rule)
 
 
 def written_buffers(body: Node) -> set[Buffer]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .kind import OperationKind, tensor_of
 from .kind_compute import COMPUTE
+from .kind_extern import EXTERN
 from ..te.operation import Operation
 
 __all__ = ["KINDS", "OperationKind", "kind_of", "tensor_of"]
@@ -15,6 +16,7 @@ __all__ = ["KINDS", "OperationKind", "kind_of", "tensor_of"]
 KINDS: dict[str, OperationKind] = {
     "placeholder": OperationKind("a placeholder: the caller passes it"),
     "compute": COMPUTE,
+    "extern": EXTERN,
 }
 """By Operation.kind."""
 

@@ -77,6 +77,12 @@ class UnboundThread(LoweringError):
     code = "TW0341"
 
 
+class ExternBuffer(LoweringError):
+    """A tensor lies in memory as the declared buffer of an extern may not: strides, offset, alignment or scope."""
+
+    code = "TW0345"
+
+
 class TensorizeRegion(LoweringError):
     """The part that the loops under a tensorized one compute is not of the intrinsic's shape."""
 

@@ -23,7 +23,7 @@ from .tensorize_match import Part, Plan
 if TYPE_CHECKING:
     from .nest import Nest
 
-__all__ = ["bind"]
+__all__ = ["bind", "bind_parts"]
 
 
 class _Error(Protocol):

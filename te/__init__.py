@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..ir.expr import IterVar, SizeVar, Var
 from .axis import reduce_axis, size_var, thread_axis, var
 from .compute import compute, placeholder
+from .extern import ExternOp, extern
 from .extern_calls import (
-    call_extern, call_intrin, call_llvm_intrin, call_llvm_pure_intrin, call_pure_extern, target_has,
+    call_extern, call_intrin, call_llvm_intrin, call_llvm_pure_intrin, call_packed, call_pure_extern, target_has,
 )
 from .math import (
     abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, const, copysign, cos, cosh,
@@ -21,6 +22,7 @@ from .math import (
 from .operation import ComputeOp, Operation, PlaceholderOp
 from .reduce import comm_reducer, max, min, prod, sum
 from .tag import tag_scope
+from .trace import trace
 from .tensor import Tensor, TensorSlice
 from .tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
@@ -32,14 +34,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorIntrin",
     "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "call_extern",
-    "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern", "ceil", "ceildiv", "clz",
+    "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz",
     "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer",
     "decl_tensor_intrin", "div", "erf", "exp",
-    "exp10", "exp2", "expm1", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hypot", "if_then_else",
+    "ExternOp", "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hypot", "if_then_else",
     "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log", "log10", "log1p", "log2",
     "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow", "power", "prod",
     "reduce_axis", "reinterpret", "round", "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt",
-    "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
+    "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trace", "trunc", "truncdiv", "truncmod", "var",
 ]
 
 _ELSEWHERE = {

@@ -129,3 +129,15 @@ class UnknownIntrinsic(TensorExpressionError):
     """A shipped tensor intrinsic that does not exist, or not with these arguments."""
 
     code = "TW0135"
+
+
+class BadExtern(TensorExpressionError):
+    """An extern whose inputs, outputs or body do not fit each other."""
+
+    code = "TW0140"
+
+
+class BadScan(TensorExpressionError):
+    """A scan whose initial values, updates and states do not fit each other."""
+
+    code = "TW0141"

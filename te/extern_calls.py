@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import user_source
+from ..ir.buffer import Buffer
+from ..ir.builder import BufferHandle
 from ..ir.dtype import BOOL, DType
 from ..ir.expr import Call, Expr, StringImm
 from ..ir.intrinsics import INTRINSICS
 from ..ir.ops import call, convert
+from ..ir.pointers import packed_array
 from .errors import BadOutsideCall
 
-__all__ = ["call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern", "target_has"]
+__all__ = ["call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern",
+           "target_has"]
 
 
 def call_extern(dtype: object, name: str, *args: Any) -> Expr:
@@ -26,6 +30,33 @@ def call_extern(dtype: object, name: str, *args: Any) -> Expr:
 def call_pure_extern(dtype: object, name: str, *args: Any) -> Expr:
     """As call_extern, of a function without effects that reads no memory: it may be moved, and called less often."""
     return _outside("call_pure_extern", dtype, name, args)
+
+
+def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
+    """A call of the Python function that tw.register_func has under `name`; see there for what it gets.
+
+    args: buffers (whole; those of te.extern's and intrinsics' inputs are read-only to the function), numbers and integer or
+    float expressions, strings. The function is looked for when the kernel is built. dtype: of the integer that it returns;
+    None counts as 0. Raises BadOutsideCall.
+    """
+    result = DType(dtype)
+    if not isinstance(name, str) or not name or not result.is_integer or result.bits > 32 or result.lanes > 1:
+        raise BadOutsideCall("a packed call needs the function's name, and gives an integer of at most 32 bits",
+                             reason=f"got {name!r} and {result}", called=user_source(),
+                             fix='te.call_packed("name", ins[0], outs[0])')
+    return Call("call_packed", (StringImm(name), *(_packed(name, arg) for arg in args)), result)
+
+
+def _packed(name: str, arg: Any) -> Expr:
+    if isinstance(arg, BufferHandle):
+        arg = arg.buffer
+    value = packed_array(arg) if isinstance(arg, Buffer) else convert(arg)
+    if value.dtype.lanes > 1 or (value.dtype.kind == "handle" and not isinstance(value, StringImm)
+                                 and not (isinstance(value, Call) and value.name == "packed_array")):
+        raise BadOutsideCall(f"cannot pass `{value}` to the packed function {name!r}"[:200], called=user_source(),
+                             reason="a Python function takes buffers, numbers and strings, no vectors and no bare pointers",
+                             fix="pass the buffer itself: ins[0]")
+    return value
 
 
 def call_llvm_intrin(dtype: object, name: str, *args: Any) -> Expr:

@@ -15,10 +15,12 @@ from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.signature import Signature
 from ..interpreted import callback_text
 from ..llvm.jit import compile_text
+from ..packed import calls_packed
 from ..signature import signature_of, unique_names
 from ..stub import stub_symbols, stub_text
 from ..target import CUDA_ARCHITECTURES, Target
 from .emulate.call import EmulatedRun
+from .errors import HostCallback
 from .module import CudaText, cuda_text
 from .nvrtc import Compiled, compile_cuda, disassemble
 from .plan import launches, workspaces
@@ -35,6 +37,11 @@ def cuda_kernel(function: Function, symbols: Sequence[Var], target: Target, watc
 
     Raises CudaError where the schedule does not fit a GPU; compiling waits until the code is needed.
     """
+    callback = calls_packed(function)
+    if callback is not None:
+        raise HostCallback(f"cannot build {function.name} for a GPU", called=user_source(),
+                           reason=f"it calls the Python function {callback!r}, which runs on the host",
+                           fix='target="llvm", or a build of its own for what comes before and after the call')
     arch = target.arch or (_EMULATED_ARCH if target.emulate else _DEFAULT_ARCH)
     signature = signature_of(function, symbols)
     program = split(function, tuple(symbols), watchers, bounds_check=bounds_check)

@@ -18,6 +18,12 @@ class DisassemblerMissing(CudaError):
     code = "TW0814"
 
 
+class HostCallback(CudaError):
+    """A Python function that code on a GPU would have to call."""
+
+    code = "TW0816"
+
+
 class EmulatorUnavailable(CudaError):
     """The emulator needs a C++ compiler on the machine."""
 

@@ -140,9 +140,37 @@ def _address(em: ExprEmitter, call: Call, lane: int) -> str:
     return f"&{em.element(load.buffer, load.indices[0], lane)}{further}"
 
 
+def _trace(em: ExprEmitter, call: Call, lane: int) -> str:
+    """Prints, and gives the last value."""
+    parts, passed = list[str](), list[str]()
+    for arg in call.args[:-1]:
+        if isinstance(arg, StringImm):
+            parts.append(arg.value.replace("%", "%%"))
+        else:
+            parts.append(_format(arg.dtype))
+            passed.append(f"({_printed(arg.dtype)})({em.value(arg, lane)})")
+    last = call.args[-1]
+    parts = [f"{parts[0]}:", *parts[1:], _format(last.dtype)]
+    passed.append(f"({_printed(last.dtype)})(last)")
+    line = '"' + " ".join(parts).translate(_IN_C) + '\\n"'
+    return f"[&]() {{ auto last = {em.value(last, lane)}; printf({', '.join([line, *passed])}); return last; }}()"
+
+
+def _format(dtype: DType) -> str:
+    return "%.9g" if dtype.is_float else "%lld"
+
+
+def _printed(dtype: DType) -> str:
+    return "double" if dtype.is_float else "long long"
+
+
+_IN_C = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n"})
+"""Characters that a C string has in other words."""
+
 OTHER_ROWS: dict[str, OtherRow] = {
     "abs": _integer_abs, "bitwise_and": _bitwise("&"), "bitwise_or": _bitwise("|"), "bitwise_xor": _bitwise("^"),
     "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
     "reinterpret": _reinterpret, "likely": lambda em, call, lane: em.value(call.args[0], lane),
     "call_extern": _outside, "call_pure_extern": _outside, "access_ptr": _address,
+    "trace": _trace,
 }

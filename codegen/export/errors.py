@@ -47,6 +47,12 @@ class LinkFailed(ExportError):
     code = "TW0707"
 
 
+class CallsPython(ExportError):
+    """A kernel that calls a Python function, which a library does not have."""
+
+    code = "TW0709"
+
+
 class NoProcessorCheck(ExportError):
     """A machine whose instruction sets a library cannot ask about when it is loaded."""
 

@@ -12,13 +12,14 @@ from pathlib import Path
 from ...errors import user_source
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
+from ..packed import calls_packed
 from ..parallel import PARALLEL_FOR
 from ..stub import stub_text
 from ..target import Target
 from .archive import archive_bytes
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
-from .errors import UnknownLibraryKind
+from .errors import CallsPython, UnknownLibraryKind
 from .files import write_together
 from .header import header_text
 from .link import shared_library
@@ -59,6 +60,13 @@ class Exporter:
                 fix=f'f.export("{place.stem or "libname"}.so")',
             )
         check_threads(threads)
+        for program in self.programs:
+            callback = calls_packed(program.function)
+            if callback is not None:
+                raise CallsPython(
+                    f"cannot export {program.signature.name}", called=user_source(),
+                    reason=f"it calls the Python function {callback!r}, which is in this process alone",
+                    fix="call a C function by te.call_extern, and link the library that has it")
         stem = place.stem.removeprefix("lib") or place.stem
         named = replace(self, programs=tuple(program.named_for(stem) for program in self.programs))
         return _Library(named, stem, threads).write(place)

@@ -68,6 +68,8 @@ class ExprEmitter:
         self.places: dict[Buffer, Place] = {}
         self._memo: dict[int, str] = {}
         self._mask: tuple[str, int] | None = None
+        self.leave_if: Callable[[str, str], None] = lambda condition, status: None
+        """Leaves the function with a status where a condition holds; whoever writes statements says how."""
         self.vector_accesses = 0
         """How many loads and stores of vectors were written."""
         # A product may be contracted into a sum by default. Never nnan or ninf: the identities of min and max are

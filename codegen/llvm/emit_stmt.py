@@ -107,6 +107,7 @@ class StmtEmitter:
     def __init__(self, kernel: KernelText, f: FunctionText, *, in_parallel: bool) -> None:
         self.kernel, self.f, self.in_parallel = kernel, f, in_parallel
         self.exprs = ExprEmitter(f, IndexFacts(), fast_math=kernel.fast_math)
+        self.exprs.leave_if = self.leave_if
         self._stack_left = _STACK_BUDGET
         self._status: str | None = None
         self._described = "" if kernel.debug is None else kernel.debug.function(f)

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...errors import user_source
-from ...ir.dtype import DType
-from ...ir.expr import BufferLoad, Call, IntImm, StringImm
+from ...ir.dtype import FLOAT64, INT64, DType
+from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ..errors import UnsupportedIntrinsic
+from ..packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from .arithmetic import compare, convert
 from .maths import FLOAT32_FUNCTIONS
 from .memory import address
@@ -195,6 +196,61 @@ def _outside(em: ExprEmitter, call: Call) -> str:
     return em.f.read(f"call {result} {function}({', '.join(operands)})")
 
 
+def _packed(em: ExprEmitter, call: Call) -> str:
+    """A Python function, by the symbol that codegen.packed has bound it to. Where it fails the kernel is left."""
+    symbol, *args = call.args
+    assert isinstance(symbol, StringImm), "the first operand of a packed call is its name"
+    if not symbol.value.startswith(PACKED_PREFIX):
+        raise UnsupportedIntrinsic(f"the program calls the Python function {symbol.value!r}", called=user_source(),
+                                   reason="only a kernel that is built to run in this process can",
+                                   fix='tw.build(..., target="llvm")')
+    result = _call_python(em, symbol.value, [(arg, em.value(arg)) for arg in args])
+    failed = em.f.op(f"icmp uge i64 {result}, {FAILED}")
+    em.leave_if(failed, str(CALLBACK_RAISED))
+    return em.f.op(f"trunc i64 {result} to {llvm_type(call.dtype)}")
+
+
+def _trace(em: ExprEmitter, call: Call) -> str:
+    """Prints by Python where the call is bound to it, else by C."""
+    tag, *args = call.args
+    assert isinstance(tag, StringImm), "the first operand of a trace is its tag"
+    values = [(arg, "" if isinstance(arg, StringImm) else em.value(arg)) for arg in args]
+    if tag.value.startswith(PACKED_PREFIX):
+        result = _call_python(em, tag.value, [pair for pair in values if not isinstance(pair[0], StringImm)])
+        em.leave_if(em.f.op(f"icmp uge i64 {result}, {FAILED}"), str(CALLBACK_RAISED))
+    else:
+        _call_printf(em, tag.value, values)
+    return values[-1][1]
+
+
+def _call_python(em: ExprEmitter, symbol: str, values: list[tuple[Expr, str]]) -> str:
+    passed = [_widened(em, arg.dtype, text) for arg, text in values]
+    function = em.f.module.declare(symbol, "i64", [kind for kind, _ in passed])
+    return em.f.read(f"call i64 {function}({', '.join(f'{kind} {text}' for kind, text in passed)})")
+
+
+def _call_printf(em: ExprEmitter, tag: str, values: list[tuple[Expr, str]]) -> None:
+    parts, passed = [tag.replace("%", "%%") + ":"], list[str]()
+    for arg, text in values:
+        if isinstance(arg, StringImm):
+            parts.append(arg.value.replace("%", "%%"))
+            continue
+        kind, wide = _widened(em, arg.dtype, text)
+        parts.append("%.9g" if kind == "double" else "%lld")
+        passed.append(f"{kind} {wide}")
+    line = em.f.module.string(" ".join(parts) + "\n")
+    em.f.module.declare("printf", "i32", ["ptr", "..."])
+    em.f.do(f"call i32 (ptr, ...) @printf({', '.join([f'ptr {line}', *passed])})")
+
+
+def _widened(em: ExprEmitter, dtype: DType, text: str) -> tuple[str, str]:
+    """(type, value) as outside code gets it: a pointer, a 64-bit integer or a double."""
+    if dtype.kind == "handle":
+        return "ptr", text
+    wide = FLOAT64 if dtype.is_float else INT64
+    return llvm_type(wide), convert(em.f, text, dtype, wide)
+
+
 def _extension(dtype: DType) -> str:
     """C passes integers narrower than int as ints."""
     if dtype.lanes > 1 or dtype.bits >= 32 or dtype.is_float:
@@ -227,5 +283,6 @@ OTHER_ROWS: dict[str, OtherRow] = {
     "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
     "reinterpret": _reinterpret, "likely": _likely, "call_extern": _outside, "call_pure_extern": _outside,
     "call_llvm_intrinsic": _llvm_intrinsic, "access_ptr": _access_ptr, "target_has": _target_has,
+    "call_packed": _packed, "trace": _trace,
 }
 

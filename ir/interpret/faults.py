@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 __all__ = ["HELPERS", "MANY", "Fault", "Pointer"]
 
 MANY = -1 << 70
@@ -75,12 +77,22 @@ class Pointer:
     tracked: bool
     held: Callable[[Any], Any]
     """A value as memory of the buffer's type holds it."""
+    dtype: np.dtype[Any]
 
     def __getitem__(self, index: int) -> Any:
         value = self.data[self._place(index, 1)]
         if value is None and self.tracked:
             raise Fault("unwritten", self.buffer, self.first + index)
         return self.held(0) if value is None else value
+
+    def peek(self, index: int) -> Any:
+        """The element that is there to be overwritten: None where nothing has been written."""
+        return self.data[self._place(index, 2)]
+
+    def memory(self) -> np.ndarray[Any, Any]:
+        """A copy of what lies from here on to the buffer's end; zeros where nothing has been written."""
+        zero = self.held(0)
+        return np.array([zero if value is None else value for value in self.data[self.first:]], self.dtype)
 
     def __setitem__(self, index: int, value: Any) -> None:
         self.data[self._place(index, 2)] = self.held(value)

@@ -16,6 +16,7 @@ from ..expr import (
 )
 from ..visit import children, post_order
 from . import scalars
+from .outside import c_function, packed_array, packed_call, trace_call
 from .source import MAX_NESTING, Code, Memory, Race, Source
 
 __all__ = ["ValueWriter"]
@@ -67,8 +68,9 @@ class ValueWriter(Source):
                 f"buffer '{buffer.name}' is used where it has no memory", reason=f"in function {self.function_name}")
         return found
 
-    def place(self, memory: Memory, indices: tuple[Expr, ...]) -> Code:
-        """Source of an element's offset, after checking that it lies within the buffer."""
+    def place(self, memory: Memory, indices: tuple[Expr, ...], pointed: bool = False) -> Code:
+        """Source of an element's offset, after checking that it lies within the buffer. pointed: that is only pointed to,
+        so that the first may be missing."""
         nesting = 1
         terms = [] if memory.first == "0" else [memory.first]
         names: list[str] = []
@@ -80,7 +82,7 @@ class ValueWriter(Source):
             text = code.text if safe else self.atom(code)
             nesting = max(nesting, code.nesting + 1)
             if not safe:
-                tests.append(f"0 <= {text} < {extent}")
+                tests.append(f"0 <= {text} < {f'max({extent}, 1)' if pointed else extent}")
             names.append(text)
             terms.append(text if stride == "1" else f"{text} * {stride}")
         if tests:
@@ -344,6 +346,8 @@ class ValueWriter(Source):
             return Code(repr(getattr(node.args[0], "value", "") == "interpreter"))
         if node.name == "access_ptr":
             return self.pointer(node)
+        if node.name in _OUTSIDE:
+            return _OUTSIDE[node.name](self, node)
         if node.name.startswith("call_"):
             return self.outside(node, node.args[1:], getattr(node.args[0], "value", "?"))
         operands = [self.exact(argument) for argument in node.args]
@@ -366,15 +370,19 @@ class ValueWriter(Source):
         load, offset, mode = node.args
         assert isinstance(load, BufferLoad)
         memory = self.reached(load.buffer)
-        place = self.place(memory, load.indices).text
+        place = self.place(memory, load.indices, pointed=True).text
         tracked = memory.tracked and not self.quiet
         held = self.constant(_checked_result(load.dtype), ("result", str(load.dtype)))
         first = f"{place} + {self.exact(offset).text}"
-        return Code(self.spill(f"Pointer({memory.data}, {first}, {memory.number}, {self.exact(mode).text}, {tracked}, {held})"))
+        dtype = self.constant(scalars.numpy_dtype(load.dtype), ("numpy", str(load.dtype)))
+        parts = f"{memory.data}, {first}, {memory.number}, {self.exact(mode).text}, {tracked}, {held}, {dtype}"
+        return Code(self.spill(f"Pointer({parts})"))
 
     def outside(self, node: Call, args: tuple[Expr, ...], name: str) -> Code:
         """A call of outside code, which is looked up by name."""
         found = self.externs.get(name)
+        if found is None and node.name in ("call_extern", "call_pure_extern"):
+            found = c_function(name, args, node.dtype)
         if found is None:
             raise UnknownOutsideCode(
                 f"the interpreter cannot call '{name}'", reason=f"`{node}`",
@@ -382,6 +390,11 @@ class ValueWriter(Source):
         function = self.constant(found, ("extern", name))
         result = self.constant(_checked_result(node.dtype), ("result", str(node.dtype)))
         return Code(self.spill(f"{result}({function}({', '.join(self.exact(a).text for a in args)}))"))
+
+
+_OUTSIDE: dict[str, Callable[[ValueWriter, Call], Code]] = {
+    "call_packed": packed_call, "packed_array": packed_array, "trace": trace_call,
+}
 
 
 def _number(value: Any) -> str:

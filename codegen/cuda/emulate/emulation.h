@@ -17,6 +17,7 @@ TW_UNARY(trunc) TW_UNARY(round) TW_UNARY(rint) TW_UNARY(fabs)
 TW_BINARY(pow) TW_BINARY(atan2) TW_BINARY(hypot) TW_BINARY(copysign) TW_BINARY(fmod)
 extern "C" double fma(double, double, double);
 extern "C" float fmaf(float, float, float);
+extern "C" int printf(const char *format, ...);
 
 #define __global__ __attribute__((noinline))
 #define __device__

@@ -1,0 +1,165 @@
+"""Outside code in the interpreter: Python functions by their registered names, functions of C libraries, traces."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import user_source
+from ..dtype import DType
+from ..errors import UnknownOutsideCode
+from ..expr import Call, Expr, StringImm
+from ..packed import call_func, find_func, registered_names, trace_line
+from .faults import Pointer
+from .scalars import numpy_dtype
+from .source import Code
+
+if TYPE_CHECKING:
+    from .values import ValueWriter
+
+__all__ = ["c_function", "packed_array", "packed_call", "trace_call"]
+
+
+def packed_call(writer: ValueWriter, node: Call) -> Code:
+    """A call of a registered function."""
+    name = getattr(node.args[0], "value", "?")
+    found = find_func(name)
+    if found is None:
+        raise UnknownOutsideCode(
+            f"the interpreter cannot call the packed function '{name}'", reason="no function of this name is registered",
+            called=user_source(), allowed=", ".join(registered_names()) or "nothing is registered",
+            fix=f'@tw.register_func("{name}") above a Python function of its arguments')
+    function = writer.constant(_guarded(name, found), ("packed", name))
+    return Code(writer.spill(f"{function}({_listed(writer, node.args[1:])})"))
+
+
+def packed_array(writer: ValueWriter, node: Call) -> Code:
+    """What a registered function gets for a buffer."""
+    start, rank, *layout = node.args
+    count = int(getattr(rank, "value", 0))
+    extents, strides = layout[:count], layout[count:]
+    dtype = start.args[0].dtype if isinstance(start, Call) else start.dtype
+    kind = writer.constant(numpy_dtype(dtype), ("numpy", str(dtype)))
+    made = writer.constant(_Packed, ("packed array",))
+    shape, steps = (f"({''.join(text + ', ' for text in _texts(writer, part))})" for part in (extents, strides))
+    return Code(writer.spill(f"{made}({writer.value(start).text}, {shape}, {steps}, {kind})"))
+
+
+def trace_call(writer: ValueWriter, node: Call) -> Code:
+    """Prints, and gives the last value."""
+    tag = getattr(node.args[0], "value", "")
+    function = writer.constant(_printing(tag), ("trace", tag))
+    return Code(writer.spill(f"{function}({_listed(writer, node.args[1:])})"))
+
+
+def _texts(writer: ValueWriter, values: Sequence[Expr]) -> list[str]:
+    return [repr(value.value) if isinstance(value, StringImm) else writer.exact(value).text for value in values]
+
+
+def _listed(writer: ValueWriter, values: Sequence[Expr]) -> str:
+    return ", ".join(_texts(writer, values))
+
+
+def _printing(tag: str) -> Callable[..., Any]:
+    def show(*values: Any) -> Any:
+        sys.stdout.write(trace_line(tag, values))
+        return values[-1]
+
+    return show
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A buffer on its way into a Python function, and back."""
+
+    pointer: Pointer
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def places(self) -> list[int]:
+        """Where each element lies, from where the pointer points, row by row."""
+        if not self.strides:
+            return list(range(int(np.prod(self.shape, dtype=np.int64))))
+        grid = np.indices(self.shape).reshape(len(self.shape), -1)
+        return [int(place) for place in np.tensordot(np.array(self.strides), grid, 1)]
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Its elements; what is only written may hold none yet."""
+        pointer, writable = self.pointer, bool(self.pointer.mode & 2)
+        held = [pointer.peek(place) if writable else pointer[place] for place in self.places()]
+        array = np.array([0 if value is None else value for value in held], self.dtype).reshape(self.shape)
+        array.flags.writeable = writable
+        return array
+
+    def write(self, array: np.ndarray[Any, Any]) -> None:
+        for place, value in zip(self.places(), array.reshape(-1).tolist(), strict=True):
+            self.pointer[place] = value
+
+
+def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., int]:
+    """The function on arrays, its exceptions wrapped."""
+
+    def run(*given: Any) -> int:
+        arrays = [one.read() if isinstance(one, _Packed) else one for one in given]
+        number = call_func(name, function, arrays)
+        for one, array in zip(given, arrays, strict=True):
+            if isinstance(one, _Packed) and one.pointer.mode & 2:
+                one.write(array)
+        return number
+
+    return run
+
+
+# C
+
+
+def c_function(name: str, arguments: Sequence[Expr], result: DType) -> Callable[..., Any] | None:
+    """A function of a library that this process has loaded, on the interpreter's values; None where there is none.
+
+    What a pointer points to is copied to memory that C sees, up to the buffer's end, and back where the pointer is written
+    through.
+    """
+    kinds = [_c_type(argument.dtype) for argument in arguments]
+    returned = _c_type(result)
+    if returned is None or any(kind is None for kind in kinds):
+        return None
+    try:
+        function = getattr(ctypes.CDLL(None), name)
+    except AttributeError:
+        return None
+    function.restype, function.argtypes = returned, kinds
+
+    def run(*values: Any) -> Any:
+        passed: list[Any] = []
+        memory: list[tuple[Pointer, np.ndarray[Any, Any]]] = []
+        for value in values:
+            if isinstance(value, Pointer):
+                memory.append((value, value.memory()))
+                passed.append(memory[-1][1].ctypes.data)
+            else:
+                passed.append(value.encode() if isinstance(value, str) else value)
+        found = function(*passed)
+        for pointer, array in memory:
+            if pointer.mode & 2:
+                for place, value in enumerate(array.tolist()):
+                    pointer[place] = value
+        return found
+
+    return run
+
+
+_C_TYPES: dict[str, Any] = {
+    "float32": ctypes.c_float, "float64": ctypes.c_double, "bool": ctypes.c_bool, "handle": ctypes.c_void_p,
+    **{f"int{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
+}
+
+
+def _c_type(dtype: DType) -> Any:
+    return _C_TYPES.get(str(dtype))

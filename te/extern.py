@@ -1,0 +1,187 @@
+"""te.extern: tensors that outside code computes whole, from whole tensors, through pointers to their memory.
+
+    C = te.extern((n, m), [A, B], lambda ins, outs: te.call_packed("matmul", ins[0], ins[1], outs[0]), name="C")
+
+The body is a statement of the loop IR: a call (te.call_packed of a registered Python function, te.call_extern of a C
+function), or what a tw.ir_builder() has collected.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+from ..errors import user_source
+from ..ir.buffer import Buffer
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IterVar, Node, Var
+from ..ir.pointers import reading_only, written_buffers
+from ..ir.stmt import Allocate, Evaluate, Stmt
+from ..ir.visit import free_vars, post_order
+from .errors import BadExtern
+from .operation import Operation
+from .shape import as_shape, same_extent, scalar_dtype, shape_text, zero_based
+from .tag import current_tag
+from .tensor import Tensor
+from .tensor_intrin import decl_buffer
+
+__all__ = ["ExternOp", "extern"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ExternOp(Operation):
+    """Tensors that a statement computes whole.
+
+    inputs: the tensors that it reads. in_buffers, out_buffers: what stands for each input and each output in `body`.
+    dims: an iteration variable for each dimension of each output.
+    """
+
+    inputs: tuple[Tensor, ...]
+    in_buffers: tuple[Buffer, ...]
+    out_buffers: tuple[Buffer, ...]
+    body: Stmt
+    dims: tuple[tuple[IterVar, ...], ...]
+    kind: ClassVar[str] = "extern"
+
+    @property
+    def output_dtypes(self) -> tuple[DType, ...]:
+        return tuple(buffer.dtype for buffer in self.out_buffers)
+
+    @property
+    def output_shape(self) -> tuple[Expr, ...]:
+        return self.out_buffers[0].shape
+
+    @property
+    def output_shapes(self) -> tuple[tuple[Expr, ...], ...]:
+        return tuple(buffer.shape for buffer in self.out_buffers)
+
+    @property
+    def dimensions(self) -> tuple[tuple[IterVar, ...], ...]:
+        return self.dims
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The symbols of the body, without those that stand for the place of a buffer."""
+        places: set[object] = set()
+        for buffer in (*self.in_buffers, *self.out_buffers):
+            places.update((*buffer.strides, buffer.elem_offset, buffer.data))
+        return tuple(var for var in free_vars(self.body) if var not in places)
+
+    @cached_property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        return tuple(dict.fromkeys(self.inputs))
+
+    def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ExternOp:
+        """The same body reading other tensors; itself where it reads none of them."""
+        inputs = tuple(tensors.get(tensor, tensor) for tensor in self.inputs)
+        return self if all(map(operator.is_, inputs, self.inputs)) else replace(self, inputs=inputs)
+
+
+def extern(
+    shape: Any, inputs: Sequence[Tensor], fcompute: Callable[[list[Buffer], list[Buffer]], Any], name: str = "extern",
+    dtype: Any = None, in_buffers: Any = None, out_buffers: Any = None, tag: str = "", attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """The tensor (or the list of tensors) that outside code computes.
+
+    shape: one shape, or a list of shapes for several outputs. inputs: the tensors that it reads, each whole.
+    fcompute(ins, outs): gets a buffer for each input and each output and returns a statement or a call; it has to write
+    every element of outs. dtype: of the outputs, one or a list; by default that of the inputs, where they agree.
+    in_buffers, out_buffers: declared buffers (te.decl_buffer), where the outside code asks for strides or alignment.
+    Raises BadExtern, BadExtent and UnknownDType.
+    """
+    source = user_source()
+    tensors = _inputs(name, inputs)
+    shapes = _shapes(shape, name)
+    dtypes = _dtypes(name, dtype, tensors, len(shapes))
+    ins = _buffers(name, "in_buffers", in_buffers, [(t.name, t.shape, t.dtype) for t in tensors])
+    names = [name] if len(shapes) == 1 else [f"{name}.v{at}" for at in range(len(shapes))]
+    outs = _buffers(name, "out_buffers", out_buffers, list(zip(names, shapes, dtypes, strict=True)))
+    body = reading_only(_body(name, fcompute(list(ins), list(outs))), ins)
+    _check_body(name, body, ins, outs)
+    dims = tuple(tuple(IterVar(f"ax{at}", (dom := zero_based(extent)).begin.dtype, dom) for at, extent in enumerate(one))
+                 for one in shapes)
+    op = ExternOp(name=name, tag=tag or current_tag(), attrs=attrs or {}, source=source, inputs=tensors, in_buffers=ins,
+                  out_buffers=outs, body=body, dims=dims)
+    return op.outputs[0] if len(shapes) == 1 else list(op.outputs)
+
+
+def _bad(name: str, reason: str, fix: str) -> BadExtern:
+    return BadExtern(f"cannot declare the extern {name}", reason=reason[:300], called=user_source(), fix=fix)
+
+
+def _inputs(name: str, inputs: object) -> tuple[Tensor, ...]:
+    given: tuple[object, ...] = tuple(cast("Sequence[object]", inputs)) if isinstance(inputs, (list, tuple)) else (inputs,)
+    wrong = next((one for one in given if not isinstance(one, Tensor)), None)
+    if wrong is not None:
+        raise _bad(name, f"an input is {wrong!r}, no tensor", "pass the tensors that it reads: te.extern(shape, [A, B], ...)")
+    return tuple(one for one in given if isinstance(one, Tensor))
+
+
+def _shapes(shape: Any, name: str) -> list[tuple[Expr, ...]]:
+    """One shape, or a list of shapes."""
+    several = isinstance(shape, (list, tuple)) and bool(shape) and all(isinstance(one, (list, tuple)) for one in cast("Any", shape))
+    return [as_shape(one, name) for one in (shape if several else [shape])]
+
+
+def _dtypes(name: str, dtype: Any, inputs: tuple[Tensor, ...], count: int) -> list[DType]:
+    if dtype is None:
+        found = {tensor.dtype for tensor in inputs}
+        if len(found) != 1:
+            had = ", ".join(f"{tensor.name} is {tensor.dtype}" for tensor in inputs) or "there are no inputs"
+            raise _bad(name, f"its dtype is not given, and the inputs do not tell: {had}", 'dtype="float32"')
+        return [found.pop()] * count
+    given: list[object] = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * count
+    if len(given) != count:
+        raise _bad(name, f"{len(given)} dtypes for {count} outputs", "give one dtype, or one for each output")
+    return [scalar_dtype(one) for one in given]
+
+
+def _buffers(name: str, what: str, given: Any, wanted: list[tuple[str, tuple[Expr, ...], DType]]) -> tuple[Buffer, ...]:
+    """Declared buffers, checked, or compact ones."""
+    if given is None:
+        return tuple(decl_buffer(shape, dtype, label) for label, shape, dtype in wanted)
+    found: list[object] = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(found) != len(wanted):
+        raise _bad(name, f"{len(found)} {what} for {len(wanted)} tensors", "declare a buffer for each")
+    for buffer, (label, shape, dtype) in zip(found, wanted, strict=True):
+        if not isinstance(buffer, Buffer) or buffer.dtype != dtype or buffer.ndim != len(shape) or not all(
+                map(same_extent, buffer.shape, shape)):
+            raise _bad(name, f"the buffer of {label} is {buffer!r}, the tensor {dtype} of shape {shape_text(shape)}",
+                       "te.decl_buffer(T.shape, T.dtype, ...)")
+    return tuple(buffer for buffer in found if isinstance(buffer, Buffer))
+
+
+def _body(name: str, made: object) -> Stmt:
+    if isinstance(made, Expr):
+        return Evaluate(made)
+    if not isinstance(made, Stmt):
+        raise _bad(name, f"its function returned {made!r}, no statement and no call",
+                   "return te.call_packed(...), te.call_extern(...), or ib.get() of a tw.ir_builder()")
+    return made
+
+
+def _check_body(name: str, body: Stmt, ins: tuple[Buffer, ...], outs: tuple[Buffer, ...]) -> None:
+    """It touches its own buffers alone, writes no input, and has no loose axis."""
+    own: set[object] = {*ins, *outs, *(node.buffer for node in post_order(body) if isinstance(node, Allocate))}
+    for node in post_order(body):
+        buffer = getattr(node, "buffer", None)
+        if isinstance(buffer, Buffer) and buffer not in own:
+            raise _bad(name, f"its body uses the buffer {buffer.name}, none of those that the function was given",
+                       "use ins[...] and outs[...], and pass declared buffers by in_buffers and out_buffers")
+    overwritten = next((buffer for buffer in ins if buffer in written_buffers(body)), None)
+    if overwritten is not None:
+        raise _bad(name, f"its body writes {overwritten.name}, which it is given to read", f'{overwritten.name}.access_ptr("r")')
+    loose = next((var for var in free_vars(body) if isinstance(var, IterVar)), None)
+    if loose is not None:
+        raise _bad(name, f"its body uses the axis {loose.name}, of which there is no loop", "open the loop: ib.for_range(0, n)")
+    unwritten = next((buffer for buffer in outs if buffer not in written_buffers(body) and not _reads_pointer(body, buffer)), None)
+    if unwritten is not None:
+        raise _bad(name, f"its body does not write {unwritten.name}", "write outs[...], or pass it to what does")
+
+
+def _reads_pointer(body: Stmt, buffer: Buffer) -> bool:
+    """Whether the body hands on the bare pointer of a buffer (`buffer.data`)."""
+    return buffer.data is not None and any(isinstance(node, Var) and node is buffer.data for node in post_order(body))
