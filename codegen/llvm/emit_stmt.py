@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from ...errors import InternalError
@@ -22,7 +24,7 @@ from .debug import DebugLines
 from .emit_expr import ExprEmitter
 from .facts import IndexFacts
 from .memory import OWN_ALIGNMENT, Place
-from .outline import Captured, captures, constant_bytes, context_slot, pointer_parameter, stored_buffers, task_entry
+from .outline import Captured, captures, constant_bytes, context_slot, has_loop, pointer_parameter, stored_buffers, task_entry
 from .plain_loops import plain_lanes
 from .text import FunctionText, ModuleText
 from .types import llvm_type, memory_type
@@ -33,6 +35,9 @@ _STACK_BUDGET = 16 * 1024
 """Bytes of stack that one function takes for buffers; what is larger, or of unknown size, goes to the heap."""
 _MOST_UNROLLED = 16
 """Iterations of a loop of vector code that LLVM may unroll; its own taste takes four times as long to compile."""
+_MOST_LOOPS = 32
+"""Loops side by side, or within each other, in one function: several of LLVM's loop passes look at all of a function's loops
+whenever they have changed one."""
 _PARALLEL_FOR = ("tw_parallel_for", "i32", ("ptr", "ptr", "i32"))
 
 
@@ -112,6 +117,8 @@ class StmtEmitter:
         self._status: str | None = None
         self._described = "" if kernel.debug is None else kernel.debug.function(f)
         self._heap: list[str] = []
+        self._depth = 0
+        self._long_within = False
 
     def bind_buffer(self, buffer: Buffer, place: Place) -> None:
         """Says where a buffer lies; its data pointer may then be passed to outside code."""
@@ -161,8 +168,20 @@ class StmtEmitter:
     # Simple statements
 
     def sequence(self, stmt: Seq) -> None:
-        for part in stmt.body:
-            self.statement(part)
+        parts = _flat(stmt)
+        loops = [has_loop(part) for part in parts] if len(parts) > _MOST_LOOPS else []
+        if sum(loops) <= _MOST_LOOPS:
+            for part in parts:
+                self.statement(part)
+            return
+        for looping, group in groupby(zip(loops, parts, strict=True), key=itemgetter(0)):
+            some = [part for _, part in group]
+            for at in range(0, len(some), _MOST_LOOPS):
+                together = Seq(tuple(some[at : at + _MOST_LOOPS]))
+                if looping:
+                    self._apart(together)
+                else:
+                    self.statement(together)
 
     def store(self, stmt: BufferStore) -> None:
         value = self.exprs.value(stmt.value)
@@ -211,6 +230,14 @@ class StmtEmitter:
         if stmt.kind is LoopKind.PARALLEL and not self.in_parallel:
             self._parallel(stmt)
             return
+        if self._depth == _MOST_LOOPS:
+            self._apart(stmt)
+            return
+        self._depth += 1
+        self._serial(stmt)
+        self._depth -= 1
+
+    def _serial(self, stmt: For) -> None:
         begin, extent = stmt.begin, self.exprs.value(stmt.extent)
         start, kind = self.exprs.value(begin), llvm_type(stmt.var.dtype)
         self.exprs.facts.bind_loop(stmt.var, begin, stmt.extent)
@@ -229,9 +256,10 @@ class StmtEmitter:
         """`for var in [start, end)`, `count` times where that is known. Written as LLVM's loop rotation would leave it:
         guard, body, test at the end.
 
-        Short loops are LLVM's to unroll, so that small buffers that they index become registers. Longer ones are not:
-        a loop of vectors is scheduled, how far it is unrolled too, and a loop of scalars that is unrolled whole is one
-        that LLVM no longer vectorizes. Which loops of scalars it may vectorize says plain_loops.
+        Short loops are LLVM's to unroll, so that small buffers that they index become registers. Longer ones are not: a
+        loop of vectors is scheduled, how far it is unrolled too, and a loop of scalars that is unrolled whole is one that
+        LLVM no longer vectorizes. Nor are short ones around longer ones: nothing is gained by copies of whole loops.
+        Which loops of scalars it may vectorize says plain_loops.
         """
         f, var = self.f, stmt.var
         kind = llvm_type(var.dtype)
@@ -248,9 +276,12 @@ class StmtEmitter:
         f.define(name, f"phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]")
         self.exprs.variables[var] = name
         vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
+        long_before, self._long_within = self._long_within, False
         with f.scope():
             self.statement(stmt.body)
-        scheduled = count > _MOST_UNROLLED if count is not None else self.exprs.vector_accesses > 0
+        long = count is not None and count > _MOST_UNROLLED or self._long_within
+        scheduled = long if count is not None else self.exprs.vector_accesses > 0
+        self._long_within = long_before or long or count is None
         self.exprs.vector_accesses += vectors_before
         lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math)
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
@@ -300,11 +331,36 @@ class StmtEmitter:
         f.do(f"call void @free(ptr {pointer})")
         f.do(f"store ptr null, ptr {slot}")
 
-    # Parallel loops
+    # Functions of their own
+
+    def _apart(self, stmt: Stmt) -> None:
+        """The statement as a function that is called here."""
+        captured = captures(stmt, self.exprs)
+        f, name = self.f, f"{self.kernel.symbol}_part_{self.kernel.outlined}"
+        self.kernel.outlined += 1
+        inner = self._inner(name, [], captured, in_parallel=self.in_parallel)
+        inner.function_body(lambda: inner.statement(stmt))
+        if self.kernel.debug is not None:  # LLVM wants to know where each call of a described function stands
+            f.location = f.location or self.kernel.debug.location(self._described, 1)
+        status = f.read(f"call i32 @{name}({', '.join(' '.join(item.passed) for item in captured)})")
+        self.leave_if(f.op(f"icmp ne i32 {status}, 0"), status)
+
+    def _inner(self, name: str, parameters: list[str], captured: list[Captured], *, in_parallel: bool) -> StmtEmitter:
+        """Writes into a new function, whose parameters tell LLVM again that nothing overlaps."""
+        parameters = [*parameters, *(item.parameter(i) for i, item in enumerate(captured))]
+        head = f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}"
+        inner = StmtEmitter(self.kernel, FunctionText(self.kernel.module, head), in_parallel=in_parallel)
+        inner.exprs.facts = self.exprs.facts
+        for i, item in enumerate(captured):
+            if isinstance(item.subject, Buffer):
+                inner.bind_buffer(item.subject, Place(f"%c{i}", item.alignment))
+            else:
+                inner.exprs.variables[item.subject] = f"%c{i}"
+        return inner
 
     def _parallel(self, stmt: For) -> None:
         """Outlines the loop: `tw_parallel_for` runs the body's tasks, each of which takes a contiguous chunk."""
-        captured = captures(stmt, self.exprs)
+        captured = captures(stmt.body, self.exprs, {stmt.var})
         f, kernel = self.f, self.kernel
         name = f"{kernel.symbol}_parallel_{kernel.outlined}"
         kernel.outlined += 1
@@ -322,23 +378,27 @@ class StmtEmitter:
         self._chunk(stmt, f"{name}_chunk", captured)
 
     def _chunk(self, stmt: For, name: str, captured: list[Captured]) -> None:
-        """The loop over [lo, hi) as a function of its own, whose arguments tell LLVM again that nothing overlaps."""
-        parameters = ["i64 %lo", "i64 %hi", *(item.parameter(i) for i, item in enumerate(captured))]
-        head = f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}"
-        f = FunctionText(self.kernel.module, head)
-        inner = StmtEmitter(self.kernel, f, in_parallel=True)
-        inner.exprs.facts = self.exprs.facts
+        """The loop over [lo, hi) as a function of its own."""
+        inner = self._inner(name, ["i64 %lo", "i64 %hi"], captured, in_parallel=True)
+        f = inner.f
         if self.kernel.debug is not None and stmt.line:
             f.location = self.kernel.debug.location(inner._described, stmt.line)
-        for i, item in enumerate(captured):
-            if isinstance(item.subject, Buffer):
-                inner.bind_buffer(item.subject, Place(f"%c{i}", item.alignment))
-            else:
-                inner.exprs.variables[item.subject] = f"%c{i}"
         inner.exprs.facts.bind_loop(stmt.var, stmt.begin, stmt.extent)
         kind = llvm_type(stmt.var.dtype)
         lo, hi = ("%lo", "%hi") if kind == "i64" else (f.op(f"trunc nsw i64 {end} to {kind}") for end in ("%lo", "%hi"))
         inner.function_body(lambda: inner.counted(stmt, lo, hi, None))
+
+
+def _flat(stmt: Seq) -> list[Stmt]:
+    """The statements of a sequence, and of sequences in it."""
+    found, stack = list[Stmt](), list[Stmt]([stmt])
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Seq):
+            stack.extend(reversed(part.body))
+        else:
+            found.append(part)
+    return found
 
 
 _BUILDERS: dict[type[Stmt], Callable[[StmtEmitter, Any], None]] = {

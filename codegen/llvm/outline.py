@@ -1,8 +1,9 @@
-"""What crosses from a kernel into the outlined body of a parallel loop, and the function that a task enters by."""
+"""What crosses from a kernel into statements that become functions of their own, and the function that a parallel task
+enters by."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ...ir.buffer import Buffer
@@ -14,8 +15,8 @@ from .emit_expr import ExprEmitter
 from .text import FunctionText, ModuleText
 from .types import llvm_type
 
-__all__ = ["Captured", "captures", "constant_bytes", "context_slot", "pointer_parameter", "stored_buffers",
-           "task_entry"]
+__all__ = ["Captured", "captures", "constant_bytes", "context_slot", "has_loop", "pointer_parameter",
+           "stored_buffers", "task_entry"]
 
 
 def pointer_parameter(buffer: Buffer, written: bool, alignment: int) -> str:
@@ -70,9 +71,20 @@ def stored_buffers(body: Stmt) -> set[Buffer]:
     return found
 
 
+def has_loop(stmt: Stmt) -> bool:
+    """Whether there is a loop in it; does not look at expressions."""
+    stack = [stmt]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, For):
+            return True
+        stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
+    return False
+
+
 @dataclass(frozen=True)
 class Captured:
-    """A buffer or variable of the enclosing function that a parallel body uses."""
+    """A buffer or variable of the enclosing function that an outlined statement uses."""
 
     subject: Buffer | Var
     value: str
@@ -91,12 +103,12 @@ class Captured:
         return f"{llvm_type(self.subject.dtype)} %c{i}"
 
 
-def captures(stmt: For, exprs: ExprEmitter) -> list[Captured]:
-    """What the body of a parallel loop uses of the function around it."""
-    touched = _touched(stmt.body, exprs.places)
+def captures(body: Stmt, exprs: ExprEmitter, own: Collection[Var] = ()) -> list[Captured]:
+    """What a statement that becomes a function uses of the function around it. own: variables that its own will bind."""
+    touched = _touched(body, exprs.places)
     found = [Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()]
-    inside = {stmt.var, *(buffer.data for buffer in touched)}
-    return found + [Captured(var, exprs.value(var)) for var in free_vars(stmt.body) if var not in inside]
+    inside = {*own, *(buffer.data for buffer in touched)}
+    return found + [Captured(var, exprs.value(var)) for var in free_vars(body) if var not in inside]
 
 
 def context_slot(f: FunctionText, structure: str, context: str, i: int) -> str:
