@@ -9,6 +9,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
+from .codegen.bundle import bundling
 from .codegen.errors import ArgumentNotBuildable, NameNotAllowed
 from .codegen.kernel import build_kernels
 from .codegen.target import Target
@@ -18,6 +19,7 @@ from .ir.visit import deep_recursion
 from .runtime import Module
 from .schedule import Schedule, create_schedule
 from .schedule.lower import lower as lower_schedule
+from .schedule.serialise import to_json
 from .te import Tensor
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
 
     Raises LoweringError where the schedule is not whole, or where a tensor that is computed from is not passed.
     """
-    with deep_recursion():
+    with deep_recursion(), bundling(lambda: _evidence(s)):
         return _function(s, args, name)
 
 
@@ -54,7 +56,7 @@ def build(
     Raises LoweringError, CodegenError; RecordError for a database that cannot be read.
     """
     chosen = _chosen(target)
-    with deep_recursion():
+    with deep_recursion(), bundling(lambda: _evidence(what) | {"target.txt": f"{target}\n"}):
         if isinstance(what, Mapping):
             functions = [replace(_function(_tuned(each, chosen, tuned), None, key), name=key) for key, each in what.items()]
             return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math)
@@ -66,6 +68,17 @@ def _chosen(target: str | Target) -> Target:
     """The target that is asked for, which has to exist even where the environment takes the interpreter instead."""
     asked = target if isinstance(target, Target) else Target.parse(target)
     return Target("interpret") if os.environ.get("TILEWRIGHT_INTERPRET", "0") not in ("", "0") else asked
+
+
+def _evidence(what: Any) -> dict[str, str]:
+    """What is built, as texts: a schedule as code and as records, a function as it is printed."""
+    if isinstance(what, Schedule):
+        return {"schedule.py": what.as_python(), "records.json": to_json(what.records)}
+    if isinstance(what, Function):
+        return {"function.ir": f"{what}\n"}
+    parts = list(cast("Mapping[str, Any]", what).items()) if isinstance(what, Mapping) else \
+        [(str(place), part) for place, part in enumerate(cast("Sequence[Any]", what))] if isinstance(what, (list, tuple)) else []
+    return {f"{key}_{name}": text for key, part in parts for name, text in _evidence(part).items()}
 
 
 def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Function:

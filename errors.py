@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
-    "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "InternalError", "LoweringError",
+    "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "FAULTS", "InternalError", "LoweringError",
     "RecordError", "ScheduleError", "SourceLine", "TensorExpressionError", "TilewrightError", "TuningError",
-    "user_source",
+    "internal_error", "user_source",
 ]
 
 CATALOGUE: dict[str, type[TilewrightError]] = {}
@@ -88,6 +89,7 @@ class TilewrightError(Exception):
         self.headline, self.reason, self.declared, self.called = headline, reason, declared, called
         self.loops, self.allowed, self.fix = loops, allowed, fix
         super().__init__(self.render())
+        self.add_note(f"  page: docs/errors/{self.code}.md")
 
     @classmethod
     def family(cls) -> str:
@@ -163,4 +165,27 @@ class CudaError(TilewrightError, RuntimeError):
 
 
 class InternalError(RuntimeError):
-    """A fault of tilewright's own. Please report it, with the text of the message."""
+    """A fault of tilewright's own. Please report it, with the text of the message and the folder that it names, where it
+    names one.
+
+    evidence: texts by the name of the file that they will have in that folder. bundle: the folder, "" while there is none.
+    """
+
+    def __init__(self, message: str, evidence: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.evidence = dict(evidence or {})
+        self.bundle = ""
+
+
+FAULTS = (AssertionError, ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, StopIteration, TypeError,
+          ValueError)
+"""What Python raises where a compiler's own code is wrong. Errors of users derive from some of these too: tell them apart
+by TilewrightError first."""
+
+
+def internal_error(error: BaseException, doing: str, evidence: Mapping[str, str] | None = None) -> InternalError:
+    """`error` as a fault of ours that knows of `evidence` too: itself, if it is one already."""
+    if isinstance(error, InternalError):
+        error.evidence |= evidence or {}
+        return error
+    return InternalError(f"{doing}: {type(error).__name__}: {error}", evidence)

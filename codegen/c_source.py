@@ -31,7 +31,7 @@ def llvm_of_c(source: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         place, made = Path(folder, "source.cc"), Path(folder, "source.ll")
         place.write_text(source)
-        _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", str(made), str(place)])
+        _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", made.name, place.name], folder)
         return made.read_text()
 
 
@@ -47,13 +47,13 @@ def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         place, made = Path(folder, "source.cc" if cplusplus else "source.c"), Path(folder, "libsource.so")
         place.write_text(source)
-        _run([compiler, "-O3", "-shared", "-fPIC", "-o", str(made), str(place)])
+        _run([compiler, "-O3", "-shared", "-fPIC", "-o", made.name, place.name], folder)
         _LOADED.append(ctypes.CDLL(str(made), ctypes.RTLD_GLOBAL))
     return _LOADED[-1]
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(command: list[str], folder: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RejectedSource(f"{Path(command[0]).name} refuses the source", reason=done.stderr.strip()[:1500], called=user_source(),
                              fix="compile it by itself first: the lines are counted in the text that was passed")

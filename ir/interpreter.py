@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import user_source
 from .buffer import Buffer
 from .errors import AssertionFailed, OutOfBounds, ParallelRace, UninitializedRead
 from .expr import Var
@@ -110,21 +111,27 @@ def _explained(function: Function, program: Program, fault: Fault) -> Exception:
     where = _loop_values(program, fault.__traceback__)
     at = f", at {where}" if where else ""
     if fault.kind == "assert":
-        return AssertionFailed(f"{function.name}: {fault.details[0]}", reason=f"the assertion does not hold{at}")
+        return AssertionFailed(f"{function.name}: {fault.details[0]}", reason=f"the assertion does not hold{at}",
+                               called=user_source(), fix="call it with arguments for which the condition holds")
     buffer = program.buffers[fault.details[0]]
     if fault.kind == "bounds":
         _, index, extents = fault.details
         wrong = next(d for d, (i, e) in enumerate(zip(index, extents, strict=True)) if not 0 <= i < e)
         return OutOfBounds(
             f"{function.name} accesses {buffer.name}[{', '.join(map(str, index))}], out of bounds",
-            reason=f"index {wrong} is {index[wrong]}, and the extent there is {extents[wrong]}{at}")
+            reason=f"index {wrong} is {index[wrong]}, and the extent there is {extents[wrong]}{at}",
+            called=user_source(), fix=f"keep the index within 0 to {extents[wrong] - 1}: te.max(0, te.min(index, {extents[wrong] - 1})), "
+                                      "or choose what lies outside by te.if_then_else" if extents[wrong] else
+                                      "leave the access out where the extent is 0")
     if fault.kind == "unwritten":
         return UninitializedRead(
             f"{function.name} reads {program.element(*fault.details)}, to which nothing has been written",
-            reason=f"its memory is not initialised{at}")
+            reason=f"its memory is not initialised{at}", called=user_source(),
+            fix=f"store to all of {buffer.name} that is read: a set_store_predicate, a guard or a loop leaves this element out")
     number, place, former, latter, action = fault.details
     several = "several iterations" if former == MANY else f"iteration {former}"
     return ParallelRace(
         f"iterations of a parallel loop of {function.name} race on {buffer.name}",
         reason=f"{program.element(number, place)} is touched by {several} and by iteration {latter}, "
-               f"which {action}{at}")
+               f"which {action}{at}",
+        called=user_source(), fix="make the loop serial (`for i in n`), or give every iteration elements of its own")

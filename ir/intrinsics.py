@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["INTRINSICS", "Intrinsic"]
+__all__ = ["INTRINSICS", "Intrinsic", "is_pure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +63,9 @@ INTRINSICS: dict[str, Intrinsic] = {
         Intrinsic("trace", -1, "any", "given", pure=False),
     )
 }
+
+
+def is_pure(name: str) -> bool:
+    """Whether a call of it may be moved, shared and dropped. What has no row may not: the target says that it has none."""
+    row = INTRINSICS.get(name)
+    return row is not None and row.pure

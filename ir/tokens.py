@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
+from ..errors import user_source
 from .errors import TextDoesNotParse
 
 __all__ = ["Token", "fail", "tokenize"]
@@ -80,5 +81,6 @@ def fail(text: str, token: Token, expected: str, fix: str = "") -> NoReturn:
     shown = lines[token.line - 1] if token.line <= len(lines) else ""
     raise TextDoesNotParse(
         f"line {token.line} of the program's text cannot be read: expected {expected}, found {token}",
-        loops=f"{shown}\n{' ' * token.column}^", fix=fix,
+        called=user_source(), loops=f"{shown}\n{' ' * token.column}^",
+        fix=fix or f"write {expected} there; str(function) shows how functions are written",
     )

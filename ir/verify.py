@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ..errors import user_source
 from . import expr as E
 from .buffer import SCOPES, Buffer
 from .errors import NotWellFormed
@@ -207,8 +208,8 @@ class _Verifier:
         stage = f" at stage '{self.name}'" if self.name else ""
         text = subject if isinstance(subject, str) else _first_line(subject)
         raise NotWellFormed(
-            f"{self.function.name} is not well formed{stage}: {rule}", reason=f"in `{text}`{details}",
-            loops=excerpt(self.function, self.statement))
+            f"{self.function.name} is not well formed{stage}: {rule}", reason=f"in `{text}`{details}", called=user_source(),
+            loops=excerpt(self.function, self.statement), fix=f"change what is marked with > so that this holds: {rule}")
 
     def define(self, thing: Var | Buffer) -> None:
         if thing in self.ever:
@@ -365,7 +366,8 @@ def verify(function: Function, stage: str | None = None) -> None:
     """
     name = str(function.attrs.get("stage", "")) if stage is None else stage
     if name and name not in STAGES:
-        raise NotWellFormed(f"{function.name} claims the unknown stage '{name}'", allowed=", ".join(STAGES))
+        raise NotWellFormed(f"{function.name} claims the unknown stage '{name}'", called=user_source(),
+                            allowed=", ".join(STAGES), fix='function.with_attrs(stage="loops")')
     verifier = _Verifier(function, name)
     verifier.signature()
     verifier.body()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 
@@ -23,7 +24,8 @@ class Module:
         """The kernel of this name. Raises NoSuchKernel."""
         if name not in self._kernels:
             raise NoSuchKernel(f"the module has no kernel {name!r}", called=user_source(),
-                               allowed=", ".join(self._kernels) or "none: it is empty")
+                               allowed=", ".join(self._kernels) or "none: it is empty",
+                               fix=_nearest(name, self._kernels))
         return self._kernels[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -45,3 +47,8 @@ class Module:
 
     def __repr__(self) -> str:
         return f"Module({', '.join(self._kernels)})"
+
+
+def _nearest(name: object, kernels: Mapping[str, Kernel]) -> str:
+    near = get_close_matches(str(name), kernels, 1, 0)
+    return f'module["{near[0]}"]' if near else 'tw.build({"name": [A, B]}) gives a module with kernels'

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import user_source
 from .errors import SymbolNotBound
 
 __all__ = ["Binding", "BufferParam", "Extent", "ScalarParam", "Signature", "Symbol", "evaluate_extent", "extent_text"]
@@ -165,7 +166,7 @@ def _bind_symbols(signature: Signature) -> dict[str, Binding]:
         if found is None:
             raise SymbolNotBound(
                 f"the shape symbol '{symbol.name}' of '{signature.name}' gets no value from any argument",
-                reason=f"no dimension of {signature} is '{symbol.name}' or can be solved for it",
+                reason=f"no dimension of {signature} is '{symbol.name}' or can be solved for it", called=user_source(),
                 fix=f"add '{symbol.name}' to the arguments as a scalar",
             )
         bindings[symbol.name] = found

@@ -103,7 +103,8 @@ def pragma(stage: Stage, axis: IterVar, key: str, value: Any) -> None:
     find_leaf(stage, axis, "cannot put a pragma on")
     headline = f"cannot put the pragma {key!r} on '{axis.name}' of stage {stage.name}"
     if not isinstance(key, str) or not (key in (*PRAGMAS, IMPORT_LLVM) or key.startswith("parallel_")):
-        raise UnknownPragma(headline, reason="no pass reads this key", called=user_source(),
+        raise UnknownPragma(headline, reason="no pass reads this key", declared=stage.op.source, called=user_source(),
+                            loops=outline(stage, [axis]), fix=f's[{stage.name}].pragma({axis.name}, "auto_unroll_max_step", 16)',
                             allowed=", ".join((*PRAGMAS, IMPORT_LLVM)) + ", parallel_*")
     plain = value.value if isinstance(value, (IntImm, StringImm)) else value
     if not isinstance(plain, (int, str, type(None))):

@@ -23,7 +23,8 @@ def check_scope(scope: object, doing: str) -> str:
     """`scope`, if it is one ("" means the default of its place). Raises UnknownScope."""
     if not isinstance(scope, str) or scope not in ("", *SCOPES):
         raise UnknownScope(doing, reason=f"{scope!r} is no storage scope"[:200], called=user_source(),
-                           allowed=", ".join(f'"{one}"' for one in SCOPES) + ', or "" for the default of its place')
+                           allowed=", ".join(f'"{one}"' for one in SCOPES) + ', or "" for the default of its place',
+                           fix='"local" for what one thread uses, "shared" for a block of threads, "global" for all')
     return scope
 
 
@@ -52,7 +53,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
 
     def bad(reason: str, fix: str) -> BadStorageAlign:
         return BadStorageAlign(headline, reason=reason, declared=stage.op.source, called=user_source(),
-                               loops=outline(stage), fix=fix)
+                               loops=outline(stage, [axis]), fix=fix)
 
     if place_of(stage.op.axis, axis) < 0:
         names = ", ".join(one.name for one in stage.op.axis)
@@ -77,12 +78,12 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
         raise BadStorePredicate(
             headline,
             reason=f"`{predicate}` is no condition, but {shown}"[:200],
-            called=user_source(),
+            declared=stage.op.source, called=user_source(), loops=outline(stage),
             fix="compare: axis.equal(0), axis < 8",
         )
     if stage.op.kind == "placeholder":
         raise BadStorePredicate(headline, reason=f"{stage.name} is a placeholder: nothing is stored",
-                                declared=stage.op.source, called=user_source())
+                                declared=stage.op.source, called=user_source(), fix="guard what is computed from it")
     for var in free_vars(condition):
         if isinstance(var, IterVar) and var.kind != "thread" and place_of(stage.all_iter_vars, var) < 0:
             raise BadStorePredicate(headline, reason=f"`{condition}` uses {var.name}, which is no axis of {stage.name}",

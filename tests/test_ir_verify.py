@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tilewright.ir import expr as E
 from tilewright.ir import ops
@@ -193,16 +195,19 @@ def test_stages_that_there_are() -> None:
 
 
 def test_the_message_shows_node_types_and_text() -> None:
+    spoiled = function("for i in 16:\n    B[i] = A[i] * 2.0\nB[0] = A[n] + n", "loops")
     with pytest.raises(NotWellFormed, match="both operands") as caught:
-        verify(function("for i in 16:\n    B[i] = A[i] * 2.0\nB[0] = A[n] + n", "loops"))
-    assert str(caught.value) == "\n".join([
+        verify(spoiled)
+    assert re.sub(r"py:\d+", "py:LINE", str(caught.value)) == "\n".join([
         "LoweringError TW0302: f is not well formed at stage 'loops': both operands have the same type",
         "  in `A[n] + n`: `A[n]` is float32, `n` is int32",
+        "  called at test_ir_verify.py:LINE: verify(spoiled)",
         '        @attrs(stage="loops")',
         "        def f(A: float32[16], B: out float32[16], n: int32, b: bool, I: int8[16]):",
         "            for i in 16:",
         "                B[i] = A[i] * 2.0",
         "      >     B[0] = A[n] + n",
+        "  fix: change what is marked with > so that this holds: both operands have the same type",
     ])
 
 

@@ -74,7 +74,7 @@ def test_verifying_names_the_guilty_pass() -> None:
 
     with pytest.raises(NotWellFormed, match="stray") as caught:
         run_pipeline(parse(TEXT), [Pass("simplify", simplify), Pass("spoil", spoil)], [Verifying()])
-    assert "after pass 'spoil' on function 'copy'" in caught.value.__notes__[0]
+    assert "after pass 'spoil' on function 'copy'" in "\n".join(caught.value.__notes__)
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

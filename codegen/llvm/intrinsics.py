@@ -40,6 +40,7 @@ def emit_call(em: ExprEmitter, call: Call) -> str:
             f"the LLVM target has no row for the intrinsic {call.name!r}",
             reason=f"called on {', '.join(arg.dtype for arg in call.args)}", called=user_source(),
             allowed=", ".join(sorted({*FLOAT_ROWS, *OTHER_ROWS})),
+            fix="call a C function by te.call_extern, an instruction by te.call_llvm_intrin, or compose it: te.exp(x)",
         )
     return other(em, call)
 

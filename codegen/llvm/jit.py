@@ -183,7 +183,7 @@ def _rejected(text: str, reason: str) -> RejectedByCompiler | InternalError:
             "LLVM does not know a function as it is called", reason=f"{reason}\nin: {line.strip()}", called=user_source(),
             fix="compare the name and the types of the arguments with LLVM's language reference",
         )
-    return InternalError(f"LLVM rejects the code that was made: {reason}")
+    return InternalError(f"LLVM rejects the code that was made: {reason}", {"module.ll": text})
 
 
 def _reported_line(text: str, reason: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import user_source
 from ..buffer import Buffer
 from ..errors import ArgumentsDoNotFit
 from ..expr import BinaryOp, Cast, Expr, IntImm, Var
@@ -41,7 +42,8 @@ def find_symbols(
     """The values of the shape symbols, from the shapes of the arrays, after checking types and shapes; and the strides
     of each parameter of `function` in its memory."""
     if len(args) != len(function.params):
-        raise ArgumentsDoNotFit(f"{function.name} takes {len(function.params)} arguments, not {len(args)}")
+        raise ArgumentsDoNotFit(f"{function.name} takes {len(function.params)} arguments, not {len(args)}", called=user_source(),
+                                fix=f"pass one for each of {', '.join(param.name for param in function.params) or 'none'}")
     symbols: dict[Var, int] = {}
     pairs = [(d, a) for d, a in zip(declared, args, strict=True) if isinstance(d, Buffer)]
     for parameter, argument in zip(declared, args, strict=True):
@@ -69,10 +71,12 @@ def _steps(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
 def _check_type(function: Function, buffer: Buffer, array: Any) -> None:
     if not isinstance(array, np.ndarray):
         raise ArgumentsDoNotFit(
-            f"argument '{buffer.name}' of {function.name} must be an array", reason=f"got {type(array).__name__}")
+            f"argument '{buffer.name}' of {function.name} must be an array", reason=f"got {type(array).__name__}",
+            called=user_source(), fix="np.array(...) with that dtype")
     if array.dtype != numpy_dtype(buffer.dtype):
         raise ArgumentsDoNotFit(
-            f"argument '{buffer.name}' of {function.name} must be {buffer.dtype}", reason=f"got {array.dtype}")
+            f"argument '{buffer.name}' of {function.name} must be {buffer.dtype}", reason=f"got {array.dtype}",
+            called=user_source(), fix=f'x.astype("{buffer.dtype}")')
 
 
 def _check_shape(function: Function, buffer: Buffer, array: np.ndarray[Any, Any], symbols: Mapping[Var, int]) -> None:
@@ -87,7 +91,8 @@ def _check_shape(function: Function, buffer: Buffer, array: np.ndarray[Any, Any]
     if not fits:
         raise ArgumentsDoNotFit(
             f"argument '{buffer.name}' of {function.name} has the wrong shape",
-            reason=f"it is declared `{to_text(buffer)}`, and got {list(array.shape)}")
+            reason=f"it is declared `{to_text(buffer)}`, and got {list(array.shape)}", called=user_source(),
+            fix="pass an array of the declared shape")
 
 
 def _strides_in_memory(
@@ -149,5 +154,6 @@ def scalar_value(parameter: Var, argument: Any) -> Any:
     if dtype.is_bool:
         return bool(value)
     if dtype.is_integer and not dtype.least <= value <= dtype.greatest:
-        raise ArgumentsDoNotFit(f"argument '{parameter.name}' does not fit {dtype}", reason=f"got {value}")
+        raise ArgumentsDoNotFit(f"argument '{parameter.name}' does not fit {dtype}", reason=f"got {value}", called=user_source(),
+                                fix=f"pass a number from {dtype.least} to {dtype.greatest}")
     return value

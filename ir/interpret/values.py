@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import user_source
 from ..buffer import Buffer
 from ..dtype import DType
 from ..errors import NotWellFormed, UnknownOutsideCode
@@ -385,7 +386,7 @@ class ValueWriter(Source):
             found = c_function(name, args, node.dtype)
         if found is None:
             raise UnknownOutsideCode(
-                f"the interpreter cannot call '{name}'", reason=f"`{node}`",
+                f"the interpreter cannot call '{name}'", reason=f"`{node}`", called=user_source(),
                 fix=f"give it an implementation: ir.interpreter.EXTERNS['{name}'] = a Python function of its arguments")
         function = self.constant(found, ("extern", name))
         result = self.constant(_checked_result(node.dtype), ("result", str(node.dtype)))

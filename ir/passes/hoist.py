@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..expr import BufferLoad, Call, Expr, Var
-from ..intrinsics import INTRINSICS
+from ..intrinsics import INTRINSICS, is_pure
 from ..stmt import For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import Rewriter, rebuild, seq, walk
 from .copying import fresh_copy
@@ -59,7 +59,7 @@ def _movable(value: Expr, bound: set[Var]) -> bool:
     for node in walk(value):
         if isinstance(node, BufferLoad) or isinstance(node, Var) and node in bound:
             return False
-        if isinstance(node, Call) and not (INTRINSICS[node.name].pure and INTRINSICS[node.name].arity >= 0):
+        if isinstance(node, Call) and not (is_pure(node.name) and INTRINSICS[node.name].arity >= 0):
             return False
     return True
 

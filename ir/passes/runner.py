@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Protocol
 
+from ...errors import FAULTS, TilewrightError, internal_error
 from ..stmt import Function
 from ..visit import deep_recursion
 
@@ -55,7 +56,7 @@ def run_pipeline(function: Function, passes: Iterable[Pass], watchers: Sequence[
             watch("lowered", function, 0.0)
         for step in passes:
             began = perf_counter()
-            function = step.run(function)
+            function = _run(step, function)
             if step.stage_after and function.attrs.get("stage") != step.stage_after:
                 function = function.with_attrs(stage=step.stage_after)
             seconds = perf_counter() - began
@@ -64,6 +65,20 @@ def run_pipeline(function: Function, passes: Iterable[Pass], watchers: Sequence[
             for watch in watchers:
                 watch(step.name, function, seconds)
     return function
+
+
+def _run(step: Pass, function: Function) -> Function:
+    """The pass's result. What it raises that is no error of the user's is a fault, with the function as evidence."""
+    try:
+        return step.run(function)
+    except TilewrightError:
+        raise
+    except FAULTS as error:
+        evidence = {f"before_{step.name}.ir": f"{function}\n"}
+        found = internal_error(error, f"pass '{step.name}' failed on function '{function.name}'", evidence)
+        if found is error:
+            raise
+        raise found from error
 
 
 @dataclass(slots=True)

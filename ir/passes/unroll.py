@@ -10,6 +10,7 @@ It stands after vectorize, which leaves unrolled loops of vector chunks, and bef
 from __future__ import annotations
 
 
+from ...errors import user_source
 from ..expr import Expr, IntImm, StringImm
 from ..ops import const
 from ..stmt import Assert, BufferStore, Evaluate, For, Function, LoopKind, Stmt
@@ -66,6 +67,7 @@ class _Unroller(Rewriter):
         if not isinstance(node.extent, IntImm):
             raise UnrollNotConstant(
                 f"cannot unroll '{node.var.name}'", reason=f"its extent {node.extent} is not known when the kernel is built",
+                called=user_source(), loops=_marked(node),
                 fix="unroll a loop of constant extent: split this one by a constant factor and unroll the inner loop",
             )
         extent = node.extent.value
@@ -74,9 +76,15 @@ class _Unroller(Rewriter):
                 f"cannot unroll '{node.var.name}'",
                 reason=f"{extent} copies of {_statements(body)} statements are more than {self.max_statements}, which "
                        "would take minutes to compile",
+                called=user_source(), loops=_marked(node),
                 fix="split the loop and unroll an inner part of it",
             )
         return seq(*[fresh_copy(body, {node.var: _at(node.begin, step)}) for step in range(extent)])
+
+
+def _marked(node: For) -> str:
+    """The loop's first line, with a caret under its name."""
+    return f"for {node.var.name} in {node.extent}:  # unrolled\n    {'^' * len(node.var.name)}"
 
 
 def _at(begin: Expr, step: int) -> Expr:

@@ -1,0 +1,84 @@
+"""What is kept of a fault of our own, so that it can be repeated where the program is not at hand."""
+
+from __future__ import annotations
+
+import linecache
+import platform
+import re
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ..errors import FAULTS, InternalError, TilewrightError, internal_error, user_source
+
+__all__ = ["bundling", "versions"]
+
+_WRITTEN: dict[str, str] = {}
+"""The folder of every fault of this process, by the line of ours that raised it: a tuner may meet one a thousand times."""
+
+_README = """\
+tilewright met a fault of its own. This folder holds what is needed to repeat it: please send it with the report.
+
+error.txt        the traceback
+program.py       the file that called tilewright
+schedule.py      the schedule as code, and records.json as records
+before_*.ir      the program before the pass that failed, if it was a pass; tilewright.ir.parse reads it
+module.ll        what LLVM refused, if it was LLVM
+versions.txt     of Python, numpy, llvmlite and tilewright; the machine
+"""
+
+
+@contextmanager
+def bundling(program: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+    """Faults of ours within become an InternalError that names a folder: the traceback, the user's file, what `program`
+    tells ({file name: text}), what the error itself knows, and versions. Errors of users, and what the system raises
+    (memory, files), pass."""
+    try:
+        yield
+    except TilewrightError:
+        raise
+    except FAULTS as error:
+        found = internal_error(error, "a fault of tilewright's own")
+        if not found.bundle:
+            found.bundle = _bundle(error, found, program)
+            found.args = (f"{found}\n  to repeat it: {found.bundle}",)
+        if found is error:
+            raise
+        raise found from error
+
+
+def _bundle(error: BaseException, found: InternalError, program: Callable[[], Mapping[str, str]]) -> str:
+    """The folder, or why there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{type(error).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else str(error)
+    if place not in _WRITTEN:
+        texts = {"README.txt": _README, "error.txt": "".join(traceback.format_exception(error)), "program.py": _users_program(),
+                 "versions.txt": versions(), **program(), **found.evidence}
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="tilewright-fault-"))
+            for name, text in texts.items():
+                if text:
+                    (folder / re.sub(r"[^\w.-]", "_", name)).write_text(text)
+        except OSError as failure:
+            return f"no folder could be written ({failure})"
+        _WRITTEN[place] = str(folder)
+    return _WRITTEN[place]
+
+
+def _users_program() -> str:
+    source = user_source()
+    return "".join(linecache.getlines(source.file)) if source is not None else ""
+
+
+def versions() -> str:
+    """Of what takes part, one a line, and the machine."""
+    found = [f"python {platform.python_version()}"]
+    for package in ("tilewright", "numpy", "llvmlite", "ml_dtypes"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} (not installed as a package)")
+    return "\n".join([*found, f"{platform.machine()} {platform.system()} {platform.release()}"]) + "\n"
