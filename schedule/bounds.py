@@ -19,9 +19,11 @@ from ..ir.ops import cast, const, floordiv, floormod, is_const, maximum
 from ..ir.visit import post_order, substitute
 from ..te.operation import Operation
 from ..te.tensor import Tensor
+from ..te.tensor_compute import TensorComputeOp
 from .attributes import IterAttr
 from .regions import Span, SpanEvaluator, union
 from .relations import Fuse, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
+from .tensorize import is_tensorized
 
 if TYPE_CHECKING:
     from .dataflow import Computation, Dataflow
@@ -139,7 +141,7 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
     axes = dict.fromkeys(axis for dimensions in computation.op.dimensions for axis in dimensions)
     declared = {axis: axis.dom for axis in axes if axis.dom is not None}
     consumers = bounds.dataflow.consumers.get(computation.op, [])
-    if computation.is_output or not consumers or computation.whole or (not enclosing and _is_tensorized(computation.stage)):
+    if computation.is_output or not consumers or computation.whole or (not enclosing and is_tensorized(computation.stage)):
         return declared  # an intrinsic does all of its work or none: what is padded for it is computed whole
     unknown: set[IterVar] = set()
     spans: dict[IterVar, list[Span]] = {axis: [] for axis in axes}
@@ -150,14 +152,11 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
             else:
                 spans[axis].append(found)
     region = declared
+    whole = computation.op.tensor_axis if isinstance(computation.op, TensorComputeOp) else ()
     for axis, found in spans.items():
-        if found and axis not in unknown:
+        if found and axis not in unknown and axis not in whole:
             region[axis] = _boxed(union(found, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
     return region
-
-
-def _is_tensorized(stage: Stage) -> bool:
-    return any(attr.kind == "tensorized" for attr in stage.iter_attrs.values())
 
 
 def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Range:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import user_source
@@ -12,6 +13,7 @@ from ..te.operation import ComputeOp, Operation
 from ..te.rewrite import substitute_axes
 from ..te.shape import zero_based
 from ..te.tensor import Tensor
+from ..te.tensor_compute import TensorComputeOp
 from .axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
 from .errors import BadCacheRead, BadCacheWrite
 from .layout import (
@@ -145,9 +147,20 @@ def _cache_op(
     conditions = inexact_splits(stage.relations, ranges, values)
     indices = [values[axis] for axis in op.axis]
     moved = op.rewritten(lambda value: substitute_axes(value, op.axis, indices))
+    name, axis = f"{op.name}.{scope or 'global'}", tuple(fresh.values())
+    if isinstance(op, TensorComputeOp) and isinstance(moved, TensorComputeOp):
+        dims = tuple(moved.axis[dim] for dim in moved.out_dims)
+        if conditions or any(dim not in fresh for dim in dims):
+            split = next((dim.name for dim in dims if dim not in fresh), "a loop")
+            raise BadCacheWrite(
+                f"cannot cache writes of {stage.name}", declared=op.source, called=user_source(), loops=outline(stage),
+                reason=f"{split} was split, and the tensor intrinsic {moved.intrinsic.name} gives whole parts of the cache",
+                fix="call cache_write first, then split the loops of the cache, by factors that divide, or of the copy")
+        return replace(moved, name=name, source=user_source(), axis=axis, tensor_axis=tuple(fresh[one] for one in op.tensor_axis),
+                       out_dims=tuple(axis.index(fresh[dim]) for dim in dims))
     return ComputeOp(
-        name=f"{op.name}.{scope or 'global'}", tag=op.tag, attrs=op.attrs, source=user_source(),
-        axis=tuple(fresh.values()), body=tuple(guarded(value, conditions) for value in moved.body),
+        name=name, tag=op.tag, attrs=op.attrs, source=user_source(), axis=axis,
+        body=tuple(guarded(value, conditions) for value in moved.body),
     )
 
 
@@ -170,6 +183,9 @@ def _take_over(stage: Stage, op: ComputeOp, cache: Stage, fresh: dict[IterVar, I
     cache.all_iter_vars = [*cache.op.axis, *op.reduce_axis, *(child for one in kept for child in one.children)]
     cache.leaf_iter_vars = [fresh.get(axis, axis) for axis in stage.leaf_iter_vars]
     cache.iter_attrs = {axis: attr for axis, attr in stage.iter_attrs.items() if axis in reduce_axes}
+    for axis in stage.leaf_iter_vars:
+        if stage.attr(axis).kind == "tensorized":  # what computes goes along
+            cache.iter_attrs[fresh.get(axis, axis)] = stage.iter_attrs.pop(axis)
     renamed = {old: new for old, new in zip(op.reduce_axis, new_roots, strict=True) if old is not new}
     if renamed:
         rename_axes(cache, renamed)

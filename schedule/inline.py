@@ -8,6 +8,7 @@ from ..errors import user_source
 from ..ir.expr import Expr, IterVar
 from ..te.operation import ComputeOp
 from ..te.rewrite import inline
+from ..te.tensor_compute import TensorComputeOp
 from ..te.tensor import Tensor
 from .errors import CannotInline
 from .kinds import kind_of
@@ -29,6 +30,9 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
         return f"{name} is no expression element by element", "compute it at root"
     if stage.is_output:
         return f"{name} is an output of the schedule: it has to be stored", "inline what it reads instead"
+    if isinstance(op, TensorComputeOp):
+        return (f"{name} is computed by the tensor intrinsic {op.intrinsic.name}, whole parts at once",
+                f"s[{name}].compute_at(s[consumer], axis) keeps it close to where it is read")
     if op.reduction is not None:
         axes = ", ".join(axis.name for axis in op.reduce_axis)
         return (f"{name} is a reduction over {axes}: its value takes a loop, no expression holds it",
@@ -41,6 +45,11 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     if reader is not None:
         return (f"{reader.name}, which reads it, is {kind_of(reader.op).noun}: it reads memory, no expression",
                 f"s[{name}].compute_at(s[{reader.name}], axis), or leave it at root")
+    caller = next((one for one in stage.schedule.stages
+                   if isinstance(one.op, TensorComputeOp) and op.output(0) in one.op.operands), None)
+    if caller is not None:
+        return (f"{caller.name} calls a tensor intrinsic on {name}, which reads memory",
+                f"s[{name}].compute_at(s[{caller.name}], axis) keeps it close to where it is read")
     attached = next(
         (one for one in stage.schedule.stages if one.attach_type == "at" and one.attach_stage is stage), None
     )

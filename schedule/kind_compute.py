@@ -8,6 +8,8 @@ from ..ir.expr import Expr, ProducerLoad, Reduce
 from ..ir.stmt import Stmt
 from ..ir.visit import post_order
 from ..te.operation import ComputeOp, Operation
+from ..te.rewrite import collect_loads
+from ..te.tensor_compute import TensorComputeOp
 from .kind import Definition, OperationKind, tensor_of
 from .reduction import reduction_nest
 from .tensorize_match import tensorized_place
@@ -33,6 +35,10 @@ def _collect_reads(computation: Computation) -> None:
         for node in post_order(value):
             if isinstance(node, ProducerLoad):
                 computation.reads.setdefault(tensor_of(node), []).append(node.indices)
+    if isinstance(computation.op, TensorComputeOp):
+        for value in computation.op.scalars:
+            for load in collect_loads(value):
+                computation.reads.setdefault(tensor_of(load), []).append(load.indices)
     early: list[Expr] = list(reduction.init) if reduction is not None else []
     for domain in computation.domains.values():
         early += (domain.begin, domain.extent)

@@ -11,6 +11,7 @@ from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
 from ..ir.ops import TRUE, all_of, if_then_else, is_const, likely
 from ..ir.visit import free_vars, substitute
 from ..te.operation import ComputeOp
+from ..te.tensor_compute import TensorComputeOp
 from ..te.tensor import Tensor
 from .axes import (
     declared_ranges,
@@ -81,6 +82,9 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
             called=user_source(),
             fix="factor the stage that reduces (after cache_write that is the cache)",
         )
+    if isinstance(op, TensorComputeOp):
+        raise _bad(stage, axis, f"the tensor intrinsic {op.intrinsic.name} adds up whole parts of {stage.name}, one by one",
+                   "declare the partial results as a te.compute of their own, by the same intrinsic, and add them up in another")
     find_leaf(stage, axis, "cannot factor over")
     names = ", ".join(one.name for one in stage.leaf_iter_vars if one.kind == "reduce")
     if axis.kind != "reduce":

@@ -24,7 +24,7 @@ from .relations import Relation
 from .reorder import reorder
 from .split import split, tile
 from .storage import set_scope, set_store_predicate, storage_align
-from .tensorize import tensorize
+from .tensorize import begin_tensorized, tensorize
 from .transform_layout import transform_layout
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Stage:
         self.overlap: Overlap = ""
         self.scope = ""
         self.store_predicate: Expr | None = None
+        begin_tensorized(self)
 
     @property
     def name(self) -> str:

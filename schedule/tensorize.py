@@ -15,16 +15,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import user_source
+from ..ir.dtype import INT32
 from ..ir.expr import IterVar
 from ..te.operation import ComputeOp
+from ..te.tensor_compute import TensorComputeOp
 from ..te.tensor_intrin import TensorIntrin
+from .attributes import IterAttr
 from .axes import find_leaf, outline
 from .errors import BadTensorize
+from .relations import Singleton
 
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["tensorize"]
+__all__ = ["begin_tensorized", "is_tensorized", "tensorize"]
 
 
 def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
@@ -47,3 +51,24 @@ def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
     stage.schedule.record("tensorize", stage, axis=axis, intrinsic=intrinsic)
     attr = stage.attr(axis)
     stage.iter_attrs[axis] = replace(attr, kind="tensorized", bind_thread=None, intrinsic=intrinsic)
+
+
+def begin_tensorized(stage: Stage) -> None:
+    """Let a stage whose operation calls an intrinsic begin with its loops: the axes around the intrinsic, outermost, then
+    those that it takes in, under a tensorized loop. For Stage and Redirection alone."""
+    op = stage.op
+    if not isinstance(op, TensorComputeOp):
+        return
+    inner = (*op.tensor_axis, *op.inner_reduce)
+    stage.all_iter_vars = [*(axis for axis in stage.root_iter_vars if axis not in inner), *inner]
+    if not inner:  # one element a call
+        relation = Singleton(IterVar("call", INT32, kind="opaque"))
+        stage.relations = [relation]
+        stage.all_iter_vars.append(relation.iter)
+    stage.leaf_iter_vars = list(stage.all_iter_vars)
+    stage.iter_attrs[inner[0] if inner else stage.all_iter_vars[-1]] = IterAttr(kind="tensorized", intrinsic=op.intrinsic)
+
+
+def is_tensorized(stage: Stage) -> bool:
+    """Whether an intrinsic computes the stage, or a loop of it."""
+    return any(attr.kind == "tensorized" for attr in stage.iter_attrs.values())

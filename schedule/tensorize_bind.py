@@ -18,7 +18,7 @@ from ..ir.pointers import READS, WRITES, pointer
 from ..ir.stmt import BufferStore, Stmt
 from ..ir.visit import rewrite
 from .lower_errors import TensorizeBuffer
-from .tensorize_match import Part, Plan
+from .tensorize_plan import Part, Plan
 
 if TYPE_CHECKING:
     from .nest import Nest
@@ -48,10 +48,16 @@ class _Place:
 
 def bind(nest: Nest, plan: Plan, body: Stmt, error: _Error) -> Stmt:
     """`body`, a body of the plan's intrinsic, on the parts of the plan. Raises TensorizeBuffer."""
+    values: dict[Var, Expr] = {param: nest.value(value, {}) for param, value in plan.scalars.items()}
+    return bind_parts(nest, [(plan.intrinsic.buffers[tensor], part) for tensor, part in plan.parts.items()], body, error, values)
+
+
+def bind_parts(nest: Nest, parts: Sequence[tuple[Buffer, Part]], body: Stmt, error: _Error, values: dict[Var, Expr]) -> Stmt:
+    """`body` with each declared buffer at its part, and symbols replaced by `values` and by what the parts say.
+
+    Raises by `error` where a part is not as its buffer demands."""
     places: dict[Buffer, _Place] = {}
-    values: dict[Var, Expr] = {}
-    for tensor, part in plan.parts.items():
-        declared = plan.intrinsic.buffers[tensor]
+    for declared, part in parts:
         place = places[declared] = _place(nest, part)
         _Demands(nest, declared, place, error).meet(values)
 

@@ -29,7 +29,8 @@ from .lower_errors import TensorizeGuard, TensorizeLoops, TensorizeReduction
 from .predicates import guards
 from .tensorize_bind import bind
 from .tensorize_guard import without_inner
-from .tensorize_match import Plan, match
+from .tensorize_match import match
+from .tensorize_plan import Plan
 
 if TYPE_CHECKING:
     from .nest import Nest

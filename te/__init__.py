@@ -23,7 +23,8 @@ from .operation import ComputeOp, Operation, PlaceholderOp
 from .reduce import comm_reducer, max, min, prod, sum
 from .tag import tag_scope
 from .trace import trace
-from .tensor import Tensor, TensorSlice
+from .tensor import Tensor, TensorRegion, TensorSlice
+from .tensor_compute import TensorComputeOp
 from .tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from ..schedule import Schedule, create_schedule
 
 __all__ = [
-    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorIntrin",
-    "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "call_extern",
+    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorComputeOp",
+    "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "call_extern",
     "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz",
     "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer",
     "decl_tensor_intrin", "div", "erf", "exp",

@@ -11,12 +11,14 @@ from ..ir.errors import NotAnExpression
 from ..ir.expr import Expr, IterVar
 from ..ir.ops import convert
 from .body import check_body, join_reductions
-from .errors import BadBody, WrongParameters
+from .errors import BadBody, WrongNumberOfIndices, WrongParameters
+from .intrin_call import IntrinsicCall
 from .operation import ComputeOp, PlaceholderOp
 from .reads import check_reads
 from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
+from .tensor_compute import tensor_compute
 from .wrapping import wrapping
 
 __all__ = ["compute", "placeholder"]
@@ -39,8 +41,10 @@ def compute(
     """A tensor (or a tuple of tensors) of `shape`, whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
     fcompute: takes one index for each dimension, or `*indices`; its parameters' names become the axes'. It returns an
-    expression, a reduction (te.sum(..., axis=k)), or a tuple of such for several tensors of one shape. Raises
-    BadExtent, WrongParameters, BadBody, NestedReduction, MixedReductions, UnreducedAxis, ForeignAxis, IndexOutOfRange.
+    expression, a reduction (te.sum(..., axis=k)), or a tuple of such for several tensors of one shape; or what a tensor
+    intrinsic gives that is called on parts of tensors, and then its parameters are the first dimensions, the others the
+    intrinsic's. Raises BadExtent, WrongParameters, BadBody, NestedReduction, MixedReductions, UnreducedAxis,
+    ForeignAxis, IndexOutOfRange and BadTensorIntrin.
     """
     source = user_source()
     if callable(shape) and not callable(fcompute):
@@ -49,8 +53,18 @@ def compute(
     extents = as_shape(shape, name)
     names = _axis_names(fcompute, extents, name)
     axis = tuple(IterVar(axis_name, domain.begin.dtype, domain)
-                 for axis_name, domain in zip(names, map(zero_based, extents), strict=True))
-    values = _values(fcompute(*axis), name, source)
+                 for axis_name, domain in zip(names, map(zero_based, extents), strict=False))
+    try:
+        returned = fcompute(*axis)
+    except WrongNumberOfIndices:
+        if len(names) == len(extents):
+            raise
+        raise _wrong_parameters(fcompute, extents, name) from None
+    if isinstance(returned, IntrinsicCall):
+        return tensor_compute(name, extents, axis, returned, tag or current_tag(), attrs or {})
+    if len(names) != len(extents):
+        raise _wrong_parameters(fcompute, extents, name)
+    values = _values(returned, name, source)
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
     check_reads(name, axis, body)
@@ -61,7 +75,8 @@ def compute(
 
 
 def _axis_names(fcompute: Callable[..., Any], shape: tuple[Expr, ...], name: str) -> list[str]:
-    """A name for each axis, after the parameters of fcompute; i0, i1, ... where those are variable."""
+    """A name for each axis, after the parameters of fcompute; i0, i1, ... where those are variable. A function of fewer
+    indices than there are may call a tensor intrinsic: then the names are of the first axes."""
     rank = len(shape)
     if not callable(fcompute):
         raise WrongParameters(f"{name} has no function to compute its elements", reason=f"got {fcompute!r}"[:200],
@@ -75,10 +90,19 @@ def _axis_names(fcompute: Callable[..., Any], shape: tuple[Expr, ...], name: str
     positional = [p.name for p in needed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind is p.VAR_POSITIONAL for p in needed) and len(positional) <= rank:
         return positional + numbered[: rank - len(positional)]
-    if len(positional) == rank and not any(p.kind is p.KEYWORD_ONLY for p in needed):
+    if len(positional) <= rank and not any(p.kind is p.KEYWORD_ONLY for p in needed):
         return positional
+    raise _wrong_parameters(fcompute, shape, name)
+
+
+def _wrong_parameters(fcompute: Callable[..., Any], shape: tuple[Expr, ...], name: str) -> WrongParameters:
+    parameters = inspect.signature(fcompute).parameters.values()
+    needed = [p for p in parameters if p.default is inspect.Parameter.empty]
+    positional = [p.name for p in needed if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rank = len(shape)
+    numbered = [f"i{at}" for at in range(rank)]
     wanted = ", ".join("ijkl"[:rank] if rank <= 4 else numbered)
-    raise WrongParameters(
+    return WrongParameters(
         f"the function of {name} takes {len(positional)} {'index' if len(positional) == 1 else 'indices'}, "
         f"but its shape has {rank} {'dimension' if rank == 1 else 'dimensions'}",
         reason=f"parameters ({', '.join(map(str, parameters))}), shape {shape_text(shape)}", called=user_source(),

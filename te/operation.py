@@ -153,6 +153,10 @@ class ComputeOp(Operation):
 
     @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:
+        return self.tensors_read()
+
+    def tensors_read(self) -> tuple[Tensor, ...]:
+        """The tensors that its body and the domains of its reduce axes read."""
         producers = (load.producer for load in collect_loads(self))
         return tuple(dict.fromkeys(producer for producer in producers if isinstance(producer, Tensor)))
 

@@ -15,7 +15,7 @@ from .shape import extent_text, index_expr, shape_text
 if TYPE_CHECKING:
     from .operation import Operation
 
-__all__ = ["Tensor", "TensorOperators", "TensorSlice"]
+__all__ = ["Tensor", "TensorOperators", "TensorRegion", "TensorSlice"]
 
 
 class TensorOperators:
@@ -135,10 +135,29 @@ class TensorSlice(TensorOperators, Producer):
         return iter(self.tensor)
 
 
+class TensorRegion(TensorSlice):
+    """A part of a tensor with ranges in it, as in `A[i, 0:16]`: what a tensor intrinsic is called with. It is no value.
+
+    indices: an index or a slice of begin and end for each dimension that was given.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
+        super().__init__(tensor, indices)
+        self.shape = ()  # of no use before the intrinsic says what it takes
+
+    def __getitem__(self, indices: Any) -> Any:
+        at = next(at for at, index in enumerate(self.indices) if isinstance(index, slice))
+        raise _bad_index(self.tensor, at, self.indices[at], "range")
+
+
 def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad | TensorSlice:
     """`tensor[indices]`, checked. Raises WrongNumberOfIndices, BadIndex and IndexOutOfRange."""
     if len(indices) > tensor.ndim or (not indices and tensor.ndim):
         raise wrong_number(tensor, len(indices))
+    if any(isinstance(index, slice) for index in indices):
+        return TensorRegion(tensor, tuple(_range(tensor, at, index) for at, index in enumerate(indices)))
     checked = tuple(_index(tensor, at, index) for at, index in enumerate(indices))
     return ProducerLoad(tensor, checked) if len(checked) == tensor.ndim else TensorSlice(tensor, checked)
 
@@ -156,6 +175,19 @@ def wrong_number(tensor: Tensor, given: int) -> WrongNumberOfIndices:
 
 def _count(number: int, singular: str, plural: str = "") -> str:
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _range(tensor: Tensor, at: int, index: Any) -> Expr | slice:
+    """An index, or a slice whose begin and end are expressions."""
+    if not isinstance(index, slice):
+        return _index(tensor, at, index)
+    if index.step is not None:
+        raise _bad_index(tensor, at, index, "slice with a step")
+    begin = _index(tensor, at, 0 if index.start is None else index.start)
+    end = tensor.shape[at] if index.stop is None else ops.convert(index.stop)
+    if not end.dtype.is_integer or end.dtype.lanes != 1:
+        raise _bad_index(tensor, at, end, end.dtype)
+    return slice(begin, index_expr(end))
 
 
 def _index(tensor: Tensor, at: int, index: Any) -> Expr:
@@ -182,7 +214,9 @@ def _index(tensor: Tensor, at: int, index: Any) -> Expr:
 def _bad_index(tensor: Tensor, at: int, index: Any, kind: object) -> BadIndex:
     shown = str(index) if isinstance(index, Expr) else repr(index)
     if isinstance(index, slice):
-        fix = f"compute a part by its elements: te.compute((n,), lambda i: {tensor.name}[begin + i])"
+        shown = f"{tensor.name}[{index.start}:{index.stop}]"
+        fix = (f"compute a part by its elements: te.compute((n,), lambda i: {tensor.name}[begin + i]); ranges are what a "
+               "tensor intrinsic is called with")
     else:
         fix = "convert it: index.astype(\"int32\"), and use // instead of / between integers"
     return BadIndex(

@@ -17,11 +17,12 @@ from typing import Any, cast
 from ..errors import SourceLine, user_source
 from ..ir.buffer import SCOPES, Buffer
 from ..ir.dtype import HANDLE, INT32
-from ..ir.expr import Expr, Node, Var
+from ..ir.expr import Expr, IterVar, Node, Var
 from ..ir.pointers import written_buffers
 from ..ir.stmt import Evaluate, Stmt
 from ..ir.visit import post_order
 from .errors import BadDeclaredBuffer, BadTensorIntrin
+from .intrin_call import IntrinsicCall, call_intrinsic
 from .operation import ComputeOp, Operation
 from .shape import as_shape, integer_expr, same_extent, scalar_dtype, shape_text
 from .tensor import Tensor
@@ -36,7 +37,7 @@ class TensorIntrin:
     op: what it computes. inputs: the tensors that op reads, in order. buffers: those that stand for each input and each
     output. body: computes the outputs anew. reduce_init, reduce_update: a reduction's beginning, and one more piece of it
     added; None where they are not given. shipped: the name and the arguments by which te.intrinsics.get finds it, for
-    those that come with tilewright.
+    those that come with tilewright. scalar_params: symbols of op and of the bodies that each use gives a value.
     """
 
     name: str
@@ -48,6 +49,18 @@ class TensorIntrin:
     reduce_update: Stmt | None = None
     source: SourceLine | None = None
     shipped: tuple[str, tuple[int | str, ...]] | None = field(default=None)
+    scalar_params: tuple[Var, ...] = ()
+
+    def __call__(self, *arguments: Any, reduce_axis: Any = None, scalar_inputs: Sequence[Any] | None = None) -> IntrinsicCall:
+        """The intrinsic on parts of tensors: what the function of a te.compute returns.
+
+            te.compute((n, 16), lambda i: vadd(A[i, 0:16], B[i, 0:16]))
+
+        arguments: a part for each tensor that it reads (A[i, 0:16], A[i] or A for whole dimensions, A[i, j] for one
+        element), and between them, or in scalar_inputs, the values of its scalar parameters, each in order. reduce_axis:
+        one or several axes that the parts move along; its results are added up by reduce_update. Raises BadTensorIntrin.
+        """
+        return call_intrinsic(self, arguments, scalar_inputs, reduce_axis)
 
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
@@ -84,15 +97,18 @@ def decl_buffer(
 
 
 def decl_tensor_intrin(
-    op: Operation, fcompute: Callable[[list[Buffer], list[Buffer]], Any], name: str = "tensor_intrin",
-    binds: Mapping[Tensor, Buffer] | None = None, default_buffer_params: Mapping[str, Any] | None = None,
+    op: Operation, fcompute: Callable[..., Any], name: str = "tensor_intrin",
+    binds: Mapping[Tensor, Buffer] | None = None, scalar_params: Sequence[Var] | None = None,
+    default_buffer_params: Mapping[str, Any] | None = None,
 ) -> TensorIntrin:
-    """An intrinsic for Stage.tensorize.
+    """An intrinsic for Stage.tensorize, and to be called in a te.compute.
 
     op: what it computes, on placeholders. fcompute(ins, outs): gets a buffer for each input and each output, and returns
     the body (a statement or a call), or (body, reduce_init, reduce_update) for a reduction of which one call may do a
     part; reduce_init None lets the body begin. binds: declared buffers for tensors; others get compact ones, made with
-    default_buffer_params. Raises BadTensorIntrin.
+    default_buffer_params. scalar_params: te.vars that op and the bodies use; fcompute then is called with (ins, outs,
+    scalar_params). Their values are passed where the intrinsic is called, and found in what is computed where a loop is
+    tensorized. Raises BadTensorIntrin.
     """
     if not isinstance(op, ComputeOp) or any(tensor.op.kind != "placeholder" for tensor in op.input_tensors):
         raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", declared=getattr(op, "source", None),
@@ -111,13 +127,25 @@ def decl_tensor_intrin(
         raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=op.source,
                               reason=f"binds has {strangers}, which {op.name} does not read",
                               allowed=", ".join(tensor.name for tensor in buffers), fix="bind the tensors of the operation")
-    made = fcompute([buffers[tensor] for tensor in op.input_tensors], [buffers[tensor] for tensor in op.outputs])
+    scalars = _scalars(name, op, scalar_params)
+    ins, outs = [buffers[tensor] for tensor in op.input_tensors], [buffers[tensor] for tensor in op.outputs]
+    made = fcompute(ins, outs, list(scalars)) if scalars else fcompute(ins, outs)
     body, init, update = _bodies(name, op, made)
     for part in (body, init, update):
         if part is not None:
             _check_buffers(name, op, part, buffers)
             _check_writes(name, op, part, buffers)
-    return TensorIntrin(name, op, op.input_tensors, buffers, body, init, update, user_source())
+    return TensorIntrin(name, op, op.input_tensors, buffers, body, init, update, user_source(), scalar_params=scalars)
+
+
+def _scalars(name: str, op: ComputeOp, given: Sequence[Var] | None) -> tuple[Var, ...]:
+    found = tuple(given or ())
+    bad = next((one for one in found if not isinstance(one, Var) or isinstance(one, IterVar)), None)
+    if bad is not None or len(set(found)) != len(found):
+        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=op.source,
+                              reason=f"its scalar_params are {', '.join(map(repr, found))}"[:300],
+                              allowed="te.vars, each once", fix='v = te.var("v", "float32"); scalar_params=[v]')
+    return found
 
 
 def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:

@@ -171,11 +171,19 @@ TensorExpressionError TW0113: index 0 of A is no integer
 """)
 
 
-@pytest.mark.parametrize("index", [slice(0, 2), True, None, ..., "i", 1.5])
+@pytest.mark.parametrize("index", [slice(0, 2, 2), slice(0, 1.5), True, None, ..., "i", 1.5])
 def test_other_bad_indices(index):
     A = te.placeholder((4,), name="A")
     with pytest.raises(te_errors.BadIndex, match="index 0 of A is no integer"):
         _ = A[index]
+
+
+def test_a_range_of_a_tensor_is_no_value():
+    A = te.placeholder((4, 4), name="A")
+    for use in (lambda part: part + 1, lambda part: te.exp(part), lambda part: part[0], lambda part: part < 2,
+                lambda part: te.compute((2,), lambda i: part)):
+        with pytest.raises(te_errors.BadIndex, match=r"(?s)index 1 of A is no integer.*got A\[0:2\].*tensor intrinsic"):
+            use(A[0, 0:2])
 
 
 def test_a_constant_index_out_of_range():
