@@ -139,7 +139,8 @@ def render_page(
     code: str, error: type[TilewrightError], example: Example | None, raised: TilewrightError | None = None,
 ) -> str:
     """docs/errors/TWxxxx.md. raised: what the example raises, where it has been run already."""
-    lines = [f"# {code}: {error.__name__}", "", summary(error), "", f"Family: `tw.{error.family()}`. [All errors](../errors.md).", ""]
+    family = f"Family: `tw.{error.family()}`. [All errors](../errors.md)."
+    lines = [f"# {code}: {error.__name__}", "", summary(error), "", family, ""]
     if example is not None:
         lines += ["## A program that raises it", "", "```python", *example.wrong, "```", "", "## What it says", "", "```text",
                   example.message(raised or example.error()), "```", "", "## The fix, applied", "", "```diff"]

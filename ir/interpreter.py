@@ -120,9 +120,7 @@ def _explained(function: Function, program: Program, fault: Fault) -> Exception:
         return OutOfBounds(
             f"{function.name} accesses {buffer.name}[{', '.join(map(str, index))}], out of bounds",
             reason=f"index {wrong} is {index[wrong]}, and the extent there is {extents[wrong]}{at}",
-            called=user_source(), fix=f"keep the index within 0 to {extents[wrong] - 1}: te.max(0, te.min(index, {extents[wrong] - 1})), "
-                                      "or choose what lies outside by te.if_then_else" if extents[wrong] else
-                                      "leave the access out where the extent is 0")
+            called=user_source(), fix=_kept_within(extents[wrong] - 1))
     if fault.kind == "unwritten":
         return UninitializedRead(
             f"{function.name} reads {program.element(*fault.details)}, to which nothing has been written",
@@ -135,3 +133,10 @@ def _explained(function: Function, program: Program, fault: Fault) -> Exception:
         reason=f"{program.element(number, place)} is touched by {several} and by iteration {latter}, "
                f"which {action}{at}",
         called=user_source(), fix="make the loop serial (`for i in n`), or give every iteration elements of its own")
+
+
+def _kept_within(last: int) -> str:
+    """The advice for an index of a dimension whose last element is `last`."""
+    if last < 0:
+        return "leave the access out where the extent is 0"
+    return f"te.max(0, te.min(index, {last})) keeps it within; te.if_then_else chooses what lies outside"
