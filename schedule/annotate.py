@@ -10,6 +10,7 @@ from ..ir.expr import Expr, IntImm, IterVar, StringImm
 from ..ir.ops import const
 from .axes import derived_roots, find_leaf, outline
 from .errors import NestedParallel, ParallelReduction, UnknownPragma, VectorizeReduction, WrongArgument
+from .hybrid import check_independent
 
 if TYPE_CHECKING:
     from ..errors import ScheduleError
@@ -28,6 +29,7 @@ IMPORT_LLVM = "import_llvm"
 def parallel(stage: Stage, axis: IterVar) -> None:
     """See Stage.parallel."""
     find_leaf(stage, axis, "cannot make parallel")
+    check_independent(stage, axis, "cannot make parallel")
     if axis.kind == "reduce":
         raise _races(ParallelReduction, stage, axis, "cannot make", " parallel", "threads", "make a data axis parallel")
     # Whatever surrounds this loop, or any loop of the stage: all of them are one nest.
@@ -65,6 +67,7 @@ def enclosing_parallel(stage: Stage) -> tuple[Stage, IterVar] | None:
 def vectorize(stage: Stage, axis: IterVar) -> None:
     """See Stage.vectorize."""
     find_leaf(stage, axis, "cannot vectorize")
+    check_independent(stage, axis, "cannot vectorize")
     if axis.kind == "reduce":
         raise _races(VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis")
     stage.schedule.record("vectorize", stage, axis=axis)

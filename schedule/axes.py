@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import user_source
-from ..ir.expr import Expr, IterVar, Range
+from ..ir.expr import Expr, IntImm, IterVar, Range
 from ..ir.visit import free_vars
 from .errors import AnnotationWouldBeLost, AxisIsNoLoop, BadReorder, NotAnAxisOfStage, WrongArgument
 from .relations import Fuse, Rebase, Relation, Split, pass_down_range, spread_down, spread_up
@@ -166,7 +166,7 @@ def derived_roots(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
 def dependences(stage: Stage) -> list[tuple[IterVar, IterVar]]:
     """Pairs of root axes of which the second's domain changes with the first: its loops lie within the first's."""
     roots = stage.root_iter_vars
-    return [(first, second) for second in stage.op.reduce_axis if second.dom is not None
+    return [(first, second) for second in roots if second.dom is not None and not isinstance(second.dom.extent, IntImm)
             for var in {*free_vars(second.dom.begin), *free_vars(second.dom.extent)}
             for first in roots if first is var]
 

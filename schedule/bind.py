@@ -10,6 +10,7 @@ from ..ir.expr import Expr, IntImm, IterVar
 from ..ir.ops import is_const
 from .axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline
 from .errors import BadThreadBinding, ThreadBoundTwice
+from .hybrid import check_independent
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -34,6 +35,7 @@ def bind(stage: Stage, axis: IterVar, thread: IterVar) -> None:
             f"{shown} is no thread axis"[:200],
             'te.thread_axis("threadIdx.x"), blockIdx.y, vthread ...',
         )
+    check_independent(stage, axis, f"cannot bind to {thread.thread_tag}")
     _check_ranges(stage, axis, thread)
     if axis.kind == "reduce":
         _check_reduction(stage, axis, thread)

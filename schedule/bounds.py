@@ -318,8 +318,8 @@ def _stage_bounds(
     roots = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
     marks = spread_down(stage.relations, roots, lambda a, b: a | b)
     domains = {axis: axis.dom for axis in op.axis if axis.dom is not None} | computation.domains | computation.free
-    dependent = [axis for axis in op.reduce_axis if _roots_in(domains[axis], op)]
-    ranges = {axis: region.get(axis, domains[axis]) for axis in (*op.axis, *computation.free)}
+    dependent = [axis for axis in (*op.axis, *op.reduce_axis) if _roots_in(domains[axis], op)]
+    ranges = {axis: region.get(axis, domains[axis]) for axis in (*op.axis, *computation.free) if axis not in dependent}
     found = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
     found.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
     bound = {axis: True for axis in stage.leaf_iter_vars if stage.attr(axis).bind_thread is not None}

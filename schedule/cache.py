@@ -16,6 +16,7 @@ from ..te.tensor import Tensor
 from ..te.tensor_compute import TensorComputeOp
 from .axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
 from .errors import BadCacheRead, BadCacheWrite
+from .hybrid import refuse_hybrid
 from .layout import (
     as_axis,
     check_outputs,
@@ -114,6 +115,8 @@ def cache_write(schedule: Schedule, given: Tensor | Sequence[Tensor], scope: str
 
 def _check_cacheable(stage: Stage, tensors: Sequence[Tensor]) -> ComputeOp:
     op, name = stage.op, stage.name
+    refuse_hybrid(stage, "cannot cache writes of", "it writes where, and when, its statements say",
+                  f's.cache_read({name}, "local", readers), or allocate(shape, dtype, "local") in the script')
 
     def bad(reason: str, fix: str) -> BadCacheWrite:
         return BadCacheWrite(f"cannot cache writes of {name}", reason=reason, declared=op.source, called=user_source(),

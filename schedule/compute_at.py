@@ -9,6 +9,7 @@ from ..ir.expr import IterVar
 from .annotate import enclosing_parallel, wrong_stage
 from .axes import find_leaf, outline
 from .errors import CannotAttach, NestedParallel
+from .hybrid import refuse_hybrid
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -53,6 +54,8 @@ def _check_stage(stage: Stage, parent: Stage) -> None:
     if stage.is_output:
         raise _bad(stage, parent, f"{name} is an output: all of it is computed once, whatever {above} reads",
                    f'attach a stage that it reads, or s.cache_write({name}, "local") and attach the cache')
+    refuse_hybrid(parent, f"cannot compute {name} at", "its loops read any part of their inputs, under any condition",
+                  f"s[{name}].compute_root(), or s[{name}].compute_inline() where it is an expression")
     if parent.attach_type in ("inline", "inlined"):
         raise _bad(
             stage, parent, f"{above} is inlined and has no loops", f"compute {name} at a stage that reads {above}"

@@ -19,6 +19,7 @@ from .axes import (
     refuse_lost_annotation,
 )
 from .errors import FuseApart
+from .hybrid import check_fused
 from .relations import Fuse, Singleton
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def fuse(stage: Stage, axes: tuple[IterVar, ...]) -> IterVar:
     if len(axes) > 1:
         for axis in ordered:
             refuse_lost_annotation(stage, axis, "cannot fuse", "fuse first, then annotate the fused loop")
+    check_fused(stage, ordered)
     _refuse_dependent(stage, ordered)
     stage.schedule.record("fuse", stage, axes=tuple(ordered))
     fused = ordered[0]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import user_source
 from ..ir.expr import Expr, IterVar
+from ..te.hybrid.op import HybridOp
 from ..te.operation import ComputeOp
 from ..te.rewrite import inline
 from ..te.tensor_compute import TensorComputeOp
@@ -86,5 +87,5 @@ def inject_inline(schedule: Schedule) -> None:
 
         for consumer in schedule.stages[at + 1 :]:
             redirection.follow(consumer)
-            if isinstance(consumer.op, ComputeOp) and any(one is tensor for one in consumer.op.input_tensors):
+            if isinstance(consumer.op, (ComputeOp, HybridOp)) and any(one is tensor for one in consumer.op.input_tensors):
                 redirection.change(consumer, consumer.op.rewritten(rule))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .kind import OperationKind, tensor_of
 from .kind_compute import COMPUTE
 from .kind_extern import EXTERN
+from .kind_hybrid import HYBRID
 from ..te.operation import Operation
 
 __all__ = ["KINDS", "OperationKind", "kind_of", "tensor_of"]
@@ -17,6 +18,7 @@ KINDS: dict[str, OperationKind] = {
     "placeholder": OperationKind("a placeholder: the caller passes it"),
     "compute": COMPUTE,
     "extern": EXTERN,
+    "hybrid": HYBRID,
 }
 """By Operation.kind."""
 

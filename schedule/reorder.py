@@ -8,6 +8,7 @@ from ..errors import user_source
 from ..ir.expr import IterVar
 from .axes import find_leaf, outline, refuse_swapped
 from .errors import BadReorder
+from .hybrid import check_reordered
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -32,5 +33,6 @@ def reorder(stage: Stage, axes: tuple[IterVar, ...]) -> None:
     for place, axis in zip(sorted(places), axes, strict=True):
         leaves[place] = axis
     refuse_swapped(stage, leaves, "cannot reorder")
+    check_reordered(stage, leaves, axes)
     stage.schedule.record("reorder", stage, axes=axes)
     stage.leaf_iter_vars = leaves

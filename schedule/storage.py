@@ -12,6 +12,7 @@ from ..ir.ops import const
 from ..ir.visit import free_vars
 from .axes import find_axis, outline, place_of
 from .errors import BadStorageAlign, BadStorePredicate, UnknownScope
+from .hybrid import refuse_hybrid
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -50,6 +51,8 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
     """See Stage.storage_align."""
     find_axis(stage, axis, "cannot align the stride of")
     headline = f"cannot align the stride of '{axis.name}' of stage {stage.name}"
+    refuse_hybrid(stage, f"cannot align the stride of '{axis.name}' of", "its axes are loops, no dimensions",
+                  f's.cache_read({stage.name}, "global", readers) gives a copy to align')
 
     def bad(reason: str, fix: str) -> BadStorageAlign:
         return BadStorageAlign(headline, reason=reason, declared=stage.op.source, called=user_source(),
@@ -72,6 +75,8 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
 def set_store_predicate(stage: Stage, predicate: Any) -> None:
     """See Stage.set_store_predicate."""
     headline = f"cannot set the store predicate of stage {stage.name}"
+    refuse_hybrid(stage, "cannot set the store predicate of", "it stores in many places, each under its own condition",
+                  "write the condition as an `if` in the script")
     condition = const(predicate) if isinstance(predicate, bool) else predicate
     if not isinstance(condition, Expr) or condition.dtype != "bool":
         shown = condition.dtype if isinstance(condition, Expr) else type(predicate).__name__

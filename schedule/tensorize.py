@@ -23,6 +23,7 @@ from ..te.tensor_intrin import TensorIntrin
 from .attributes import IterAttr
 from .axes import find_leaf, outline
 from .errors import BadTensorize
+from .hybrid import refuse_hybrid
 from .relations import Singleton
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ __all__ = ["begin_tensorized", "is_tensorized", "tensorize"]
 def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
     """See Stage.tensorize."""
     find_leaf(stage, axis, "cannot tensorize")
+    refuse_hybrid(stage, f"cannot tensorize '{axis.name}' of", "an intrinsic is matched with an expression for each element",
+                  "write the part that the intrinsic computes as a te.compute of its own")
     headline = f"cannot tensorize '{axis.name}' of stage {stage.name}"
     if not isinstance(intrinsic, TensorIntrin):
         raise BadTensorize(headline, reason=f"a tensor intrinsic is asked for, {type(intrinsic).__name__} was given",

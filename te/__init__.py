@@ -28,17 +28,19 @@ from .tensor_compute import TensorComputeOp
 from .tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
 if TYPE_CHECKING:
+    from . import hybrid as hybrid
     from . import intrinsics as intrinsics
     from .autodiff import gradient
     from ..schedule import Schedule, create_schedule
 
 __all__ = [
     "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorComputeOp",
-    "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "call_extern",
+    "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan",
+    "atan2", "atanh", "call_extern",
     "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz",
     "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer",
     "decl_tensor_intrin", "div", "erf", "exp",
-    "ExternOp", "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hypot", "if_then_else",
+    "ExternOp", "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hybrid", "hypot", "if_then_else",
     "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log", "log10", "log1p", "log2",
     "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow", "power", "prod",
     "reduce_axis", "reinterpret", "round", "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt",
@@ -63,8 +65,8 @@ def __getattr__(name: str) -> Any:
         from .. import schedule
 
         return getattr(schedule, name)
-    if name == "intrinsics":
-        return import_module(".intrinsics", __name__)
+    if name in ("hybrid", "intrinsics"):
+        return import_module("." + name, __name__)
     if name == "gradient":
         return import_module(".autodiff", __name__).gradient
     advice = _ELSEWHERE.get(name)

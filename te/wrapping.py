@@ -17,7 +17,7 @@ from ..ir import ops
 from ..ir.arith.interval import INTERVAL_OF, Interval
 from ..ir.dtype import DType
 from ..ir.expr import (
-    Add, BinaryOp, Cast, Expr, IfThenElse, IntImm, IterVar, Mul, ProducerLoad, Reduce, Select, SizeVar, Sub, Var,
+    Add, BinaryOp, BufferLoad, Cast, Expr, IfThenElse, IntImm, IterVar, Mul, ProducerLoad, Reduce, Select, SizeVar, Sub, Var,
 )
 from ..ir.visit import Rewriter, deep_recursion, free_vars, post_order
 
@@ -81,6 +81,9 @@ class _Wrapper(Rewriter):
 
     def ProducerLoad(self, node: ProducerLoad) -> Expr:
         return node  # its indices are index arithmetic
+
+    def BufferLoad(self, node: BufferLoad) -> Expr:
+        return node  # likewise, in statements
 
     def Reduce(self, node: Reduce) -> Expr:
         sources, init = (tuple(self.visit(value) for value in values) for values in (node.sources, node.init))

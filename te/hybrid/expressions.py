@@ -1,0 +1,440 @@
+"""Reading the expressions of a script: what is known now is computed by Python, the rest becomes expressions of the IR."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
+
+from ...ir import ops
+from ...ir.dtype import DType
+from ...ir.expr import NE, BufferLoad, Expr, IntImm, Producer, ProducerLoad
+from ...ir.visit import post_order
+from ..shape import index_expr, scalar_dtype
+from ..tensor import Tensor, TensorSlice, read
+from .errors import (
+    BadHybridCall,
+    BadHybridValue,
+    HybridReadBeforeAssignment,
+    NotInHybridScripts,
+    UnknownHybridName,
+)
+from .functions import FUNCTIONS
+from .refused import CONSTRUCT_FIXES, CONSTRUCTS
+from .source import Source
+from .values import LocalBuffer, LoopSpec, Scalar, Storage, UnboundName, is_number
+
+__all__ = ["ExpressionReader", "reads_memory"]
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+}
+_COMPARE: dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    ast.Lt: (operator.lt, operator.lt), ast.LtE: (operator.le, operator.le), ast.Gt: (operator.gt, operator.gt),
+    ast.GtE: (operator.ge, operator.ge), ast.Eq: (operator.eq, ops.equal),
+    ast.NotEq: (operator.ne, lambda a, b: ops.binary(NE, a, b)),
+}
+"""A comparison of plain values, and of expressions."""
+
+_LIMITS: dict[str, str] = {"min_value": "min_value", "max_value": "max_value", "infinity": "infinity"}
+_BUILTIN_CALLS = ("len", "max_num_threads", *_LIMITS)
+
+
+def reads_memory(value: object) -> bool:
+    """Whether an expression depends on the contents of tensors or buffers."""
+    return isinstance(value, Expr) and any(isinstance(node, (BufferLoad, ProducerLoad)) for node in post_order(value))
+
+
+def plain(value: Any) -> Any:
+    """A constant integer expression as a plain number, so that it stays known."""
+    return value.value if isinstance(value, IntImm) and not value.dtype.is_bool else value
+
+
+class ExpressionReader:
+    """Evaluates expressions of one script in the environment `names`.
+
+    outside: what names that the script does not assign stand for: its closure and globals. unassigned: the scalars that
+    may have no value at this point.
+    """
+
+    def __init__(self, source: Source, outside: Mapping[str, Any]) -> None:
+        self.source, self.outside = source, outside
+        self.names: dict[str, Any] = {}
+        self.unassigned: set[str] = set()
+
+    # Entry points
+
+    def value(self, node: ast.expr) -> Any:
+        """What the expression stands for: a number, an expression, a tensor, a buffer, a tuple of such ..."""
+        method = getattr(self, type(node).__name__, None)
+        if method is None:
+            raise self.source.error(
+                NotInHybridScripts, f"{CONSTRUCTS.get(type(node).__name__, type(node).__name__)} cannot stand in a hybrid script",
+                node, reason="a script is made of numbers, elements of tensors, and what operators and functions make of them",
+                fix=CONSTRUCT_FIXES.get(type(node).__name__, "compute it before, and use the number in the script"))
+        with self.source.at(node):
+            return method(node)
+
+    def number(self, node: ast.expr) -> Any:
+        """A plain number or a scalar expression."""
+        found = self.value(node)
+        return self.as_number(found, node)
+
+    def as_number(self, found: Any, node: ast.expr) -> Any:
+        """`found`, the value of `node`, if it is a scalar. Raises BadHybridValue."""
+        if is_number(found) or isinstance(found, Expr):
+            return found
+        if isinstance(found, Tensor) and not found.shape:
+            return read(found, ())
+        if isinstance(found, LocalBuffer) and not found.buffer.shape:
+            return BufferLoad(found.buffer, ())
+        if hasattr(found, "dtype") and getattr(found, "ndim", None) == 0 and hasattr(found, "item"):
+            return ops.const(found)
+        what, fix = f"a {type(found).__name__}", "use numbers, and elements such as a[i]"
+        if isinstance(found, (Tensor, TensorSlice, LocalBuffer)):
+            name = found.buffer.name if isinstance(found, LocalBuffer) else found.name
+            rank = len(found.buffer.shape if isinstance(found, LocalBuffer) else found.shape)
+            what = f"a buffer of {rank} more dimension{'s' if rank > 1 else ''}"
+            fix = f"give an index for each dimension: {name}[{', '.join('ijklmn'[:rank]) if rank <= 6 else '...'}]"
+        elif getattr(found, "ndim", 0):
+            what, fix = "an array that is no argument", "pass it as an argument of the script"
+        raise self.source.error(BadHybridValue, f"`{ast.unparse(node)}` is no number", node, reason=f"it is {what}", fix=fix)
+
+    def condition(self, node: ast.expr) -> Any:
+        """True or False where that is known, else a bool expression."""
+        found = self.number(node)
+        if is_number(found):
+            return bool(found)
+        made = ops.truth(found)
+        return bool(made.value) if isinstance(made, IntImm) else made
+
+    def static(self, node: ast.expr, what: str) -> Any:
+        """An integer that is known now."""
+        found = plain(self.number(node))
+        if isinstance(found, int):
+            return int(found)
+        raise self.source.error(BadHybridValue, f"{what} is not known while the script is read", node,
+                                reason=f"it is {found}", fix="use a number, or a name of one")
+
+    def integer(self, node: ast.expr, what: str) -> Any:
+        """An integer, known or not, of int32 or int64."""
+        found = plain(self.number(node))
+        if isinstance(found, (bool, float)) or isinstance(found, Expr) and not found.dtype.is_integer:
+            kind = found.dtype if isinstance(found, Expr) else type(found).__name__
+            raise self.source.error(BadHybridValue, f"{what} is no integer", node, reason=f"`{ast.unparse(node)}` is a {kind}",
+                                    fix="use // between integers, and int32(x) to convert")
+        return index_expr(found) if isinstance(found, Expr) else found
+
+    # Names and literals
+
+    def Constant(self, node: ast.Constant) -> Any:
+        if isinstance(node.value, complex) or node.value is Ellipsis:
+            raise self.source.error(NotInHybridScripts, f"`{ast.unparse(node)}` cannot stand in a hybrid script", node,
+                                    reason=f"it is a {type(node.value).__name__}", fix="use integers, floats and bools")
+        return node.value
+
+    def Name(self, node: ast.Name) -> Any:
+        name = node.id
+        if name not in self.names:
+            return self._captured(node)
+        found = self.names[name]
+        if isinstance(found, UnboundName):
+            raise self.source.error(HybridReadBeforeAssignment, f"'{name}' has no value here", node, reason=found.why,
+                                    fix=found.fix)
+        if name in self.unassigned:
+            raise self.source.error(
+                HybridReadBeforeAssignment, f"'{name}' may be read before it has a value", node,
+                reason="not every way to this line assigns it, and what a loop assigned in an earlier iteration counts only "
+                       "where it was assigned before the loop", fix=f"give it a value first, before the loop or the if: {name} = 0")
+        if isinstance(found, Scalar):
+            assert found.buffer is not None
+            return BufferLoad(found.buffer, ())
+        return found
+
+    def _captured(self, node: ast.Name) -> Any:
+        name = node.id
+        if name in self.own:
+            raise self.source.error(HybridReadBeforeAssignment, f"'{name}' has no value here", node,
+                                    reason="it is assigned elsewhere in the script", fix="assign it before it is read")
+        if name not in self.outside:
+            known = name in FUNCTIONS or name in _BUILTIN_CALLS
+            raise self.source.error(
+                UnknownHybridName, f"the script does not know '{name}'", node,
+                reason="it is a function, and has to be called" if known else
+                       "it is no argument, nothing assigns it, and it stands neither around the script nor in its module",
+                fix=f"{name}(...)" if known else f"pass {name} as an argument, or assign it")
+        found = self.outside[name]
+        if isinstance(found, (Tensor, TensorSlice)):
+            raise self.source.error(BadHybridValue, f"the script reads the tensor '{name}', which is no argument of it", node,
+                                    reason="what a script reads is passed to it, so that it runs on arrays too",
+                                    fix=f"pass {name} as an argument")
+        return found
+
+    def Tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self.value(one) for one in node.elts)
+
+    def List(self, node: ast.List) -> Any:
+        return [self.value(one) for one in node.elts]
+
+    # Operators
+
+    def BinOp(self, node: ast.BinOp) -> Any:
+        function = _BINARY.get(type(node.op))
+        if function is None:
+            raise self.source.error(NotInHybridScripts, "the operator @ cannot stand in a hybrid script", node,
+                                    reason="scripts speak of elements", fix="write the loops, or te.compute with te.sum")
+        a, b = self.value(node.left), self.value(node.right)
+        if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and isinstance(node.op, ast.Add):
+            return (*cast("tuple[Any]", a), *cast("tuple[Any]", b))
+        a, b = self.as_number(a, node.left), self.as_number(b, node.right)
+        if is_number(a) and is_number(b):
+            return self._now(node, lambda: function(a, b))
+        if isinstance(node.op, ast.Pow):
+            return ops.power(a if isinstance(a, Expr) else ops.convert(a), b)
+        return plain(function(a, b))
+
+    def UnaryOp(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Not):
+            found = self.condition(node.operand)
+            return not found if isinstance(found, bool) else ops.logical_not(found)
+        found = self.number(node.operand)
+        return self._now(node, lambda: _UNARY[type(node.op)](found))
+
+    def _now(self, node: ast.expr, compute: Callable[[], Any]) -> Any:
+        """Something that Python computes. Its errors speak of the line."""
+        try:
+            return compute()
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise self.source.error(BadHybridValue, f"`{ast.unparse(node)}` has no value", node, reason=str(error),
+                                    fix="correct the numbers that it is computed from") from None
+
+    def Compare(self, node: ast.Compare) -> Any:
+        operands = [self.value(one) for one in (node.left, *node.comparators)]
+        nodes = [node.left, *node.comparators]
+        result: Any = True
+        for at, kind in enumerate(node.ops):
+            result = self._both(result, self._compared(node, kind, operands[at : at + 2], nodes[at : at + 2]))
+        return result
+
+    def _compared(self, node: ast.Compare, kind: ast.cmpop, values: list[Any], nodes: list[ast.expr]) -> Any:
+        if isinstance(kind, (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
+            raise self.source.error(NotInHybridScripts, "`in` and `is` cannot stand in a hybrid script", node,
+                                    reason="values are compared as numbers", fix="compare by == and !=, joined by `or`")
+        now, later = _COMPARE[type(kind)]
+        if all(isinstance(value, (str, tuple, list)) for value in values):  # dtypes, shapes
+            return bool(now(*values))
+        a, b = (self.as_number(value, at) for value, at in zip(values, nodes, strict=True))
+        return bool(now(a, b)) if is_number(a) and is_number(b) else later(a, b)
+
+    def _both(self, a: Any, b: Any) -> Any:
+        """a and b, b being computed only where a holds, if it reads memory."""
+        if isinstance(a, bool):
+            return b if a else False
+        if isinstance(b, bool):
+            return a if b else False
+        return ops.if_then_else(a, b, ops.FALSE) if reads_memory(b) else ops.logical_and(a, b)
+
+    def _either(self, a: Any, b: Any) -> Any:
+        if isinstance(a, bool):
+            return True if a else b
+        if isinstance(b, bool):
+            return True if b else a
+        return ops.if_then_else(a, ops.TRUE, b) if reads_memory(b) else ops.logical_or(a, b)
+
+    def BoolOp(self, node: ast.BoolOp) -> Any:
+        conjunction = isinstance(node.op, ast.And)
+        result: Any = conjunction
+        for one in node.values:
+            if isinstance(result, bool) and result is not conjunction:
+                return result  # what follows is not evaluated, and need not mean anything
+            result = (self._both if conjunction else self._either)(result, self.condition(one))
+        return result
+
+    def IfExp(self, node: ast.IfExp) -> Any:
+        condition = self.condition(node.test)
+        if isinstance(condition, bool):
+            return self.value(node.body if condition else node.orelse)
+        a, b = self.number(node.body), self.number(node.orelse)
+        choose = ops.if_then_else if reads_memory(a) or reads_memory(b) else ops.select
+        if is_number(a) and is_number(b):
+            a, b = ops.match_types(ops.convert(a), ops.convert(b))
+        return choose(condition, a, b)
+
+    # Elements
+
+    def Attribute(self, node: ast.Attribute) -> Any:
+        found = self.value(node.value)
+        if isinstance(found, (Tensor, TensorSlice, LocalBuffer)):
+            about = found.buffer if isinstance(found, LocalBuffer) else found
+            known = {"shape": tuple(map(plain, about.shape)), "dtype": str(about.dtype), "ndim": len(about.shape)}
+            if node.attr in known:
+                return known[node.attr]
+        elif isinstance(found, Expr) and node.attr == "dtype":
+            return str(found.dtype)
+        elif not isinstance(found, Expr) and hasattr(found, node.attr):
+            return getattr(found, node.attr)
+        raise self.source.error(UnknownHybridName, f"`{ast.unparse(node.value)}` has no attribute '{node.attr}'", node,
+                                reason=f"it is {_kind(found)}", allowed="shape, dtype and ndim of tensors and buffers")
+
+    def Subscript(self, node: ast.Subscript) -> Any:
+        found = self.value(node.value)
+        if isinstance(found, (Tensor, TensorSlice)):
+            return found[self.indices(node)]
+        if isinstance(found, LocalBuffer):
+            return BufferLoad(found.buffer, self.element(found, node))
+        at = plain(self.value(node.slice))
+        if isinstance(at, Expr) or isinstance(found, Expr):
+            why, fix = f"`{ast.unparse(node.value)}` is {_kind(found)}", "only tensors and buffers have elements"
+            if not isinstance(found, Expr):
+                why, fix = f"{why}, and the index {at} is not known while the script is read", "pass the table as an argument"
+            raise self.source.error(BadHybridValue, f"cannot read `{ast.unparse(node)}`", node, reason=why, fix=fix)
+        try:
+            element = found[at]
+        except (IndexError, KeyError, TypeError) as error:
+            raise self.source.error(BadHybridValue, f"cannot read `{ast.unparse(node)}`", node, reason=str(error),
+                                    fix=f"`{ast.unparse(node.value)}` is {_kind(found)}") from None
+        return ops.const(element) if getattr(element, "ndim", None) == 0 and hasattr(element, "dtype") else element
+
+    def indices(self, node: ast.Subscript) -> tuple[Any, ...]:
+        """The indices of a subscript, integers all. Raises BadHybridValue and NotInHybridScripts."""
+        nodes = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if any(isinstance(one, (ast.Slice, ast.Starred)) for one in nodes):
+            raise self.source.error(NotInHybridScripts, f"`{ast.unparse(node)}` is a slice", node,
+                                    reason="scripts speak of elements, one at a time", fix="write a loop over the elements")
+        found = [self.value(one) for one in nodes]
+        if len(found) == 1 and isinstance(found[0], tuple):
+            return tuple(found[0])
+        return tuple(self.integer(one, f"index {at} of `{ast.unparse(node.value)}`") for at, one in enumerate(nodes))
+
+    def element(self, found: LocalBuffer, node: ast.Subscript) -> tuple[Expr, ...]:
+        """Which element of a buffer of the script is meant. Raises BadHybridValue."""
+        buffer, given = found.buffer, self.indices(node)
+        if len(given) != buffer.ndim:
+            raise self.source.error(
+                BadHybridValue, f"{buffer.name} has {buffer.ndim} dimension{'s' if buffer.ndim != 1 else ''}, and "
+                f"{len(given)} {'index was' if len(given) == 1 else 'indices were'} given", node,
+                reason=f"its shape is ({', '.join(map(str, buffer.shape))})", fix="give one index for each dimension")
+        for at, (index, extent) in enumerate(zip(given, buffer.shape, strict=True)):
+            if isinstance(index, int) and (index < 0 or isinstance(extent, IntImm) and index >= extent.value):
+                raise self.source.error(
+                    BadHybridValue, f"index {at} of {buffer.name} is out of range", node,
+                    reason=f"it is {index}, and dimension {at} has indices from 0 to {extent} - 1",
+                    fix=f"write {buffer.name}.shape[{at}] - {-index}: nothing counts from the end" if index < 0 else
+                        "stay within the shape")
+        return tuple(ops.convert(index) for index in given)
+
+    # Calls
+
+    def Call(self, node: ast.Call) -> Any:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":
+            return self._astype(node)
+        name = node.func.id if isinstance(node.func, ast.Name) else None
+        if name is not None and name not in self.names and name not in self.closure:
+            for table in (self.special, self.builtin):
+                if name in table:
+                    self._refuse_keywords(node, name)
+                    return table[name](node)
+            if name in FUNCTIONS:
+                self._refuse_keywords(node, name)
+                return self._function(node, name)
+        return self.outside_call(node, self.value(node.func))
+
+    own: Collection[str] = ()
+    """The names that the script assigns anywhere."""
+    closure: Mapping[str, Any] = {}
+    """What stands around the script: these names come before the functions of hybrid scripts."""
+    special: Mapping[str, Callable[[ast.Call], Any]] = {}
+    """Calls that statements give a meaning to: loops and storage."""
+
+    @property
+    def builtin(self) -> Mapping[str, Callable[[ast.Call], Any]]:
+        """Calls about shapes and types."""
+        return {"len": self._len, "max_num_threads": lambda node: 1024, **dict.fromkeys(_LIMITS, self._limit)}
+
+    def outside_call(self, node: ast.Call, function: Any) -> Any:
+        """A call of something that is no function of hybrid scripts."""
+        text = ast.unparse(node.func)
+        arguments = [self.value(one) for one in node.args]
+        named = {one.arg: self.value(one.value) for one in node.keywords if one.arg is not None}
+        symbolic = any(isinstance(one, (Expr, Producer, LocalBuffer, LoopSpec, Storage)) for one in (*arguments, *named.values()))
+        if not callable(function) or symbolic:
+            short = text.split(".")[-1]
+            known = short in FUNCTIONS
+            called = callable(function)
+            raise self.source.error(
+                UnknownHybridName, f"the script cannot call `{text}`", node,
+                reason="its arguments are not known while the script is read" if called else f"it is {_kind(function)}",
+                allowed="loops, output_tensor, allocate, " + ", ".join(sorted(FUNCTIONS)),
+                fix=f"write {short}(...), which works on numbers and in kernels" if known else "write out what it computes")
+        return self._now(node, lambda: function(*arguments, **named))
+
+    def _refuse_keywords(self, node: ast.Call, name: str) -> None:
+        if node.keywords and name != "allocate" and name != "output_tensor" and name != "bind":
+            raise self.source.error(BadHybridCall, f"{name} takes no arguments by name", node,
+                                    fix=f"{name}({', '.join(ast.unparse(one.value) for one in node.keywords)})")
+
+    def arguments(self, node: ast.Call, least: int, most: int | None, usage: str) -> Sequence[ast.expr]:
+        """The arguments of a call, `least` to `most` of them. Raises BadHybridCall."""
+        count = len(node.args)
+        if count < least or most is not None and count > most or any(isinstance(one, ast.Starred) for one in node.args):
+            given = f"{count} argument{'s' if count != 1 else ''}"
+            raise self.source.error(BadHybridCall, f"{ast.unparse(node.func)} was given {given}", node, fix=usage)
+        return node.args
+
+    def _function(self, node: ast.Call, name: str) -> Any:
+        row = FUNCTIONS[name]
+        usage = f"{name}({', '.join('xyz'[: row.arity])})" if row.arity else f"{name}(x, ...)"
+        arguments = self.arguments(node, row.arity or 1, row.arity, usage)
+        values = [self.number(one) for one in arguments]
+        if name in ("min", "max", "abs", "int", "bool", "ceil_div", "ceildiv") and all(is_number(value) for value in values):
+            return self._now(node, lambda: {"int": int}.get(name, row.emulated)(*values))
+        if name not in ("min", "max", "power", "pow", "select", "if_then_else"):
+            values = [ops.convert(value) for value in values] if row.arity == 1 else values
+        elif not any(isinstance(value, Expr) for value in values):
+            values[0] = ops.convert(values[0])
+        return row.symbolic(*values)
+
+    def _astype(self, node: ast.Call) -> Any:
+        assert isinstance(node.func, ast.Attribute)
+        (given,) = self.arguments(node, 1, 1, 'x.astype("float32")')
+        return ops.cast(self.number(node.func.value), self.dtype(given))
+
+    def dtype(self, node: ast.expr) -> DType:
+        """A dtype as the script writes it."""
+        with self.source.at(node):
+            return scalar_dtype(self.value(node))
+
+    def _len(self, node: ast.Call) -> Any:
+        (given,) = self.arguments(node, 1, 1, "len(a)")
+        found = self.value(given)
+        if isinstance(found, (tuple, list)):
+            return len(cast("Sequence[Any]", found))
+        shape = found.buffer.shape if isinstance(found, LocalBuffer) else getattr(found, "shape", ())
+        if not shape:
+            raise self.source.error(BadHybridValue, f"`{ast.unparse(given)}` has no length", node, reason=f"it is {_kind(found)}",
+                                    fix="len takes a tensor, a buffer, or a list of tensors")
+        return plain(shape[0])
+
+    def _limit(self, node: ast.Call) -> Any:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        (given,) = self.arguments(node, 1, 1, f'{name}("float32")')
+        from .. import math as te_math
+
+        with self.source.at(node):
+            return getattr(te_math, name)(self.dtype(given))
+
+
+def _kind(found: Any) -> str:
+    if isinstance(found, Expr):
+        return f"a number, {found.dtype}"
+    if isinstance(found, LocalBuffer):
+        return f"the buffer {found.buffer.name}"
+    if isinstance(found, (Tensor, TensorSlice)):
+        return f"the tensor {found.name}"
+    return f"a {type(found).__name__}"

@@ -1,0 +1,190 @@
+"""The functions of hybrid scripts: what each makes of expressions, and what it computes when the script runs as Python.
+
+Both sides of a row mean the same, so that a script computes what its emulation does: an integer given to a function of
+floats counts as float32, `round` rounds halves away from zero, `min` and `max` of a NaN are NaN.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...ir import ops
+from ...ir.dtype import SCALAR_TYPES, DType
+from .. import math as te_math
+
+__all__ = ["FUNCTIONS", "HybridFunction", "numpy_dtype"]
+
+
+@dataclass(frozen=True, slots=True)
+class HybridFunction:
+    """One function. symbolic: on expressions. emulated: on numbers. arity: how many arguments (None: one or more)."""
+
+    symbolic: Callable[..., Any]
+    emulated: Callable[..., Any]
+    arity: int | None = 1
+
+
+def numpy_dtype(dtype: object) -> np.dtype[Any]:
+    """The numpy dtype of a dtype given in any way."""
+    name = str(DType(dtype))
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+def _float(value: Any) -> Any:
+    """A number as a function of floats takes it."""
+    kind = getattr(value, "dtype", None)
+    if kind is not None and (kind.kind == "f" or kind == ml_dtypes.bfloat16):
+        return value
+    return np.float32(value)
+
+
+def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def emulated(x: Any) -> Any:
+        value = _float(x)
+        with np.errstate(all="ignore"):
+            return value.dtype.type(function(value))
+
+    return emulated
+
+
+def _joined(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def emulated(x: Any, y: Any) -> Any:
+        a, b = _float(x) if not isinstance(x, (int, float)) else x, _float(y) if not isinstance(y, (int, float)) else y
+        if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+            a = np.float32(a)
+        with np.errstate(all="ignore"):
+            return function(a, b)
+
+    return emulated
+
+
+def _whole(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that leaves integers as they are."""
+
+    def emulated(x: Any) -> Any:
+        integral = isinstance(x, (bool, int)) or getattr(getattr(x, "dtype", None), "kind", "f") in "iub"
+        return x if integral else _float(x).dtype.type(function(_float(x)))
+
+    return emulated
+
+
+def _test(function: Callable[[Any], Any], of_integers: bool) -> Callable[[Any], bool]:
+    def emulated(x: Any) -> bool:
+        integral = isinstance(x, (bool, int)) or getattr(getattr(x, "dtype", None), "kind", "f") in "iub"
+        return of_integers if integral else bool(function(_float(x)))
+
+    return emulated
+
+
+def _away_from_zero(x: Any) -> Any:
+    value = float(x)
+    return math.copysign(math.floor(builtins.abs(value) + 0.5), value) if math.isfinite(value) else value
+
+
+def _width(x: Any) -> int:
+    return x.dtype.itemsize * 8 if hasattr(x, "dtype") else 32
+
+
+def _popcount(x: Any) -> Any:
+    count = (int(x) & ((1 << _width(x)) - 1)).bit_count()
+    return x.dtype.type(count) if hasattr(x, "dtype") else count
+
+
+def _clz(x: Any) -> int:
+    return _width(x) - (int(x) & ((1 << _width(x)) - 1)).bit_length()
+
+
+def _extremum(plain: Callable[..., Any], elementwise: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def emulated(*values: Any) -> Any:
+        result = values[0]
+        for value in values[1:]:
+            if isinstance(result, (int, float)) and isinstance(value, (int, float)):
+                result = plain(result, value)
+            else:
+                result = elementwise(result, value)
+        return result
+
+    return emulated
+
+
+def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def symbolic(*values: Any) -> Any:
+        result = values[0]
+        for value in values[1:]:
+            result = function(result, value)
+        return result
+
+    return symbolic
+
+
+def _power(x: Any, y: Any) -> Any:
+    if isinstance(y, int) and y >= 0 and not isinstance(y, bool):
+        return x**y
+    return _joined(np.power)(x, y)
+
+
+def _truncdiv(a: Any, b: Any) -> Any:
+    quotient = builtins.abs(a) // builtins.abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _cast(name: str) -> HybridFunction:
+    dtype = DType(name)
+
+    def emulated(x: Any) -> Any:
+        if dtype.is_integer and isinstance(x, (float, np.floating)) or getattr(x, "dtype", None) == ml_dtypes.bfloat16:
+            value = float(x)
+            if dtype.is_integer:  # truncates and saturates, where numpy's result is undefined
+                value = 0.0 if math.isnan(value) else value
+                return numpy_dtype(dtype).type(int(builtins.min(builtins.max(value, dtype.least), dtype.greatest)))
+        if dtype.is_integer:
+            return numpy_dtype(dtype).type(ops.wrap_int(int(x), dtype))
+        return numpy_dtype(dtype).type(x)
+
+    return HybridFunction(lambda x: ops.cast(x, dtype), emulated)
+
+
+def _math(name: str, emulated: Callable[..., Any], arity: int | None = 1) -> HybridFunction:
+    return HybridFunction(getattr(te_math, name), emulated, arity)
+
+
+_FLOATS = {
+    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(x.dtype.type(10), x), "log": np.log, "log2": np.log2,
+    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin,
+    "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos,
+    "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": lambda x: math.erf(float(x)),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+_PAIRS = {"atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod}
+
+FUNCTIONS: dict[str, HybridFunction] = {
+    **{name: _math(name, _unary(function)) for name, function in _FLOATS.items()},
+    **{name: _math(name, _joined(function), 2) for name, function in _PAIRS.items()},
+    "floor": _math("floor", _whole(np.floor)), "ceil": _math("ceil", _whole(np.ceil)),
+    "trunc": _math("trunc", _whole(np.trunc)), "round": _math("round", _whole(_away_from_zero)),
+    "nearbyint": _math("nearbyint", _whole(np.rint)),
+    "isnan": _math("isnan", _test(np.isnan, False)), "isinf": _math("isinf", _test(np.isinf, False)),
+    "isfinite": _math("isfinite", _test(np.isfinite, True)),
+    "popcount": _math("popcount", _popcount), "clz": _math("clz", _clz), "abs": HybridFunction(ops.absolute, builtins.abs),
+    "power": _math("power", _power, 2), "pow": _math("power", _power, 2),
+    "min": HybridFunction(_folded(ops.minimum), _extremum(builtins.min, np.minimum), None),
+    "max": HybridFunction(_folded(ops.maximum), _extremum(builtins.max, np.maximum), None),
+    "floordiv": _math("floordiv", lambda a, b: a // b, 2), "floormod": _math("floormod", lambda a, b: a % b, 2),
+    "truncdiv": _math("truncdiv", _truncdiv, 2),
+    "truncmod": _math("truncmod", lambda a, b: a - b * _truncdiv(a, b), 2),
+    "ceil_div": HybridFunction(ops.ceildiv, lambda a, b: (a + b - 1) // b, 2),
+    "ceildiv": HybridFunction(ops.ceildiv, lambda a, b: (a + b - 1) // b, 2),
+    "select": _math("select", lambda condition, a, b: a if condition else b, 3),
+    "if_then_else": _math("if_then_else", lambda condition, a, b: a if condition else b, 3),
+    "likely": _math("likely", lambda condition: condition),
+    **{name: _cast(name) for name in map(str, SCALAR_TYPES) if name != "bool"},
+    "int": _cast("int32"), "float": _cast("float32"), "bool": HybridFunction(ops.truth, builtins.bool),
+}
+"""Every function of numbers, by its name in scripts."""

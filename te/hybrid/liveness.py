@@ -1,0 +1,125 @@
+"""Where the scalars of a script live: in the innermost block that holds all uses of a value.
+
+Python's names live as long as the call. Here every name gets a place of its own in the smallest block that its values do
+not leave, so that the iterations of a loop have scalars of their own wherever they can.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Declaration", "Liveness"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A name that lives in one block. once: it is assigned by one statement, which stands in the block itself."""
+
+    name: str
+    once: bool
+
+
+class Liveness:
+    """The declarations of one function, by the block (a list of statements) that they belong to."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self._occurring: dict[int, frozenset[str]] = {}
+        self.assigned = sorted({name for statement in _statements(function.body) for name in stored_names(statement)})
+        self._of: dict[int, list[Declaration]] = {}
+        for name in self.assigned:
+            self._place(function.body, name)
+
+    def declared(self, block: Sequence[ast.stmt]) -> list[Declaration]:
+        """The names that live in `block`."""
+        return self._of.get(id(block), [])
+
+    def occurs(self, statement: ast.AST, name: str) -> bool:
+        """Whether `name` occurs in `statement`."""
+        found = self._occurring.get(id(statement))
+        if found is None:
+            found = frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+            self._occurring[id(statement)] = found
+        return name in found
+
+    def _place(self, block: list[ast.stmt], name: str) -> None:
+        """Declare `name` in `block`, or further inside where no value goes from one statement to the next."""
+        holding = [statement for statement in block if self.occurs(statement, name)]
+        inside = all(isinstance(one, (ast.For, ast.If)) and not self._in_header(one, name) for one in holding)
+        if holding and inside and (len(holding) == 1 or not any(self._effect(one, name)[0] for one in holding)):
+            for statement in holding:
+                for inner in _blocks(statement):
+                    self._place(inner, name)
+        elif any(name in stored_names(inner) for inner in _statements(block)):
+            sites = [inner for inner in _statements(block) if name in stored_names(inner)]
+            once = len(sites) == 1 and sites[0] in block and isinstance(sites[0], ast.Assign)
+            self._of.setdefault(id(block), []).append(Declaration(name, once))
+
+    def _in_header(self, statement: ast.stmt, name: str) -> bool:
+        return any(self.occurs(part, name) for part in _header(statement))
+
+    def _effect(self, statement: ast.stmt, name: str) -> tuple[bool, bool]:
+        """Whether the statement may read a value that `name` had before it, and whether it surely assigns one."""
+        if not self.occurs(statement, name):
+            return False, False
+        if isinstance(statement, ast.For):
+            exposed = self._in_header(statement, name) or self._through(statement.body, name)[0]
+            return exposed, False
+        if isinstance(statement, ast.If):
+            (first, defines), (second, defines_too) = (self._through(block, name) for block in _blocks(statement))
+            return self._in_header(statement, name) or first or second, defines and defines_too
+        stores = name in stored_names(statement)
+        reads = any(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+                    for node in ast.walk(statement)) or isinstance(statement, ast.AugAssign) and stores
+        return reads, stores
+
+    def _through(self, block: Sequence[ast.stmt], name: str) -> tuple[bool, bool]:
+        """As `_effect`, of statements in order."""
+        for statement in block:
+            exposed, defines = self._effect(statement, name)
+            if exposed or defines:
+                return exposed, defines
+        return False, False
+
+
+def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks within a compound statement."""
+    if isinstance(statement, ast.If):
+        return [statement.body, statement.orelse]
+    return [statement.body] if isinstance(statement, ast.For) else []
+
+
+def _header(statement: ast.stmt) -> list[ast.AST]:
+    if isinstance(statement, ast.For):
+        return [statement.iter, statement.target]
+    return [statement.test] if isinstance(statement, ast.If) else [statement]
+
+
+def _statements(block: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """All statements of a block and of the blocks within."""
+    found: list[ast.stmt] = []
+    stack = list(reversed(block))
+    while stack:
+        statement = stack.pop()
+        found.append(statement)
+        for inner in reversed(_blocks(statement)):
+            stack.extend(reversed(inner))
+    return found
+
+
+def stored_names(statement: ast.stmt) -> list[str]:
+    """The names that a simple statement assigns as a whole."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = list(statement.targets)
+    elif isinstance(statement, ast.AugAssign):
+        targets = [statement.target]
+    found: list[str] = []
+    while targets:
+        target = targets.pop()
+        if isinstance(target, (ast.Tuple, ast.List)):
+            targets.extend(target.elts)
+        elif isinstance(target, ast.Name):
+            found.append(target.id)
+    return found

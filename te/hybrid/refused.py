@@ -1,0 +1,35 @@
+"""What scripts do not have, and what to write instead."""
+
+from __future__ import annotations
+
+__all__ = ["CONSTRUCTS", "CONSTRUCT_FIXES", "REASONS", "STATEMENTS"]
+
+CONSTRUCTS: dict[str, str] = {
+    "Lambda": "a lambda", "ListComp": "a comprehension", "SetComp": "a comprehension", "DictComp": "a comprehension",
+    "GeneratorExp": "a generator", "Await": "await", "Yield": "yield", "JoinedStr": "an f-string", "Dict": "a dict", "Set": "a set",
+    "NamedExpr": "`:=`", "Starred": "a starred expression", "Slice": "a slice",
+}
+CONSTRUCT_FIXES: dict[str, str] = {
+    "ListComp": "write a loop that stores each element in an allocated buffer", "GeneratorExp": "write a loop", "NamedExpr":
+    "assign in a statement of its own", "Lambda": "write out what it computes", "Slice": "write a loop over the elements",
+}
+
+REASONS: dict[str, str] = {
+    "While": "a loop's number of iterations has to be known when it begins, so that it can be scheduled",
+    "Break": "all iterations of a loop run", "Continue": "an iteration runs to its end",
+}
+STATEMENTS: dict[str, tuple[str, str]] = {
+    "While": ("`while`", "loop over a range that is long enough, and guard its body by an `if` on a flag:\n"
+              "for i in range(most):\n    if going == 1: ..."),
+    "Break": ("`break`", "keep a flag, and guard the body by it: if done == 0: ..."),
+    "Continue": ("`continue`", "put the rest of the body under an `if`"),
+    "AnnAssign": ("an annotated assignment", "write x = ..., and convert by float32(...) where the type matters"),
+    "Try": ("`try`", "use assert"), "With": ("`with`", "leave it out"), "Raise": ("`raise`", "use assert condition, message"),
+    "FunctionDef": ("a function", "write it outside, as a hybrid script of its own, and call it"),
+    "ClassDef": ("a class", "leave it out"), "Import": ("`import`", "import outside of the script"),
+    "ImportFrom": ("`import`", "import outside of the script"),
+    "Global": ("`global`", "pass it as an argument, and return what changes"),
+    "Nonlocal": ("`nonlocal`", "pass it as an argument, and return what changes"),
+    "Delete": ("`del`", "leave it out"),
+    "Match": ("`match`", "write if, elif and else"),
+}

@@ -1,0 +1,72 @@
+"""What the names of hybrid scripts are when a script runs as Python, on numpy arrays.
+
+`from tilewright.te.hybrid.runtime import *` tells editors and linters of them; scripts do not need it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import math as te_math
+from .functions import FUNCTIONS, numpy_dtype
+from .loops import LOOPS
+
+__all__ = ["EMULATED", "allocate", "bind", "const_range", "emulated", "output_tensor", "parallel", "serial", "unroll", "unrolled",
+           "vectorize", "vectorized"]
+
+
+def output_tensor(shape: Any, dtype: Any) -> Any:
+    """A result of the script: an array of zeros."""
+    return np.zeros(shape, numpy_dtype(dtype))
+
+
+def allocate(shape: Any, dtype: Any = "float32", scope: str = "global") -> Any:
+    """Memory of the script's own: an array of zeros. scope: global, shared, local or warp."""
+    del scope  # of memory on a GPU
+    return np.zeros(shape, numpy_dtype(dtype))
+
+
+def serial(*bounds: int) -> range:
+    """A loop, as range."""
+    return range(*map(int, bounds))
+
+
+parallel = vectorize = vectorized = unroll = unrolled = const_range = serial
+
+
+def bind(tag: Any, extent: int) -> range:
+    """A loop whose iterations are threads."""
+    del tag
+    return range(int(extent))
+
+
+def _limit(name: str) -> Callable[[Any], Any]:
+    def emulated(dtype: Any) -> Any:
+        return numpy_dtype(dtype).type(getattr(te_math, name)(str(np.dtype(numpy_dtype(dtype)))).value)
+
+    return emulated
+
+
+def _max_num_threads(allow_none: bool = True) -> int:
+    del allow_none  # TVM's name for: do not ask a target
+    return 1024
+
+
+EMULATED: dict[str, Any] = {
+    **{name: row.emulated for name, row in FUNCTIONS.items()}, **dict.fromkeys(LOOPS, serial),
+    "bind": bind, "output_tensor": output_tensor, "allocate": allocate, "max_num_threads": _max_num_threads,
+    **{name: _limit(name) for name in ("min_value", "max_value", "infinity")},
+}
+"""Every name of hybrid scripts, besides len."""
+
+
+def emulated(function: types.FunctionType) -> types.FunctionType:
+    """The function with the names of hybrid scripts around it."""
+    made = types.FunctionType(function.__code__, {**function.__globals__, **EMULATED}, function.__name__, function.__defaults__,
+                              function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made

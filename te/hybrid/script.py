@@ -1,0 +1,137 @@
+"""te.hybrid.script: a Python function as an operation, and as itself."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import Expr, Var
+from ...ir.visit import deep_recursion
+from ..tensor import Tensor
+from .errors import BadHybridCall
+from .op import HybridOp
+from .runtime import emulated
+from .source import Source, read_source
+from .statements import ScriptReader
+from .values import LocalBuffer, ScalarTypes
+from .zeros import with_zeros
+
+__all__ = ["HybridScript", "script"]
+
+
+def script(function: Callable[..., Any]) -> HybridScript:
+    """A function of loops, ifs and assignments as one operation (TVM's hybrid script).
+
+        @te.hybrid.script
+        def histogram(values, bins):
+            counts = output_tensor((bins,), "int32")
+            for i in range(values.shape[0]):
+                counts[values[i]] += 1
+            return counts
+
+    Called with tensors it gives the output tensors of a HybridOp (one, or a list), whose loops are its axes; called with
+    numpy arrays it runs as Python. Arguments: tensors, lists of tensors, integer expressions, numbers, dtypes.
+    Outputs and what is allocated begin as zeros (memory of scope "shared" undefined).
+
+    Loops: range (or serial), parallel, vectorize, unroll, const_range (written out), bind("threadIdx.x", n). Storage:
+    output_tensor(shape, dtype), allocate(shape, dtype, scope). Functions: those of te, under their own names.
+    Raises NotAHybridFunction; the call raises the errors of te/hybrid/errors.py, at the script's line.
+    """
+    return HybridScript(function)
+
+
+class HybridScript:
+    """What te.hybrid.script makes."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.source: Source = read_source(function)
+        self.function = cast(types.FunctionType, function)
+        self.signature = inspect.signature(function)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs: tensors where tensors or expressions are given, else arrays."""
+        given = self._bound(args, kwargs)
+        leaves = list(_leaves(given.values()))
+        if not any(isinstance(one, (Tensor, Expr)) for one in leaves):
+            return emulated(self.function)(*args, **kwargs)
+        array = next((name for name, value in given.items() if any(isinstance(one, np.ndarray) for one in _leaves([value]))), None)
+        if array is not None:
+            raise BadHybridCall(f"cannot call the script {self.source.name}", called=user_source(),
+                                reason=f"'{array}' is an array, and other arguments are tensors or expressions",
+                                fix="pass tensors to make an operation, or arrays and numbers to run the script as Python")
+        op = self.operation(given)
+        return op.output(0) if len(op.outputs) == 1 else list(op.outputs)
+
+    def operation(self, arguments: Mapping[str, Any]) -> HybridOp:
+        """The operation of the script for these arguments, by parameter."""
+        types = ScalarTypes()
+        while True:
+            reader = self._reader(types, _analyzer(arguments), None)
+            with deep_recursion():
+                reader.run(arguments)
+            if types.settle():
+                break
+        buffers = tuple(one.buffer for one in reader.returned)
+        return HybridOp(name=self.source.name, tag="hybrid", source=user_source(), body=with_zeros(reader.block.close(), buffers),
+                        buffers=buffers)
+
+    def read_inlined(self, caller: ScriptReader, values: Sequence[Any], named: Mapping[str, Any]) -> list[LocalBuffer]:
+        """Write the script out in the block of another one; its outputs."""
+        reader = self._reader(caller.types, caller.analyzer, caller)
+        reader.run(self._bound(values, named))
+        return reader.returned
+
+    def _reader(self, types: ScalarTypes, analyzer: Analyzer, caller: ScriptReader | None) -> ScriptReader:
+        closure = _closure(self.function)
+        reader = ScriptReader(self.source, {**self.function.__globals__, **closure}, closure, types, analyzer, caller)
+        reader.script = self
+        return reader
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise BadHybridCall(f"cannot call the script {self.source.name}", reason=str(error), called=user_source(),
+                                declared=self.source.line(self.source.tree), fix=f"{self.source.name}{self.signature}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def __repr__(self) -> str:
+        return f"hybrid script {self.source.name}{self.signature}"
+
+
+def _leaves(values: Iterable[Any]) -> Iterable[Any]:
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _leaves(cast("list[Any]", value))
+        else:
+            yield value
+
+
+def _closure(function: types.FunctionType) -> dict[str, Any]:
+    """What stands around the function, save names that have no value yet."""
+    found: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
+
+
+def _analyzer(arguments: Mapping[str, Any]) -> Analyzer:
+    """Knows that extents are not negative."""
+    made = Analyzer()
+    for one in _leaves(arguments.values()):
+        for extent in one.shape if isinstance(one, Tensor) else ():
+            if isinstance(extent, Var):
+                made.bind(extent, (0, None))
+    return made

@@ -1,0 +1,396 @@
+"""Reading the statements of a script into statements of the IR.
+
+Scalars that are assigned once are bindings, others live in memory of one element; see liveness.py for where. Loops whose
+bounds are known when the kernel begins, or depend on loops around them alone, become axes of the operation.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from ...ir import ops
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.expr import Expr, IterVar, Range, Var
+from ...ir.stmt import Allocate, Assert, BufferStore, For, If, LetStmt, LoopKind, Stmt
+from ...ir.visit import post_order
+from ..shape import axis_dtype
+from ..tensor import Tensor, TensorSlice
+from ..wrapping import wrapping
+from .errors import (
+    BadHybridAssignment, BadHybridCall, BadHybridLoop, BadHybridReturn, HybridAssertionFails, HybridLoopRaces,
+    NotInHybridScripts,
+)
+from .expressions import plain, reads_memory
+from .liveness import Declaration, Liveness
+from .loops import LoopReader, kind_of
+from .races import racing_buffer
+from .refused import REASONS, STATEMENTS
+from .source import Source
+from .values import Block, LocalBuffer, LoopSpec, Scalar, ScalarTypes, Storage, UnboundName, is_number
+
+__all__ = ["ScriptReader"]
+
+_SMALL = 16
+"""Index arithmetic of so many nodes is repeated where it is used; what is larger is bound to a name."""
+
+
+class ScriptReader(LoopReader):
+    """Reads one call of a script. inlined: it is called by another script, whose block it writes to.
+
+    outputs: the output tensors, by name, in the order of their declaration. returned: what the script returns.
+    """
+
+    def __init__(
+        self, source: Source, outside: Mapping[str, Any], closure: Mapping[str, Any], types: ScalarTypes, analyzer: Analyzer,
+        inlined: ScriptReader | None = None,
+    ) -> None:
+        super().__init__(source, outside)
+        self.closure, self.types, self.analyzer, self.inlined = closure, types, analyzer, inlined
+        self.liveness = Liveness(source.tree)
+        self.own = frozenset(self.liveness.assigned)
+        self.block = inlined.block if inlined is not None else Block()
+        self.locals: set[Var] = inlined.locals if inlined is not None else set()
+        self.outputs: dict[str, LocalBuffer] = {}
+        self.returned: list[LocalBuffer] = []
+        self.depth = 0
+
+    def run(self, arguments: Mapping[str, Any]) -> None:
+        """Read the whole function, its parameters standing for `arguments`."""
+        for name in arguments:
+            if name in self.liveness.assigned:
+                raise self.source.error(
+                    BadHybridAssignment, f"'{name}' is an argument, and is assigned", self._site(name),
+                    reason="arguments keep their values", fix=f"assign another name: {name}_ = ...")
+        self.names.update(arguments)
+        body = self.source.tree.body
+        self._statements(body)
+        if not isinstance(body[-1], ast.Return):
+            raise self.source.error(BadHybridReturn, f"{self.source.name} returns nothing", body[-1],
+                                    reason="what a script computes is what it returns", fix="return the output tensors at its end")
+
+    def _site(self, name: str) -> ast.AST:
+        stores = (node for node in ast.walk(self.source.tree)
+                  if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store))
+        return next(stores, self.source.tree)
+
+    # Blocks
+
+    def _nested(self, body: Sequence[ast.stmt]) -> Stmt:
+        """A block of its own: what it binds ends with it."""
+        outer, names = self.block, dict(self.names)
+        self.block = Block()
+        self.depth += 1
+        self._statements(body)
+        made, self.block = self.block.close(), outer
+        self.depth -= 1
+        gone = {name: UnboundName(f"it was assigned in a loop or an if that has ended, at {self.source.line(self._site(name))}",
+                                  f"assign it before as well: {name} = 0") for name in self.names if name not in names}
+        self.names = {**gone, **names}
+        return made
+
+    def _statements(self, body: Sequence[ast.stmt]) -> None:
+        for declaration in self.liveness.declared(body):
+            self._declare(declaration, body)
+        for statement in body:
+            method = getattr(self, "_" + type(statement).__name__.lower(), None)
+            if method is None:
+                raise self._refused(statement)
+            method(statement)
+
+    def _refused(self, statement: ast.stmt) -> NotInHybridScripts:
+        kind = type(statement).__name__
+        what, fix = STATEMENTS.get(kind, (f"`{ast.unparse(statement).split()[0]}`", "leave it out"))
+        return NotInHybridScripts(
+            f"{what} cannot stand in a hybrid script", called=self.source.line(statement), loops=self.source.shown(statement),
+            reason=REASONS.get(kind, "a script is one operation: loops, ifs and assignments"), fix=fix)
+
+    def _declare(self, declaration: Declaration, body: Sequence[ast.stmt]) -> None:
+        """Make room for a name that is assigned more than once."""
+        name = declaration.name
+        if declaration.once:
+            self.names[name] = UnboundName("it is assigned further down", "assign it before it is read")
+            return
+        scalar = Scalar(name, (id(body), name))
+        self.names[name] = scalar
+        self.unassigned.add(name)
+        self.block.add(lambda rest: rest if scalar.buffer is None else Allocate(scalar.buffer, rest))
+
+    # Loops and ifs
+
+    def _for(self, node: ast.For) -> None:
+        spec = self.loop_spec(node)
+        name = cast(ast.Name, node.target).id
+        if name in self.liveness.assigned or name in self.outputs:
+            raise self.source.error(
+                BadHybridAssignment, f"'{name}' is the variable of this loop, and is assigned elsewhere", node.target,
+                reason="the variable of a loop keeps its value within it", fix=f"use another name than {name}")
+        around = self.names.get(name)
+        if spec.kind is None:
+            for value in spec.values:
+                self.names[name] = value
+                self.block.add(self._nested(node.body))
+        else:
+            self._loop(node, spec, name)
+        self.names[name] = around if around is not None else UnboundName(
+            f"it is the variable of the loop at {self.source.line(node)}, which has ended",
+            "assign what is needed to a name before the loop")
+
+    def _loop(self, node: ast.For, spec: LoopSpec, name: str) -> None:
+        span, stride = ops.convert(spec.end - spec.begin if spec.step > 0 else spec.begin - spec.end), abs(spec.step)
+        extent = self.analyzer.simplify(ops.floordiv(span + (stride - 1), stride) if stride > 1 else span)
+        dtype = axis_dtype(ops.convert(spec.end) + extent if isinstance(spec.end, int) else extent)
+        extent = ops.cast(extent, dtype)
+        if not self.analyzer.can_prove(extent >= 0):
+            extent = ops.maximum(extent, 0)
+        domain = Range(ops.const(0, dtype), extent)
+        if reads_memory(extent) or any(var in self.locals for var in post_order(extent)):
+            var: Var = Var(name, dtype)
+            self.locals.add(var)
+        else:
+            var = IterVar(name, dtype, domain)
+        self.analyzer.bind(var, (0, None) if reads_memory(extent) else domain)
+        self.names[name] = plain(spec.begin + var * spec.step if spec.step != 1 else var + spec.begin)
+        before = set(self.unassigned)
+        body = self._nested(node.body)
+        self.unassigned = before
+        loop = For(var, ops.const(0, dtype), extent, kind_of(spec), body, spec.thread)
+        self._check_kind(node, loop)
+        self.block.add(loop)
+
+    def _check_kind(self, node: ast.For, loop: For) -> None:
+        """What the script declares of a loop must not be certainly wrong."""
+        if loop.kind not in (LoopKind.PARALLEL, LoopKind.VECTORIZED) or ops.is_const(loop.extent, 1):
+            return
+        racing, name = racing_buffer(loop), loop.var.name
+        if racing is not None:
+            raise self.source.error(
+                HybridLoopRaces, f"the iterations of this {loop.kind.value} loop write the same element of '{racing.name}'",
+                node.iter, reason=f"where {racing.name} is written does not depend on {name}: the last one to write wins",
+                fix=f"write range(...), or let each iteration have its own: assign {racing.name} within the loop, or index it "
+                    f"by {name}")
+        inner = next((one for one in post_order(loop.body) if isinstance(one, For) and one.kind is LoopKind.PARALLEL), None)
+        if inner is not None and loop.kind is LoopKind.PARALLEL:
+            raise self.source.error(
+                BadHybridLoop, f"the loop over '{inner.var.name}' is parallel within this parallel loop", node.iter,
+                reason="parallel loops do not nest: the outer one takes all threads",
+                fix=f"write `for {inner.var.name} in range(...)`")
+
+    def _if(self, node: ast.If) -> None:
+        condition = self.condition(node.test)
+        if isinstance(condition, bool):
+            self._taken(node.body if condition else node.orelse)
+            return
+        before = set(self.unassigned)
+        then_body = self._nested(node.body)
+        after_then, self.unassigned = self.unassigned, before
+        else_body = self._nested(node.orelse) if node.orelse else None
+        self.unassigned = self.unassigned | after_then
+        self.block.add(If(condition, then_body, else_body))
+
+    def _taken(self, body: Sequence[ast.stmt]) -> None:
+        """The branch of an `if` whose condition is known."""
+        if self.inlined is None and self.depth == 0:
+            self._statements(body)  # outputs may be declared there
+        elif body:
+            self.block.add(self._nested(body))
+
+    # Assignments
+
+    def _assign(self, node: ast.Assign) -> None:
+        value = self.value(node.value)
+        targets = node.targets
+        if len(targets) == 1 and isinstance(targets[0], (ast.Tuple, ast.List)):
+            self._assign_several(node, targets[0].elts, value)
+            return
+        if len(targets) > 1 and isinstance(value, Expr) and reads_memory(value):
+            value = self._bound("value", value)
+        for target in targets:
+            self._store(target, value, node.value)
+
+    def _assign_several(self, node: ast.Assign, targets: Sequence[ast.expr], value: Any) -> None:
+        """All values are computed before any is stored, so that `a[i], a[j] = a[j], a[i]` swaps."""
+        values = list(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else [value]
+        if len(values) != len(targets):
+            raise self.source.error(BadHybridAssignment, f"{len(targets)} names, and {len(values)} values", node,
+                                    reason="each name takes one value", fix="give as many values as names")
+        nodes = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(values)
+        values = [self._bound("value", one) if isinstance(one, Expr) and reads_memory(one) else one for one in values]
+        for target, one, written in zip(targets, values, nodes, strict=True):
+            self._store(target, one, written)
+
+    def _augassign(self, node: ast.AugAssign) -> None:
+        before = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node.target)
+        for inner in ast.walk(before):
+            ast.copy_location(inner, node.target)
+        joined = ast.copy_location(ast.BinOp(before, node.op, node.value), node)
+        self._store(node.target, self.number(joined), joined)
+
+    def _bound(self, name: str, value: Expr) -> Var:
+        """A variable that holds `value` to the end of the block."""
+        var = Var(name, value.dtype)
+        self.locals.add(var)
+        self.block.add(lambda rest: LetStmt(var, value, rest))
+        return var
+
+    def _store(self, target: ast.expr, value: Any, written: ast.expr) -> None:
+        if isinstance(target, ast.Subscript):
+            self._store_element(target, value, written)
+        elif isinstance(target, ast.Name):
+            self._store_name(target, value, written)
+        else:
+            raise self.source.error(BadHybridAssignment, f"cannot assign to `{ast.unparse(target)}`", target,
+                                    reason="only names and elements are assigned", fix="assign a name or an element: c[i] = ...")
+
+    def _store_element(self, target: ast.Subscript, value: Any, written: ast.expr) -> None:
+        base: ast.expr = target.value
+        found = self.value(base)
+        if isinstance(found, (Tensor, TensorSlice)):
+            raise self.source.error(BadHybridAssignment, f"cannot assign to an element of {found.name}", target,
+                                    reason=f"{found.name} is an input, which others may read too",
+                                    fix=f"copy it to a buffer first: own = allocate({found.name}.shape, {found.name}.dtype)")
+        if not isinstance(found, LocalBuffer):
+            raise self.source.error(BadHybridAssignment, f"cannot assign to an element of `{ast.unparse(base)}`", target,
+                                    reason="it is no buffer", fix="allocate(shape, dtype) gives memory to write to")
+        stored = ops.cast(self.converted(self.as_number(value, written), found.buffer, written), found.buffer.dtype)
+        self.block.add(BufferStore(found.buffer, self._wrapping(stored), self.element(found, target)))
+
+    def converted(self, value: Any, buffer: Buffer, node: ast.expr) -> Expr:
+        """A number as an element of `buffer`."""
+        if isinstance(value, Expr):
+            return value
+        with self.source.at(node):
+            fits = not isinstance(value, float) or buffer.dtype.is_float
+            return ops.const(value, buffer.dtype) if fits else ops.const(value)
+
+    def _wrapping(self, value: Expr) -> Expr:
+        """A value that is stored, which wraps where index arithmetic would be taken not to overflow."""
+        return wrapping((), (value,))[0]
+
+    def _store_name(self, target: ast.Name, value: Any, written: ast.expr) -> None:
+        name = target.id
+        place = self.names.get(name)
+        if isinstance(place, Scalar):
+            self._store_scalar(place, target, value, written)
+        elif isinstance(value, Storage):
+            self._allocate(target, value)
+        elif isinstance(value, LoopSpec):
+            raise self.source.error(BadHybridAssignment, f"'{name}' would be a loop", target, reason="loops have no value",
+                                    fix="write `for i in range(...)`")
+        elif isinstance(value, Expr) and (reads_memory(value) or not self._is_small(value)):
+            self.names[name] = self._bound(name, value)
+        else:
+            self.names[name] = value
+
+    def _is_small(self, value: Expr) -> bool:
+        if not value.dtype.is_integer:
+            return False
+        return sum(1 for _, _ in zip(post_order(value), range(_SMALL + 1), strict=False)) <= _SMALL
+
+    def _store_scalar(self, place: Scalar, target: ast.Name, value: Any, written: ast.expr) -> None:
+        if not is_number(value) and isinstance(value, (Storage, LocalBuffer, Tensor, TensorSlice, tuple, list, str, LoopSpec)):
+            raise self.source.error(
+                BadHybridAssignment, f"'{place.name}' is assigned more than once, and is no number here", target,
+                reason="only numbers change while a script runs; a buffer, a tensor or a tuple has one name",
+                fix="use a name of its own for each")
+        number = self.as_number(value, written)
+        self.types.note(place.key, number)
+        if place.buffer is None:
+            place.buffer = Buffer(place.name, (), self.types.of(place.key, number), scope="local")
+        stored = ops.cast(self.converted(number, place.buffer, written), place.buffer.dtype)
+        self.block.add(BufferStore(place.buffer, self._wrapping(stored), ()))
+        self.unassigned.discard(place.name)
+
+    def _allocate(self, target: ast.Name, storage: Storage) -> None:
+        name = target.id
+        is_output = not storage.scope and self.inlined is None
+        buffer = Buffer(name, storage.shape, storage.dtype, scope=storage.scope or "global")
+        self.names[name] = LocalBuffer(buffer, is_output)
+        if is_output:
+            if self.depth:
+                raise self.source.error(BadHybridAssignment, f"the output {name} is declared in a loop or an if", target,
+                                        reason="outputs exist for the whole call", fix="declare it at the begin of the script")
+            if name in self.outputs:
+                raise self.source.error(BadHybridAssignment, f"the output {name} is declared twice", target,
+                                        reason="an output is one tensor", fix="use another name")
+            self.outputs[name] = cast(LocalBuffer, self.names[name])
+        else:
+            self.block.add(lambda rest: Allocate(buffer, rest))
+
+    # Other statements
+
+    def _expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Constant):  # a docstring
+            return
+        raise self.source.error(
+            NotInHybridScripts, f"`{ast.unparse(node.value)}` is computed, and nothing is done with it", node,
+            reason="functions in a script compute values, and do nothing else", fix="assign it, or leave it out")
+
+    def _pass(self, node: ast.Pass) -> None:
+        pass
+
+    def _assert(self, node: ast.Assert) -> None:
+        condition = self.condition(node.test)
+        message = f"assert {ast.unparse(node.test)}"
+        if node.msg is not None:
+            given = self.value(node.msg)
+            message = given if isinstance(given, str) else str(given)
+        if condition is False:
+            raise self.source.error(HybridAssertionFails, message, node, reason="it is known to be false",
+                                    fix="correct the arguments")
+        if condition is not True:
+            self.block.add(Assert(condition, f"{message} ({self.source.line(node)})"))
+
+    def _return(self, node: ast.Return) -> None:
+        if self.depth or node is not self.source.tree.body[-1]:
+            raise self.source.error(BadHybridReturn, "`return` stands within a script, not at its end", node,
+                                    reason="all elements are computed, and then the script is done",
+                                    fix="write what it guards in the other branch of an if")
+        nodes = node.value.elts if isinstance(node.value, (ast.Tuple, ast.List)) else [node.value] if node.value is not None else []
+        for one in nodes:
+            found = self.value(one)
+            if not isinstance(found, LocalBuffer) or not (found.is_output or self.inlined is not None):
+                raise self.source.error(BadHybridReturn, f"`{ast.unparse(one)}` is no output tensor", one,
+                                        reason="what a script returns is what output_tensor(shape, dtype) gave",
+                                        fix="declare it so: c = output_tensor(shape, dtype)")
+            if found in self.returned:
+                raise self.source.error(BadHybridReturn, f"`{ast.unparse(one)}` is returned twice", one,
+                                        reason="each output is one tensor", fix="return it once")
+            self.returned.append(found)
+        left = next((name for name, output in self.outputs.items() if output not in self.returned), None)
+        if left is not None:
+            raise self.source.error(BadHybridReturn, f"the output '{left}' is not returned", node, reason="an output is a result",
+                                    fix=f"return it, or use memory of the script's own: {left} = allocate(shape, dtype)")
+        if not nodes:
+            raise self.source.error(BadHybridReturn, "the script returns nothing", node,
+                                    reason="what it computes is what it returns", fix="return the output tensors")
+
+    # Other scripts
+
+    def outside_call(self, node: ast.Call, function: Any) -> Any:
+        """A call of another script is written out; its outputs are buffers of this one."""
+        inline: Callable[..., Any] | None = getattr(function, "read_inlined", None)
+        if inline is None:
+            return super().outside_call(node, function)
+        values = [self.value(one) for one in node.args]
+        named = {one.arg: self.value(one.value) for one in node.keywords if one.arg is not None}
+        if any(one is function for one in self.callers()):
+            raise self.source.error(BadHybridCall, f"{ast.unparse(node.func)} calls itself", node,
+                                    reason="scripts are written out where they are called", fix="write a loop")
+        with self.source.at(node):
+            made = inline(self, values, named)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    script: Any = None
+    """The object that is being read, as callers know it."""
+
+    def callers(self) -> list[Any]:
+        """The scripts that are being read, this one first."""
+        found: list[Any] = []
+        reader: ScriptReader | None = self
+        while reader is not None:
+            found.append(reader.script)
+            reader = reader.inlined
+        return found
