@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .dataflow import Computation, Dataflow
     from .stage import Stage
 
+if TYPE_CHECKING:
+    from .rolling_buffer import Rolling
+
 __all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
            "thread_rank"]
 
@@ -72,6 +75,8 @@ class StageBounds:
     marks: dict[IterVar, int]
     domains: dict[IterVar, Range] = field(default_factory=dict)
     """The declared domain of each root axis, in terms of loop variables."""
+    rolling: Rolling | None = None
+    """How the region moves, where what was computed of it is used again."""
 
     def storage_shape(self, tensor: Tensor) -> tuple[Expr, ...]:
         """The shape of the storage of one of the outputs."""

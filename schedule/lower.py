@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import user_source
@@ -24,8 +25,11 @@ from .annotate import IMPORT_LLVM
 from .bounds import Bounds, Loop, StageBounds, infer_bounds
 from .checks import check_loops
 from .dataflow import Computation, Dataflow, analyse
+from .double_buffer import loaded_ahead
 from .lower_errors import MissingArgument, MissingSymbol, NotAnArgument
 from .nest import Nest, Storage
+from .overlap import not_at_a_loop
+from .rolling_buffer import Rolling, plan_rolling, rolled
 from .schedule import Schedule
 
 __all__ = ["Lowered", "lower", "lower_whole"]
@@ -77,6 +81,11 @@ class _Lowering:
         self.analyzer = Analyzer()
         self.storage = Storage()
         self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
+        self.ahead: dict[tuple[Computation, int], list[tuple[Computation, Stmt]]] = {}
+        """Statements that are computed one iteration ahead, by the loop that they are computed at."""
+        self.rolling: dict[tuple[Computation, int], list[Rolling]] = {}
+        """Storage that lies around a loop, by that loop."""
+        self.outliving: set[Computation] = set()
 
     def run(self) -> Lowered:
         self._bind_symbols()
@@ -85,6 +94,7 @@ class _Lowering:
         _check_arguments(self.schedule, dataflow, given)
         bounds = infer_bounds(dataflow, self.analyzer)
         check_loops(bounds)
+        self._plan_overlaps(bounds)
         for tensor, buffer in given.items():
             self.storage.place(tensor, buffer)
         self.storage.given.update(given.values())
@@ -118,7 +128,7 @@ class _Lowering:
         op = found.computation.op
         for tensor, dimensions in zip(op.outputs, op.dimensions, strict=True):
             if tensor not in self.storage.buffers:
-                strides = _aligned_strides(found, dimensions)
+                strides = _aligned_strides(found, dimensions, found.storage_shape(tensor))
                 buffer = Buffer(tensor.name, found.storage_shape(tensor), tensor.dtype, strides, scope=found.scope)
                 self.storage.place(tensor, buffer, tuple(found.ranges[axis].begin for axis in dimensions))
 
@@ -128,15 +138,43 @@ class _Lowering:
         def wrap(loop: Loop, body: Stmt) -> Stmt:
             return self._with_pending(computation, places[loop], body)
 
-        statement = Nest(bounds, bounds.of[computation], self.storage, wrap).build()
-        self.pending.setdefault((computation.parent, computation.place), []).append((computation, statement))
+        def around(loop: Loop, nest: Stmt) -> Stmt:
+            at = computation, places[loop]
+            ahead = self.ahead.pop(at, [])
+            if ahead:
+                nest = loaded_ahead(loop, nest, ahead, self.storage, self.analyzer)
+            for plan in self.rolling.pop(at, []):
+                strides = partial(_aligned_strides, bounds.of[plan.computation], plan.computation.op.axis)
+                nest = rolled(nest, plan, self.storage, strides, self.analyzer)
+            return nest
+
+        statement = Nest(bounds, bounds.of[computation], self.storage, wrap, around).build()
+        parent, made = computation.parent, (computation, statement)
+        loop = None if parent is None else bounds.of[parent].loops[computation.place]
+        if parent is not None and computation.stage.overlap == "double" and loop is not None and loop.var is not None:
+            self.ahead.setdefault((parent, computation.place), []).append(made)
+        else:  # where the loop runs once, there is no next iteration
+            self.pending.setdefault((parent, computation.place), []).append(made)
+
+    def _plan_overlaps(self, bounds: Bounds) -> None:
+        """Find how the regions move whose storage is used again."""
+        for computation, found in bounds.of.items():
+            parent, overlap = computation.parent, computation.stage.overlap
+            if overlap and (parent is None or computation.is_output):
+                raise not_at_a_loop(computation.stage, computation.is_output)
+            if overlap != "rolling" or parent is None:
+                continue
+            if any(loop.var is not None for loop in bounds.of[parent].loops[: computation.place + 1]):
+                found.rolling = plan_rolling(found, bounds.of[parent], self.analyzer)
+                self.rolling.setdefault((parent, found.rolling.place), []).append(found.rolling)
+                self.outliving.add(computation)
 
     def _with_pending(self, parent: Computation | None, place: int, body: Stmt | None) -> Stmt:
         """The stages computed at a loop (or at root), producers first, then `body`; each allocated around what follows."""
         for computation, statement in reversed(self.pending.pop((parent, place), [])):
             body = seq(statement, body)
             for tensor in reversed(computation.op.outputs):
-                if tensor not in self.arguments.buffers:
+                if tensor not in self.arguments.buffers and computation not in self.outliving:
                     body = Allocate(self.storage.buffers[tensor], body)
         return body if body is not None else seq()
 
@@ -144,15 +182,15 @@ class _Lowering:
 # Storage
 
 
-def _aligned_strides(found: StageBounds, axes: Sequence[IterVar]) -> tuple[Expr, ...]:
-    """Strides that hold what storage_align asked for dimensions; () for compact storage."""
+def _aligned_strides(found: StageBounds, axes: Sequence[IterVar], shape: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The strides of storage of a shape that hold what storage_align asked for dimensions; () for compact storage."""
     stage = found.computation.stage
     wanted = [stage.attr(axis).storage_align for axis in axes]
     if not any(wanted):
         return ()
     strides: list[Expr] = []
     stride: Expr = const(1, axes[-1].dtype)
-    for align, extent in zip(reversed(wanted), reversed([found.storage[axis] for axis in axes]), strict=True):
+    for align, extent in zip(reversed(wanted), reversed(shape), strict=True):
         if align is not None:
             factor, offset = align
             stride = stride + floormod(offset - stride, factor)

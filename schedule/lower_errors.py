@@ -83,6 +83,30 @@ class ExternBuffer(LoweringError):
     code = "TW0345"
 
 
+class StorageNotShared(LoweringError):
+    """A stage with a double or rolling buffer that is not computed at a loop whose iterations could share it."""
+
+    code = "TW0350"
+
+
+class CannotDoubleBuffer(LoweringError):
+    """A stage that cannot be computed one iteration ahead of the loop that it is computed at."""
+
+    code = "TW0351"
+
+
+class CannotRoll(LoweringError):
+    """A stage whose region does not move by constant steps, or of which iterations need nothing that the last one computed."""
+
+    code = "TW0352"
+
+
+class PrefetchUnread(LoweringError):
+    """A prefetch of a tensor that the stage does not read any more."""
+
+    code = "TW0353"
+
+
 class TensorizeRegion(LoweringError):
     """The part that the loops under a tensorized one compute is not of the intrinsic's shape."""
 

@@ -56,15 +56,17 @@ class Storage:
 
 
 class Nest:
-    """Builds the nest of one stage; `wrap` puts around a loop's body what is computed there.
+    """Builds the nest of one stage; `wrap` puts around a loop's body what is computed there, `around` what outlives its
+    iterations around the loop.
 
     renamed: the variables that stand for loops while a second nest over the same loops is built.
     """
 
-    def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop, Stmt], Stmt]) -> None:
+    def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop, Stmt], Stmt],
+                 around: Callable[[Loop, Stmt], Stmt]) -> None:
         self.analyzer: Analyzer = bounds.analyzer
         self.dataflow = bounds.dataflow
-        self.found, self.storage, self.wrap = found, storage, wrap
+        self.found, self.storage, self.wrap, self.around = found, storage, wrap, around
         self.computation = found.computation
         self.buffers = [storage.buffers[tensor] for tensor in found.computation.op.outputs]
         self.renamed: dict[Loop, Var] = {}
@@ -101,6 +103,8 @@ class Nest:
                     renamed: dict[Var, Expr] = {old.var: new for old, new in self.renamed.items() if old.var is not None}
                     extent = self.value(substitute(extent, renamed), {})
                 body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread, pragmas)
+                if attach:
+                    body = self.around(loop, body)
             if reads_memory(loop.extent):
                 body = self.guarded_extent(body, loops[at:])
         return body
@@ -109,6 +113,8 @@ class Nest:
         """`body` under the guards of an iteration, the outermost condition first."""
         for condition in reversed(guards(self.found, offsets, self.analyzer, skipped)):
             body = If(likely(self.value(condition, {})), body)
+        for condition in self.found.rolling.fresh(offsets) if self.found.rolling is not None else ():
+            body = If(self.value(condition, {}), body)
         return body
 
     def guarded_extent(self, body: Stmt, inside: Sequence[Loop]) -> Stmt:

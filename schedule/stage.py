@@ -18,11 +18,13 @@ from .attributes import AttachType, AxisKind, IterAttr, Overlap
 from .attachment import ATTACHED_AT_ROOT, Attachment
 from .bind import bind
 from .compute_at import compute_at, compute_root
+from .double_buffer import double_buffer
 from .fuse import fuse
 from .hybrid import begin_declared
 from .inline import compute_inline
 from .relations import Relation
 from .reorder import reorder
+from .rolling_buffer import rolling_buffer
 from .split import split, tile
 from .storage import set_scope, set_store_predicate, storage_align
 from .tensorize import begin_tensorized, tensorize
@@ -267,6 +269,23 @@ class Stage:
         Raises BadStorageAlign, NotAnAxisOfStage.
         """
         storage_align(self, axis, factor, offset)
+
+    def double_buffer(self) -> None:
+        """Compute what an iteration of the loop that it is computed at needs one iteration ahead, into one of two halves of
+        its storage that take turns.
+
+        Whether the loop allows that (a serial one, in which what is read does not change) is decided when the schedule is
+        lowered. Raises BadOverlap.
+        """
+        double_buffer(self)
+
+    def rolling_buffer(self) -> None:
+        """Use again what the last iteration of the loop that it is computed at computed, and compute the rest: what is read
+        must move by constant steps that are smaller than its extent, which is decided when the schedule is lowered.
+
+        Raises BadOverlap.
+        """
+        rolling_buffer(self)
 
     def transform_layout(self, mapping_function: Callable[..., Any], pad_value: Any = None) -> list[IterVar] | None:
         """Lay the elements out as mapping_function says, which takes the indices of an element and returns those of its

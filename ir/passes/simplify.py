@@ -21,7 +21,7 @@ from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function,
 from ..visit import Rewriter, free_vars, rebuild, seq, walk
 from .copying import Copier
 
-__all__ = ["MAX_SYMBOL", "analyzer_for", "is_empty", "simplify"]
+__all__ = ["MAX_SYMBOL", "analyzer_for", "is_empty", "simplify", "simplify_stmt"]
 
 MAX_SYMBOL = (1 << 30) - 1
 """The greatest int32 shape symbol that a call accepts, so that ceildiv and the like do not overflow."""
@@ -30,6 +30,11 @@ MAX_SYMBOL = (1 << 30) - 1
 def simplify(function: Function) -> Function:
     """`function` with every expression simplified and what follows from it."""
     return function.with_body(_Simplifier(analyzer_for(function)).visit(function.body))
+
+
+def simplify_stmt(stmt: Stmt, analyzer: Analyzer) -> Stmt:
+    """`stmt` simplified by what `analyzer` knows of the variables that are free in it."""
+    return _Simplifier(analyzer).visit(stmt)
 
 
 def analyzer_for(function: Function) -> Analyzer:
