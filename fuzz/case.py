@@ -29,6 +29,13 @@ def draw_case(seed: int, case: int, target: str) -> tuple[Choices, Choices, Opti
     return case_choices(seed, case, _PROGRAM), choices, options
 
 
+def _label(program: Program, op: Any) -> str:
+    """What an operation is counted as: in chains by what it does, otherwise as the whole program."""
+    if program.name != "chain":
+        return program.name
+    return op.body[0].combiner.name if op.reduce_axis else "elementwise"
+
+
 def run_case(seed: int, case: int, target: str = "llvm") -> dict[str, Any]:
     """Draws and checks one case. A failure brings its text and a program that repeats it."""
     report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
@@ -43,8 +50,7 @@ def run_case(seed: int, case: int, target: str = "llvm") -> dict[str, Any]:
         report["tried"], report["refused"] = made.tried, made.refused
         report["lowering"] = check(program, s, options)
         if not report["lowering"]:
-            labels = {"chain": "elementwise"}.get(program.name, program.name)
-            report["cells"] = [(program.labels.get(op, labels), dtype, name) for op, dtype, name in made.taken]
+            report["cells"] = [(_label(program, op), str(op.output(0).dtype), primitive) for op, primitive in made.taken]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         report.update(explain(seed, case, program, s, options, numbers.made, error))
     report["seconds"] = time.perf_counter() - began

@@ -26,7 +26,6 @@ def elementwise_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...]
         elif latest.dtype == dtype:
             term = Term("max", dtype, (term, latest), bound=max(term.bound, latest.bound), steps=max(term.steps, latest.steps))
     tensor = te.compute(terms(*shape), lambda *axes: as_tensors(term, axes), draw.name("T"))
-    draw.program.labels[tensor.op] = "elementwise"
     extents = values(*shape)
     array = spread(as_arrays(term, grids(*extents)), extents)
     return Source(tensor, array, shape, dtype, term.bound, term.steps)
@@ -77,7 +76,6 @@ def reduction_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...], 
         return REDUCERS[kind](as_tensors(term, at), axis=axes[0] if len(axes) == 1 else axes, where=condition, init=init)
 
     tensor = te.compute(terms(*shape), compute, draw.name("R"))
-    draw.program.labels[tensor.op] = kind
     extents, whole = values(*shape), values(*shape, *reduced)
     grid = grids(*whole)
     array = spread(as_arrays(term, grid), whole)

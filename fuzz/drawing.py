@@ -31,8 +31,6 @@ class Program:
     values: list[Any] = field(default_factory=list)
     results: list[bool] = field(default_factory=list)
     tolerance: float = 0.0
-    labels: dict[Any, str] = field(default_factory=dict)
-    """What operations are counted as, where not as the program's name."""
 
     def given(self, argument: Any, value: Any) -> Any:
         self.args.append(argument)

@@ -27,11 +27,11 @@ WILD = 0.015
 @dataclass
 class Drawn:
     """What became of the primitives of one schedule: how often each was tried, refused with which code, and on which
-    stages it was taken (the operation that was declared, the dtype)."""
+    operations it was taken."""
 
     tried: dict[str, int] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
-    taken: list[tuple[Any, str, str]] = field(default_factory=list)
+    taken: list[tuple[Any, str]] = field(default_factory=list)
 
 
 Attempt = tuple[str, Callable[[], Any]]
@@ -345,7 +345,7 @@ def draw_schedule(choices: Choices, s: Any, text: bool = True) -> Drawn:
     shown = s.as_python() if text else ""
     for _ in range(max(choices.below(13), choices.below(13))):
         name, (label, apply) = mutator.attempt()
-        subject = mutator.subject
+        subject = None if mutator.subject is None else mutator.subject.op
         drawn.tried[name] = drawn.tried.get(name, 0) + 1
         before = exact(s)
         try:
@@ -358,6 +358,6 @@ def draw_schedule(choices: Choices, s: Any, text: bool = True) -> Drawn:
             raise
         else:
             if name != "wild" and subject is not None:
-                drawn.taken.append((subject.origin_op, str(subject.op.output(0).dtype), name))
+                drawn.taken.append((subject, name))
             shown = s.as_python() if text else ""
     return drawn
