@@ -10,6 +10,7 @@ from ..ir.expr import Expr, IntImm, IterVar, StringImm
 from ..ir.ops import const
 from .axes import derived_roots, find_leaf, outline
 from .errors import NestedParallel, ParallelReduction, UnknownPragma, VectorizeReduction, WrongArgument
+from .ordered import refuse_ordered
 from .hybrid import check_independent
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def parallel(stage: Stage, axis: IterVar) -> None:
     """See Stage.parallel."""
     find_leaf(stage, axis, "cannot make parallel")
     check_independent(stage, axis, "cannot make parallel")
+    refuse_ordered(stage, [axis], "cannot make parallel")
     if axis.kind == "reduce":
         raise _races(ParallelReduction, stage, axis, "cannot make", " parallel", "threads", "make a data axis parallel")
     # Whatever surrounds this loop, or any loop of the stage: all of them are one nest.
@@ -67,6 +69,7 @@ def enclosing_parallel(stage: Stage) -> tuple[Stage, IterVar] | None:
 def vectorize(stage: Stage, axis: IterVar) -> None:
     """See Stage.vectorize."""
     find_leaf(stage, axis, "cannot vectorize")
+    refuse_ordered(stage, [axis], "cannot vectorize")
     check_independent(stage, axis, "cannot vectorize")
     if axis.kind == "reduce":
         raise _races(VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis")
@@ -93,6 +96,8 @@ def _races(
 def unroll(stage: Stage, axis: IterVar) -> None:
     """See Stage.unroll."""
     find_leaf(stage, axis, "cannot unroll")
+    if axis.kind == "thread":
+        refuse_ordered(stage, [axis], "cannot unroll")
     stage.schedule.record("unroll", stage, axis=axis)
     _set_kind(stage, axis, "unrolled")
 

@@ -11,6 +11,7 @@ from ..ir.ops import is_const
 from .axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline
 from .errors import BadThreadBinding, ThreadBoundTwice
 from .hybrid import check_independent
+from .ordered import refuse_ordered
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -36,6 +37,7 @@ def bind(stage: Stage, axis: IterVar, thread: IterVar) -> None:
             'te.thread_axis("threadIdx.x"), blockIdx.y, vthread ...',
         )
     check_independent(stage, axis, f"cannot bind to {thread.thread_tag}")
+    refuse_ordered(stage, [axis], f"cannot bind to {thread.thread_tag}")
     _check_ranges(stage, axis, thread)
     if axis.kind == "reduce":
         _check_reduction(stage, axis, thread)

@@ -132,7 +132,8 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
         if parent is not None:
             outer = bounds.of[parent]
             enclosing = outer.enclosing + outer.loops[: computation.place + 1]
-        scope = computation.stage.scope or default_scope(enclosing)
+        home = computation.home
+        scope = bounds.of[home].scope if home is not None else computation.stage.scope or default_scope(enclosing)
         region = _region(bounds, computation, enclosing, scope)
         bounds.of[computation] = _stage_bounds(computation, region, enclosing, scope, analyzer)
     return bounds
@@ -325,6 +326,7 @@ def _stage_bounds(
     domains = {axis: axis.dom for axis in op.axis if axis.dom is not None} | computation.domains | computation.free
     dependent = [axis for axis in (*op.axis, *op.reduce_axis) if _roots_in(domains[axis], op)]
     ranges = {axis: region.get(axis, domains[axis]) for axis in (*op.axis, *computation.free) if axis not in dependent}
+    ranges.update((axis, axis.dom) for axis in stage.leaf_iter_vars if axis.kind == "thread" and axis.dom is not None)
     found = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
     found.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
     bound = {axis: True for axis in stage.leaf_iter_vars if stage.attr(axis).bind_thread is not None}

@@ -18,6 +18,7 @@ from ..te.tensor import Tensor
 from .axes import outline, place_of
 from .kinds import kind_of, tensor_of
 from .lower_errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
+from .scan import place_bodies, scan_states
 from .schedule import Schedule
 from .stage import Stage
 
@@ -44,6 +45,8 @@ class Computation:
     """The indices at which it reads each tensor."""
     early_reads: dict[Tensor, None] = field(default_factory=dict)
     """The tensors read before its reduction begins: by `init=` and by the domains of reduce axes."""
+    home: Computation | None = None
+    """The scan in whose memory its results lie."""
     free: dict[IterVar, Range] = field(default_factory=dict)
     """Dimensions of outputs, and axes in `reads`, of which there is no loop: they always take all of their values."""
 
@@ -61,6 +64,11 @@ class Computation:
     def whole(self) -> bool:
         """Whether all of it is computed, whatever is read of it."""
         return kind_of(self.op).whole
+
+    @property
+    def in_step(self) -> bool:
+        """Whether it stands in a step of a scan, or before the first, without being computed at a loop of it."""
+        return self.parent is not None and not 0 <= self.place < len(self.parent.stage.leaf_iter_vars)
 
     def path(self) -> list[Computation]:
         """The computations that it lies in, itself first, outwards."""
@@ -107,7 +115,8 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
             consumers.setdefault(reader, []).append(computation)
     found.reverse()
     by_op: dict[Operation, Computation] = {one.op: one for one in found}
-    outside = dict.fromkeys(tensor for one in found for tensor in one.reads if tensor.op not in by_op)
+    states = scan_states(schedule)
+    outside = dict.fromkeys(tensor for one in found for tensor in one.reads if tensor.op not in by_op and tensor not in states)
     dataflow = Dataflow(schedule, found, by_op, consumers, outside)
     _attach(dataflow)
     return dataflow
@@ -176,6 +185,7 @@ def _attach(dataflow: Dataflow) -> None:
         stage = computation.stage
         if stage.attach_type == "at":
             computation.parent, computation.place = _attach_point(dataflow, computation)
+    place_bodies(dataflow)
     for computation in dataflow.computations:
         _check_no_cycle(computation)
     for computation in dataflow.computations:
@@ -225,7 +235,7 @@ def _check_under(computation: Computation, consumer: Computation) -> None:
     for at, outer in enumerate(path):
         if outer is parent and path[at - 1].place >= place:
             return
-    axis = parent.stage.leaf_iter_vars[place]
+    axis = parent.stage.leaf_iter_vars[max(min(place, len(parent.stage.leaf_iter_vars) - 1), 0)]
     outside = f"s[{consumer.name}].compute_at(s[{parent.name}], {axis.name}), or " if parent.stage.reads(consumer.stage) else ""
     raise ConsumerOutsideAttach(
         f"cannot compute {computation.name} at '{axis.name}' of {parent.name}",

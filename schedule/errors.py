@@ -179,6 +179,18 @@ class BadOverlap(ScheduleError):
     code = "TW0252"
 
 
+class BadEnvThreads(ScheduleError):
+    """Threads that cannot stand around a stage: it is no scan, or they do not say how many they are."""
+
+    code = "TW0260"
+
+
+class ScanLoopsStay(ScheduleError):
+    """A loop over the steps of a scan that would run in another order, or at once."""
+
+    code = "TW0261"
+
+
 class BadLayout(ScheduleError):
     """An index map that gives no layout, or a tensor whose layout is fixed already."""
 

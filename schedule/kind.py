@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,10 @@ def _nothing_read(_: Computation) -> None:
     """No reads."""
 
 
+def _nothing_shared(_: Operation) -> Iterable[tuple[Tensor, Tensor]]:
+    return ()
+
+
 def _no_nest(nest: Nest) -> Stmt:
     raise InternalError(f"{nest.computation.name} is not computed")
 
@@ -42,7 +46,7 @@ class OperationKind:
     expressions, into which inlined definitions are put; none where it is no expression element by element, and then what
     it reads cannot be inlined. collect_reads: fills Computation.reads with the indices, over the operation's axes and
     Computation.free, at which it reads each tensor (and early_reads). nest: the statement that computes it. whole: all of
-    it is computed, whatever is read of it.
+    it is computed, whatever is read of it. shared: pairs of a tensor and the output in whose memory it lies.
     """
 
     noun: str
@@ -52,6 +56,7 @@ class OperationKind:
     nest: Callable[[Nest], Stmt] = _no_nest
     inlines: bool = False
     whole: bool = False
+    shared: Callable[[Operation], Iterable[tuple[Tensor, Tensor]]] = _nothing_shared
 
 
 def tensor_of(load: ProducerLoad) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .kind import OperationKind, tensor_of
 from .kind_compute import COMPUTE
 from .kind_extern import EXTERN
+from .kind_scan import SCAN
 from .kind_hybrid import HYBRID
 from ..te.operation import Operation
 
@@ -18,6 +19,7 @@ KINDS: dict[str, OperationKind] = {
     "placeholder": OperationKind("a placeholder: the caller passes it"),
     "compute": COMPUTE,
     "extern": EXTERN,
+    "scan": SCAN,
     "hybrid": HYBRID,
 }
 """By Operation.kind."""

@@ -26,6 +26,7 @@ from .bounds import Bounds, Loop, StageBounds, infer_bounds
 from .checks import check_loops
 from .dataflow import Computation, Dataflow, analyse
 from .double_buffer import loaded_ahead
+from .kinds import kind_of
 from .lower_errors import MissingArgument, MissingSymbol, NotAnArgument
 from .nest import Nest, Storage
 from .overlap import not_at_a_loop
@@ -86,6 +87,8 @@ class _Lowering:
         self.rolling: dict[tuple[Computation, int], list[Rolling]] = {}
         """Storage that lies around a loop, by that loop."""
         self.outliving: set[Computation] = set()
+        self.shared: set[Tensor] = set()
+        """Tensors that lie in the storage of others."""
 
     def run(self) -> Lowered:
         self._bind_symbols()
@@ -98,6 +101,8 @@ class _Lowering:
         for tensor, buffer in given.items():
             self.storage.place(tensor, buffer)
         self.storage.given.update(given.values())
+        for computation in dataflow.computations:
+            self._share(bounds.of[computation])
         for computation in dataflow.computations:
             self._place(bounds.of[computation])
         for computation in dataflow.computations:
@@ -123,6 +128,14 @@ class _Lowering:
                 if isinstance(extent, Var):
                     self.analyzer.bind(extent, (0, None))
 
+    def _share(self, found: StageBounds) -> None:
+        """Give a stage storage, where that is other tensors' too, and these the same."""
+        op = found.computation.op
+        for tensor, home in kind_of(op).shared(op):
+            self._place(found)
+            self.storage.place(tensor, self.storage.buffers[home], self.storage.origins.get(home, ()))
+            self.shared.add(tensor)
+
     def _place(self, found: StageBounds) -> None:
         """Give the outputs of a stage storage."""
         op = found.computation.op
@@ -135,8 +148,8 @@ class _Lowering:
     def _build(self, bounds: Bounds, computation: Computation) -> None:
         places = {loop: at for at, loop in enumerate(bounds.of[computation].loops)}
 
-        def wrap(loop: Loop, body: Stmt) -> Stmt:
-            return self._with_pending(computation, places[loop], body)
+        def wrap(loop: Loop | int, body: Stmt) -> Stmt:
+            return self._with_pending(computation, loop if isinstance(loop, int) else places[loop], body)
 
         def around(loop: Loop, nest: Stmt) -> Stmt:
             at = computation, places[loop]
@@ -150,7 +163,7 @@ class _Lowering:
 
         statement = Nest(bounds, bounds.of[computation], self.storage, wrap, around).build()
         parent, made = computation.parent, (computation, statement)
-        loop = None if parent is None else bounds.of[parent].loops[computation.place]
+        loop = None if parent is None or computation.in_step else bounds.of[parent].loops[computation.place]
         if parent is not None and computation.stage.overlap == "double" and loop is not None and loop.var is not None:
             self.ahead.setdefault((parent, computation.place), []).append(made)
         else:  # where the loop runs once, there is no next iteration
@@ -160,7 +173,7 @@ class _Lowering:
         """Find how the regions move whose storage is used again."""
         for computation, found in bounds.of.items():
             parent, overlap = computation.parent, computation.stage.overlap
-            if overlap and (parent is None or computation.is_output):
+            if overlap and (parent is None or computation.in_step or computation.is_output):
                 raise not_at_a_loop(computation.stage, computation.is_output)
             if overlap != "rolling" or parent is None:
                 continue
@@ -174,7 +187,7 @@ class _Lowering:
         for computation, statement in reversed(self.pending.pop((parent, place), [])):
             body = seq(statement, body)
             for tensor in reversed(computation.op.outputs):
-                if tensor not in self.arguments.buffers and computation not in self.outliving:
+                if tensor not in self.arguments.buffers and tensor not in self.shared and computation not in self.outliving:
                     body = Allocate(self.storage.buffers[tensor], body)
         return body if body is not None else seq()
 

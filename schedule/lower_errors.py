@@ -77,6 +77,18 @@ class UnboundThread(LoweringError):
     code = "TW0341"
 
 
+class OutsideOfScan(LoweringError):
+    """A stage that reads the state of a scan, and is not computed in its steps."""
+
+    code = "TW0346"
+
+
+class PartOfScan(LoweringError):
+    """A stage whose results are a part of a scan's, and that something else wants too."""
+
+    code = "TW0347"
+
+
 class ExternBuffer(LoweringError):
     """A tensor lies in memory as the declared buffer of an extern may not: strides, offset, alignment or scope."""
 

@@ -56,13 +56,14 @@ class Storage:
 
 
 class Nest:
-    """Builds the nest of one stage; `wrap` puts around a loop's body what is computed there, `around` what outlives its
+    """Builds the nest of one stage; `wrap` puts around the body of a loop (or of the loop at a place: -1 stands for none,
+    their number for what the innermost one guards) what is computed there, `around` what outlives its
     iterations around the loop.
 
     renamed: the variables that stand for loops while a second nest over the same loops is built.
     """
 
-    def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop, Stmt], Stmt],
+    def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop | int, Stmt], Stmt],
                  around: Callable[[Loop, Stmt], Stmt]) -> None:
         self.analyzer: Analyzer = bounds.analyzer
         self.dataflow = bounds.dataflow

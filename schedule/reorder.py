@@ -9,6 +9,7 @@ from ..ir.expr import IterVar
 from .axes import find_leaf, outline, refuse_swapped
 from .errors import BadReorder
 from .hybrid import check_reordered
+from .ordered import refuse_ordered
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -29,6 +30,7 @@ def reorder(stage: Stage, axes: tuple[IterVar, ...]) -> None:
                 loops=outline(stage, [axes[at]]),
                 fix="list each loop once",
             )
+    refuse_ordered(stage, axes, "cannot reorder")
     leaves = list(stage.leaf_iter_vars)
     for place, axis in zip(sorted(places), axes, strict=True):
         leaves[place] = axis

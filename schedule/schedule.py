@@ -8,6 +8,8 @@ from typing import Any
 from ..errors import InternalError, user_source
 from ..ir.expr import IterVar, Var
 from ..te.operation import Operation
+from ..te.reads import LATER
+from ..te.scan import ScanOp
 from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
 from .cache import cache_read, cache_write
@@ -42,7 +44,18 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
     if not outputs:
         raise NothingToSchedule("cannot create a schedule", reason="no operation was given", called=user_source(),
                                 fix="te.create_schedule(C.op), C being what te.compute returned")
-    return Schedule(list(outputs))
+    made = Schedule(list(outputs))
+    _check_states(made)
+    return made
+
+
+def _check_states(schedule: Schedule) -> None:
+    """Raise the error of what reads a placeholder outside of its shape, as only the state of a scan may be read."""
+    states = {state for stage in schedule.stages if isinstance(stage.op, ScanOp) for state in stage.op.states}
+    for stage in schedule.stages:
+        for tensor, error in LATER.get(stage.op, {}).items():
+            if tensor not in states:
+                raise error
 
 
 def producers_first(outputs: Sequence[Operation]) -> list[Operation]:

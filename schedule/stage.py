@@ -6,7 +6,7 @@ loops. What a primitive checks and does stands in the file of its family; the me
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from .fuse import fuse
 from .hybrid import begin_declared
 from .inline import compute_inline
 from .relations import Relation
+from .ordered import env_threads
 from .reorder import reorder
 from .rolling_buffer import rolling_buffer
 from .split import split, tile
@@ -231,6 +232,14 @@ class Stage:
         pragma(self, axis, pragma_type, pragma_value)
 
     # Hardware
+
+    def env_threads(self, threads: Sequence[IterVar] | IterVar) -> None:
+        """Of a scan: put thread axes, whose extents are declared, around the loop over time, so that all steps run in one
+        kernel. Loops of its updates that are bound to the same tags share the work among these threads.
+
+        Raises BadEnvThreads.
+        """
+        env_threads(self, threads)
 
     def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
         """Let a tensor intrinsic (te.decl_tensor_intrin, te.intrinsics.get) do the work of this loop and of all inside it.

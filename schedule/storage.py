@@ -58,8 +58,9 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
         return BadStorageAlign(headline, reason=reason, declared=stage.op.source, called=user_source(),
                                loops=outline(stage, [axis]), fix=fix)
 
-    if place_of(stage.op.axis, axis) < 0:
-        names = ", ".join(one.name for one in stage.op.axis)
+    dimensions = [one for dims in stage.op.dimensions for one in dims]
+    if place_of(dimensions, axis) < 0:
+        names = ", ".join(one.name for one in dimensions)
         raise bad(f"{axis.name} is no dimension of {stage.name}", f"use one of s[{stage.name}].op.axis: {names}")
     if stage.is_output:
         raise bad(f"{stage.name} is an output: the caller decides how its memory is laid out",
@@ -86,6 +87,9 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
             declared=stage.op.source, called=user_source(), loops=outline(stage),
             fix="compare: axis.equal(0), axis < 8",
         )
+    if stage.op.kind == "scan":
+        raise BadStorePredicate(headline, reason=f"{stage.name} is a scan: its updates store", declared=stage.op.source,
+                                called=user_source(), fix="set it on the updates")
     if stage.op.kind == "placeholder":
         raise BadStorePredicate(headline, reason=f"{stage.name} is a placeholder: nothing is stored",
                                 declared=stage.op.source, called=user_source(), fix="guard what is computed from it")

@@ -15,6 +15,7 @@ from ..ir.passes.target_facts import resolve_facts
 from ..te.tensor import Tensor
 from .axes import outline
 from .lower import lower
+from .scan import scan_states
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -25,7 +26,9 @@ __all__ = ["all_arguments", "schedule_text"]
 
 def all_arguments(schedule: Schedule) -> list[Tensor | Var]:
     """Scalars that no shape tells, then what the schedule reads from outside, then its outputs."""
-    inputs = [tensor for stage in schedule.stages if stage.op.kind == "placeholder" for tensor in stage.op.outputs]
+    states = scan_states(schedule)
+    inputs = [tensor for stage in schedule.stages if stage.op.kind == "placeholder" for tensor in stage.op.outputs
+              if tensor not in states]
     outputs = [tensor for stage in schedule.stages if stage.is_output for tensor in stage.op.outputs]
     told = {extent for tensor in (*inputs, *outputs) for extent in tensor.shape if isinstance(extent, Var)}
     scalars = [symbol for symbol in schedule.symbols if symbol not in told]

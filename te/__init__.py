@@ -21,6 +21,7 @@ from .math import (
 )
 from .operation import ComputeOp, Operation, PlaceholderOp
 from .reduce import comm_reducer, max, min, prod, sum
+from .scan import ScanOp, scan
 from .tag import tag_scope
 from .trace import trace
 from .tensor import Tensor, TensorRegion, TensorSlice
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ..schedule import Schedule, create_schedule
 
 __all__ = [
-    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "Schedule", "SizeVar", "Tensor", "TensorComputeOp",
+    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule", "SizeVar", "Tensor", "TensorComputeOp",
     "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan",
     "atan2", "atanh", "call_extern",
     "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz",
@@ -43,7 +44,7 @@ __all__ = [
     "ExternOp", "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hybrid", "hypot", "if_then_else",
     "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log", "log10", "log1p", "log2",
     "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow", "power", "prod",
-    "reduce_axis", "reinterpret", "round", "rsqrt", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt",
+    "reduce_axis", "reinterpret", "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt",
     "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trace", "trunc", "truncdiv", "truncmod", "var",
 ]
 

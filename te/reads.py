@@ -8,6 +8,7 @@ alone, and so are symbolic extents.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from weakref import WeakKeyDictionary
 
 from ..errors import user_source
 from ..ir.expr import (
@@ -16,22 +17,47 @@ from ..ir.expr import (
 from ..ir.ops import is_const
 from ..ir.visit import children, post_order
 from .errors import IndexOutOfRange
-from .shape import extent_text
+from .operation import Operation
+from .shape import extent_text, same_extent
 from .tensor import Tensor, tensor_text
 
-__all__ = ["check_reads"]
+__all__ = ["LATER", "check_reads"]
+
+LATER: WeakKeyDictionary[Operation, dict[Tensor, IndexOutOfRange]] = WeakKeyDictionary()
+"""What check_reads found and left open, by the operation that was made of it: te.create_schedule knows the scans."""
 
 
-def check_reads(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
-    """Raises IndexOutOfRange where the compute `name` certainly reads outside a tensor."""
+def check_reads(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> dict[Tensor, IndexOutOfRange]:
+    """Raises IndexOutOfRange where the compute `name` certainly reads outside a tensor.
+
+    Returns the placeholders of which that is certain only if they are no states of a scan, with the errors to raise then:
+    they are read at earlier steps of the first axis alone, `state[t - 1, i]`.
+    """
     first = body[0]
     axes = (*axis, *first.axes) if isinstance(first, Reduce) else axis
     if any(_may_be_empty(one) for one in axes):
-        return
+        return {}
+    found: dict[Tensor, IndexOutOfRange] = {}
     for value in body if not isinstance(first, Reduce) else (first,):
         for load in _unguarded_loads(value):
             for at, index in enumerate(load.indices):
-                _check_index(name, load, at, index)
+                error = _outside(name, load, at, index)
+                if error is None:
+                    continue
+                tensor = load.producer
+                if at or not isinstance(tensor, Tensor) or not _may_be_state(tensor, axis, body):
+                    raise error
+                found.setdefault(tensor, error)
+    return found
+
+
+def _may_be_state(tensor: Tensor, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> bool:
+    """Whether a placeholder is only read some steps back from the first axis, which is as long as its own."""
+    if tensor.op.kind != "placeholder" or not axis or axis[0].dom is None or not same_extent(axis[0].dom.extent, tensor.shape[0]):
+        return False
+    loads = [node for value in body for node in post_order(value) if isinstance(node, ProducerLoad) and node.producer is tensor]
+    return all(isinstance(load.indices[0], Sub) and load.indices[0].a is axis[0] and isinstance(load.indices[0].b, IntImm)
+               and load.indices[0].b.value > 0 for load in loads)
 
 
 def _may_be_empty(axis: IterVar) -> bool:
@@ -60,16 +86,17 @@ def _unguarded_loads(value: Expr) -> Iterator[ProducerLoad]:
             stack.extend(children(node))
 
 
-def _check_index(name: str, load: ProducerLoad, at: int, index: Expr) -> None:
+def _outside(name: str, load: ProducerLoad, at: int, index: Expr) -> IndexOutOfRange | None:
+    """The error for an index that certainly leaves the tensor."""
     extent = load.producer.shape[at]
     reach = _reach(index) if isinstance(extent, IntImm) else None
     tensor = load.producer
     if reach is None or not isinstance(extent, IntImm) or not isinstance(tensor, Tensor):
-        return
+        return None
     least, greatest = reach
     if least >= 0 and greatest < extent.value:
-        return
-    raise IndexOutOfRange(
+        return None
+    return IndexOutOfRange(
         f"{name} reads outside {tensor.name}", declared=tensor.source, called=user_source(),
         reason=f"index {at}, `{index}`, runs from {least} to {greatest}; "
                f"dimension {at} of {tensor_text(tensor)} has the indices 0 to {extent_text(extent)} - 1",

@@ -117,7 +117,8 @@ def tensor_compute(
         values_at[own] = cast(axes[dim], own.dtype) if dim >= len(axis) else const(0, own.dtype)
     body = _body(made, values_at, (*call.reduce_axis, *inner_reduce))
     check_body(name, axes, body)
-    check_reads(name, axes, body)
+    for error in check_reads(name, axes, body).values():
+        raise error
     op = TensorComputeOp(
         name=name, tag=tag, attrs=dict(attrs), source=user_source(), axis=axes, body=wrapping(axes, body), intrinsic=intrinsic,
         boxes=call.parts, scalars=scalars, tensor_axis=tensor_axis, inner_reduce=inner_reduce, out_dims=out_dims)

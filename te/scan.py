@@ -1,0 +1,178 @@
+"""te.scan: recurrences along the first axis.
+
+    X = te.placeholder((T, n), name="X")
+    state = te.placeholder((T, n))
+    first = te.compute((1, n), lambda _, i: X[0, i])
+    following = te.compute((T, n), lambda t, i: state[t - 1, i] + X[t, i])
+    sums = te.scan(first, following, state, inputs=[X])                # sums[t, i]: the sum of X[:t + 1, i]
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+from ..errors import user_source
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
+from ..ir.ops import cast as cast_to
+from .compute import compute
+from .errors import BadScan
+from .operation import ComputeOp, Operation
+from .rewrite import collect_loads
+from .shape import axis_dtype, same_extent, shape_text, zero_based
+from .tag import current_tag
+from .tensor import Tensor, tensor_text
+
+__all__ = ["ScanOp", "scan"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ScanOp(Operation):
+    """States, each a tensor whose first axis is time: `init` says the first ones, `update` each following one.
+
+    states: the placeholders that stand for the states in what updates are computed from. inputs: tensors from which, as
+    from the states, what is computed on the way to an update is computed step by step. dims: an iteration variable for each
+    dimension of each state. init, update, states and outputs correspond to each other.
+    """
+
+    init: tuple[Tensor, ...]
+    update: tuple[Tensor, ...]
+    states: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    dims: tuple[tuple[IterVar, ...], ...]
+    kind: ClassVar[str] = "scan"
+
+    @property
+    def scan_axis(self) -> IterVar:
+        """Time, from the first step that is computed from others on."""
+        return self.axis[0]
+
+    @property
+    def spatial_axis_(self) -> tuple[IterVar, ...]:
+        """The dimensions of all states but time (TVM's name)."""
+        return tuple(axis for dims in self.dims for axis in dims[1:])
+
+    @property
+    def output_dtypes(self) -> tuple[DType, ...]:
+        return tuple(state.dtype for state in self.states)
+
+    @property
+    def output_shape(self) -> tuple[Expr, ...]:
+        return self.states[0].shape
+
+    @property
+    def output_shapes(self) -> tuple[tuple[Expr, ...], ...]:
+        return tuple(state.shape for state in self.states)
+
+    @property
+    def dimensions(self) -> tuple[tuple[IterVar, ...], ...]:
+        return self.dims
+
+    @cached_property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        return tuple(dict.fromkeys((*self.init, *self.update)))
+
+    def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
+        """The same recurrence of other tensors; itself where it has none of them."""
+        names = ("init", "update", "inputs")
+        changed = {name: tuple(tensors.get(tensor, tensor) for tensor in getattr(self, name)) for name in names}
+        if all(all(map(operator.is_, changed[name], getattr(self, name))) for name in names):
+            return self
+        return replace(self, init=changed["init"], update=changed["update"], inputs=changed["inputs"])
+
+
+def scan(
+    init: Any, update: Any, state_placeholder: Any, inputs: Sequence[Tensor] | None = None, name: str = "scan",
+    tag: str = "", attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """The states of a recurrence, a tensor, or a list of tensors where lists are given.
+
+    init: the first steps of each state, of shape (steps, ...). update: each following step, a te.compute of shape
+    (time, ...), which reads the states, and others' updates, at earlier steps (updates of the same step may be read from
+    the updates themselves). state_placeholder: te.placeholder((time, ...)) for each state. inputs: what else is read step by
+    step: what is computed from inputs and states on the way to the updates is computed within the step. All states have one
+    time and one number of first steps. Raises BadScan.
+    """
+    source = user_source()
+    inits, updates, states = (_tensors(name, what, given) for what, given in (
+        ("init", init), ("update", update), ("state_placeholder", state_placeholder)))
+    read = _tensors(name, "inputs", inputs) if inputs is not None else ()
+    if not states or not len(inits) == len(updates) == len(states):
+        raise _bad(name, f"it has {len(inits)} initial tensors, {len(updates)} updates and {len(states)} states",
+                   "give one of each for every state")
+    for one in zip(inits, updates, states, strict=True):
+        _check_state(name, *one)
+    _check_together(name, inits, updates, states)
+    inits = tuple(_computed(name, at, inits) for at in range(len(inits)))
+    labels = [name] if len(states) == 1 else [f"{name}.v{at}" for at in range(len(states))]
+    dims = tuple(tuple(IterVar(f"{label}.ax{at}", (dom := zero_based(extent)).begin.dtype, dom)
+                       for at, extent in enumerate(state.shape)) for label, state in zip(labels, states, strict=True))
+    op = ScanOp(name=name, tag=tag or current_tag(), attrs=attrs or {}, source=source, axis=(_time(name, inits[0], states[0]),),
+                init=inits, update=updates, states=states, inputs=read, dims=dims)
+    return list(op.outputs) if isinstance(state_placeholder, (list, tuple)) and len(states) > 1 else op.outputs[0]
+
+
+def _time(name: str, init: Tensor, state: Tensor) -> IterVar:
+    """The axis of the steps that are computed."""
+    dtype = axis_dtype(state.shape[0])
+    begin, end = cast_to(init.shape[0], dtype), cast_to(state.shape[0], dtype)
+    return IterVar(f"{name}.idx", dtype, Range(begin, end - begin), "ordered")
+
+
+def _bad(name: str, reason: str, fix: str, tensor: Tensor | None = None) -> BadScan:
+    return BadScan(f"cannot declare the scan {name}", reason=reason[:300], called=user_source(),
+                   declared=tensor.source if tensor is not None else None, fix=fix)
+
+
+def _tensors(name: str, what: str, given: object) -> tuple[Tensor, ...]:
+    several: tuple[object, ...] = tuple(cast("Sequence[object]", given)) if isinstance(given, (list, tuple)) else (given,)
+    wrong = next((one for one in several if not isinstance(one, Tensor)), None)
+    if wrong is not None:
+        raise _bad(name, f"{what} has {wrong!r}, no tensor", "te.scan(init, update, state, inputs=[X]), all of them tensors")
+    return tuple(one for one in several if isinstance(one, Tensor))
+
+
+def _check_state(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
+    if state.op.kind != "placeholder" or state.ndim == 0:
+        raise _bad(name, f"the state is {tensor_text(state)}, no placeholder with a first axis for time",
+                   "state = te.placeholder((time, ...)), which the update reads", state)
+    if not isinstance(update.op, ComputeOp):
+        raise _bad(name, f"the update {update.name} is a {update.op.kind}, which is not computed step by step",
+                   "declare the update by te.compute", update)
+    for what, tensor, shape in (("update", update, state.shape), ("init", init, (*init.shape[:1], *state.shape[1:]))):
+        if tensor.dtype != state.dtype or len(tensor.shape) != len(shape) or not all(map(same_extent, tensor.shape, shape)):
+            wanted = shape_text(state.shape) if what == "update" else f"(steps, {shape_text(state.shape)[1:].split(',', 1)[-1]}"
+            raise _bad(name, f"the {what} is {tensor_text(tensor)}, the state {tensor_text(state)}",
+                       f"the {what} of a state has its dtype and the shape {wanted}", tensor)
+    first = update.op.axis[0]
+    same = next((load for load in collect_loads(update.op) if load.producer is state and load.indices[0] is first), None)
+    if same is not None:
+        raise _bad(name, f"the update {update.name} reads {same}, the step that it computes",
+                   f"read an earlier step: {state.name}[{first.name} - 1, ...]", update)
+
+
+def _check_together(name: str, inits: tuple[Tensor, ...], updates: tuple[Tensor, ...], states: tuple[Tensor, ...]) -> None:
+    steps, time = inits[0].shape[0], states[0].shape[0]
+    for init, state in zip(inits, states, strict=True):
+        if not same_extent(init.shape[0], steps) or not same_extent(state.shape[0], time):
+            raise _bad(name, f"{tensor_text(init)} and {tensor_text(state)} beside {steps} first steps of {time}",
+                       "give all states the same time, and all initial tensors the same number of steps", state)
+    if isinstance(steps, IntImm) and isinstance(time, IntImm) and steps.value > time.value:
+        raise _bad(name, f"{steps} first steps are more than the {time} that there are", "give fewer", inits[0])
+    for what, given in (("update", updates), ("state", states)):
+        if len(set(given)) < len(given):
+            raise _bad(name, f"one {what} is given twice", f"give each state {'a placeholder' if what == 'state' else 'an update'} "
+                       "of its own")
+
+
+def _computed(name: str, at: int, inits: tuple[Tensor, ...]) -> Tensor:
+    """The initial tensor, as one that is computed into the state: a copy of what is not, or is another's too."""
+    init = inits[at]
+    if isinstance(init.op, ComputeOp) and init not in inits[:at]:
+        return init
+    label = f"{name}.init" if len(inits) == 1 else f"{name}.init{at}"
+    return cast("Tensor", compute(init.shape, lambda *indices: ProducerLoad(init, tuple(indices)), name=label))
