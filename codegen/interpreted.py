@@ -20,6 +20,7 @@ from ..runtime.array import numpy_dtype
 from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, make_kernel
 from ..runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
+from .imported_c import load_imported
 from .llvm.jit import compile_text
 from .signature import signature_of
 from .stub import kernel_symbol, scalar_type, stub_symbols, stub_text
@@ -34,6 +35,8 @@ _FAILED = 1
 def interpreted_kernel(function: Function, symbols: Sequence[Var]) -> Kernel:
     """A kernel that interprets `function` with every check on. A call raises what the interpreter raises: OutOfBounds,
     UninitializedRead, ParallelRace, AssertionFailed."""
+    for source in function.attrs.get("import_c", ()):
+        load_imported(source)
     signature = signature_of(function, symbols)
     run = _Run(function, signature)
     entries = stub_symbols(signature.name)

@@ -52,6 +52,8 @@ INTRINSICS: dict[str, Intrinsic] = {
         Intrinsic("target_has", 1, "any", "given"),
         # The address of an element for outside code; see ir/pointers.py. It reads nothing, but must stay where it is.
         Intrinsic("access_ptr", 3, "any", "given", pure=False),
+        # A hint that what a pointer points to will be read soon.
+        Intrinsic("prefetch", 1, "any", "given", pure=False),
         # Calls of outside code: the first argument is a StringImm with the symbol's name.
         Intrinsic("call_extern", -1, "any", "given", pure=False),
         Intrinsic("call_pure_extern", -1, "any", "given"),

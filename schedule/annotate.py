@@ -1,15 +1,14 @@
-"""parallel, vectorize, unroll, pragma: how a loop runs. The last kind given wins, as in TVM."""
+"""parallel, vectorize, unroll: how a loop runs. The last kind given wins, as in TVM."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import user_source
-from ..ir.expr import Expr, IntImm, IterVar, StringImm
-from ..ir.ops import const
+from ..ir.expr import IterVar
 from .axes import derived_roots, find_leaf, outline
-from .errors import NestedParallel, ParallelReduction, UnknownPragma, VectorizeReduction, WrongArgument
+from .errors import NestedParallel, ParallelReduction, VectorizeReduction, WrongArgument
 from .ordered import refuse_ordered
 from .hybrid import check_independent
 
@@ -19,13 +18,7 @@ if TYPE_CHECKING:
     from .group import Group
     from .stage import Stage
 
-__all__ = ["IMPORT_LLVM", "PRAGMAS", "enclosing_parallel", "parallel", "pragma", "unroll", "vectorize"]
-
-PRAGMAS = ("auto_unroll_max_step", "unroll_explicit")
-"""The keys that passes read; besides them any key that begins with "parallel_", as programs for TVM have them."""
-IMPORT_LLVM = "import_llvm"
-"""The key of LLVM IR to link in: it says something about the program, not about the loop."""
-
+__all__ = ["enclosing_parallel", "parallel", "unroll", "vectorize"]
 
 def parallel(stage: Stage, axis: IterVar) -> None:
     """See Stage.parallel."""
@@ -104,32 +97,6 @@ def unroll(stage: Stage, axis: IterVar) -> None:
 
 def _set_kind(stage: Stage, axis: IterVar, kind: AxisKind) -> None:
     stage.iter_attrs[axis] = replace(stage.attr(axis), kind=kind, bind_thread=None)
-
-
-def pragma(stage: Stage, axis: IterVar, key: str, value: Any) -> None:
-    """See Stage.pragma."""
-    find_leaf(stage, axis, "cannot put a pragma on")
-    headline = f"cannot put the pragma {key!r} on '{axis.name}' of stage {stage.name}"
-    if not isinstance(key, str) or not (key in (*PRAGMAS, IMPORT_LLVM) or key.startswith("parallel_")):
-        raise UnknownPragma(headline, reason="no pass reads this key", declared=stage.op.source, called=user_source(),
-                            loops=outline(stage, [axis]), fix=f's[{stage.name}].pragma({axis.name}, "auto_unroll_max_step", 16)',
-                            allowed=", ".join((*PRAGMAS, IMPORT_LLVM)) + ", parallel_*")
-    plain = value.value if isinstance(value, (IntImm, StringImm)) else value
-    if not isinstance(plain, (int, str, type(None))):
-        raise UnknownPragma(headline, reason=f"its value is {value!r}, no constant"[:200], called=user_source(),
-                            fix="give an integer, a bool or a string")
-    if key == IMPORT_LLVM and not isinstance(plain, str):
-        raise UnknownPragma(headline, reason=f"its value is {plain!r}", called=user_source(),
-                            fix="give LLVM IR as text: what defines the functions that te.call_extern calls")
-    if key in PRAGMAS and not (isinstance(plain, int) and plain >= 0):
-        raise UnknownPragma(headline, reason=f"its value is {plain!r}"[:200], called=user_source(),
-                            fix=f"s[{stage.name}].pragma({axis.name}, {key!r}, 16)" if key == PRAGMAS[0] else
-                                f"s[{stage.name}].pragma({axis.name}, {key!r}, True)")
-    stage.schedule.record("pragma", stage, axis=axis, pragma_type=key, pragma_value=plain)
-    made: Expr = StringImm(plain) if isinstance(plain, str) else const(1 if plain is None else int(plain))
-    attr = stage.attr(axis)
-    others = tuple(pair for pair in attr.pragmas if pair[0] != key)
-    stage.iter_attrs[axis] = replace(attr, pragmas=(*others, (key, made)))
 
 
 def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgument:

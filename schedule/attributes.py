@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..ir.expr import Expr, IterVar
+from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
 
 __all__ = ["AttachType", "AxisKind", "IterAttr", "Overlap"]
@@ -33,9 +34,10 @@ class IterAttr:
     bind_thread: IterVar | None = None
     pragmas: tuple[tuple[str, Expr | None], ...] = ()
     storage_align: tuple[int, int] | None = None
+    prefetches: tuple[tuple[Tensor, int], ...] = ()
     intrinsic: TensorIntrin | None = None
 
     @property
     def annotates_loop(self) -> bool:
         """Whether it says anything that would be lost with the loop."""
-        return self.kind != "serial" or bool(self.pragmas)
+        return self.kind != "serial" or bool(self.pragmas) or bool(self.prefetches)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .rolling_buffer import Rolling
 
 __all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
-           "thread_rank"]
+           "spans_within", "thread_rank"]
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
@@ -219,6 +219,24 @@ def _read_by(
                     so_far.append(span)
     return [(axis, None if not spans else _relaxed(union(spans, bounds.analyzer), relaxed, bounds.analyzer))
             for axis, spans in found.items()]
+
+
+def spans_within(
+    reader: StageBounds, loop: Loop, reads: Iterable[tuple[Expr, ...]], analyzer: Analyzer,
+) -> list[Span | None]:
+    """What one iteration of `loop`, one of the reader's own, reads of each dimension of a tensor, given the indices at which
+    it is read (none: an empty list); None where that is not known."""
+    inside = reader.loops[reader.loops.index(loop) + 1 :]
+    relaxed = [one for one in inside if one.var is not None]
+    spans = _root_spans(reader, {one.axis for one in relaxed}, analyzer)
+    evaluate = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, analyzer)
+    unknown = {axis for axis, span in spans.items() if span is None}
+    found: list[Span | None] = []
+    for indices in zip(*reads, strict=True):
+        parts = [None if any(node in unknown for node in post_order(index)) else evaluate(index) for index in indices]
+        known = [part for part in parts if part is not None]
+        found.append(_relaxed(union(known, analyzer), relaxed, analyzer) if len(known) == len(parts) else None)
+    return found
 
 
 def _shared_over(loop: Loop, scope: str) -> bool:

@@ -21,7 +21,6 @@ from ..ir.stmt import Allocate, Function, Stmt
 from ..ir.visit import deep_recursion, free_vars, seq
 from ..te.operation import Operation
 from ..te.tensor import Tensor
-from .annotate import IMPORT_LLVM
 from .bounds import Bounds, Loop, StageBounds, infer_bounds
 from .checks import check_loops
 from .dataflow import Computation, Dataflow, analyse
@@ -30,6 +29,7 @@ from .kinds import kind_of
 from .lower_errors import MissingArgument, MissingSymbol, NotAnArgument
 from .nest import Nest, Storage
 from .overlap import not_at_a_loop
+from .pragma import IMPORTS
 from .rolling_buffer import Rolling, plan_rolling, rolled
 from .schedule import Schedule
 
@@ -114,12 +114,14 @@ class _Lowering:
         return Lowered(function, self.storage.loops, {b: tensor for tensor, b in self.storage.buffers.items()}, bounds)
 
     def _facts(self) -> dict[str, Any]:
-        """The attributes of the function. import_llvm: the LLVM IR that its pragmas bring, each text once."""
+        """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once."""
         facts: dict[str, Any] = {"stage": "loops"}
-        values = [value for stage in self.schedule.stages for attr in stage.iter_attrs.values()
-                  for key, value in attr.pragmas if key == IMPORT_LLVM]
-        imported = tuple(dict.fromkeys(value.value for value in values if isinstance(value, StringImm)))
-        return facts | {IMPORT_LLVM: imported} if imported else facts
+        pragmas = [pair for stage in self.schedule.stages for attr in stage.iter_attrs.values() for pair in attr.pragmas]
+        for kind in IMPORTS:
+            texts = dict.fromkeys(value.value for key, value in pragmas if key == kind and isinstance(value, StringImm))
+            if texts:
+                facts[kind] = tuple(texts)
+        return facts
 
     def _bind_symbols(self) -> None:
         """Extents are not negative. What a call lets them be at most is left out: it would bound regions by a billion."""

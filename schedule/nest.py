@@ -23,12 +23,13 @@ from ..ir.passes.lazy_select import lazy_select
 from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ..ir.visit import free_vars, rewrite, seq, substitute
 from ..te.tensor import Tensor
-from .annotate import IMPORT_LLVM
 from .axes import outline
 from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
 from .kinds import kind_of
 from .lower_errors import UnboundThread
 from .predicates import guards
+from .pragma import loop_pragmas, skips
+from .prefetch import prefetches
 from .relations import pass_up_value
 
 __all__ = ["Nest", "Storage"]
@@ -94,16 +95,19 @@ class Nest:
         for at, loop in reversed(list(enumerate(loops))):
             if attach:
                 body = self.wrap(loop, body)
+                if loop.attr.prefetches and loop.var is not None:
+                    body = seq(*prefetches(self, loop), body)
             var = self.renamed.get(loop, loop.var)
             if var is not None:
                 self.storage.loops[var] = loop
-                pragmas = tuple((key, value if value is not None else const(1)) for key, value in loop.attr.pragmas
-                                if key != IMPORT_LLVM)
+                if skips(loop.attr.pragmas):
+                    body = seq()
                 extent = loop.extent
                 if not isinstance(extent, IntImm):
                     renamed: dict[Var, Expr] = {old.var: new for old, new in self.renamed.items() if old.var is not None}
                     extent = self.value(substitute(extent, renamed), {})
-                body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread, pragmas)
+                body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread,
+                           loop_pragmas(loop.attr.pragmas))
                 if attach:
                     body = self.around(loop, body)
             if reads_memory(loop.extent):

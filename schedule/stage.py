@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
+from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
-from .annotate import parallel, pragma, unroll, vectorize
+from .annotate import parallel, unroll, vectorize
 from .attributes import AttachType, AxisKind, IterAttr, Overlap
 from .attachment import ATTACHED_AT_ROOT, Attachment
 from .bind import bind
@@ -22,6 +23,8 @@ from .double_buffer import double_buffer
 from .fuse import fuse
 from .hybrid import begin_declared
 from .inline import compute_inline
+from .pragma import pragma
+from .prefetch import prefetch
 from .relations import Relation
 from .ordered import env_threads
 from .reorder import reorder
@@ -224,8 +227,11 @@ class Stage:
     def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
         """Say something to the passes about a loop: auto_unroll_max_step (the number of statements up to which loops
         below are unrolled), unroll_explicit (unroll here rather than leave it to LLVM), import_llvm (LLVM IR as text that
-        defines functions which the program calls, whatever the loop); parallel_* is accepted and has no
-        effect. A key that was set before takes the new value.
+        defines functions which the program calls, whatever the loop), import_c (the same in C), debug_skip_region (the loop
+        is left out, with all that it holds), parallel_stride_pattern (of a parallel loop: neighbouring iterations go to
+        different tasks), parallel_launch_point (of a loop around a parallel one: the threads are launched here, once, where
+        iterations are shown not to depend on each other), parallel_barrier_when_finish (of a parallel loop: they are not, all
+        threads finish it before anything goes on). A key that was set before takes the new value.
 
         Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage.
         """
@@ -278,6 +284,14 @@ class Stage:
         Raises BadStorageAlign, NotAnAxisOfStage.
         """
         storage_align(self, axis, factor, offset)
+
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any) -> None:
+        """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`:
+        a hint, which means nothing to what is computed, and which targets other than CPUs leave out.
+
+        Raises BadPrefetch, AxisIsNoLoop, NotAnAxisOfStage, UnknownStage.
+        """
+        prefetch(self, tensor, axis, offset)
 
     def double_buffer(self) -> None:
         """Compute what an iteration of the loop that it is computed at needs one iteration ahead, into one of two halves of

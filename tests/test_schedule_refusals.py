@@ -117,10 +117,10 @@ refused(errors.BadThreadBinding, "symbolic extent n", lambda p: p.s[p.C].bind(p.
 refused(errors.BadThreadBinding, "j is no thread axis", lambda p: p.s[p.C].bind(p.i, p.j))
 refused(errors.BadThreadBinding, "joined within a block", lambda p: p.s[p.C].bind(p.k, te.thread_axis("blockIdx.x")))
 refused(errors.BadThreadBinding, "joined within a block", lambda p: p.s[p.C].bind(p.k, te.thread_axis("vthread")))
-refused(errors.UnknownPragma, "allowed: auto_unroll_max_step, unroll_explicit, import_llvm, parallel_",
+refused(errors.UnknownPragma, "allowed: auto_unroll_max_step, unroll_explicit, parallel_",
         lambda p: p.s[p.C].pragma(p.i, "unroll_everything", 1))
 refused(errors.UnknownPragma, "its value is 'many'", lambda p: p.s[p.C].pragma(p.i, "auto_unroll_max_step", "many"))
-refused(errors.UnknownPragma, "no constant", lambda p: p.s[p.C].pragma(p.i, "parallel_x", te.var("n")))
+refused(errors.UnknownPragma, "no constant", lambda p: p.s[p.C].pragma(p.i, "parallel_launch_point", te.var("n")))
 
 # Placement
 refused(errors.NotAnAxisOfStage, "cannot compute B at 'i' of stage C.*i is an axis of stage D, not of C",

@@ -24,6 +24,7 @@ from ...ir.passes.gpu_reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu_threads import map_threads
 from ...ir.passes.gpu_vthread import inject_virtual_threads
 from ...ir.passes.lane_races import serialize_racing_lanes
+from ...ir.passes.prefetch import remove_prefetches
 from ...ir.passes.remove_likely import remove_likely
 from ...ir.passes.bound_checks import bound_checks as check_bounds
 from ...ir.passes.runner import Pass, Watcher, run_pipeline
@@ -68,7 +69,7 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: list[Watcher],
 
     Raises the CudaErrors of GPU lowering.
     """
-    function = resolve_facts(function, FEATURES.__contains__)
+    function = remove_prefetches(resolve_facts(function, FEATURES.__contains__))
     nests = _Nests()
     nests.collect(function.body, lambda stmt: stmt)
     workspaces = list(nests.workspaces)

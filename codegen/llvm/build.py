@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ...ir.expr import Var
 from ...ir.stmt import Function
+from ..imported_c import imported_c
 from ..stub import kernel_symbol
 from ..target import Target
 from .debug import DebugLines
@@ -49,6 +50,8 @@ def module_text(
             module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
             attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math, debug=debug)
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
+    from_c = dict.fromkeys(text for function in functions for text in function.attrs.get("import_c", ()))
+    imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))
     header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"'
     return with_imports(module.text(header), tuple(imported)), messages
 

@@ -266,6 +266,12 @@ def _access_ptr(em: ExprEmitter, call: Call) -> str:
     return address(em, load.buffer, index, f"{llvm_type(offset.dtype)} {em.value(offset)}")
 
 
+def _prefetch(em: ExprEmitter, call: Call) -> str:
+    """For reading, into all caches, as data."""
+    em.f.do(f"call void @llvm.prefetch.p0(ptr {em.value(call.args[0])}, i32 0, i32 3, i32 1)")
+    return "0"
+
+
 def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
     """An LLVM intrinsic by its full name. A constant that it wants as an immediate is given as one."""
     name = call.args[0]
@@ -283,7 +289,7 @@ OTHER_ROWS: dict[str, OtherRow] = {
     "abs": _integer_abs, "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"), "bitwise_xor": _bitwise("xor"),
     "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
     "reinterpret": _reinterpret, "likely": _likely, "call_extern": _outside, "call_pure_extern": _outside,
-    "call_llvm_intrinsic": _llvm_intrinsic, "access_ptr": _access_ptr, "target_has": _target_has,
+    "call_llvm_intrinsic": _llvm_intrinsic, "access_ptr": _access_ptr, "prefetch": _prefetch, "target_has": _target_has,
     "call_packed": _packed, "trace": _trace,
 }
 

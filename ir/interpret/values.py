@@ -345,6 +345,8 @@ class ValueWriter(Source):
             return self.value(node.args[0])
         if node.name == "target_has":
             return Code(repr(getattr(node.args[0], "value", "") == "interpreter"))
+        if node.name == "prefetch":
+            return Code("0")
         if node.name == "access_ptr":
             return self.pointer(node)
         if node.name in _OUTSIDE:

@@ -1,0 +1,124 @@
+"""prefetch: at each iteration of a loop, ask for what a later one will read of a tensor.
+
+    for i in 64:                         for i in 64:
+        for j in 32:                         for line in 2:
+            C[i, j] = A[i, j]      →             if i + 1 < 64: prefetch(&A[i + 1, line * 16])
+                                             for j in 32:
+                                                 C[i, j] = A[i, j]
+
+One prefetch for each cache line of a row. A hint: targets without prefetches leave it out, and what it asks for lies
+within the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import user_source
+from ..ir.dtype import INT32
+from ..ir.expr import Call, Expr, IntImm, IterVar, Range, Var
+from ..ir.ops import all_of, cast, ceildiv, const
+from ..ir.passes.prefetch import PREFETCH
+from ..ir.pointers import READS, pointer
+from ..ir.stmt import Evaluate, For, If, LoopKind, Stmt
+from ..ir.visit import substitute
+from ..te.tensor import Tensor
+from .axes import find_leaf, outline
+from .bounds import spans_within
+from .errors import BadPrefetch
+from .lower_errors import PrefetchUnread
+from .regions import Span
+
+if TYPE_CHECKING:
+    from .bounds import Loop
+    from .nest import Nest
+    from .stage import Stage
+
+__all__ = ["prefetch", "prefetches"]
+
+_LINE_BYTES = 64
+"""A cache line of the processors that code is made for."""
+
+
+def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any) -> None:
+    """See Stage.prefetch."""
+    find_leaf(stage, axis, "cannot prefetch at")
+    headline = f"cannot prefetch at '{axis.name}' of stage {stage.name}"
+
+    def bad(reason: str, fix: str) -> BadPrefetch:
+        return BadPrefetch(headline, reason=reason, declared=stage.op.source, called=user_source(),
+                           loops=outline(stage, [axis]), fix=fix)
+
+    read = ", ".join(one.name for one in stage.op.input_tensors) or "nothing"
+    if not isinstance(tensor, Tensor):
+        raise bad(f"a tensor is asked for, {type(tensor).__name__} was given", f"prefetch what {stage.name} reads: {read}")
+    source = stage.schedule[tensor]
+    if not any(one is source.op.output(tensor.value_index) for one in stage.op.input_tensors):
+        raise bad(f"{stage.name} does not read {tensor.name}", f"prefetch what it reads: {read}")
+    distance = offset.value if isinstance(offset, IntImm) else offset
+    if isinstance(distance, bool) or not isinstance(distance, int):
+        raise bad(f"the offset is {offset!r}, no integer"[:200], f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, 1): "
+                  "how many iterations ahead")
+    stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance)
+    attr = stage.attr(axis)
+    stage.iter_attrs[axis] = replace(attr, prefetches=(*attr.prefetches, (tensor, distance)))
+
+
+def prefetches(nest: Nest, loop: Loop) -> list[Stmt]:
+    """The statements that prefetch at a loop. Raises PrefetchUnread."""
+    return [_prefetch(nest, loop, tensor, offset) for tensor, offset in loop.attr.prefetches]
+
+
+def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int) -> Stmt:
+    stage, analyzer = nest.computation.stage, nest.analyzer
+    tensor = stage.schedule[given].op.output(given.value_index)
+    found = spans_within(nest.found, loop, nest.computation.reads.get(tensor, ()), analyzer)
+    if not found:
+        raise PrefetchUnread(
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
+            called=user_source(), reason=f"{stage.name} does not read {tensor.name} now: it is inlined, or a copy is read",
+            loops=outline(stage, [loop.axis]), fix="prefetch what the stage reads, when all caches are made",
+        )
+    assert loop.var is not None
+    ahead: dict[Var, Expr] = {loop.var: loop.var + offset}
+    buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
+    loops: list[tuple[Var, Expr]] = []
+    indices: list[Expr] = []
+    conditions: list[Expr] = []
+    for at, (span, whole) in enumerate(zip(found, buffer.shape, strict=True)):
+        within = Span.of(const(0, whole.dtype), whole) if span is None else span
+        low = substitute(within.low, ahead) if span is not None else within.low
+        step = max(_LINE_BYTES // tensor.dtype.bytes, 1) if at == len(buffer.shape) - 1 else 1
+        extent = _extent(within, whole, nest)
+        count = analyzer.simplify(ceildiv(extent, step))
+        var = Var(f"line{at}" if step > 1 else f"ahead{at}", whole.dtype)
+        index = cast(low, whole.dtype)
+        if not (isinstance(count, IntImm) and count.value == 1):
+            loops.append((var, count))
+            analyzer.bind(var, Range(const(0, var.dtype), count))
+            index = index + var * step
+        if origin is not None:
+            index = index - cast(origin[at], whole.dtype)
+        index = analyzer.simplify(nest.value(index, {}))
+        indices.append(index)
+        conditions += [one for one in (index >= 0, index < whole) if not analyzer.can_prove(one)]
+    body: Stmt = Evaluate(Call(PREFETCH, (pointer(buffer, indices, const(0), READS),), INT32))
+    if conditions:
+        body = If(analyzer.simplify(all_of(*conditions)), body)
+    return _nested(loops, body)
+
+
+def _extent(within: Span, whole: Expr, nest: Nest) -> Expr:
+    """How many values a span holds, and no more than the dimension."""
+    extent = nest.analyzer.simplify(cast(within.high - within.low + 1, whole.dtype))
+    if not isinstance(extent, IntImm) and within.width is not None:
+        extent = const(within.width, whole.dtype)
+    return whole if nest.analyzer.can_prove(extent >= whole) else extent
+
+
+def _nested(loops: Sequence[tuple[Var, Expr]], body: Stmt) -> Stmt:
+    for var, count in reversed(loops):
+        body = For(var, const(0, var.dtype), count, LoopKind.SERIAL, body)
+    return body
