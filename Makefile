@@ -34,8 +34,9 @@ lint: $(STAMP)  ## ruff and pyright
 coverage: $(STAMP)  ## lines of the tree that the tests run
 	@cd tests && ../$(BIN)/python -m pytest --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered
 
-bench: $(STAMP)  ## times against numpy, interleaved, one and two threads
+bench: $(STAMP)  ## times against numpy, interleaved, one and two threads; and where compiling spends its time
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.compile
 
 gpu: $(STAMP)  ## checks and times the GPU kernels against torch, where there is a GPU
 	@$(BIN)/python -m benchmarks.gpu
