@@ -32,7 +32,8 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
     for param in function.params:
         if isinstance(param, Buffer):
             shape = tuple(_extent(extent, names, param) for extent in param.shape)
-            params.append(BufferParam(names[param], str(param.dtype), shape, param in function.outputs))
+            alignment = param.alignment if param.alignment > param.dtype.bytes else 0
+            params.append(BufferParam(names[param], str(param.dtype), shape, param in function.outputs, alignment))
         elif param in in_shapes or isinstance(param, SizeVar):  # code relies on extents and sizes not being negative
             limit = _SYMBOL_LIMIT if param.dtype == "int32" else None
             params.append(ScalarParam(names[param], str(param.dtype), 0, limit))

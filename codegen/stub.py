@@ -170,8 +170,9 @@ def _check_layout(text: StraightLine, i: int, param: BufferParam, extents: list[
         inner.append(text.value(f"mul i64 {inner[-1]}, {extent}"))
     size = inner.pop()
     filled = text.compare("ne", "i64", size, 0)
-    if item > 1:
-        odd = text.compare("ne", "i64", text.value(f"and i64 {data}, {item - 1}"), 0)
+    aligned = max(item, param.alignment)
+    if aligned > 1:
+        odd = text.compare("ne", "i64", text.value(f"and i64 {data}, {aligned - 1}"), 0)
         text.leave_if(text.both(odd, filled), "fail", pack_status(Check.ALIGNMENT, i))
     if extents:
         _check_strides(text, i, extents, inner[::-1], filled)

@@ -231,6 +231,9 @@ def _wrong_stride(r: _Report) -> CallError:
 
 def _misaligned(r: _Report) -> CallError:
     got = f"lies at address {r.found.data:#x}" if r.found else "lies at an address"
+    if isinstance(r.param, BufferParam) and r.param.alignment > ITEM_BYTES[r.param.dtype]:
+        return r.error(Misaligned, f"{got}, which is no multiple of the {r.param.alignment} bytes that the kernel was built for "
+                       "(data_alignment of a tensor intrinsic)", "pass tw.array(x), which is aligned to 64 bytes")
     return r.error(Misaligned, f"{got}, which is no multiple of the element's {ITEM_BYTES[r.param.dtype]} bytes",
                    "pass x.copy(), whose alignment is right")
 

@@ -33,16 +33,19 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class BufferParam:
-    """A tensor argument, compact and row-major. shape: () is one element."""
+    """A tensor argument, compact and row-major. shape: () is one element. alignment: what its address is a multiple of, in
+    bytes, where that is more than an element (else 0)."""
 
     name: str
     dtype: str
     shape: tuple[Extent, ...]
     is_output: bool = False
+    alignment: int = 0
 
     def __str__(self) -> str:
         extents = ", ".join(map(extent_text, self.shape))
-        return f"{self.name}: {'out ' if self.is_output else ''}{self.dtype}[{extents}]"
+        aligned = f", align={self.alignment}" if self.alignment else ""
+        return f"{self.name}: {'out ' if self.is_output else ''}{self.dtype}[{extents}{aligned}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,7 @@ def _param_json(param: BufferParam | ScalarParam) -> dict[str, Any]:
     if isinstance(param, ScalarParam):
         return {"name": param.name, "dtype": param.dtype, "least": param.least, "greatest": param.greatest}
     return {"name": param.name, "dtype": param.dtype, "shape": [_extent_json(e) for e in param.shape],
-            "is_output": param.is_output}
+            "is_output": param.is_output} | ({"alignment": param.alignment} if param.alignment else {})
 
 
 def _extent_json(extent: Extent) -> Any:
@@ -207,5 +210,6 @@ def _extent_from_json(data: Any) -> Extent:
 
 def _param_from_json(data: Mapping[str, Any]) -> BufferParam | ScalarParam:
     if "shape" in data:
-        return BufferParam(data["name"], data["dtype"], tuple(map(_extent_from_json, data["shape"])), data["is_output"])
+        return BufferParam(data["name"], data["dtype"], tuple(map(_extent_from_json, data["shape"])), data["is_output"],
+                           data.get("alignment", 0))
     return ScalarParam(data["name"], data["dtype"], data["least"], data["greatest"])

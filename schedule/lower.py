@@ -21,6 +21,7 @@ from ..ir.stmt import Allocate, Function, Stmt
 from ..ir.visit import deep_recursion, free_vars, seq
 from ..te.operation import Operation
 from ..te.tensor import Tensor
+from .aligned import with_alignments
 from .bounds import Bounds, Loop, StageBounds, infer_bounds
 from .checks import check_loops
 from .dataflow import Computation, Dataflow, analyse
@@ -111,7 +112,9 @@ class _Lowering:
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
         function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts())
         _check_symbols(function)
-        return Lowered(function, self.storage.loops, {b: tensor for tensor, b in self.storage.buffers.items()}, bounds)
+        function, aligned = with_alignments(function, self.storage.alignments)
+        tensors = {aligned.get(buffer, buffer): tensor for tensor, buffer in self.storage.buffers.items()}
+        return Lowered(function, self.storage.loops, tensors, bounds)
 
     def _facts(self) -> dict[str, Any]:
         """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once."""

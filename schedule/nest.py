@@ -46,6 +46,8 @@ class Storage:
         self.origins: dict[Tensor, tuple[Expr, ...]] = {}
         self.given: set[Buffer] = set()
         """The arguments, whose memory is the caller's."""
+        self.alignments: dict[Buffer, int] = {}
+        """What the addresses of arguments must be multiples of, in bytes, beside their elements' size."""
         self.loops: dict[Var, Loop] = {}
         """What each loop variable of the nests runs over."""
 

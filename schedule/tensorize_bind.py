@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["bind", "bind_parts"]
 
 
+_OWN_ALIGNMENT = 64
+"""What the addresses of allocated buffers are multiples of, in bytes."""
+
+
 class _Error(Protocol):
     def __call__(self, kind: type[LoweringError], reason: str, fix: str) -> LoweringError: ...
 
@@ -96,7 +100,7 @@ class _Demands:
 
     def __init__(self, nest: Nest, declared: Buffer, place: _Place, error: _Error) -> None:
         self.analyzer, self.declared, self.place, self.error = nest.analyzer, declared, place, error
-        self.is_own = place.buffer not in nest.storage.given
+        self.storage = nest.storage
 
     def meet(self, values: dict[Var, Expr]) -> None:
         """Check everything, and note what the symbols of the buffer are."""
@@ -133,11 +137,18 @@ class _Demands:
         if factor > 1 and not self._divides(offset, factor):
             raise self._refused(f"it begins at element {offset}, which is not proved to be a multiple of offset_factor={factor}",
                                 "pad what lies before it, or lower offset_factor")
-        if declared.alignment > element and not (
-                self.is_own and declared.alignment <= 64 and self._divides(offset, declared.alignment // element)):
-            why = "is a multiple of that" if self.is_own else "is aligned to more than an element: it is an argument"
-            raise self._refused(f"{declared.name} is declared with data_alignment={declared.alignment}, and it is not proved that "
-                                f"its address {why}", "copy it by cache_read, or lower data_alignment")
+        if declared.alignment > element:
+            self._alignment(offset, declared.alignment)
+
+    def _alignment(self, offset: Expr, wanted: int) -> None:
+        """Own memory is aligned for any vector; of an argument the call is to check it."""
+        given = self.place.buffer in self.storage.given
+        if not self._divides(offset, wanted // self.place.buffer.dtype.bytes) or not (given or wanted <= _OWN_ALIGNMENT):
+            why = f"and its memory is to {_OWN_ALIGNMENT} bytes" if wanted > _OWN_ALIGNMENT else "which is not proved"
+            raise self._refused(f"{self.declared.name} is declared with data_alignment={wanted}, so its first element, {offset}, "
+                                f"must be aligned to that, {why}", "pad what lies before it, or lower data_alignment")
+        if given:
+            self.storage.alignments[self.place.buffer] = max(wanted, self.storage.alignments.get(self.place.buffer, 0))
 
     def _divides(self, offset: Expr, factor: int) -> bool:
         return self.analyzer.can_prove_equal(floormod(offset, const(factor, offset.dtype)), const(0, offset.dtype))

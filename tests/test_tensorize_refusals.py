@@ -164,7 +164,7 @@ def test_one_tensor_of_the_intrinsic_cannot_be_two_parts() -> None:
     ({"strides": None}, r"of the part of B: its stride in dimension 0 is 12, and 4 in the declared b, which has no strides and so"),
     ({"strides": [16, 1]}, "its stride in dimension 0 is 12, and 16 in the declared b"),
     ({"offset_factor": 8}, "is not proved to be a multiple of offset_factor=8"),
-    ({"data_alignment": 64}, "is declared with data_alignment=64, and it is not proved"),
+    ({"data_alignment": 64}, r"is declared with data_alignment=64, so its first element, .*, must be aligned to that"),
     ({"scope": "shared"}, "it lies in global memory, and b is declared in shared"),
 ])
 def test_buffers_that_lie_otherwise(binds: dict[str, Any], match: str) -> None:

@@ -83,7 +83,7 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     for i, param in enumerate(function.params):
         if isinstance(param, Buffer):
             may_write = param in written or param.data is not None
-            parameters.append(f"{pointer_parameter(param, may_write, param.dtype.bytes)} %p{i}")
+            parameters.append(f"{pointer_parameter(param, may_write, max(param.dtype.bytes, param.alignment))} %p{i}")
         else:
             parameters.append(f"{llvm_type(param.dtype)} %p{i}")
     parameters += [f"i64 %n{i}" for i in range(len(symbols))]
@@ -91,7 +91,7 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     emitter = StmtEmitter(kernel, f, in_parallel=False)
     for i, param in enumerate(function.params):
         if isinstance(param, Buffer):
-            emitter.bind_buffer(param, Place(f"%p{i}", param.dtype.bytes))
+            emitter.bind_buffer(param, Place(f"%p{i}", max(param.dtype.bytes, param.alignment)))
         else:
             emitter.exprs.variables[param] = f"%p{i}"
     for i, symbol_var in enumerate(symbols):
