@@ -15,6 +15,7 @@ from .codegen.kernel import build_kernels
 from .codegen.target import Target
 from .errors import user_source
 from .ir import Function, Var
+from .ir.passes.options import AS_USUAL, PassOptions
 from .ir.visit import deep_recursion
 from .runtime import Module
 from .schedule import Schedule, create_schedule
@@ -55,13 +56,22 @@ def build(
     meaning. The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
     Raises LoweringError, CodegenError; RecordError for a database that cannot be read.
     """
+    return build_with_options(what, args, target, name, AS_USUAL, tuned, bounds_check, fast_math)
+
+
+def build_with_options(
+    what: Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None, target: str | Target, name: str,
+    options: PassOptions, tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
+) -> Any:
+    """As build, with passes left out or doing more."""
     chosen = _chosen(target)
     with deep_recursion(), bundling(lambda: _evidence(what) | {"target.txt": f"{target}\n"}):
         if isinstance(what, Mapping):
             functions = [replace(_function(_tuned(each, chosen, tuned), None, key), name=key) for key, each in what.items()]
-            return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math)
+            return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math, options=options)
         function = _function(_tuned(what, chosen, tuned), args, name)
-        return build_kernels([function], chosen, bounds_check=bounds_check, fast_math=fast_math)[function.name]
+        made = build_kernels([function], chosen, bounds_check=bounds_check, fast_math=fast_math, options=options)
+        return made[function.name]
 
 
 def _chosen(target: str | Target) -> Target:

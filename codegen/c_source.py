@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import user_source
 from .errors import NoCompiler, RejectedSource
 
-__all__ = ["llvm_of_c", "load_c"]
+__all__ = ["link_objects", "llvm_of_c", "load_c", "system_compiler"]
 
 _LOADED: list[ctypes.CDLL] = []
 """Libraries stay loaded: kernels hold addresses in them."""
@@ -38,18 +38,37 @@ def llvm_of_c(source: str) -> str:
 def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
     """The functions of C (or C++) source, compiled by $CC ($CXX), cc or gcc (c++ or g++) and loaded so that kernels built
     from now on find them. Raises NoCompiler and RejectedSource."""
-    names = (os.environ.get("CXX"), "c++", "g++", "clang++") if cplusplus else (os.environ.get("CC"), "cc", "gcc", "clang")
-    compiler = next((found for name in names if name and (found := shutil.which(name))), None)
-    if compiler is None:
-        raise NoCompiler(f"no {'C++' if cplusplus else 'C'} compiler was found", called=user_source(),
-                         reason=f"none of {', '.join(name for name in names if name)} is on the path",
-                         fix="install gcc or clang, or set CC to yours")
+    compiler = _compiler(cplusplus)
     with tempfile.TemporaryDirectory() as folder:
         place, made = Path(folder, "source.cc" if cplusplus else "source.c"), Path(folder, "libsource.so")
         place.write_text(source)
         _run([compiler, "-O3", "-shared", "-fPIC", "-o", made.name, place.name], folder)
         _LOADED.append(ctypes.CDLL(str(made), ctypes.RTLD_GLOBAL))
     return _LOADED[-1]
+
+
+def link_objects(output: str, objects: list[str], options: list[str], compiler: str | None = None) -> None:
+    """A shared library of objects and sources, by `compiler` or the system's. Raises NoCompiler, RejectedSource."""
+    _run([compiler or _compiler(cplusplus=True), "-shared", "-fPIC", "-o", output, *objects, *options], os.getcwd())
+
+
+def system_compiler(cplusplus: bool) -> str | None:
+    """The path of $CC ($CXX), cc or gcc (c++ or g++); None where there is none."""
+    return next((found for name in _compilers(cplusplus) if (found := shutil.which(name))), None)
+
+
+def _compiler(cplusplus: bool) -> str:
+    found = system_compiler(cplusplus)
+    if found is None:
+        raise NoCompiler(f"no {'C++' if cplusplus else 'C'} compiler was found", called=user_source(),
+                         reason=f"none of {', '.join(_compilers(cplusplus))} is on the path",
+                         fix="install gcc or clang, or set CC to yours")
+    return found
+
+
+def _compilers(cplusplus: bool) -> list[str]:
+    given, names = ("CXX", ["c++", "g++", "clang++"]) if cplusplus else ("CC", ["cc", "gcc", "clang"])
+    return [os.environ[given], *names] if os.environ.get(given) else names
 
 
 def _run(command: list[str], folder: str) -> None:

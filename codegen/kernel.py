@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ..errors import user_source
+from ..ir.passes.options import AS_USUAL, PassOptions, with_options
 from ..ir.passes.runner import Watcher, environment_watchers, run_pipeline
 from ..ir.stmt import For, Function, LoopKind
 from ..ir.visit import post_order
@@ -31,8 +32,11 @@ from .target import Target
 __all__ = ["build_kernels"]
 
 
-def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check: bool, fast_math: bool) -> Module:
+def build_kernels(
+    functions: Sequence[Function], target: Target, *, bounds_check: bool, fast_math: bool, options: PassOptions = AS_USUAL,
+) -> Module:
     """A kernel for each function by name, all in one module of machine code that lives as long as any of them."""
+    functions = [with_options(function, options) for function in functions]
     watchers: list[Watcher] = environment_watchers()
     symbols = {function.name: tuple(shape_symbols(function)) for function in functions}
     if target.kind == "interpret":
@@ -41,7 +45,7 @@ def build_kernels(functions: Sequence[Function], target: Target, *, bounds_check
         return Module({f.name: cuda_kernel(f, symbols[f.name], target, watchers, bounds_check=bounds_check, fast_math=fast_math)
                        for f in functions})
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
-    pipeline = cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target))
+    pipeline = cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target), options)
     final = [run_pipeline(function, pipeline, watchers) for function in functions]
     packed = PackedCalls()
     parallel = any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in final for n in post_order(function.body))

@@ -30,7 +30,7 @@ from .timing import TimingResult, time_calls
 
 __all__ = ["Entry", "Exporting", "Kernel", "arguments_in_order", "foreign_kernel", "make_kernel", "make_records", "number_argument"]
 
-Exporting = Callable[[Any, str], tuple[Path, Path, Path]]
+Exporting = Callable[[Any, str, bool], tuple[Path, Path, Path]]
 """Writes a library for (path, threads)."""
 
 _METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
@@ -286,18 +286,21 @@ class Kernel:
                                fix="build it from its schedule to see its source")
         return self._sources(kind)
 
-    def export(self, path: str | PathLike[str], threads: str = "openmp") -> tuple[Path, Path, Path]:
+    def export(
+        self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False,
+    ) -> tuple[Path, Path, Path]:
         """Write a library that C and C++ programs link with and `tw.load` loads: "libname.so", "libname.a" or "name.o",
         with the header name.h and the manifest name.json beside it. Returns the three paths.
 
         threads: how parallel loops run there: "openmp", "none" (serially), or "hook" (as the application says). A kernel
-        that was given no name is called like the library. Raises ExportError.
+        that was given no name is called like the library. loadable: an object or archive that `tw.load` takes too, once it
+        is linked to a shared library; a .so always is. Raises ExportError.
         """
         if self._exporting is None:
             raise NothingToExport(f"cannot export {self.name}", called=user_source(),
                                   reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",
                                   fix='build it from its schedule with target="llvm", and export that')
-        return self._exporting(path, threads)
+        return self._exporting(path, threads, loadable)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature}>"

@@ -37,13 +37,15 @@ class Module:
     def __contains__(self, name: object) -> bool:
         return name in self._kernels
 
-    def export(self, path: str | PathLike[str], threads: str = "openmp") -> tuple[Path, Path, Path]:
+    def export(
+        self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False,
+    ) -> tuple[Path, Path, Path]:
         """Write one library with all kernels, each a C function of its name: see Kernel.export. Raises ExportError."""
         if self._exporting is None:
             raise NothingToExport(f"cannot export {self!r}", called=user_source(),
                                   reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",
                                   fix='build it from its schedules with target="llvm", and export that')
-        return self._exporting(path, threads)
+        return self._exporting(path, threads, loadable)
 
     def __repr__(self) -> str:
         return f"Module({', '.join(self._kernels)})"

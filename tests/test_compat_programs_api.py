@@ -92,8 +92,6 @@ def test_pass_context_and_its_predecessor() -> None:
         tvm.build(s, [A, B])
     with pytest.raises(AttributeError, match=r"invalid config option 'tir\.no_such_thing'"):
         tvm.transform.PassContext(config={"tir.no_such_thing": 1})
-    with pytest.raises(ValueError, match="add_lower_pass"):
-        tvm.transform.PassContext(config={"tir.add_lower_pass": [(1, print)]})
 
 
 def test_bound_checkers_of_the_pass_context_catch_an_index_from_data() -> None:

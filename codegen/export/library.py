@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import user_source
+from ..errors import NoCompiler
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
 from ..packed import calls_packed
@@ -50,7 +52,7 @@ class Exporter:
         """For one of the kernels alone."""
         return replace(self, programs=tuple(p for p in self.programs if p.signature.name == name), is_module=False)
 
-    def __call__(self, path: str | os.PathLike[str], threads: str) -> tuple[Path, Path, Path]:
+    def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False) -> tuple[Path, Path, Path]:
         """Write the library, NAME.h and NAME.json beside it; returns where. Raises ExportError."""
         place = Path(path)
         if place.suffix not in _KINDS or not place.stem:
@@ -67,16 +69,21 @@ class Exporter:
                     f"cannot export {program.signature.name}", called=user_source(),
                     reason=f"it calls the Python function {callback!r}, which is in this process alone",
                     fix="call a C function by te.call_extern, and link the library that has it")
+            if program.function.attrs.get("import_c") and shutil.which("clang") is None:
+                raise NoCompiler(
+                    f"cannot export {program.signature.name}", called=user_source(),
+                    reason="C was imported into it, and only clang makes of that what a library can hold: none is on the path",
+                    fix="install clang, or compile the C by itself, drop import_c, and link both")
         stem = place.stem.removeprefix("lib") or place.stem
         named = replace(self, programs=tuple(program.named_for(stem) for program in self.programs))
-        return _Library(named, stem, threads).write(place)
+        return _Library(named, stem, threads, loadable or place.suffix == ".so").write(place)
 
 
 class _Library:
     """One library on its way to the disk."""
 
-    def __init__(self, exporter: Exporter, stem: str, threads: str) -> None:
-        self.exporter, self.stem, self.threads = exporter, stem, threads
+    def __init__(self, exporter: Exporter, stem: str, threads: str, loadable: bool) -> None:
+        self.exporter, self.stem, self.threads, self.loadable = exporter, stem, threads, loadable
         self.target = exporter.target
         self.signatures = [program.signature for program in exporter.programs]
         self.features = needed_features(self.target)
@@ -108,13 +115,14 @@ class _Library:
         return place, header_place, manifest_place
 
     def _library(self, place: Path, description: Mapping[str, object]) -> bytes:
-        others = self._others(for_python=place.suffix == ".so")
+        others = self._others(for_python=self.loadable)
+        if self.loadable:
+            texts = (*self.kernel_parts, *others, self.target.llvm_cpu, self.target.llvm_features)
+            identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+            others.append(metadata_text({**description, "identity": identity}, [s.name for s in self.signatures]))
         if place.suffix != ".so":
             code = self._code(others)
             return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)
-        texts = (*self.kernel_parts, *others, self.target.llvm_cpu, self.target.llvm_features)
-        identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
-        others.append(metadata_text({**description, "identity": identity}, [s.name for s in self.signatures]))
         return shared_library(self._code(others), place.name, self.target, openmp=self.parallel and self.threads == "openmp")
 
     def _code(self, others: list[str]) -> bytes:

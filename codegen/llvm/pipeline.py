@@ -13,6 +13,8 @@ from ...ir.passes.lane_races import serialize_racing_lanes
 from ...ir.passes.loop_partition import loop_partition
 from ...ir.passes.lower_threads import lower_threads
 from ...ir.passes.narrow import narrow_offsets
+from ...ir.passes.options import AS_USUAL, PassOptions
+from ...ir.passes.parallel_launch import launch_once
 from ...ir.passes.remove_likely import remove_likely
 from ...ir.passes.runner import Pass
 from ...ir.passes.simplify import simplify
@@ -27,14 +29,17 @@ __all__ = ["cpu_pipeline"]
 
 def cpu_pipeline(
     vector_bits: int = 512, bounds_check: bool = False, has: Callable[[str], bool] = lambda _: False,
+    options: PassOptions = AS_USUAL,
 ) -> tuple[Pass, ...]:
     """The passes of a CPU build, in order. vector_bits: width of the target's vector registers. bounds_check: assert
-    that accesses which are not proved to be in range are. has: whether the target has a feature, by LLVM's name."""
+    that accesses which are not proved to be in range are. has: whether the target has a feature, by LLVM's name. options: what is
+    left out."""
     checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
-    return (
+    passes = (
         # n-d indices: what reasons about dimensions, guards and whole expressions
         Pass("target_facts", lambda function: resolve_facts(function, has)),  # first: what is not chosen costs nothing
         Pass("lower_threads", lower_threads),          # early: three loop kinds are left for all the others
+        Pass("parallel_launch", launch_once),          # while indices are sums of loop variables, and guards innermost
         Pass("simplify", simplify),                    # few forms for the rest to match
         Pass("cse", share_subexpressions),             # before shared values are walked, or copied with their statements
         *checks,                                       # before anything drops a guard that an access relies on
@@ -48,6 +53,8 @@ def cpu_pipeline(
         Pass("vectorize", lambda function: vectorize(function, vector_bits)),
         Pass("unroll", unroll),                        # after vectorize, whose chunks are unrolled loops
         Pass("narrow", narrow_offsets),                # every gather is there now
-        Pass("storage", plan_storage),                 # every allocation is there, of one known size
+        # every allocation is there, of one known size
+        Pass("storage", lambda function: plan_storage(function, options.share_memory)),
         Pass("remove_likely", remove_likely, stage_after="final"),  # last: any pass may read the hint
     )
+    return tuple(step for step in passes if step.name not in options.without)

@@ -6,9 +6,11 @@ itself before 0.6 (tvm.var, tvm.compute, tvm.sum ...) stand there too.
 
 from __future__ import annotations
 
+import sys
+
 from ...errors import TilewrightError as TVMError
 from ...ir.dtype import DType as DataType
-from . import arith, contrib, error, ir, nd, runtime, target, te, testing, tir, transform
+from . import arith, contrib, error, ir, nd, runtime, target, te, testing, tir, tir_transform, transform
 from . import nd as ndarray
 from . import tir as expr
 from . import tir as stmt
@@ -26,20 +28,25 @@ from .te import (
 )
 
 
+from .te import extern, hybrid
 from .tir import (
-    call_extern, call_llvm_intrin, call_pure_extern, call_pure_intrin, decl_buffer, div, ir_builder,
+    call_extern, call_llvm_intrin, call_packed, call_pure_extern, call_pure_intrin, decl_buffer, div, ir_builder,
 )
 from .transform import build_config
+
+setattr(tir, "transform", tir_transform)  # noqa: B010  (passes are built by the driver, which stands above tir)
+sys.modules[f"{tir.__name__}.transform"] = tir_transform
 
 __version__ = "0.19.0"
 """The release of TVM whose names these are."""
 
 __all__ = [
     "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build",
-    "build_config", "call_extern", "call_llvm_intrin", "call_pure_extern", "call_pure_intrin", "ceil", "comm_reducer",
+    "build_config", "call_extern", "call_llvm_intrin", "call_packed", "call_pure_extern", "call_pure_intrin", "ceil",
+    "comm_reducer",
     "compute", "const", "context", "contrib", "convert", "cos", "cpu", "create_schedule", "cuda", "decl_buffer",
-    "decl_tensor_intrin", "device", "div", "erf", "error", "exp", "expr", "floor", "floordiv", "floormod", "fmod",
-    "get_global_func", "gpu", "if_then_else", "indexdiv", "indexmod", "ir", "ir_builder", "isnan", "likely", "log",
+    "decl_tensor_intrin", "device", "div", "erf", "error", "exp", "expr", "extern", "floor", "floordiv", "floormod", "fmod",
+    "get_global_func", "gpu", "hybrid", "if_then_else", "indexdiv", "indexmod", "ir", "ir_builder", "isnan", "likely", "log",
     "log10", "log2", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint", "placeholder",
     "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "round", "rsqrt", "runtime", "schedule",
     "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum", "tag_scope", "tanh", "target", "te", "tensor",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -114,6 +115,17 @@ class Module:
         ExportError."""
         export_library(self._built or self.entry_func, file_name)
 
+    def save(self, file_name: str | PathLike[str], fmt: str = "") -> None:
+        """Writes an object (.o), assembly (.s, .asm) or LLVM IR (.ll)."""
+        place = Path(file_name)
+        kind = fmt or place.suffix.lstrip(".")
+        if kind == "o":
+            export_library(self._built or self.entry_func, place)
+        elif kind in ("s", "asm", "ll"):
+            place.write_text(self.get_source(kind))
+        else:
+            raise ValueError(f"cannot save as {kind!r}; there are o, s, asm and ll")
+
     def get_source(self, fmt: str = "") -> str:
         """The LLVM IR ("ll", ""), or the assembly ("asm", "s")."""
         return self.entry_func.source("asm" if fmt in ("asm", "s") else "llvm")
@@ -126,12 +138,15 @@ def load_module(path: str | PathLike[str], fmt: str = "") -> Module:
 
 
 def lower(inp: Schedule | Function | IRModule, args: Args | None = None, name: str = "main", simple_mode: bool = False) -> IRModule:
-    """The loops of a schedule. simple_mode is accepted: ours are always simple."""
+    """The loops of a schedule, after the passes of tir.add_lower_pass. simple_mode is accepted: ours are always simple."""
     del simple_mode
     if isinstance(inp, IRModule):
         return inp
     function = inp if isinstance(inp, Function) else driver.lower(inp, list(args or ()), name)
-    return IRModule({function.name: function})
+    mod = IRModule({function.name: function})
+    for step in PassContext.current().lower_passes:
+        mod = step(mod)
+    return mod
 
 
 def build(
@@ -145,12 +160,14 @@ def build(
         return _build_for_targets(inputs)
     chosen = _target(target or Target.current() or "llvm")
     functions = _functions(inputs)
-    checks = PassContext.current().checks_bounds
-    if functions is not None:
-        built = driver.build(functions, target=chosen.ours, bounds_check=checks)
-        return Module({key: built[key] for key in built}, chosen.kind.name, built)
-    kernel = driver.build(inputs, args, target=chosen.ours, name=name, bounds_check=checks)
-    return Module({kernel.name: kernel}, chosen.kind.name)
+    context = PassContext.current()
+    if functions is None and isinstance(inputs, Schedule) and context.lower_passes:
+        functions = lower(inputs, args, name).functions
+    what, given = (inputs, args) if functions is None else (functions, None)
+    built = driver.build_with_options(what, given, chosen.ours, name, context.options, bounds_check=context.checks_bounds)
+    if functions is None:
+        return Module({built.name: built}, chosen.kind.name)
+    return Module({key: built[key] for key in built}, chosen.kind.name, built)
 
 
 def _target(target: Any) -> Target:

@@ -11,10 +11,11 @@ from ...ir.structural import equal as structural_equal
 from ...ir.structural import structural_hash
 from . import transform
 from .driver import IRModule
+from .intrinsic_rules import register_intrin_lowering, register_op_attr
 from .tir import FloatImm, IntImm
 
-__all__ = ["FloatImm", "IRModule", "IntImm", "PrimExpr", "Range", "assert_structural_equal", "structural_equal",
-           "structural_hash", "transform"]
+__all__ = ["FloatImm", "IRModule", "IntImm", "PrimExpr", "Range", "assert_structural_equal", "register_intrin_lowering",
+           "register_op_attr", "structural_equal", "structural_hash", "transform"]
 
 
 class _RangeConstructor(type):

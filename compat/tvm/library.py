@@ -22,7 +22,7 @@ def export_library(built: Kernel | Module, file_name: str | PathLike[str]) -> No
     """Writes a .so, .a or .o with its header and manifest, or a .tar of the .so with both."""
     place = Path(file_name)
     if place.suffix != ".tar":
-        built.export(place)
+        built.export(place, loadable=True)
         return
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         written = built.export(Path(folder, f"{place.stem}.so"))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
+
+import numpy as np
 
 from ...ir import ops as _ops
 from ...ir.dtype import DType as DataType
 from ...ir.expr import Expr, StringImm
+from ...ir.packed import find_func, registered_names
+from ...ir.packed import register_func as _register
 from ...te import Tensor
 from . import nd as ndarray
 from .driver import Module, load_module
@@ -16,28 +21,34 @@ from .nd import NDArray, cpu, cuda, device
 __all__ = ["DataType", "Module", "NDArray", "convert", "cpu", "cuda", "device", "enabled", "get_global_func", "load_module",
            "ndarray", "register_func"]
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {}
-
-
 def register_func(name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """Registers a Python function by name: as a call, or as a decorator with or without a name."""
     if callable(name):
         return register_func(name.__name__, name)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if name in _FUNCTIONS and not override:
-            raise ValueError(f"a function named {name!r} is registered already; pass override=True to replace it")
-        _FUNCTIONS[name] = function
+        _register(name, _of_arrays(function), override)
         return function
 
     return register if f is None else register(f)
 
 
+def _of_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function over arrays as TVM's functions get them, with .numpy() and .copyto(), where kernels pass numpy views."""
+
+    @wraps(function)
+    def called(*args: Any) -> Any:
+        return function(*(arg.view(NDArray) if type(arg) is np.ndarray else arg for arg in args))
+
+    return called
+
+
 def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
     """A function that register_func registered."""
-    if name not in _FUNCTIONS and not allow_missing:
-        raise ValueError(f"no function named {name!r} is registered; there are {', '.join(_FUNCTIONS) or 'none'}")
-    return _FUNCTIONS.get(name)
+    found = find_func(name)
+    if found is None and not allow_missing:
+        raise ValueError(f"no function named {name!r} is registered; there are {', '.join(registered_names()) or 'none'}")
+    return found
 
 
 def convert(value: Any) -> Any:

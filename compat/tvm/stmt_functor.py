@@ -1,14 +1,21 @@
-"""tvm.tir.stmt_functor: walking and substituting."""
+"""tvm.tir.stmt_functor: walking, rewriting and substituting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...ir import visit
+from ...ir import expr, stmt, visit
 from ...ir.expr import Expr, Node, Var
+from ...ir.transform import transform
 
-__all__ = ["post_order_visit", "pre_order_visit", "substitute"]
+__all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "substitute"]
+
+_THEIRS: dict[str, type] = {
+    "IfThenElse": stmt.If, "AttrStmt": stmt.Attr, "AssertStmt": stmt.Assert, "SeqStmt": stmt.Seq, "Mod": expr.TruncMod,
+    "Store": stmt.BufferStore, "Load": expr.BufferLoad,
+}
+"""Nodes that have another name here."""
 
 
 def post_order_visit(stmt: Node, fvisit: Callable[[Any], object]) -> None:
@@ -24,6 +31,24 @@ def pre_order_visit(stmt: Node, fvisit: Callable[[Any], object]) -> None:
         node = stack.pop()
         if fvisit(node) is not False:
             stack.extend(reversed(visit.children(node)))
+
+
+def ir_transform(
+    stmt: Node, preorder: Callable[[Any], Node | None] | None, postorder: Callable[[Any], Node | None] | None,
+    only_enable: Sequence[str] | None = None,
+) -> Any:
+    """The statement rewritten. preorder: what it returns stands in a node's place as it is, None goes on below.
+    postorder: sees a node over its rewritten children, None keeps it. only_enable: the nodes that they see, by name
+    ("tir.For")."""
+    return transform(stmt, preorder, postorder, tuple(map(_node, only_enable)) if only_enable else (Node,))
+
+
+def _node(name: str) -> type:
+    plain = name.rpartition(".")[2]
+    found = _THEIRS.get(plain) or getattr(stmt, plain, None) or getattr(expr, plain, None)
+    if not isinstance(found, type):
+        raise ValueError(f"there is no kind of node {name!r}")
+    return found
 
 
 def substitute(node: Node, vmap: Mapping[Var, Expr]) -> Any:

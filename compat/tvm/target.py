@@ -47,7 +47,7 @@ class Target:
     def ours(self) -> str:
         """The target as our driver takes it."""
         given = {{"target": "mtriple"}.get(key, key): value for key, value in self.attrs.items()}
-        words = [f"-{key}={value}" for key, value in given.items() if key not in _TELLS_US_NOTHING]
+        words = [f"-{key}={value}" if value else f"-{key}" for key, value in given.items() if key not in _TELLS_US_NOTHING]
         return " ".join([self.kind.name, *words])
 
     @staticmethod

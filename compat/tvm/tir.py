@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from ...ir import expr as _expr
 from ...ir import ops as _ops
@@ -16,9 +17,12 @@ from ...ir import stmt as _stmt
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType as _DType
 from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IterVar, Let, ProducerLoad, Ramp, Reduce, Shuffle
-from ...ir.stmt import Allocate, BufferStore, Evaluate, For, Function, LetStmt, Stmt
-from ...te import call_extern, call_intrin, call_pure_extern, decl_buffer
-from ...te import call_intrin as call_pure_intrin
+from ...ir.expr import Node
+from ...ir.pointers import written_buffers
+from ...ir.transform import transform as _transform
+from ...ir.visit import substitute as _substitute
+from ...ir.stmt import Allocate, BufferStore, Evaluate, Function, LetStmt, Stmt
+from ...te import call_extern, call_packed, call_pure_extern, decl_buffer
 from ...te import call_llvm_intrin as _call_llvm_intrin
 from ...te import (
     abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, comm_reducer, const, copysign, cos,
@@ -26,15 +30,18 @@ from ...te import (
     isinf, isnan, likely, log, log1p, log2, log10, max, max_value, min, min_value, nearbyint, popcount, pow, power, reinterpret,
     round, rsqrt, sigmoid, sin, sinh, size_var, sqrt, sum, tan, tanh, trunc, truncdiv, truncmod, var,
 )
-from . import ir_builder, stmt_functor
+from . import ir_builder, names, stmt_functor
+from .intrinsic_rules import CallEffectKind, call_intrin
 
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "Allocate", "And", "AssertStmt", "AttrStmt", "Broadcast", "Buffer",
-    "BufferLoad", "BufferStore", "Call", "Cast", "Div", "Evaluate", "FloatImm", "FloorDiv", "FloorMod", "For", "IfThenElse",
+    "BufferLoad", "BufferStore", "Call", "CallEffectKind", "Cast", "Div", "Evaluate", "FloatImm", "FloorDiv",
+    "FloorMod", "For", "ForKind", "IfThenElse",
     "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or", "PrimExpr", "PrimFunc", "ProducerLoad",
     "Ramp", "Reduce", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm", "Sub", "Var", "abs", "acos", "acosh",
     "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_pure_extern", "call_pure_intrin",
+    "call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern",
+    "call_pure_intrin",
     "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh", "decl_buffer", "div", "erf", "exp",
     "exp2", "exp10", "expr", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod",
     "infinity", "ir_builder", "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
@@ -44,15 +51,21 @@ __all__ = [
 ]
 
 PrimExpr = Expr
-PrimFunc = Function
-SeqStmt, IfThenElse, AttrStmt, AssertStmt = _stmt.Seq, _stmt.If, _stmt.Attr, _stmt.Assert
+call_pure_intrin = call_intrin
+
+
+class ForKind:
+    """tvm.tir.ForKind: the kinds of loops."""
+
+    SERIAL, PARALLEL, VECTORIZED = _stmt.LoopKind.SERIAL, _stmt.LoopKind.PARALLEL, _stmt.LoopKind.VECTORIZED
+    UNROLLED, THREAD_BINDING = _stmt.LoopKind.UNROLLED, _stmt.LoopKind.THREAD
 
 
 class _Constructor(type):
     """The type of the constructors: what they build, and which node they stand for."""
 
-    node: type[Expr]
-    build: Callable[..., Expr]
+    node: type[Node]
+    build: Callable[..., Node]
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
         return cls.build(*args, **named)
@@ -61,7 +74,7 @@ class _Constructor(type):
         return isinstance(instance, cls.node)
 
 
-def _constructor(node: type[Expr], build: Callable[..., Expr]) -> Any:
+def _constructor(node: type[Node], build: Callable[..., Node]) -> Any:
     return _Constructor(node.__name__, (), {"node": node, "build": staticmethod(build), "__doc__": node.__doc__})
 
 
@@ -118,6 +131,60 @@ IntImm, FloatImm = _constructor(_expr.IntImm, _int_imm), _constructor(_expr.Floa
 StringImm = _expr.StringImm
 Cast, Select = _constructor(_expr.Cast, _cast), _constructor(_expr.Select, _select)
 Not = _constructor(_expr.Not, _ops.logical_not)
+
+
+_KINDS = tuple(_stmt.LoopKind)[:4]
+"""Loop kinds by the numbers that TVM gave them: serial, parallel, vectorized, unrolled."""
+
+
+def _for(loop_var: Any, min_val: Any, extent: Any, kind: Any, *rest: Any) -> Stmt:
+    """For(var, min, extent, kind, body), or with TVM 0.7's device_api before the body."""
+    body = next(part for part in rest if isinstance(part, Stmt))
+    chosen = _KINDS[kind] if isinstance(kind, int) else kind
+    first, count = (_ops.cast(_ops.convert(value), loop_var.dtype) for value in (min_val, extent))
+    return _stmt.For(loop_var, first, count, chosen, body)
+
+
+def _seq(seq: Any) -> Stmt:
+    return _stmt.Seq(tuple(seq))
+
+
+def _if(condition: Any, then_case: Stmt, else_case: Stmt | None = None) -> Stmt:
+    return _stmt.If(_ops.convert(condition), then_case, else_case)
+
+
+def _attr(node: Any, attr_key: str, value: Any, body: Stmt) -> Stmt:
+    return _stmt.Attr(attr_key, node, _ops.convert(value), body)
+
+
+def _assert(condition: Any, message: Any, body: Stmt | None = None) -> Stmt:
+    made = _stmt.Assert(_ops.convert(condition), message.value if isinstance(message, _expr.StringImm) else str(message))
+    return made if body is None else _stmt.Seq((made, body))
+
+
+def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any = None, attrs: Any = None) -> Any:
+    """A function of buffers and scalars; `with_attr("global_symbol", name)` names it. buffer_map: the buffer of a param."""
+    del ret_type
+    buffers = buffer_map or {}
+    declared: list[Any] = [buffers.get(param, param) for param in params]
+    plain = {buffer: Buffer(buffer.name, buffer.shape, buffer.dtype) for buffer in declared if isinstance(buffer, Buffer)}
+    offsets = {buffer.elem_offset: _ops.const(0, buffer.elem_offset.dtype) for buffer in plain
+               if isinstance(buffer.elem_offset, _expr.Var)}
+
+    def of_arguments(node: Any) -> Any:
+        return replace(node, buffer=plain[node.buffer]) if node.buffer in plain else None
+
+    body = _transform(_substitute(body, offsets), None, of_arguments, (BufferLoad, BufferStore))
+    given: tuple[Any, ...] = tuple(plain.get(param, param) for param in declared)
+    written = written_buffers(body)
+    outputs = tuple(buffer for buffer in given if isinstance(buffer, Buffer) and buffer in written)
+    name = str((attrs or {}).get("global_symbol", "main"))
+    return Function(name, given, body, outputs, {"stage": "loops"})
+
+
+PrimFunc = _constructor(cast("Any", Function), _prim_func)
+For, SeqStmt, IfThenElse = _constructor(_stmt.For, _for), _constructor(_stmt.Seq, _seq), _constructor(_stmt.If, _if)
+AttrStmt, AssertStmt = _constructor(_stmt.Attr, _attr), _constructor(_stmt.Assert, _assert)
 Var, SizeVar = _constructor(_expr.Var, var), _constructor(_expr.SizeVar, size_var)
 
 
@@ -151,5 +218,7 @@ def shift_right(x: Any, y: Any) -> Any:
     return _ops.bitwise("shift_right", x, y)
 
 
+names.set_names()
 expr = stmt = sys.modules[__name__]
+sys.modules |= {f"{__name__}.{module.__name__.rpartition('.')[2]}": module for module in (ir_builder, stmt_functor)}
 """tvm.tir.expr and tvm.tir.stmt: the same names."""

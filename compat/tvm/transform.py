@@ -1,28 +1,38 @@
-"""tvm.transform: the context that builds run in."""
+"""tvm.transform: the context that builds run in, and passes over modules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-__all__ = ["PassContext", "build_config"]
+from ...ir import Function
+from ...ir.passes.options import PassOptions
 
-_CHECKS_BOUNDS = "tir.instrument_bound_checkers"
-_KEYS = {
-    _CHECKS_BOUNDS, "tir.detect_global_barrier", "tir.disable_assert", "tir.disable_cse_tir", "tir.disable_storage_rewrite",
-    "tir.disable_vectorize", "tir.dma_bypass_cache", "tir.enable_buffer_level_predication", "tir.enable_debug",
-    "tir.enable_equiv_terms_in_cse_tir", "tir.HoistExpression", "tir.HoistIfThenElse", "tir.InjectDoubleBuffer",
-    "tir.LoopPartition", "tir.merge_static_smem", "tir.noalias", "tir.ReduceBranchingThroughOvercompute",
-    "tir.RemoveNoOp", "tir.Simplify", "tir.UnrollLoop", "tir.use_async_copy", "tir.usmp.enable",
-    "relay.backend.use_auto_scheduler", "relay.backend.use_meta_schedule",
+if TYPE_CHECKING:
+    from .driver import IRModule
+
+__all__ = ["ModulePass", "PassContext", "Sequential", "build_config", "module_pass"]
+
+_CHECKS_BOUNDS, _LOWER_PASSES = "tir.instrument_bound_checkers", "tir.add_lower_pass"
+_HINTS = {
+    "tir.debug_keep_trivial_loop", "tir.detect_global_barrier", "tir.disable_assert", "tir.dma_bypass_cache",
+    "tir.enable_buffer_level_predication", "tir.enable_debug", "tir.enable_equiv_terms_in_cse_tir", "tir.HoistExpression",
+    "tir.InjectDoubleBuffer", "tir.InjectSoftwarePipeline", "tir.is_entry_func", "tir.instrument_lwp", "tir.merge_static_smem",
+    "tir.noalias", "tir.ptx_ldg32", "tir.ReduceBranchingThroughOvercompute", "tir.RemoveNoOp", "tir.Simplify",
+    "tir.use_async_copy", "tir.usmp.enable", "relay.backend.use_auto_scheduler", "relay.backend.use_meta_schedule",
 }
-"""What TVM's config knows that bears on tensor programs. All but the bound checks say how its passes go about their work,
-never what the program means, and ours decide that for themselves."""
+"""Keys that tell TVM's passes how to go about their work, where ours decide for themselves: taken, without effect."""
+_KEYS = {
+    _CHECKS_BOUNDS, _LOWER_PASSES, "tir.disable_cse_tir", "tir.disable_storage_rewrite", "tir.disable_vectorize",
+    "tir.HoistIfThenElse", "tir.LoopPartition", "tir.UnrollLoop", *_HINTS,
+}
+_PASSES = {"tir.CommonSubexprElimTIR": "cse", "tir.LoopPartition": "loop_partition", "tir.HoistIfThenElse": "hoist"}
+"""Passes that can be left out, by TVM's names."""
 
 
 class PassContext:
-    """`with tvm.transform.PassContext(opt_level=3, config={...}):`. Of the config "tir.instrument_bound_checkers" counts:
-    it makes kernels check their indices. The other keys of TVM are taken, and unknown ones refused, as there."""
+    """`with tvm.transform.PassContext(opt_level=3, config={...}):`. What the keys do stands in docs/migrating-from-tvm.md;
+    unknown ones are refused, as in TVM."""
 
     _entered: ClassVar[list[PassContext]] = []
 
@@ -33,9 +43,6 @@ class PassContext:
         self.opt_level = opt_level
         self.required_pass, self.disabled_pass = list(required_pass or ()), list(disabled_pass or ())
         self.instruments, self.config = list(instruments or ()), dict(config or {})
-        if "tir.add_lower_pass" in self.config:
-            raise ValueError("tir.add_lower_pass: passes of one's own over TVM's IR cannot run on ours; change the function "
-                             "that tvm.lower returns, and build that")
         for key in self.config:
             if key not in _KEYS:
                 raise AttributeError(f"invalid config option {key!r}; candidates are {', '.join(sorted(_KEYS))}")
@@ -44,6 +51,29 @@ class PassContext:
     def checks_bounds(self) -> bool:
         """Whether kernels are to check their indices while they run."""
         return bool(self.config.get(_CHECKS_BOUNDS, False))
+
+    @property
+    def lower_passes(self) -> list[Callable[[Any], Any]]:
+        """The passes of tir.add_lower_pass, in the order of their phases."""
+        return [step for _, step in sorted(self.config.get(_LOWER_PASSES, ()), key=lambda pair: int(pair[0]))]
+
+    @property
+    def options(self) -> PassOptions:
+        """What the house's passes are told."""
+        unrolling = _fields(self.config.get("tir.UnrollLoop"))
+        off = set(self.disabled_pass)
+        if self.config.get("tir.disable_cse_tir"):
+            off.add("tir.CommonSubexprElimTIR")
+        if _fields(self.config.get("tir.LoopPartition")).get("partition_const_loop") is False:
+            off.add("tir.LoopPartition")
+        return PassOptions(
+            vectorize=not self.config.get("tir.disable_vectorize") and "tir.VectorizeLoop" not in off,
+            unrolled="tir.UnrollLoop" not in off,
+            unroll_steps=int(unrolling.get("auto_max_step", 0)),
+            unroll_explicit=bool(unrolling.get("explicit_unroll", True)),
+            without=frozenset(ours for theirs, ours in _PASSES.items() if theirs in off),
+            share_memory=not self.config.get("tir.disable_storage_rewrite") and "tir.StorageRewrite" not in off,
+        )
 
     @staticmethod
     def current() -> PassContext:
@@ -58,7 +88,61 @@ class PassContext:
         PassContext._entered.pop()
 
 
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a pass's configuration: a dict, or an object of TVM's older kind."""
+    return dict(value) if isinstance(value, Mapping) else dict(vars(value)) if value is not None else {}
+
+
+_OLD_KEYS = {
+    "instrument_bound_checkers": _CHECKS_BOUNDS, "add_lower_pass": _LOWER_PASSES, "disable_vectorize": "tir.disable_vectorize",
+    "disable_storage_rewrite": "tir.disable_storage_rewrite", "restricted_func": "tir.noalias",
+    "detect_global_barrier": "tir.detect_global_barrier", "disable_select_rewriting": "tir.Simplify",
+}
+
+
 def build_config(**options: Any) -> PassContext:
-    """The context as TVM spelled it before 0.7: tvm.build_config(instrument_bound_checkers=True)."""
-    checks = bool(options.get("instrument_bound_checkers", False))
-    return PassContext(config={_CHECKS_BOUNDS: checks} if checks else None)
+    """The context as TVM spelled it before 0.7: tvm.build_config(auto_unroll_max_step=16, unroll_explicit=True, ...)."""
+    config = {_OLD_KEYS[name]: value for name, value in options.items() if name in _OLD_KEYS}
+    steps, explicit = options.get("auto_unroll_max_step", 0), options.get("unroll_explicit", True)
+    config["tir.UnrollLoop"] = {"auto_max_step": steps, "explicit_unroll": explicit}
+    if "partition_const_loop" in options:
+        config["tir.LoopPartition"] = {"partition_const_loop": options["partition_const_loop"]}
+    return PassContext(config=config)
+
+
+class ModulePass:
+    """A pass over modules: `p(mod)` gives another module. step: a function from module to module."""
+
+    def __init__(self, step: Callable[[IRModule], IRModule], name: str) -> None:
+        self._step, self.name = step, name
+
+    def __call__(self, mod: IRModule | Function) -> Any:
+        from .driver import IRModule  # which runs builds in the contexts of this module
+
+        if isinstance(mod, Function):
+            return self._step(IRModule({mod.name: mod}))[mod.name]
+        return self._step(mod)
+
+    def __repr__(self) -> str:
+        return f"Pass({self.name})"
+
+
+def module_pass(pass_func: Any = None, opt_level: int = 0, name: str = "", **_: object) -> Any:
+    """The decorator of a function of (module, context) that gives a module."""
+    del opt_level
+
+    def made(function: Callable[..., Any]) -> ModulePass:
+        return ModulePass(lambda mod: function(mod, PassContext.current()), name or function.__name__)
+
+    return made if pass_func is None else made(pass_func)
+
+
+def Sequential(passes: Sequence[Callable[[Any], Any]], *_: object, name: str = "sequential", **__: object) -> ModulePass:
+    """Passes one after another, as one."""
+
+    def run(mod: Any) -> Any:
+        for step in passes:
+            mod = step(mod)
+        return mod
+
+    return ModulePass(run, name)

@@ -32,9 +32,9 @@ STACK_BYTES = 16384
 """Where small allocations are more than this together, they no longer all live on the stack, and share as well."""
 
 
-def plan_storage(function: Function) -> Function:
-    """`function` with its allocations placed and shared."""
-    return function.with_body(_place(function.body))
+def plan_storage(function: Function, share: bool = True) -> Function:
+    """`function` with its allocations placed and, where `share`, in each other's memory."""
+    return function.with_body(_place(function.body, share))
 
 
 @dataclass(slots=True)
@@ -101,13 +101,13 @@ class _Lifetimes:
             self.found[buffer].last = max(self.found[buffer].last, self.clock)
 
 
-def _place(body: Stmt) -> Stmt:
+def _place(body: Stmt, share: bool) -> Stmt:
     """`body`, which is a function's or a parallel loop's, with what may be allocated at its top allocated there."""
     lifetimes = _Lifetimes(body)
-    mover = _Mover()
+    mover = _Mover(share)
     inside = mover.visit(body)
     moved = [lifetimes.found[buffer] for buffer in mover.moved]
-    homes = _share(moved)
+    homes = _share(moved) if share else {}
     if homes:
         inside = _renamed(inside, homes)
     for placed in reversed(moved):
@@ -158,7 +158,8 @@ def _fits(buffer: Buffer, home: Buffer) -> bool:
 class _Mover(Rewriter):
     """Takes allocations out, down to the parallel loops, whose bodies are places of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: bool) -> None:
+        self.share = share
         self.moved: list[Buffer] = []
         self.nested = 0
         """Statements between the place and where the walk stands that may not run."""
@@ -171,7 +172,7 @@ class _Mover(Rewriter):
 
     def For(self, node: For) -> Stmt:
         if node.kind is LoopKind.PARALLEL:
-            return rebuild(node, [node.begin, node.extent, _place(node.body)])
+            return rebuild(node, [node.begin, node.extent, _place(node.body, self.share)])
         return self._nested(node)
 
     def _nested(self, node: For | If | LetStmt) -> Stmt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from . import clang, utils
+from . import cblas, cc, clang, utils
+from . import utils as util
 
-__all__ = ["clang", "utils"]
+__all__ = ["cblas", "cc", "clang", "util", "utils"]
