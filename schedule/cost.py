@@ -61,7 +61,7 @@ class LoopCost:
     def nested(self) -> list[LoopCost]:
         """It and all loops inside, in the order of the program."""
         found: list[LoopCost] = []
-        stack = [self]
+        stack: list[LoopCost] = [self]
         while stack:
             found.append(stack.pop())
             stack.extend(reversed(found[-1].parts))

@@ -18,7 +18,7 @@ from ..ir.printer import lines_of
 from ..ir.stmt import For, Function
 from ..ir.visit import walk
 from .cost import LoopCost, program_cost
-from .count import Count
+from .count import ONE, Count
 from .explain import explain
 from .lower import Lowered
 from .stage_graph import draw_stages
@@ -104,7 +104,7 @@ def tokens(text: str) -> list[tuple[str, str]]:
 def loop_lines(parts: PageParts) -> list[LoopLine]:
     """Every line of the loops with what is known of it."""
     if parts.function is None or parts.lowered is None:
-        text = parts.steps.steps[-1].text if parts.steps.steps else parts.steps.begin
+        text = (parts.steps.steps[-1].text if parts.steps.steps else None) or parts.steps.begin
         return [LoopLine(number, line) for number, line in enumerate(text.splitlines(), 1)]
     text, _ = lines_of(parts.function)
     found = [LoopLine(number, line) for number, line in enumerate(text, 1)]
@@ -191,10 +191,14 @@ def _intensity(cost: LoopCost) -> str:
 
 
 def _diffs(steps: Steps) -> list[tuple[Step, list[tuple[str, str]], bool]]:
-    """For each record, the difference that it made, and whether there is one."""
+    """For each record, the difference that it (and those before it whose loops are not written down) made, and whether
+    there is one."""
     found: list[tuple[Step, list[tuple[str, str]], bool]] = []
     before = steps.begin
     for step in steps.steps:
+        if step.text is None:
+            found.append((step, [("@", "The schedule is long: the loops are shown after one of the next steps")], True))
+            continue
         long = len(step.text.splitlines()) > _LONG_TEXT
         lines = difference(before, step.text, 4 if long else 1000)
         found.append((step, lines, any(sign in "+-" for sign, _ in lines)))
@@ -205,8 +209,9 @@ def _diffs(steps: Steps) -> list[tuple[Step, list[tuple[str, str]], bool]]:
 def _warnings(parts: PageParts) -> list[str]:
     if parts.lowered is None:
         return []
-    return [f"{stage.name}: {warning}" for stage in parts.steps.schedule.stages if stage.op.kind != "placeholder"
-            for warning in explain(parts.steps.schedule, stage, parts.lowered).warnings]
+    schedule, cost = parts.steps.schedule, LoopCost(None, ONE, ONE)  # what each loop costs is no matter here
+    return [f"{stage.name}: {warning}" for stage in schedule.stages if stage.op.kind != "placeholder"
+            for warning in explain(schedule, stage, parts.lowered, cost).warnings]
 
 
 def render(parts: PageParts) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InternalError, user_source
 from ..ir.expr import IterVar, Var
@@ -22,6 +24,10 @@ from .replay import replay_all
 from .rfactor import rfactor
 from .stage import Stage
 from .symbols import free_symbols
+
+if TYPE_CHECKING:
+    from .explain import Explanation
+    from .options import Options
 
 __all__ = ["Schedule", "create_schedule"]
 
@@ -319,6 +325,39 @@ class Schedule:
     def __deepcopy__(self, memo: object) -> Schedule:
         """As copy: operations and axes never change, and those of a copy are still the ones that users hold."""
         return self.copy()
+
+    # Looking
+
+    def explain(self, stage: Stage | Tensor | Operation) -> Explanation:
+        """What becomes of a stage, to print: which part is computed where and how often, the memory that takes, the bytes
+        touched at each loop; with a warning where it is computed several times over.
+
+        Raises LoweringError where the schedule does not hold together, UnknownStage.
+        """
+        from .explain import explain  # lowering stands on schedules
+
+        return explain(self, stage if isinstance(stage, Stage) else self[stage])
+
+    def options(self, stage: Stage | Tensor | Operation) -> Options:
+        """Which primitives a stage can take now, on which of its axes, and why not the others, to print. Each is tried on
+        a copy, so what it says is what a call would. Raises UnknownStage."""
+        from .options import options  # it replays every primitive
+
+        return options(self, stage if isinstance(stage, Stage) else self[stage])
+
+    def show(self, path: str | PathLike[str] | None = None, target: str = "llvm") -> Path | None:
+        """A page that links the records, the loops with their costs, and the assembly for `target`, a CPU: written to
+        `path`; without one displayed in a notebook, or written to a temporary file that the browser opens where there is a
+        screen. Returns the file. Raises PageNeedsJinja.
+        """
+        from . import show_schedule
+
+        return show_schedule(self, path, target)
+
+    def _repr_html_(self) -> str:
+        from . import schedule_html
+
+        return schedule_html(self)
 
     def __str__(self) -> str:
         """The loops as they stand now, or, of a schedule that does not hold together yet, what is still open."""

@@ -100,7 +100,7 @@ def _box(stage: Stage, found: Mapping[IterVar, Range] | None) -> StageBox:
             kind = attr.bind_thread.thread_tag if attr.bind_thread is not None else attr.kind
             notes = ["reduce"] * (axis.kind == "reduce") + [kind] * (kind != "serial")
             text = f"{axis.name} in {extent_text(known[axis].extent if axis in known else None)}"
-            rows.append((axis, f"{text}  {', '.join(notes)}".rstrip()))
+            rows.append((axis, " · ".join([text, *notes])))
     return StageBox(stage, stage.name, note, state, rows)
 
 
@@ -135,10 +135,12 @@ def _curve(source: StageBox, target: StageBox) -> str:
 
 
 def _hook(box: StageBox, parent: StageBox, axis: IterVar) -> str:
-    """From the foot of a stage to the row of the loop that it is computed at."""
-    x, y = box.x + box.width * 0.75, box.y + box.height
+    """From the lower right of a stage to the row of the loop that it is computed at."""
+    x, y = box.x + box.width, box.y + box.height - 10
     row = parent.row(axis)
-    if box.x < parent.x:
-        return f"M{x:.0f} {y:.0f} C{x:.0f} {max(row, y + 24):.0f} {x + 20:.0f} {row:.0f} {parent.x - 5:.0f} {row:.0f}"
-    right = max(parent.x + parent.width, x) + 40
-    return f"M{x:.0f} {y:.0f} C{right:.0f} {y + 40:.0f} {right:.0f} {row:.0f} {parent.x + parent.width + 5:.0f} {row:.0f}"
+    if x < parent.x:
+        bend = max(30.0, (parent.x - x) / 2)
+        return f"M{x:.0f} {y:.0f} C{x + bend:.0f} {y:.0f} {parent.x - bend:.0f} {row:.0f} {parent.x - 5:.0f} {row:.0f}"
+    to_x = parent.x + parent.width
+    right = max(to_x, x) + 40
+    return f"M{x:.0f} {y:.0f} C{right:.0f} {y:.0f} {right:.0f} {row:.0f} {to_x + 5:.0f} {row:.0f}"

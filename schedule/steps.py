@@ -21,13 +21,14 @@ __all__ = ["Step", "Steps", "difference"]
 
 @dataclass(slots=True)
 class Step:
-    """A record, applied. number: from 1. code: the call as Python, and what it needs before. text: the loops after it.
-    stage: that it was called on, or that it made. axes: those that it names or makes."""
+    """A record, applied. number: from 1. code: the call as Python, and what it needs before. text: the loops after it; None
+    where the schedule is so long that only some are written down. stage: that it was called on, or that it made. axes:
+    those that it names or makes."""
 
     number: int
     record: Record
     code: list[str]
-    text: str
+    text: str | None
     stage: Stage | None
     axes: set[IterVar] = field(default_factory=set[IterVar])
 
@@ -35,6 +36,10 @@ class Step:
     def source(self) -> SourceLine | None:
         """The user's line."""
         return self.record.source
+
+
+_MOST_LOWERED = 2500
+"""Stages that are lowered, over all steps, before only some of the steps are: a few seconds."""
 
 
 class Steps:
@@ -51,6 +56,7 @@ class Steps:
 
     def _replay(self, schedule: Schedule) -> None:
         fresh = self.schedule
+        every = 1 + len(schedule.records) * len(schedule.stages) // _MOST_LOWERED
         code = python_steps(schedule.records, fresh)
         for number, record in enumerate(schedule.records, 1):
             before = {axis for stage in fresh.stages for axis in stage.all_iter_vars}
@@ -60,7 +66,8 @@ class Steps:
             made = next((stage for stage in fresh.stages if stage not in stages), None)
             stage = made if record.stage is None else stages[record.stage]
             axes |= {axis for one in fresh.stages for axis in one.all_iter_vars if axis not in before}
-            self.steps.append(Step(number, record, lines, schedule_text(fresh), stage, axes))
+            text = schedule_text(fresh) if number % every == 0 or number == len(schedule.records) else None
+            self.steps.append(Step(number, record, lines, text, stage, axes))
 
     def about(self, stage: Stage, axis: IterVar) -> tuple[list[int], list[int]]:
         """The numbers of the records about a loop: those that made it or speak of it, and those that it stands on (about
@@ -99,7 +106,7 @@ def _references(record: Record) -> Iterator[AxisRef | StageRef]:
 
 def difference(before: str, after: str, around: int = 1000) -> list[tuple[str, str]]:
     """The lines of both texts in order, each with " ", "-" or "+" for what became of it; of runs of lines that stay,
-    `around` next to a change, and ("@", how many) for the rest."""
+    `around` next to a change, and ("@", a remark) for the rest."""
     a, b = before.splitlines(), after.splitlines()
     found: list[tuple[str, str]] = []
     blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
@@ -116,4 +123,5 @@ def _shortened(lines: list[str], around: int, first: bool, last: bool) -> list[t
     if len(lines) <= head + tail + 1:
         return [(" ", line) for line in lines]
     left_out = len(lines) - head - tail
-    return [*((" ", line) for line in lines[:head]), ("@", str(left_out)), *((" ", line) for line in lines[len(lines) - tail :])]
+    remark = ("@", f"{left_out} lines stay as they are")
+    return [*((" ", line) for line in lines[:head]), remark, *((" ", line) for line in lines[len(lines) - tail :])]

@@ -19,6 +19,8 @@ ALLOWED = {
     "topi": {"errors", "ir", "te", "schedule"},
     "autotune": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime"},
     "driver": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime", "autotune"},
+    "seeing": {"errors", "ir", "te", "schedule", "codegen"},
+    "verifying": {"errors", "ir", "te", "schedule", "codegen", "runtime", "driver"},
 }
 """Which of our floors each floor may import. compat, cli and the package's own face stand on top of all."""
 

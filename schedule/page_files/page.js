@@ -37,7 +37,10 @@ function open(tab) {
   }
 }
 tabs.forEach((tab, i) => {
-  tab.addEventListener("click", () => open(tab));
+  tab.addEventListener("click", () => {
+    open(tab);
+    if (tab.id === "tab-steps") one("#slider").focus();   // whose arrow keys step
+  });
   tab.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step) return;
