@@ -16,6 +16,7 @@ from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64
 from ...ir.expr import IntImm, Var
+from ...ir.ops import is_const
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import walk
 from . import memory
@@ -252,8 +253,8 @@ class StmtEmitter:
                 end = self.f.op(f"add nsw {kind} {start}, {extent}") if start != "0" else extent
             self.counted(stmt, start, end, count)
 
-    def counted(self, stmt: For, start: str, end: str, count: int | None) -> None:
-        """`for var in [start, end)`, `count` times where that is known. Written as LLVM's loop rotation would leave it:
+    def counted(self, stmt: For, start: str, end: str, count: int | None, step: str = "1") -> None:
+        """`for var in [start, end)`, by `step`, `count` times where that is known. Written as LLVM's loop rotation would leave it:
         guard, body, test at the end.
 
         Short loops are LLVM's to unroll, so that small buffers that they index become registers. Longer ones are not: a
@@ -291,7 +292,7 @@ class StmtEmitter:
         f.jump(latch)
         f.begin(latch)
         unsigned = " nuw" if self.exprs.facts.not_negative(var) else ""
-        f.define(following, f"add{unsigned} nsw {kind} {name}, 1")
+        f.define(following, f"add{unsigned} nsw {kind} {name}, {step}")
         f.branch(f.read(f"icmp slt {kind} {following}, {end}"), loop, after, hint)
         f.begin(after)
 
@@ -374,19 +375,21 @@ class StmtEmitter:
         tasks = f.op(f"trunc i64 {f.op(f'call i64 @llvm.smin.i64(i64 {extent}, i64 2147483647)')} to i32")
         status = f.read(f"call i32 @tw_parallel_for(ptr @{name}, ptr {context}, i32 {tasks})")
         self.leave_if(f.op(f"icmp ne i32 {status}, 0"), status)
-        task_entry(kernel.module, name, kernel.attributes, structure, [kind for kind, _ in values])
-        self._chunk(stmt, f"{name}_chunk", captured)
+        strided = any(key == "parallel_stride_pattern" and not is_const(value, 0) for key, value in stmt.pragmas)
+        task_entry(kernel.module, name, kernel.attributes, structure, [kind for kind, _ in values], strided)
+        self._chunk(stmt, f"{name}_chunk", captured, strided)
 
-    def _chunk(self, stmt: For, name: str, captured: list[Captured]) -> None:
-        """The loop over [lo, hi) as a function of its own."""
-        inner = self._inner(name, ["i64 %lo", "i64 %hi"], captured, in_parallel=True)
+    def _chunk(self, stmt: For, name: str, captured: list[Captured], strided: bool) -> None:
+        """The loop over [lo, hi), or over each step-th of it, as a function of its own."""
+        ends = ["i64 %lo", "i64 %hi", "i64 %step"] if strided else ["i64 %lo", "i64 %hi"]
+        inner = self._inner(name, ends, captured, in_parallel=True)
         f = inner.f
         if self.kernel.debug is not None and stmt.line:
             f.location = self.kernel.debug.location(inner._described, stmt.line)
         inner.exprs.facts.bind_loop(stmt.var, stmt.begin, stmt.extent)
         kind = llvm_type(stmt.var.dtype)
-        lo, hi = ("%lo", "%hi") if kind == "i64" else (f.op(f"trunc nsw i64 {end} to {kind}") for end in ("%lo", "%hi"))
-        inner.function_body(lambda: inner.counted(stmt, lo, hi, None))
+        lo, hi, *step = (end.split()[1] if kind == "i64" else f.op(f"trunc nsw {end} to {kind}") for end in ends)
+        inner.function_body(lambda: inner.counted(stmt, lo, hi, None, *step))
 
 
 def _flat(stmt: Seq) -> list[Stmt]:

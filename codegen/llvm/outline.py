@@ -116,13 +116,23 @@ def context_slot(f: FunctionText, structure: str, context: str, i: int) -> str:
     return f.op(f"getelementptr inbounds {structure}, ptr {context}, i32 0, i32 {i}")
 
 
-def task_entry(module: ModuleText, name: str, attributes: str, structure: str, kinds: list[str]) -> None:
+def task_entry(
+    module: ModuleText, name: str, attributes: str, structure: str, kinds: list[str], strided: bool = False,
+) -> None:
     """What tw_parallel_for calls: unpacks the context and runs the task's share, extent / tasks iterations, the first
-    extent % tasks tasks one more."""
+    extent % tasks tasks one more: consecutive ones or, where `strided`, each tasks-th from its own number on."""
     f = FunctionText(module, f"define internal i32 @{name}(i32 %task, i32 %tasks, ptr %context) {attributes}")
     values = [f.read(f"load {kind}, ptr {context_slot(f, structure, '%context', i)}") for i, kind in enumerate(kinds)]
     begin, extent = values[:2]
     task, tasks = f.op("zext nneg i32 %task to i64"), f.op("zext nneg i32 %tasks to i64")
+    captured = [f"{kind} {value}" for kind, value in zip(kinds[2:], values[2:], strict=True)]
+    if strided:
+        lo, hi = f.op(f"add nsw i64 {begin}, {task}"), f.op(f"add nsw i64 {begin}, {extent}")
+        passed = ", ".join([f"i64 {lo}", f"i64 {hi}", f"i64 {tasks}", *captured])
+        status = f.read(f"call i32 @{name}_chunk({passed})")
+        f.do(f"ret i32 {status}")
+        f.finish()
+        return
     share, more = f.op(f"udiv i64 {extent}, {tasks}"), f.op(f"urem i64 {extent}, {tasks}")
     extra = f.op(f"call i64 @llvm.umin.i64(i64 {task}, i64 {more})")
     first = f.op(f"add nsw i64 {f.op(f'mul nsw i64 {task}, {share}')}, {extra}")
@@ -130,7 +140,6 @@ def task_entry(module: ModuleText, name: str, attributes: str, structure: str, k
     size = f.op(f"add nsw i64 {share}, {f.op(f'zext i1 {longer} to i64')}")
     lo = f.op(f"add nsw i64 {begin}, {first}")
     hi = f.op(f"add nsw i64 {lo}, {size}")
-    captured = [f"{kind} {value}" for kind, value in zip(kinds[2:], values[2:], strict=True)]
     arguments = [f"i64 {lo}", f"i64 {hi}", *captured]
     status = f.read(f"call i32 @{name}_chunk({', '.join(arguments)})")
     f.do(f"ret i32 {status}")

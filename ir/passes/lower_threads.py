@@ -2,8 +2,9 @@
 
     for t in thread("threadIdx.x", 0, 64): S      →      for t in range(0, 64): S
 
-Every loop kind means what a serial loop means, so nothing else is needed. It stands before all that looks at loops,
-which then need to know three kinds only.
+Every loop kind means what a serial loop means, so nothing else is needed. Virtual threads are interleaved as they are on a
+GPU (see gpu_vthread): what they share is computed once, and several chains of operations run side by side. It stands before
+all that looks at loops, which then need to know three kinds only.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from typing import Any
 
 from ..stmt import For, Function, LoopKind
 from ..visit import rewrite
+from .gpu_vthread import inject_virtual_threads
 
 __all__ = ["lower_threads"]
 
 
 def lower_threads(function: Function) -> Function:
-    """Every THREAD loop of `function` as a SERIAL one."""
+    """Every THREAD loop of `function` as a SERIAL one, virtual ones unrolled around the statements that depend on them."""
 
     def rule(node: Any) -> For | None:
         if isinstance(node, For) and node.kind is LoopKind.THREAD:
             return replace(node, kind=LoopKind.SERIAL, thread="")
         return None
 
-    return function.with_body(rewrite(function.body, rule))
+    return function.with_body(rewrite(inject_virtual_threads(function.body), rule))
