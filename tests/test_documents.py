@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -38,3 +39,26 @@ def test_the_page_of_errors_lists_every_error_as_its_class_says() -> None:
     finally:
         sys.path.remove(str(ROOT / "docs"))
     assert (ROOT / "docs" / "errors.md").read_text() == make_errors.render_index(), "run python docs/make_errors.py"
+
+
+
+_RUN_EACH = """
+import json, sys
+from tilewright.compat import tvm
+sys.modules |= {"tvm": tvm, "tvm.te": tvm.te}
+for number, program in enumerate(json.load(sys.stdin)):
+    print("program", number, file=sys.stderr)
+    exec(compile(program, f"program {number}", "exec"), {"__name__": "__main__"})
+"""
+"""Runs the programs of a page. What a program that is shown as it was calls tvm is ours: no line of it is changed."""
+
+
+def test_the_programs_of_the_page_on_migrating_run() -> None:
+    blocks = [text for language, text in BLOCK.findall((ROOT / "docs" / "migrating-from-tvm.md").read_text()) if language == "python"]
+    before, imports = blocks[:2]
+    after = before.replace("import tvm\nfrom tvm import te\n", imports)
+    assert "import tvm" in before
+    assert after != before
+    programs = json.dumps([*blocks, after])
+    done = subprocess.run([sys.executable, "-c", _RUN_EACH], input=programs, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
