@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import user_source
-from ..ir.arith.analyzer import Analyzer
-from ..ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Var
+from ..ir.arith.analyzer import Analyzer, simplify
+from ..ir.expr import BufferLoad, Expr, IntImm, IterVar, ProducerLoad, Var
 from ..ir.stmt import Allocate, BufferStore, LoopKind
 from ..ir.visit import free_vars, post_order
 from ..te.axis import thread_axis
@@ -101,11 +101,12 @@ def _one_nest(stage: Stage, op: HybridOp, axes: Sequence[IterVar], doing: str) -
     chains = [op.chain_of(_root(stage, axis)) for axis in axes]
     apart = next((at for at, chain in enumerate(chains) if chain is not chains[0]), None)
     if apart is not None:
+        nest = next((chain for chain in chains if len(chain) > 1), ())
         raise HybridLoopsApart(
             f"{doing} {axes[0].name} and {axes[apart].name} of stage {stage.name}",
             reason="something stands between them in the script: only loops directly inside each other trade places",
             declared=op.source, called=user_source(), loops=outline(stage, [axes[0], axes[apart]]),
-            fix=f"list loops of one nest: {', '.join(one.name for one in chains[0])}" if len(chains[0]) > 1 else
+            fix=f"list loops of one nest: {', '.join(one.name for one in nest)}" if nest else
                 "write the loops of the script directly inside each other")
 
 
@@ -122,7 +123,7 @@ class _Meeting:
     @property
     def text(self) -> str:
         """The accesses, for messages."""
-        a, b = (f"{one.buffer.name}[{', '.join(map(str, one.indices))}]" if one.indices else one.buffer.name
+        a, b = (f"{one.buffer.name}[{', '.join(str(simplify(index)) for index in one.indices)}]" if one.indices else one.buffer.name
                 for one in (self.store, self.other))
         return a if a == b else f"{a} and {b}"
 
@@ -166,7 +167,9 @@ def _around(op: HybridOp, root: IterVar) -> list[IterVar]:
 
 def _meets(op: HybridOp, root: IterVar, fixed: Iterable[IterVar]) -> _Meeting | None:
     """Two accesses in which different iterations of the loop over `root` may meet, `fixed` being the same for both."""
-    body = op.loop(root).body
+    body, extent = op.loop(root).body, op.loop(root).extent
+    if isinstance(extent, IntImm) and extent.value <= 1:
+        return None
     own = {node.buffer for node in post_order(body) if isinstance(node, Allocate)}
     accesses = [node for node in post_order(body) if isinstance(node, (BufferStore, BufferLoad)) and node.buffer not in own]
     stores = [node for node in accesses if isinstance(node, BufferStore)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
@@ -99,8 +100,9 @@ class ExpressionReader:
         what, fix = f"a {type(found).__name__}", "use numbers, and elements such as a[i]"
         if isinstance(found, (Tensor, TensorSlice, LocalBuffer)):
             name = found.buffer.name if isinstance(found, LocalBuffer) else found.name
-            rank = len(found.buffer.shape if isinstance(found, LocalBuffer) else found.shape)
-            what = f"a buffer of {rank} more dimension{'s' if rank > 1 else ''}"
+            left = len(found.buffer.shape if isinstance(found, LocalBuffer) else found.shape)
+            rank = len(found.tensor.shape) if isinstance(found, TensorSlice) else left
+            what = f"a buffer of {left}{' more' if left < rank else ''} dimension{'s' if left > 1 else ''}"
             fix = f"give an index for each dimension: {name}[{', '.join('ijklmn'[:rank]) if rank <= 6 else '...'}]"
         elif getattr(found, "ndim", 0):
             what, fix = "an array that is no argument", "pass it as an argument of the script"
@@ -163,12 +165,13 @@ class ExpressionReader:
             raise self.source.error(HybridReadBeforeAssignment, f"'{name}' has no value here", node,
                                     reason="it is assigned elsewhere in the script", fix="assign it before it is read")
         if name not in self.outside:
-            known = name in FUNCTIONS or name in _BUILTIN_CALLS
-            raise self.source.error(
-                UnknownHybridName, f"the script does not know '{name}'", node,
-                reason="it is a function, and has to be called" if known else
-                       "it is no argument, nothing assigns it, and it stands neither around the script nor in its module",
-                fix=f"{name}(...)" if known else f"pass {name} as an argument, or assign it")
+            why = "it is no argument, nothing assigns it, and it stands neither around the script nor in its module"
+            fix = f"pass {name} as an argument, or assign it"
+            if name in FUNCTIONS or name in _BUILTIN_CALLS:
+                why, fix = "it is a function, and has to be called", f"{name}(...)"
+            elif hasattr(builtins, name):
+                why, fix = "it is a function of Python: scripts have functions of numbers alone", "write out what it does, as a loop"
+            raise self.source.error(UnknownHybridName, f"the script does not know '{name}'", node, reason=why, fix=fix)
         found = self.outside[name]
         if isinstance(found, (Tensor, TensorSlice)):
             raise self.source.error(BadHybridValue, f"the script reads the tensor '{name}', which is no argument of it", node,
@@ -249,12 +252,21 @@ class ExpressionReader:
 
     def BoolOp(self, node: ast.BoolOp) -> Any:
         conjunction = isinstance(node.op, ast.And)
-        result: Any = conjunction
-        for one in node.values:
-            if isinstance(result, bool) and result is not conjunction:
-                return result  # what follows is not evaluated, and need not mean anything
-            result = (self._both if conjunction else self._either)(result, self.condition(one))
+        result: Any = self.number(node.values[0])
+        for one in node.values[1:]:
+            if is_number(result):
+                if bool(result) is not conjunction:
+                    return result  # what follows is not evaluated, and need not mean anything
+                result = self.number(one)
+            else:
+                result = self._joined(conjunction, result, self.number(one))
         return result
+
+    def _joined(self, conjunction: bool, a: Expr, b: Any) -> Any:
+        """`a and b`, `a or b`: of bools whether they hold, of other numbers one of them, as in Python."""
+        if a.dtype.is_bool and (isinstance(b, bool) or isinstance(b, Expr) and b.dtype.is_bool):
+            return (self._both if conjunction else self._either)(a, b)
+        return ops.if_then_else(ops.truth(a), b, a) if conjunction else ops.if_then_else(ops.truth(a), a, b)
 
     def IfExp(self, node: ast.IfExp) -> Any:
         condition = self.condition(node.test)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +60,14 @@ class Source:
             yield
         except TilewrightError as error:
             if not error.loops:
+                error.fix = _FIXES.get(error.code, error.fix)
                 error.called, error.loops = self.line(node), self.shown(node)
                 error.args = (error.render(),)
             raise
+
+
+_FIXES = {"TW0103": "a // b rounds towards minus infinity, truncdiv(a, b) towards zero as C does; float32(a) / b is a float"}
+"""What to write in a script, where an error of expressions names what te has."""
 
 
 def _lineno(node: ast.AST) -> int:

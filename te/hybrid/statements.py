@@ -205,6 +205,9 @@ class ScriptReader(LoopReader):
         if len(targets) == 1 and isinstance(targets[0], (ast.Tuple, ast.List)):
             self._assign_several(node, targets[0].elts, value)
             return
+        if len(targets) > 1 and isinstance(value, Storage):
+            raise self.source.error(BadHybridAssignment, "one buffer is given several names", node,
+                                    reason="a buffer has one name", fix="give it one, and each buffer a statement of its own")
         if len(targets) > 1 and isinstance(value, Expr) and reads_memory(value):
             value = self._bound("value", value)
         for target in targets:
