@@ -16,7 +16,7 @@ from math import gcd
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import (
-    EQ, GE, GT, LE, LT, And, Call, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var,
+    EQ, GE, GT, LE, LT, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var,
 )
 from ...ir.visit import post_order
 
@@ -158,18 +158,11 @@ class System:
             self._equations.append(right.plus(left, -1))
 
     def require(self, condition: Expr) -> None:
-        """Require a condition, in parts where it is a conjunction. It must not read tensors."""
-        stack = [condition]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, And):
-                stack += (part.b, part.a)
-            elif isinstance(part, Call) and part.name == "likely":
-                stack.append(part.args[0])
-            elif isinstance(part, EQ) and part.a.dtype.is_integer:
-                self.equate(part.a, part.b)
-            elif not (isinstance(part, CompareOp) and part.a.dtype.is_integer and self._order(part)):
-                self.opaque.append(part)
+        """Require a condition that reads no tensor and is no conjunction."""
+        if isinstance(condition, EQ) and condition.a.dtype.is_integer:
+            self.equate(condition.a, condition.b)
+        elif not (isinstance(condition, CompareOp) and condition.a.dtype.is_integer and self._order(condition)):
+            self.opaque.append(condition)
 
     def _order(self, node: CompareOp) -> bool:
         """Takes in a comparison of integers by size, if it is linear."""

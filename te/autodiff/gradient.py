@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from ...errors import user_source
 from ...ir import ops
-from ...ir.expr import EQ, And, Expr, IterVar, ProducerLoad, Var
+from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order, substitute
 from ..compute import compute
 from ..operation import ComputeOp, Operation, PlaceholderOp
@@ -25,7 +25,7 @@ from ..shape import same_extent, shape_text, zero_based
 from ..tag import current_tag
 from ..tensor import Tensor
 from ..wrapping import wrapping
-from .backward import Condition, Contribution, adjoints_of_reads
+from .backward import Condition, Contribution, adjoints_of_reads, conjuncts
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
 from .reductions import pieces_of
 from .transpose import Term, transpose
@@ -166,14 +166,13 @@ class _Backward:
         for read in self.reads.pop(tensor, ()):
             heads, own = _axes("h", self.prefix), _element_axes(tensor)
             adjoint = _Adjoint(self.heads, read.adjoint).at(heads)
-            term = transpose(read.load, adjoint, read.axes, own, (*heads, *own))
-            if term is not None:
-                terms.append(((*heads, *own), term))
+            axes = (*heads, *own)
+            terms += ((axes, term) for term in transpose(read.load, adjoint, read.axes, own, axes))
         if not terms:
             return None
         axes, term = terms[0]
         if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
-            conditions = tuple(Condition(part, lazy=True) for part in _conjuncts(term.where))
+            conditions = tuple(Condition(part, lazy=True) for part in conjuncts(term.where))
             if tensor in self.wanted:
                 self.made[tensor] = _stage(f"grad_{tensor.name}", axes, term.body())
             return _Adjoint(axes, Contribution(conditions, term.value))
@@ -235,26 +234,19 @@ def _element_axes(tensor: Tensor) -> tuple[IterVar, ...]:
     made = _axes("i", tensor.shape)
     if not isinstance(tensor.op, ComputeOp):
         return made
-    return tuple(IterVar(old.name, axis.dtype, axis.dom) for old, axis in zip(tensor.op.axis, made, strict=True))
+    return tuple(IterVar(old.name, new.dtype, new.dom) for old, new in zip(tensor.op.axis, made, strict=True))
 
 
-def _conjuncts(condition: Expr) -> list[Expr]:
-    found: list[Expr] = []
-    stack = [condition]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack += (part.b, part.a)
-        elif not ops.is_const(part, 1):
-            found.append(part)
-    return found
+def _copies(axes: Sequence[IterVar]) -> tuple[IterVar, ...]:
+    """Axes over the same elements for another operation: each has its own."""
+    return tuple(IterVar(axis.name, axis.dtype, axis.dom) for axis in axes)
 
 
 def _ties(condition: Expr, heads: Sequence[IterVar]) -> bool:
     """Whether a condition says that one of `heads` equals something: most elements are zero, and the condition is
     worth more to the next stage than a tensor that is mostly zeros."""
     return any(isinstance(part, EQ) and any(node in heads for node in post_order(part) if isinstance(node, IterVar))
-               for part in _conjuncts(condition))
+               for part in conjuncts(condition))
 
 
 def _summed(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> Tensor:
@@ -262,13 +254,15 @@ def _summed(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> Ten
     if len(terms) == 1:
         axes, term = terms[0]
         return _stage(name, axes, term.body())
-    own = tuple(IterVar(axis.name, axis.dtype, axis.dom) for axis in terms[0][0])
+    own = _copies(terms[0][0])
     total: Expr | None = None
     for at, (axes, term) in enumerate(terms):
         if term.axes:
-            value: Expr = ProducerLoad(_stage(f"{name}_{at}", axes, term.body()), own)
+            apart = _copies(axes)
+            body = term.over(dict(zip(axes, apart, strict=True))).body()
+            value: Expr = ProducerLoad(_stage(f"{name}_{at}", apart, body), own)
         else:
-            value = substitute(term.body(), dict(zip(axes, own, strict=True)))
+            value = term.over(dict(zip(axes, own, strict=True))).body()
         total = value if total is None else ops.add(total, value)
     assert total is not None
     return _stage(name, own, total)

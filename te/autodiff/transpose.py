@@ -7,15 +7,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IterVar, Node, ProducerLoad
+from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range, Var
 from ...ir.visit import rewrite, substitute
 from ..reduce import sum as _sum
-from .backward import Condition, Contribution
+from .backward import Condition, Contribution, conjuncts
+from .cases import cases_of
 from .equations import System, reads_tensors
 from .ranges import Loops, loops_of
 
@@ -30,6 +31,17 @@ class Term:
     where: Expr
     value: Expr
 
+    def over(self, values: Mapping[Var, Expr]) -> Term:
+        """The same with what is known replaced, over axes of its own."""
+        renamed = dict(values)
+        axes: list[IterVar] = []
+        for axis in self.axes:
+            assert axis.dom is not None
+            domain = Range(substitute(axis.dom.begin, renamed), substitute(axis.dom.extent, renamed))
+            axes.append(IterVar(axis.name, axis.dtype, domain, axis.kind))
+            renamed[axis] = axes[-1]
+        return Term(tuple(axes), substitute(self.where, renamed), substitute(self.value, renamed))
+
     def body(self) -> Expr:
         """The element of the stage that computes it."""
         if self.axes:
@@ -40,8 +52,8 @@ class Term:
 def transpose(
     load: ProducerLoad, adjoint: Contribution, unknowns: Sequence[IterVar], indices: Sequence[Expr],
     known: Sequence[IterVar],
-) -> Term | None:
-    """What the element at `indices` of the tensor that `load` reads receives; None where it is always zero.
+) -> list[Term]:
+    """What the element at `indices` of the tensor that `load` reads receives, as terms; none where it is always zero.
 
     unknowns: the axes of the operation that reads, over which the adjoint is to be summed. known: the axes of the
     tensor that is made, over which `indices` are given.
@@ -50,17 +62,31 @@ def transpose(
     for axis in (*known, *unknowns):
         if axis.dom is not None and not any(map(reads_tensors, (axis.dom.begin, axis.dom.extent))):
             analyzer.bind(axis, axis.dom)
-    system = System(analyzer, unknowns)
-    for index, element in zip(load.indices, indices, strict=True):
-        system.equate(index, element)
-    kept: list[Condition] = []
-    for condition in adjoint.conditions:
-        if reads_tensors(condition.holds):
-            kept.append(condition)
-        else:
-            system.require(condition.holds)
-    system.solve()
-    return _term(loops_of(system, unknowns), Contribution(tuple(kept), adjoint.value), analyzer)
+    linear, reading = _sorted(adjoint.conditions, analyzer)
+    found: list[Term] = []
+    for case in cases_of(load.indices, unknowns, analyzer):
+        system = System(analyzer.copy(), unknowns)
+        for index, element in zip(case.indices, indices, strict=True):
+            system.equate(index, element)
+        for condition in (*linear, *conjuncts(analyzer.simplify(ops.all_of(*case.conditions)))):
+            system.require(condition)
+        system.solve()
+        term = _term(loops_of(system, unknowns), Contribution(reading, adjoint.value), system.analyzer)
+        if term is not None:
+            found.append(term)
+    return found
+
+
+def _sorted(conditions: Sequence[Condition], analyzer: Analyzer) -> tuple[list[Expr], tuple[Condition, ...]]:
+    """The conditions that read no tensor, and those that do."""
+    plain, reading = list[Expr](), list[Condition]()
+    for condition in conditions:
+        for part in conjuncts(condition.holds):
+            if reads_tensors(part):
+                reading.append(Condition(part, condition.lazy))
+            else:
+                plain += conjuncts(analyzer.simplify(part))
+    return plain, tuple(reading)
 
 
 def _term(loops: Loops, adjoint: Contribution, analyzer: Analyzer) -> Term | None:

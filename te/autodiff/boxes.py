@@ -1,0 +1,174 @@
+"""Ranges of the unknowns that stay free, as short as the conditions allow.
+
+Of `0 <= j - 2 * y <= K - 1` follows that y runs through at most (K - 1) // 2 + 1 values, whatever j is. A condition of
+several unknowns narrows each by the ranges of the others, and then, in an order from short to long, by the values of
+those before: from `0 <= y - 8 * (i - d) <= 7` follows that y has 8 values for each d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import InternalError
+from ...ir import ops
+from ...ir.expr import Expr, IntImm, IterVar, Var
+from .equations import Affine, Bound, System
+
+__all__ = ["Box", "boxes_of"]
+
+_ENDLESS = 1 << 30
+_ROUNDS = 4
+"""How often ranges are narrowed by each other, beyond once for each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """The integers from `begin` on, `extent` of them. The extent is free of unknowns; the begin may speak of those whose
+    boxes come before. own: the domain as it was declared."""
+
+    begin: Expr
+    extent: Expr
+    own: bool = False
+
+    @property
+    def steps(self) -> int | None:
+        return self.extent.value if isinstance(self.extent, IntImm) else None
+
+
+def boxes_of(system: System, free: Sequence[Var]) -> dict[Var, Box]:
+    """A box for each of the free unknowns of a solved system, each after those that it speaks of."""
+    return _Boxes(system, free).ordered()
+
+
+class _Boxes:
+    def __init__(self, system: System, free: Sequence[Var]) -> None:
+        self.system, self.analyzer = system, system.analyzer
+        self.free = list(free)
+        self.boxes: dict[Var, Box] = {}
+        self.before: set[Var] = set()
+        """The unknowns whose values, and not only their ranges, those after them may speak of."""
+
+    def ordered(self) -> dict[Var, Box]:
+        self._start()
+        self._narrow(self.free)
+        for var in self.free:
+            if var not in self.boxes:
+                raise InternalError(f"nothing bounds {var.name}")
+        if not any(len(bound.form.coeffs) > 1 for bound in self.system.bounds):
+            return {var: self.boxes[var] for var in self.free}
+        found: dict[Var, Box] = {}
+        rest = list(self.free)
+        while rest:
+            shortest = min(rest, key=self._steps)
+            rest.remove(shortest)
+            found[shortest] = self.boxes[shortest]
+            self.before.add(shortest)
+            self._narrow(rest)
+        return found
+
+    def _steps(self, var: Var) -> int:
+        steps = self.boxes[var].steps
+        return _ENDLESS if steps is None else steps
+
+    def _start(self) -> None:
+        for var in self.free:
+            if isinstance(var, IterVar) and var.dom is not None and self.system.knows(var.dom.begin) \
+                    and self.system.knows(var.dom.extent):
+                self.boxes[var] = Box(var.dom.begin, var.dom.extent, own=True)
+
+    def _narrow(self, unknowns: Sequence[Var]) -> None:
+        for _ in range(_ROUNDS + len(unknowns)):
+            changed = False
+            for var in unknowns:
+                changed |= self._narrow_one(var)
+            if not changed:
+                return
+
+    def _narrow_one(self, var: Var) -> bool:
+        """Give `var` a range, or a shorter one than it has."""
+        best = self.boxes.get(var)
+        lows, highs = list[Expr](), list[Expr]()
+        changed = False
+        for bound in self.system.bounds:
+            found = self._by_bound(var, bound, lows, highs)
+            if found is not None and _shorter(found, best):
+                best, changed = found, True
+        if best is not None and best.own:
+            lows.append(best.begin)
+            highs.append(ops.subtract(ops.add(best.begin, best.extent), 1))
+        for low in lows:
+            for high in highs:
+                found = self._between(low, high, best is None)
+                if found is not None and _shorter(found, best):
+                    best, changed = found, True
+        if best is not None:
+            self.boxes[var] = best
+        return changed
+
+    def _by_bound(self, var: Var, bound: Bound, lows: list[Expr], highs: list[Expr]) -> Box | None:
+        """The range that one condition leaves to `var`, the others lying in their ranges."""
+        coeff = bound.form.coeffs.get(var, 0)
+        if not coeff:
+            return None
+        least, most, spread = self._others(bound.form, var)
+        if least is None or most is None or spread is None:
+            return None
+        size = abs(coeff)
+        low, high = None, None
+        if bound.width is not None:  # -most <= coeff * var <= width - least
+            ends = (ops.negative(most), ops.subtract(bound.width, least))
+            if coeff < 0:
+                ends = (ops.subtract(least, bound.width), most)
+            low, high = _ceildiv(ends[0], size), ops.floordiv(ends[1], size)
+        elif coeff > 0:
+            low = _ceildiv(ops.negative(most), size)
+        else:
+            high = ops.floordiv(most, size)
+        if low is not None:
+            low = self.analyzer.simplify(low)
+            lows.append(low)
+        if high is not None:
+            highs.append(self.analyzer.simplify(high))
+        if low is None or bound.width is None:
+            return None
+        steps = self.analyzer.simplify(ops.add(ops.floordiv(ops.add(bound.width, spread), size), 1))
+        return Box(low, steps)
+
+    def _others(self, form: Affine, var: Var) -> tuple[Expr | None, Expr | None, Expr | None]:
+        """The least and the greatest value of `form` without its term in `var`, and how far they are apart; None
+        where one has no range yet."""
+        least = most = form.rest
+        spread: Expr = ops.const(0, form.rest.dtype)
+        for other, coeff in form.coeffs.items():
+            if other is var:
+                continue
+            if other in self.before:
+                least, most = (ops.add(end, ops.multiply(other, coeff)) for end in (least, most))
+                continue
+            box = self.boxes.get(other)
+            if box is None:
+                return None, None, None
+            width = ops.multiply(ops.subtract(box.extent, 1), abs(coeff))
+            begin = ops.multiply(box.begin, coeff)
+            low = begin if coeff > 0 else ops.subtract(begin, width)
+            least, most = ops.add(least, low), ops.add(most, ops.add(low, width))
+            spread = ops.add(spread, width)
+        return least, most, spread
+
+    def _between(self, low: Expr, high: Expr, symbolic: bool) -> Box | None:
+        steps = self.analyzer.simplify(ops.add(ops.subtract(high, low), 1))
+        most = self.analyzer.interval(steps).hi
+        if most is not None and most < _ENDLESS:
+            return Box(low, ops.const(max(most, 1), low.dtype))
+        return Box(low, steps) if symbolic else None
+
+
+def _shorter(found: Box, best: Box | None) -> bool:
+    if best is None:
+        return True
+    return found.steps is not None and (best.steps is None or found.steps < best.steps)
+
+
+def _ceildiv(a: Expr, divisor: int) -> Expr:
+    return ops.floordiv(ops.add(a, divisor - 1), divisor)

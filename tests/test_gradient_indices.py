@@ -1,0 +1,160 @@
+"""Reads turned round: which output elements an input element reaches, for every way of indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import drawn
+import numpy as np
+import pytest
+from gradient_check import check_gradient, draw, evaluate, placeholder
+from tilewright import te
+
+
+def over(*extents: Any) -> list[te.IterVar]:
+    """Reduce axes from 0."""
+    return [te.reduce_axis((0, extent), "rstuvw"[at]) for at, extent in enumerate(extents)]
+
+
+def clamp(index: Any, extent: int) -> Any:
+    return te.min(te.max(index, 0), extent - 1)
+
+
+A, P = placeholder("A", 5, 7), placeholder("P", 6)
+INDEX, COUNT, FIRST = (te.placeholder((n,), "int32", name) for n, name in ((9, "INDEX"), (4, "COUNT"), (4, "FIRST")))
+
+
+def reduced(body: Callable[..., Any], *extents: Any) -> Any:
+    axes = over(*extents)
+    return te.sum(body(*axes), axis=axes)
+
+
+CASES: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
+    "transposed and reversed": ((7, 5), lambda i, j: A[j, i] * A[4 - j, 6 - i]),
+    "reshaped": ((7, 5), lambda i, j: A[(i * 5 + j) // 7, (i * 5 + j) % 7]),
+    "flattened and cut": ((3, 11), lambda i, j: A[(i * 11 + j) // 7, (i * 11 + j) % 7] * P[i]),
+    "broadcast": ((5, 7), lambda i, j: A[i, 0] * P[2] * A[0, j]),
+    "strided": ((3,), lambda i: P[i * 2 + 1]),
+    "repeated": ((12,), lambda i: P[i // 2] * P[i % 6]),
+    "diagonal": ((5,), lambda i: A[i, i] * A[i, i + 2]),
+    "clamped": ((9,), lambda i: P[clamp(i - 2, 6)]),
+    "mirrored": ((9,), lambda i: P[te.if_then_else(i < 6, i, 11 - i)]),
+    "wrapped round": ((9,), lambda i: P[(i + 4) % 6]),
+    "edge blur": ((5, 7), lambda y, x: reduced(lambda r, s: A[clamp(y + r - 1, 5), clamp(x + s - 1, 7)] * (r * 1.5 + s), 3, 3)),
+    "dilated": ((11,), lambda i: te.if_then_else(te.all(i % 2 == 0, i > 1), P[i // 2], 0.0)),
+    "padded": ((4, 13), lambda i, j: te.if_then_else(te.all(j >= 3, j < 10, te.any(i == 0, i > 2)), A[i, j - 3], 2.0)),
+    "windows": ((2,), lambda i: reduced(lambda r: P[i * 2 + r] * P[i + r // 2], 4)),
+    "stride 3, dilation 2": ((2,), lambda i: reduced(lambda r: A[0, i * 3 + r * 2] * P[r], 2)),
+    "stride 4, dilation 6": ((2,), lambda i: reduced(lambda r: P[(i * 4 + r * 6) // 2], 2)),
+    "two equations": ((2, 2), lambda i, j: reduced(lambda r: A[i * 2 + j, (j * 6 + i * 4 + r * 3) // 3], 2)),
+    "three unknowns": ((2, 2), lambda i, j: reduced(lambda r: A[(i * 2 + j * 3 + r) // 3, (i + j + r) % 7], 5)),
+    "outer product": ((6, 5), lambda i, j: P[i] * P[j]),
+    "correlation": ((4,), lambda i: reduced(lambda r: P[r] * P[r + i], 3)),
+    "triangular": ((6,), lambda i: reduced(lambda r: P[r] * P[i - r], i + 1)),
+    "from the diagonal on": ((5,), lambda i: (lambda r: te.sum(A[i, r] * P[r], axis=r))(te.reduce_axis((i, 6), "r"))),
+    "gather": ((9,), lambda i: P[INDEX[i]] * P[i // 2]),
+    "gather of rows": ((9, 7), lambda i, j: A[INDEX[i], j]),
+    "shifted by data": ((4,), lambda i: A[i, i + INDEX[0]]),
+    "chosen by data": ((6,), lambda i: te.if_then_else(INDEX[i] > 0, P[i], P[5 - i] * 2.0)),
+    "ragged": ((4,), lambda i: reduced(lambda r: P[r] * P[r], COUNT[i])),
+    "rows of a sparse matrix": ((4,), lambda i: (lambda r: te.sum(P[r] * P[r], axis=r))(
+        te.reduce_axis((FIRST[i], FIRST[i] + COUNT[i]), "r"))),
+    "ragged, shifted": ((4,), lambda i: reduced(lambda r: P[r + FIRST[i]] * A[i, r], COUNT[i])),
+    "ragged, every second row": ((2,), lambda i: reduced(lambda r: A[i * 2, r], COUNT[i * 2])),
+    "ragged, divided": ((3,), lambda i: reduced(lambda r: A[i, r] * P[i + r // 2], COUNT[i])),
+    "ragged, skewed": ((4,), lambda i: reduced(lambda r: P[(i + r * 2) // 3], COUNT[i])),
+    "one element": ((1,), lambda i: A[i + 3, i * 2]),
+    "of no element": ((0, 3), lambda i, j: P[i] * P[j]),
+    "over no element": ((3,), lambda i: reduced(lambda r: P[i] * P[r], 0)),
+    "of rank 0": ((), lambda: reduced(lambda r: P[r] * P[5 - r], 6)),
+}
+VALUES = {A: draw(A), P: draw(P), INDEX: np.array([2, 0, 1, 5, 2, 0, 3, 1, 4], "int32")[:9],
+          COUNT: np.array([0, 3, 2, 6], "int32"), FIRST: np.array([0, 1, 4, 0], "int32")}
+VALUES[INDEX][0] = 2
+"""Row i + 2 of the five exists for each i that is shifted by it."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_way_of_indexing(name: str) -> None:
+    shape, body = CASES[name]
+    y = te.compute(shape, body, "y")
+    used = [tensor for tensor in VALUES if tensor in y.op.input_tensors]
+    values = {tensor: VALUES[tensor] % 5 if tensor is INDEX and A in used else VALUES[tensor] for tensor in used}
+    check_gradient(y, values, interpret="ragged" in name or "clamped" in name, jacobian=len(name) % 3 == 0)
+
+
+def test_a_permutation_needs_no_loop_in_its_gradient() -> None:
+    for name in ("transposed and reversed", "reshaped", "strided", "dilated", "padded"):
+        shape, body = CASES[name]
+        y = te.compute(shape, body, "y")
+        read = next(tensor for tensor in (A, P) if tensor in y.op.input_tensors)
+        made = te.gradient(y, read, te.placeholder(shape, "float64", "head"))
+        stages = [made[0].op, *(t.op for t in made[0].op.input_tensors)]
+        assert not [stage.name for stage in stages if stage.reduce_axis], name
+
+
+def test_a_gathers_gradient_asks_at_each_output_position() -> None:
+    x, index = placeholder("x", 50), te.placeholder((20,), "int32", "index")
+    y = te.compute((20,), lambda i: x[index[i]], "y")
+    made, = te.gradient(y, x, te.placeholder((20,), "float64", "head"))
+    assert [int(axis.dom.extent) for axis in made.op.reduce_axis] == [20]
+    values = np.arange(20, dtype="int32") % 7
+    head = made.op.input_tensors[-1] if made.op.input_tensors[-1].name == "head" else made.op.input_tensors[0]
+    weights = np.random.default_rng(0).standard_normal(20)
+    got, = evaluate([made], {index: values, head: weights})
+    want = np.zeros(50)
+    np.add.at(want, values, weights)
+    np.testing.assert_allclose(got, want)
+
+
+def test_a_division_by_a_cell_size_visits_one_cell() -> None:
+    """x // 8 == j is solved to x = 8 j + t: eight steps of 800."""
+    x = placeholder("x", 100)
+    y = te.compute((800,), lambda i: x[i // 8] * x[i // 8], "y")
+    made, = te.gradient(y, x, te.placeholder((800,), "float64", "head"))
+    assert [int(axis.dom.extent) for axis in made.op.reduce_axis] == [8]
+
+
+@pytest.mark.parametrize("n, m", [(1, 1), (2, 5), (7, 3), (6, 4)])
+def test_symbolic_extents(n: int, m: int) -> None:
+    rows, columns = te.size_var("rows"), te.size_var("columns")
+    x, w = te.placeholder((rows, columns), "float64", "x"), placeholder("w", 3)
+    padded = te.compute((rows, columns + 2), lambda i, j: te.if_then_else(te.all(j >= 1, j <= columns), x[i, j - 1], 0.0), "padded")
+    r = te.reduce_axis((0, 3), "r")
+    y = te.compute((rows, (columns + 1) // 2), lambda i, j: te.sum(padded[i, j * 2 + r] * w[r], axis=r), "y")
+    values = {x: draw(x, rows=n, columns=m), w: draw(w)}
+    check_gradient(y, values, interpret=False, jacobian=n < 5, rows=n, columns=m)
+
+
+@pytest.mark.parametrize("case", range(drawn.count(6, 2000)))
+def test_drawn_affine_reads(case: int) -> None:
+    """Products of reads at random linear indices, quotients and remainders, some guarded, strides and signs mixed."""
+    rng = drawn.rng("affine reads", case)
+    shape = tuple(int(n) for n in rng.integers(1, 5, rng.integers(1, 3)))
+    extents = [int(n) for n in rng.integers(1, 4, rng.integers(0, 3))]
+    x = placeholder("x", *(int(n) for n in rng.integers(3, 9, rng.integers(1, 3))))
+
+    def index(axes: list[Any], extent: int) -> tuple[Any, Any]:
+        coeffs = [int(c) for c in rng.integers(-4, 5, len(axes))]
+        sum_ = sum((axis * c for axis, c in zip(axes, coeffs, strict=True)), te.const(int(rng.integers(-2, 8)), "int32"))
+        kind = rng.integers(0, 5)
+        if kind == 0:
+            sum_ = sum_ // int(rng.integers(2, 4))
+        elif kind == 1:
+            sum_ = sum_ % int(rng.integers(1, extent + 1))
+        elif kind == 2:
+            return clamp(sum_, extent), te.const(True)
+        return sum_, te.all(sum_ >= 0, sum_ < extent)
+
+    def body(*axes: Any) -> Any:
+        inner = over(*extents)
+        value: Any = te.const(1.0, "float64")
+        for _ in range(2):
+            parts = [index([*axes, *inner], int(extent)) for extent in x.shape]
+            read = te.if_then_else(te.all(*(guard for _, guard in parts)), x[tuple(at for at, _ in parts)], 0.5)
+            value = value * read
+        return te.sum(value, axis=inner) if inner else value
+
+    y = te.compute(shape, body, "y")
+    check_gradient(y, {x: draw(x, case)}, interpret=case % 4 == 0, jacobian=case % 4 == 1)
