@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,3 +198,37 @@ def test_rfactor_of_a_part_whose_other_part_is_fused_with_another_axis_reduces_t
         a, out = np.arange(24, dtype=np.int32).reshape(4, 3, 2), np.zeros(4, np.int32)
         tw.build(s, [A, B])(a, out)
         np.testing.assert_array_equal(out, a.sum((1, 2)))
+
+
+def test_llvm_does_not_vectorize_straight_lines_into_invalid_code(tmp_path: Path) -> None:
+    """LLVM 22 joins the stores of these tiles before one of their values is computed, and ends the process when it emits
+    that; hence a process of its own."""
+    program = tmp_path / "tiles.py"
+    program.write_text(textwrap.dedent('''
+        import numpy as np
+        import tilewright as tw
+        from tilewright.ir.parser import parse
+
+        f = tw.build(parse("""
+            def D(A: float32[4, 4], B: float32[12, 4], D: out float32[4, 12]):
+                near: local float32[12, 4]
+                for ax0 in 12:
+                    for ax1 in 4:
+                        near[ax0, ax1] = B[ax0, ax1]
+                C: float32[4, 12]
+                for tile in 3:
+                    for i in 4:
+                        for j in 4:
+                            C[i, tile * 4 + j] = 0.0
+                            for k in 4:
+                                C[i, tile * 4 + j] = C[i, tile * 4 + j] + A[i, k] * near[tile * 4 + j, k]
+                for i in 4:
+                    for j in 12:
+                        D[i, j] = C[i, j] + 1.0
+        """))
+        a, b = np.arange(16, dtype="float32").reshape(4, 4), np.arange(48, dtype="float32").reshape(12, 4)
+        d = np.zeros((4, 12), "float32")
+        f(a, b, d)
+        np.testing.assert_array_equal(d, a @ b.T + 1)
+    '''))
+    subprocess.run([sys.executable, str(program)], check=True)

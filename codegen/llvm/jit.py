@@ -107,15 +107,18 @@ def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.Ta
 
 def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """The parts as one LLVM module after O3."""
-    module = _linked(parts, context)
-    _optimise(module, machine)
-    if _is_valid(module):
-        return module
-    # LLVM 22's loop vectorizer can join stores before one of their values is computed; emitting that aborts.
-    module.close()
-    module = _linked(parts, context)
-    _optimise(module, machine, vectorize=False)
-    return module
+    for options in _CAUTION:
+        module = _linked(parts, context)
+        _optimise(module, machine, *options)
+        if _is_valid(module):
+            return module
+        module.close()
+    raise InternalError("LLVM made invalid code of valid code, with and without its vectorizers")
+
+
+_CAUTION = ((True, True), (True, False), (False, False))
+"""Whether LLVM looks for loops, and for straight lines, that the schedule left scalar: one after the other until the code is
+valid. LLVM 22's vectorizer of straight lines can join stores before one of their values is computed; emitting that aborts."""
 
 
 def _linked(parts: Sequence[str], context: llvm.ContextRef) -> llvm.ModuleRef:
@@ -143,10 +146,10 @@ def _hide_all_but(module: llvm.ModuleRef, visible: Sequence[str]) -> None:
             value.linkage = "internal"
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, vectorize: bool = True) -> None:
-    """O3; vectorize: whether LLVM also looks for loops that the schedule left scalar."""
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, loops: bool = True, lines: bool = True) -> None:
+    """O3; loops, lines: whether LLVM vectorizes loops and straight lines that the schedule left scalar."""
     with llvm.create_pipeline_tuning_options(3) as options:
-        options.loop_vectorization, options.slp_vectorization = vectorize, True
+        options.loop_vectorization, options.slp_vectorization = loops, lines
         options.loop_interleaving = options.loop_unrolling = True
         with llvm.create_pass_builder(machine, options) as builder:
             _run(builder.getModulePassManager(), module, builder)
