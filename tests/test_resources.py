@@ -85,12 +85,24 @@ def test_short_loops_around_longer_ones_are_not_copied() -> None:
 
 
 def test_unrolling_has_a_budget_and_the_error_names_the_loop() -> None:
-    a = te.placeholder((1 << 20,), name="A")
-    b = te.compute((1 << 20,), lambda i: a[i] + 1.0, name="B")
-    s = te.create_schedule(b)
-    s[b].unroll(b.op.axis[0])
-    with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'i'.*1048576 copies of 1 statements are more than"):
-        tw.build(s, [a, b])
+    def schedule(first: int, second: int) -> tuple[te.Schedule, list[te.Tensor]]:
+        a = te.placeholder((first, second), name="A")
+        b = te.compute((first, second), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute((first, second), lambda x, y: b[x, y] * 2.0, name="C")
+        s = te.create_schedule(c)
+        return s, [a, b, c]
+
+    s, args = schedule(1 << 20, 1)
+    s[args[1]].unroll(args[1].op.axis[0])
+    with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'i'.*1048576 copies of 1 statements are more than 16384"):
+        tw.build(s, [args[0], args[2]])
+    s, args = schedule(100, 100)
+    for axis in (*args[1].op.axis, args[2].op.axis[1]):
+        s[args[1] if axis in args[1].op.axis else args[2]].unroll(axis)
+    tw.build(s, [args[0], args[2]])
+    s[args[2]].unroll(args[2].op.axis[0])
+    with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'x' too.*would amount to 2\d{4} statements, more than 16384"):
+        tw.build(s, [args[0], args[2]])
 
 
 def resident_bytes() -> int:

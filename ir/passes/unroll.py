@@ -20,10 +20,11 @@ from .errors import UnrollNotConstant, UnrollTooLarge
 
 __all__ = ["MAX_STATEMENTS", "unroll"]
 
-MAX_STATEMENTS = 65536
-"""The most statements that one unrolled loop may become. LLVM's own time grows with the square of a block's length."""
+MAX_STATEMENTS = 16384
+"""The most statements that the unrolled loops of a function may become, huge statements counted as several. LLVM's own time
+grows with the square of a block's length: about ten seconds for so many."""
 NODES_OF_A_STEP = 128
-"""Beyond so many nodes a statement counts as several for `auto_unroll_max_step`."""
+"""Beyond so many nodes a statement counts as several."""
 
 
 def unroll(function: Function, max_statements: int = MAX_STATEMENTS) -> Function:
@@ -38,17 +39,18 @@ class _Unroller(Rewriter):
         self.max_statements = max_statements
         self.auto_steps = 0
         self.explicit = True
+        self.made = 0
 
     def For(self, node: For) -> Stmt:
-        before = self.auto_steps, self.explicit
+        before, made_before = (self.auto_steps, self.explicit), self.made
         self._read_pragmas(node)
         body = self.visit(node.body)
         steps, explicit = self.auto_steps, self.explicit
         self.auto_steps, self.explicit = before
         if node.kind is LoopKind.UNROLLED:
-            return self._unrolled(node, body)
+            return self._unrolled(node, body, made_before)
         if node.kind is LoopKind.SERIAL and steps and explicit and self._small(node, body, steps):
-            return self._unrolled(node, body)
+            return self._unrolled(node, body, made_before)
         return rebuild(node, [node.begin, node.extent, body])
 
     def _read_pragmas(self, node: For) -> None:
@@ -63,21 +65,30 @@ class _Unroller(Rewriter):
             return False
         return not _has_loop(body) and node.extent.value * _steps(body) <= steps
 
-    def _unrolled(self, node: For, body: Stmt) -> Stmt:
+    def _unrolled(self, node: For, body: Stmt, made_before: int) -> Stmt:
         if not isinstance(node.extent, IntImm):
             raise UnrollNotConstant(
                 f"cannot unroll '{node.var.name}'", reason=f"its extent {node.extent} is not known when the kernel is built",
                 called=user_source(), loops=_marked(node),
                 fix="unroll a loop of constant extent: split this one by a constant factor and unroll the inner loop",
             )
-        extent = node.extent.value
-        if extent * _statements(body) > self.max_statements:
+        extent, steps, made_inside = node.extent.value, _steps(body), self.made - made_before
+        if extent * steps > self.max_statements:
             raise UnrollTooLarge(
                 f"cannot unroll '{node.var.name}'",
-                reason=f"{extent} copies of {_statements(body)} statements are more than {self.max_statements}, which "
+                reason=f"{extent} copies of {steps} statements are more than {self.max_statements}, which "
                        "would take minutes to compile",
                 called=user_source(), loops=_marked(node),
                 fix="split the loop and unroll an inner part of it",
+            )
+        self.made += extent * steps - made_inside
+        if self.made > self.max_statements:
+            raise UnrollTooLarge(
+                f"cannot unroll '{node.var.name}' too",
+                reason=f"the function's unrolled loops would amount to {self.made} statements, more than "
+                       f"{self.max_statements}, which would take minutes to compile",
+                called=user_source(), loops=_marked(node),
+                fix="unroll fewer loops, or inner parts of them",
             )
         return seq(*[fresh_copy(body, {node.var: _at(node.begin, step)}) for step in range(extent)])
 
