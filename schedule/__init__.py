@@ -18,8 +18,11 @@ from .stage import Stage
 if TYPE_CHECKING:
     from ..seeing import notebook_html as schedule_html
     from ..seeing import show as show_schedule
+    from ..verifying import Verification
+    from ..verifying import verify as verify_schedule
 
-_ABOVE = {"schedule_html": ("seeing", "notebook_html"), "show_schedule": ("seeing", "show")}
+_ABOVE = {"schedule_html": ("seeing", "notebook_html"), "show_schedule": ("seeing", "show"),
+          "Verification": ("verifying", "Verification"), "verify_schedule": ("verifying", "verify")}
 """Where the lazy names live, and what they are called there."""
 
 __all__ = [
@@ -30,11 +33,13 @@ __all__ = [
     "Record",
     "Schedule",
     "Stage",
+    "Verification",
     "create_schedule",
     "from_json",
     "schedule_html",
     "show_schedule",
     "to_json",
+    "verify_schedule",
 ]
 
 

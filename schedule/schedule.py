@@ -26,6 +26,7 @@ from .stage import Stage
 from .symbols import free_symbols
 
 if TYPE_CHECKING:
+    from . import Verification
     from .explain import Explanation
     from .options import Options
 
@@ -353,6 +354,22 @@ class Schedule:
         from . import show_schedule
 
         return show_schedule(self, path, target)
+
+    def verify(
+        self, shapes: Mapping[Var | str, int] | Sequence[Mapping[Var | str, int]] | None = None, seed: int = 0,
+        target: str = "llvm",
+    ) -> Verification:
+        """Checks the schedule against the program without it, on inputs drawn with `seed`: by the interpreter, which also
+        finds accesses out of bounds, unwritten elements and races, and by native code for `target`. What is too large is cut
+        down: the same operations, scheduled by the same records, on a corner of the outputs and reductions.
+
+        shapes: a number for each symbol of the shapes (by its te.var or its name), or several such; chosen where None.
+        Returns what was checked, to print. Raises ResultsDiffer, which names an element, what it should be and is, and the
+        primitive since which it is wrong; CannotVerify; LoweringError for what the interpreter finds.
+        """
+        from . import verify_schedule
+
+        return verify_schedule(self, shapes, seed, target)
 
     def _repr_html_(self) -> str:
         from . import schedule_html
