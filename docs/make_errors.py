@@ -24,8 +24,8 @@ SERIES = {
     "05": "Calls", "06": "Tuning and records", "07": "Export and loading", "08": "CUDA",
 }
 PRELUDE = ("import numpy as np", "import tilewright as tw", "from tilewright import te")
-QUOTES = ("TW0431",)
-"""Errors whose reason is the text of the system's compiler."""
+QUOTES = {"TW0431": "reason", "TW0423": "allowed"}
+"""What of a message differs between machines and processes: the words of the system's compiler, what else is registered."""
 _WRONG = re.compile(r"\s*# wrong$")
 _FIXED = re.compile(r"^(\s*)#\+ ( *)(.*)$")
 
@@ -79,7 +79,8 @@ class Example:
 
     def message(self, error: TilewrightError) -> str:
         """What it says, without what another program said or where memory lies, which differ between machines."""
-        text = str(error).replace(error.reason.replace("\n", "\n  "), "...") if self.code in QUOTES else str(error)
+        quoted: str = getattr(error, QUOTES[self.code]) if self.code in QUOTES else ""
+        text = str(error).replace(quoted.replace("\n", "\n  "), "...") if quoted else str(error)
         return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
 
 

@@ -79,7 +79,7 @@ def callback_failed(name: str, error: BaseException) -> CallbackFailed:
     else:
         reason = f"{type(error).__name__}: {error}"
     return CallbackFailed(f"the packed function {name!r} raised an exception", reason=reason[:300],
-                          fix="see the exception that is this one's cause")
+                          called=user_source(), fix="see the exception that is this one's cause")
 
 
 def trace_line(tag: str, values: Sequence[Any]) -> str:

@@ -54,7 +54,8 @@ for number, program in enumerate(json.load(sys.stdin)):
 
 
 def test_the_programs_of_the_page_on_migrating_run() -> None:
-    blocks = [text for language, text in BLOCK.findall((ROOT / "docs" / "migrating-from-tvm.md").read_text()) if language == "python"]
+    page = (ROOT / "docs" / "migrating-from-tvm.md").read_text()
+    blocks = [text for language, text in BLOCK.findall(page) if language == "python"]
     before, imports = blocks[:2]
     after = before.replace("import tvm\nfrom tvm import te\n", imports)
     assert "import tvm" in before
