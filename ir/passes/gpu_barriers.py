@@ -24,7 +24,7 @@ from typing import Any
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..dtype import INT32
-from ..expr import EQ, And, BufferLoad, Call, Cast, Expr, IntImm, Let, Node, Range, StringImm, Var
+from ..expr import EQ, And, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
 from ..fragments import is_warp_call
 from ..pointers import READS, WRITES, pointed_to
 from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -43,13 +43,20 @@ _COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER)
 @dataclass(frozen=True, slots=True)
 class _Access:
     """One access of memory that threads share. fixed: the thread indices that conditions around it pin to a constant.
-    owner: set where the element tells which thread it is: the key of its indices."""
+    owner: set where the element tells which thread it is: the key of its indices. parts: for each dimension that is an index,
+    the same for all threads, modulo a constant: the dimension, the modulus, what is divided less its constant, the constant
+    modulo it."""
 
     buffer: Buffer
     stored: bool
     fixed: tuple[tuple[str, int], ...]
     owned: frozenset[str]
     indices: Key
+    parts: tuple[tuple[int, int, Key, int], ...] = ()
+
+    def apart(self, other: _Access) -> bool:
+        """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
+        return any(a[:3] == b[:3] and a[3] != b[3] for a in self.parts for b in other.parts)
 
 
 Accesses = dict[_Access, None]
@@ -121,7 +128,7 @@ class _Planner:
         pending: Accesses = {}
         crossed = False
         for part in parts:
-            if self._conflict(pending, part.entry) is not None:
+            if self._conflict(pending, part.entry, together=True) is not None:
                 done.append(_barrier())
                 crossed, pending = True, {}
             elif not crossed:
@@ -253,13 +260,23 @@ class _Planner:
     def _access(self, node: BufferLoad | BufferStore) -> _Access:
         indices = tuple(expr_key(index) for index in node.indices)
         owned = frozenset().union(*(self._owner(index) for index in node.indices)) if node.indices else frozenset[str]()
-        return _Access(node.buffer, isinstance(node, BufferStore), tuple(sorted(self.fixed.items())), owned, indices)
+        parts = tuple(part for at, index in enumerate(node.indices) if (part := self._part(at, index)) is not None)
+        return _Access(node.buffer, isinstance(node, BufferStore), tuple(sorted(self.fixed.items())), owned, indices, parts)
 
-    def _conflict(self, pending: Accesses, found: Accesses) -> Buffer | None:
-        """The buffer that two threads may touch at once, if any."""
+    def _part(self, dimension: int, index: Expr) -> tuple[int, int, Key, int] | None:
+        bare = _bare(index)
+        if not isinstance(bare, FloorMod) or not isinstance(bare.b, IntImm) or bare.b.value < 1 or self.varies(bare):
+            return None
+        form = linear(bare.a)
+        return dimension, bare.b.value, frozenset((expr_key(atom), factor) for atom, factor in form.atoms()), (
+            form.constant % bare.b.value)
+
+    def _conflict(self, pending: Accesses, found: Accesses, together: bool = False) -> Buffer | None:
+        """The buffer that two threads may touch at once, if any. together: both are of one iteration of the loops around."""
         for new in found:
             for old in pending:
-                if old.buffer is new.buffer and old.stored != new.stored and not self._same_thread(old, new):
+                if old.buffer is new.buffer and old.stored != new.stored and not self._same_thread(old, new) and not (
+                        together and old.apart(new)):
                     return new.buffer
         return None
 
