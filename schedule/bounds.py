@@ -9,7 +9,7 @@ pass up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .rolling_buffer import Rolling
 
 __all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
-           "spans_within", "thread_rank"]
+           "span_over", "spans_within", "thread_rank"]
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
@@ -158,7 +158,14 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
             else:
                 spans[axis].append(found)
     region = declared
-    whole = computation.op.tensor_axis if isinstance(computation.op, TensorComputeOp) else ()
+    for together in computation.linked:  # these are computed over one range
+        found = [span for axis in together for span in spans[axis]]
+        spans.update((axis, found) for axis in together)
+        if not unknown.isdisjoint(together):
+            unknown.update(together)
+    whole: Container[IterVar] = computation.op.tensor_axis if isinstance(computation.op, TensorComputeOp) else ()
+    if computation.linked:
+        whole = {*axes}.difference(*computation.linked)
     for axis, found in spans.items():
         if found and axis not in unknown and axis not in whole:
             region[axis] = _boxed(union(found, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
@@ -219,6 +226,16 @@ def _read_by(
                     so_far.append(span)
     return [(axis, None if not spans else _relaxed(union(spans, bounds.analyzer), relaxed, bounds.analyzer))
             for axis, spans in found.items()]
+
+
+def span_over(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | None:
+    """What an index takes over all loops of its stage, in terms of the loops around; None where that is not known."""
+    relaxed = [loop for loop in reader.loops if loop.var is not None]
+    spans = _root_spans(reader, {loop.axis for loop in relaxed}, analyzer)
+    if any(node in spans and spans[node] is None for node in post_order(index) if isinstance(node, IterVar)):
+        return None
+    span = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, analyzer)(index)
+    return None if span is None else _relaxed(span, relaxed, analyzer)
 
 
 def spans_within(

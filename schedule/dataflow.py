@@ -45,6 +45,8 @@ class Computation:
     """The indices at which it reads each tensor."""
     early_reads: dict[Tensor, None] = field(default_factory=dict)
     """The tensors read before its reduction begins: by `init=` and by the domains of reduce axes."""
+    linked: tuple[tuple[IterVar, ...], ...] = ()
+    """Of a scan: the dimensions of which less than all may be computed, those that go together."""
     home: Computation | None = None
     """The scan in whose memory its results lie."""
     free: dict[IterVar, Range] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class Computation:
     @property
     def whole(self) -> bool:
         """Whether all of it is computed, whatever is read of it."""
-        return kind_of(self.op).whole
+        return kind_of(self.op).whole and not self.linked
 
     @property
     def in_step(self) -> bool:

@@ -20,7 +20,6 @@ from .axes import (
 )
 from .errors import FuseApart
 from .hybrid import check_fused
-from .ordered import refuse_ordered
 from .relations import Fuse, Singleton
 
 if TYPE_CHECKING:
@@ -44,8 +43,6 @@ def fuse(stage: Stage, axes: tuple[IterVar, ...]) -> IterVar:
         for axis in ordered:
             refuse_lost_annotation(stage, axis, "cannot fuse", "fuse first, then annotate the fused loop")
     check_fused(stage, ordered)
-    if any(axis.kind == "thread" for axis in ordered):
-        refuse_ordered(stage, [axis for axis in ordered if axis.kind == "thread"], "cannot fuse")
     _refuse_dependent(stage, ordered)
     stage.schedule.record("fuse", stage, axes=tuple(ordered))
     fused = ordered[0]

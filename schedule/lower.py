@@ -32,6 +32,7 @@ from .nest import Nest, Storage
 from .overlap import not_at_a_loop
 from .pragma import IMPORTS
 from .rolling_buffer import Rolling, plan_rolling, rolled
+from .scan import check_steps
 from .schedule import Schedule
 
 __all__ = ["Lowered", "lower", "lower_whole"]
@@ -98,6 +99,7 @@ class _Lowering:
         _check_arguments(self.schedule, dataflow, given)
         bounds = infer_bounds(dataflow, self.analyzer)
         check_loops(bounds)
+        check_steps(bounds)
         self._plan_overlaps(bounds)
         for tensor, buffer in given.items():
             self.storage.place(tensor, buffer)

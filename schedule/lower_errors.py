@@ -89,6 +89,12 @@ class PartOfScan(LoweringError):
     code = "TW0347"
 
 
+class ReadsOtherSteps(LoweringError):
+    """A stage in the step of a scan that would read steps of a state that are not computed before."""
+
+    code = "TW0348"
+
+
 class ExternBuffer(LoweringError):
     """A tensor lies in memory as the declared buffer of an extern may not: strides, offset, alignment or scope."""
 

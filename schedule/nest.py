@@ -175,11 +175,14 @@ class Nest:
 
     def indices(self, offsets: Mapping[IterVar, Expr], tensor: Tensor) -> tuple[Expr, ...]:
         """Where the element of an iteration is stored."""
-        shifts = tensor not in self.storage.origins
+        dimensions = self.computation.op.dimensions[tensor.value_index]
+        origin = self.storage.origins.get(tensor)
         result: list[Expr] = []
-        for axis in self.computation.op.dimensions[tensor.value_index]:
-            offset, within = offsets[axis], self.found.ranges[axis]
-            result.append(self.analyzer.simplify(shifted(offset, within, axis) if shifts else offset))
+        for at, axis in enumerate(dimensions):
+            place, within = offsets[axis], self.found.ranges[axis]
+            if origin is None or within.begin is not origin[at]:
+                place = shifted(place, within, axis) if origin is None else shifted(place, within, axis) - origin[at]
+            result.append(self.analyzer.simplify(place))
         return tuple(result)
 
     def axis_values(self, offsets: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:

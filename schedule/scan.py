@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import LoweringError, user_source
+from ..ir.expr import Expr, IterVar
+from ..ir.ops import is_const
+from ..te.reads import unguarded_loads
 from ..te.scan import ScanOp
+from ..te.shape import same_extent
 from ..te.tensor import Tensor
 from .axes import outline
-from .lower_errors import OutsideOfScan, PartOfScan
+from .bounds import reads_memory, span_over
+from .kinds import tensor_of
+from .lower_errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
 
 if TYPE_CHECKING:
+    from .bounds import Bounds, StageBounds
     from .dataflow import Computation, Dataflow
     from .schedule import Schedule
     from .stage import Stage
 
-__all__ = ["place_bodies", "scan_states"]
+__all__ = ["check_steps", "place_bodies", "scan_states"]
 
 
 def scan_states(schedule: Schedule) -> dict[Tensor, Stage]:
@@ -43,10 +51,12 @@ def place_bodies(dataflow: Dataflow) -> None:
 
 def _place(dataflow: Dataflow, scan: Computation, op: ScanOp) -> None:
     innermost = len(scan.stage.leaf_iter_vars)
+    body = _body(dataflow, op)
+    scan.linked = _separable(list(body), op)
     threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
     updates = {tensor.op for tensor in op.update}
     inits = {tensor.op for tensor in op.init}
-    for computation, stepwise in _body(dataflow, op).items():
+    for computation, stepwise in body.items():
         if stepwise and computation.is_output:
             raise _part(computation, scan, "is computed step by step")
         if computation.stage.attach_type == "root" and not computation.is_output:
@@ -91,7 +101,103 @@ def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
             if computation.op in updates or not ends.isdisjoint(computation.reads) or any(one in body for one in before):
                 body[computation] = (computation.op in updates or not states.isdisjoint(computation.reads)
                                      or any(body.get(one, False) for one in before))
+    for computation in reversed(body.copy()):  # what others read too stands before the scan
+        readers = dataflow.consumers.get(computation.op, ())
+        if not body[computation] and any(reader not in body for reader in readers):
+            del body[computation]
     return body
+
+
+def _separable(body: list[Computation], op: ScanOp) -> tuple[tuple[IterVar, ...], ...]:
+    """The dimensions of the states that no step mixes, so that a part of them can be computed by itself; together those
+    that have to be computed over one range, since one state's is read at the index of another's.
+
+    Indices are followed from the updates back to the states: a dimension is kept apart where each read on the way is at the
+    index itself. Wherever that is not known, the dimension counts as mixed.
+    """
+    groups = _Groups(axis for dims in op.dims for axis in dims[1:])
+    known: dict[tuple[Tensor, int], IterVar] = {}
+    for update, dims in zip(op.update, op.dims, strict=True):
+        known.update(((update, at), axis) for at, axis in enumerate(dims) if at)
+    states = dict(zip(op.states, op.dims, strict=True))
+    produced = {tensor for computation in body for tensor in computation.op.outputs}
+    for computation in reversed(body):
+        own: dict[IterVar, IterVar] = {}
+        for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
+            for at, axis in enumerate(dims):
+                found = known.get((tensor, at))
+                if found is not None:
+                    groups.join(own.setdefault(axis, found), found)
+        for tensor, reads in computation.reads.items():
+            for at in range(tensor.ndim) if tensor in states or tensor in produced else ():
+                for indices in reads:
+                    index = indices[at]
+                    tag = own.get(index) if isinstance(index, IterVar) and index not in computation.free else None
+                    if tensor in states:
+                        if at:
+                            groups.join(states[tensor][at], tag)
+                    elif tag is None:
+                        groups.join(known.get((tensor, at)), None)
+                    else:
+                        groups.join(known.setdefault((tensor, at), tag), tag)
+    return groups.whole()
+
+
+class _Groups:
+    """Dimensions that go together; those that join None are mixed."""
+
+    def __init__(self, axes: Iterable[IterVar]) -> None:
+        self.group: dict[IterVar, list[IterVar]] = {axis: [axis] for axis in axes}
+        self.mixed: set[IterVar] = set()
+
+    def join(self, a: IterVar | None, b: IterVar | None) -> None:
+        """Say that b is read where a is meant."""
+        if a is None or b is None:
+            self.mixed.update(axis for axis in (a, b) if axis is not None)
+        elif self.group[a] is not self.group[b]:
+            merged = self.group[a] + self.group[b]
+            self.group.update((axis, merged) for axis in merged)
+
+    def whole(self) -> tuple[tuple[IterVar, ...], ...]:
+        """The groups without mixed members, whose members are of one extent."""
+        found: dict[int, tuple[IterVar, ...]] = {id(group): tuple(group) for group in self.group.values()}
+        return tuple(group for group in found.values() if self.mixed.isdisjoint(group) and all(
+            axis.dom is not None and group[0].dom is not None and same_extent(axis.dom.extent, group[0].dom.extent)
+            for axis in group))
+
+
+def check_steps(bounds: Bounds) -> None:
+    """Raises ReadsOtherSteps where a stage reads steps of a state that no step before has computed, unless a condition
+    decides whether it does."""
+    scans = {state: bounds.of[scan] for scan in bounds.dataflow.computations if isinstance(scan.op, ScanOp)
+             for state in scan.op.states}
+    if not scans:
+        return
+    for computation in bounds.dataflow.computations:
+        found = bounds.of[computation]
+        values = computation.values
+        loads = [(tensor_of(load), load.indices) for value in values for load in unguarded_loads(value)] if values else [
+            (tensor, indices) for tensor, reads in computation.reads.items() for indices in reads]
+        for state, indices in loads:
+            if state in scans:
+                _check_step(bounds, found, scans[state], state, indices[0])
+
+
+def _check_step(bounds: Bounds, found: StageBounds, scan: StageBounds, state: Tensor, index: Expr) -> None:
+    op, analyzer = scan.computation.op, bounds.analyzer
+    now = scan.values[op.axis[0]]
+    span = span_over(found, index, analyzer)
+    if (span is None and reads_memory(index)) or is_const(scan.ranges[op.axis[0]].extent, 0):
+        return
+    if span is None or not (analyzer.can_prove(span.low >= 0) and analyzer.can_prove(span.high < now)):
+        name = found.computation.name
+        steps = "steps that are not known" if span is None else (
+            f"step {span.low}" if span.is_point else f"steps {span.low} to {span.high}")
+        raise ReadsOtherSteps(
+            f"cannot compute {name} in a step of the scan {scan.computation.name}",
+            reason=f"it reads {steps} of {state.name} by `{index}`: at step {now} only those from 0 to {now - 1} are there",
+            declared=found.computation.op.source, called=user_source(), loops=outline(found.computation.stage),
+            fix=f"give more initial steps, or guard the read; what reads {name} at other steps, or whole, has all of it computed")
 
 
 def _within(computation: Computation, scan: Computation) -> bool:

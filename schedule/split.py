@@ -11,7 +11,6 @@ from ..ir.ops import convert
 from ..ir.visit import free_vars
 from .axes import find_leaf, outline, refuse_lost_annotation
 from .errors import BadSplit
-from .ordered import refuse_ordered
 from .relations import Split
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ def split(stage: Stage, axis: IterVar, factor: Any, nparts: Any, disable_predica
     refuse_lost_annotation(
         stage, axis, "cannot split", f"split first, then annotate {axis.name}.outer or {axis.name}.inner"
     )
-    if axis.kind == "thread":
-        refuse_ordered(stage, [axis], "cannot split")
     checked_factor = None if factor is None else _extent(stage, axis, "factor", factor)
     checked_nparts = None if nparts is None else _extent(stage, axis, "nparts", nparts)
     stage.schedule.record("split", stage, parent=axis, factor=_plain(checked_factor), nparts=_plain(checked_nparts),

@@ -29,6 +29,7 @@ from .tensor_compute import TensorComputeOp
 from .tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 
 if TYPE_CHECKING:
+    from . import blas as blas
     from . import hybrid as hybrid
     from . import intrinsics as intrinsics
     from .autodiff import gradient
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule", "SizeVar", "Tensor", "TensorComputeOp",
     "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan",
-    "atan2", "atanh", "call_extern",
+    "atan2", "atanh", "blas", "call_extern",
     "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz",
     "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer",
     "decl_tensor_intrin", "div", "erf", "exp",
@@ -66,7 +67,7 @@ def __getattr__(name: str) -> Any:
         from .. import schedule
 
         return getattr(schedule, name)
-    if name in ("hybrid", "intrinsics"):
+    if name in ("blas", "hybrid", "intrinsics"):
         return import_module("." + name, __name__)
     if name == "gradient":
         return import_module(".autodiff", __name__).gradient

@@ -21,7 +21,7 @@ from .operation import Operation
 from .shape import extent_text, same_extent
 from .tensor import Tensor, tensor_text
 
-__all__ = ["LATER", "check_reads"]
+__all__ = ["LATER", "check_reads", "unguarded_loads"]
 
 LATER: WeakKeyDictionary[Operation, dict[Tensor, IndexOutOfRange]] = WeakKeyDictionary()
 """What check_reads found and left open, by the operation that was made of it: te.create_schedule knows the scans."""
