@@ -10,7 +10,7 @@ from ..ir.expr import IterVar
 from .axes import derived_roots, find_leaf, outline
 from .errors import NestedParallel, ParallelReduction, VectorizeReduction, WrongArgument
 from .ordered import refuse_ordered
-from .hybrid import check_independent
+from .hybrid import check_independent, share_nest
 
 if TYPE_CHECKING:
     from ..errors import ScheduleError
@@ -28,7 +28,8 @@ def parallel(stage: Stage, axis: IterVar) -> None:
     if axis.kind == "reduce":
         raise _races(ParallelReduction, stage, axis, "cannot make", " parallel", "threads", "make a data axis parallel")
     # Whatever surrounds this loop, or any loop of the stage: all of them are one nest.
-    other = next((one for one in stage.leaf_iter_vars if one is not axis and stage.attr(one).kind == "parallel"), None)
+    other = next((one for one in stage.leaf_iter_vars if one is not axis and stage.attr(one).kind == "parallel"
+                  and share_nest(stage, one, axis)), None)
     above = enclosing_parallel(stage)
     if other is not None or above is not None:
         where = other.name if other is not None else f"{above[1].name} of stage {above[0].name}" if above else ""

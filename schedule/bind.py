@@ -10,7 +10,7 @@ from ..ir.expr import Expr, IntImm, IterVar
 from ..ir.ops import is_const
 from .axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline
 from .errors import BadThreadBinding, ThreadBoundTwice
-from .hybrid import check_independent
+from .hybrid import check_independent, share_nest
 from .ordered import refuse_ordered
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def bind(stage: Stage, axis: IterVar, thread: IterVar) -> None:
     if axis.kind == "reduce":
         _check_reduction(stage, axis, thread)
     holder = next(
-        (one for one in stage.leaf_iter_vars if one is not axis and _same(stage.attr(one).bind_thread, thread)), None
+        (one for one in stage.leaf_iter_vars if one is not axis and _same(stage.attr(one).bind_thread, thread)
+         and share_nest(stage, one, axis)), None
     )
     if holder is not None:
         raise ThreadBoundTwice(

@@ -117,7 +117,7 @@ def _computed(stage: Stage, found: StageBounds, lowered: Lowered, cost: LoopCost
     is_argument = buffer is not None and any(one is buffer for one in lowered.function.buffers)
     made = Explanation(stage.name, _place(stage))
     made.regions = [Region(axis, found.ranges[axis].begin, found.ranges[axis].extent, _domain(axis).extent)
-                    for axis in stage.op.axis]
+                    for axis in stage.op.dimensions[0]]
     around = [loop for loop in found.enclosing if loop.var is not None and not _shared(loop, found.scope)]
     for loop in around:
         made.runs = made.runs * Count.extent(loop.extent, analyzer, fixed)

@@ -28,7 +28,7 @@ from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStage
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["begin_declared", "check_fused", "check_independent", "check_reordered", "refuse_hybrid"]
+__all__ = ["begin_declared", "check_fused", "check_independent", "check_reordered", "refuse_hybrid", "share_nest"]
 
 _MOST_PAIRS = 4096
 """Accesses are compared pairwise; a script of more is taken to be dependent."""
@@ -56,6 +56,18 @@ def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:
     if isinstance(stage.op, HybridOp):
         raise NotOfHybridStages(f"{doing} stage {stage.name}", reason=f"{stage.name} is a hybrid script: {why}",
                                 declared=stage.op.source, called=user_source(), loops=outline(stage), fix=fix)
+
+
+def share_nest(stage: Stage, a: IterVar, b: IterVar) -> bool:
+    """Whether one of two loops of a stage stands within the other: those of a script may stand after each other."""
+    op = stage.op
+    if not isinstance(op, HybridOp):
+        return True
+    one, other = _root(stage, a), _root(stage, b)
+    if not op.chain_of(one) or not op.chain_of(other):
+        return True  # a loop around all of them
+    around, around_other = ({*op.chain_of(root), *_around(op, root)} for root in (one, other))
+    return one in around_other or other in around
 
 
 # Order

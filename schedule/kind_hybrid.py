@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ..ir.buffer import Buffer
-from ..ir.expr import BufferLoad, Expr, IterVar, Node, Range, Var
-from ..ir.stmt import Allocate, BufferStore, For, Stmt
-from ..ir.visit import Rewriter, children, rebuild, rewrite, substitute
+from ..ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
+from ..ir.stmt import Allocate, BufferStore, For, If, Stmt
+from ..ir.visit import Rewriter, children, rebuild, rewrite, seq, substitute
 from ..te.hybrid.op import HybridOp
+from ..te.hybrid.zeros import with_zeros
 from ..te.operation import Operation
 from .axes import derived_roots, place_of
 from .kind import Definition, OperationKind
@@ -45,7 +46,9 @@ def _collect_reads(computation: Computation) -> None:
 def _nest(nest: Nest) -> Stmt:
     op, stage = nest.computation.op, nest.computation.stage
     assert isinstance(op, HybridOp)
-    body = _HybridNest(nest, op).build(cast(Stmt, nest.computation.values[0]))
+    on_threads = any(loop.thread for loop in nest.found.loops)
+    body = with_zeros(cast(Stmt, nest.computation.values[0]), op.buffers, on_threads)
+    body = _HybridNest(nest, op).build(body)
     units = [loop for loop in nest.found.loops if not derived_roots(stage, loop.axis)]
     return nest.loops(units, body, attach=True)
 
@@ -91,6 +94,12 @@ class _HybridNest(Rewriter):
         for child in children(node):
             made.append(self.nest.value(child, self.axes) if isinstance(child, Expr) else self.visit(child))
         return rebuild(node, made)
+
+    def If(self, node: If) -> Stmt:
+        made = self.generic(node)
+        if isinstance(made, If) and isinstance(made.condition, IntImm):
+            return made.then_body if made.condition.value else made.else_body or seq()
+        return made
 
     def For(self, node: For) -> Stmt:
         if not isinstance(node.var, IterVar) or place_of(self.op.axis, node.var) < 0:

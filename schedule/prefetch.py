@@ -28,6 +28,7 @@ from ..te.tensor import Tensor
 from .axes import find_leaf, outline
 from .bounds import spans_within
 from .errors import BadPrefetch
+from .hybrid import refuse_hybrid
 from .lower_errors import PrefetchUnread
 from .regions import Span
 
@@ -45,6 +46,8 @@ _LINE_BYTES = 64
 def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any) -> None:
     """See Stage.prefetch."""
     find_leaf(stage, axis, "cannot prefetch at")
+    refuse_hybrid(stage, f"cannot prefetch at '{axis.name}' of", "which part of a tensor an iteration reads is up to its ifs",
+                  "leave it to the processor, which sees the loads coming")
     headline = f"cannot prefetch at '{axis.name}' of stage {stage.name}"
 
     def bad(reason: str, fix: str) -> BadPrefetch:

@@ -465,3 +465,51 @@ def test_loops_bound_by_a_schedule() -> None:
     c = matmul(te.placeholder((4, 4), name="a"), te.placeholder((4, 4), name="b"))
     with pytest.raises(tw.ScheduleError, match=r"TW0280: cannot bind to threadIdx.x 'k' of stage matmul"):
         te.create_schedule(c.op)[c].bind(axis(c, "k"), te.thread_axis("threadIdx.x"))
+
+
+# Loops after each other
+
+
+@te.hybrid.script
+def two_nests(a):
+    n, m = a.shape[0], a.shape[1]
+    c = output_tensor((n, m), a.dtype)
+    d = output_tensor((m,), a.dtype)
+    for i in range(n):
+        for j in range(m):
+            c[i, j] = a[i, j] * 2
+    for k in range(m):
+        for l in range(n):
+            d[k] += c[l, k]
+    return c, d
+
+
+def test_loops_after_each_other_are_parallel_each() -> None:
+    a = np.random.default_rng(0).integers(-9, 9, (7, 11)).astype("int32")
+
+    def schedule(s, outputs):
+        c, _ = outputs
+        i, j, k, l = (axis(c, name) for name in "ijkl")
+        assert s[c].op.axis == (k, l, i, j)  # TVM's order: of loops after each other the last one comes first
+        s[c].parallel(i)
+        s[c].parallel(k)
+        with pytest.raises(tw.ScheduleError, match="TW0209: cannot make 'j' of stage two_nests parallel"):
+            s[c].parallel(j)
+        with pytest.raises(tw.ScheduleError, match="TW0280: cannot vectorize 'l'"):
+            s[c].vectorize(l)
+
+    agree(two_nests, [a], [a * 2, (a * 2).sum(0).astype("int32")], schedule)
+
+
+def test_loops_after_each_other_run_on_the_same_threads() -> None:
+    a = np.random.default_rng(0).integers(-9, 9, (7, 8)).astype("int32")
+
+    def schedule(s, outputs):
+        c, _ = outputs
+        s[c].bind(axis(c, "i"), te.thread_axis("blockIdx.x"))
+        with pytest.raises(tw.ScheduleError, match="TW0212"):
+            s[c].bind(axis(c, "j"), te.thread_axis("blockIdx.x"))
+        s[c].bind(axis(c, "j"), te.thread_axis("threadIdx.x"))
+        s[c].bind(axis(c, "k"), te.thread_axis("threadIdx.x"))
+
+    agree(two_nests, [a], [a * 2, (a * 2).sum(0).astype("int32")], schedule, targets=("cuda -emulate", "interpret"))

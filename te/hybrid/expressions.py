@@ -170,7 +170,7 @@ class ExpressionReader:
             if name in FUNCTIONS or name in _BUILTIN_CALLS:
                 why, fix = "it is a function, and has to be called", f"{name}(...)"
             elif hasattr(builtins, name):
-                why, fix = "it is a function of Python: scripts have functions of numbers alone", "write out what it does, as a loop"
+                why, fix = "it is a function of Python: scripts have functions of numbers alone", "write out what it does"
             raise self.source.error(UnknownHybridName, f"the script does not know '{name}'", node, reason=why, fix=fix)
         found = self.outside[name]
         if isinstance(found, (Tensor, TensorSlice)):

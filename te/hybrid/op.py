@@ -27,9 +27,9 @@ class HybridOp(Operation):
     """Tensors that a statement computes.
 
     body: reads its inputs as tensors (ProducerLoad), its outputs and its own memory as buffers. buffers: those of the
-    outputs, in order. axis: the loops of the body whose bounds do not depend on what is read, in TVM's order: a loop
-    before those within it, and of loops after each other the last one first. In the body these axes are the loops' own
-    variables.
+    outputs, in order; they begin as zeros, and so does memory that the body allocates (zeros.py). axis: the loops of the
+    body whose bounds do not depend on what is read, in TVM's order: a loop before those within it, and of loops after each
+    other the last one first. In the body these axes are the loops' own variables.
     """
 
     body: Stmt

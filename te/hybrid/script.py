@@ -21,7 +21,6 @@ from .runtime import emulated
 from .source import Source, read_source
 from .statements import ScriptReader
 from .values import LocalBuffer, ScalarTypes
-from .zeros import with_zeros
 
 __all__ = ["HybridScript", "script"]
 
@@ -80,8 +79,7 @@ class HybridScript:
             if types.settle():
                 break
         buffers = tuple(one.buffer for one in reader.returned)
-        return HybridOp(name=self.source.name, tag="hybrid", source=user_source(), body=with_zeros(reader.block.close(), buffers),
-                        buffers=buffers)
+        return HybridOp(name=self.source.name, tag="hybrid", source=user_source(), body=reader.block.close(), buffers=buffers)
 
     def read_inlined(self, caller: ScriptReader, values: Sequence[Any], named: Mapping[str, Any]) -> list[LocalBuffer]:
         """Write the script out in the block of another one; its outputs."""

@@ -35,9 +35,10 @@ class _Use(Enum):
     OTHER = "anything else"
 
 
-def with_zeros(body: Stmt, outputs: Sequence[Buffer]) -> Stmt:
-    """`body` with zeros stored in the buffers that need them: outputs at its begin, others where they are allocated."""
-    on_threads = any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in post_order(body))
+def with_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
+    """`body` with zeros stored in the buffers that need them: outputs at its begin, others where they are allocated.
+
+    on_threads: whether its loops run on threads, which then clear the outputs in a launch of their own."""
 
     def rule(node: Node) -> Node | None:
         if not isinstance(node, Allocate) or not node.buffer.shape or node.buffer.scope not in ("global", "local"):
