@@ -8,7 +8,8 @@
         for k.outer in 8:
             reduce_update(C[i * 16:], A[k.outer * 8:], B[i * 16:, k.outer * 8:])
 
-Without a reduce_init the first iteration runs the body and the others reduce_update.
+Without a reduce_init the first iteration runs the body and the others reduce_update; where there may be none, plain loops
+begin instead.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import LoweringError, user_source
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Var
-from ..ir.ops import all_of, const, is_const, likely
+from ..ir.ops import all_of, any_of, const, is_const, likely
 from ..ir.passes.copying import fresh_copy
 from ..ir.stmt import If, Stmt
 from ..ir.visit import free_vars, rewrite, seq
-from ..te.intrin_semantics import interpretable
+from ..te.intrin_semantics import begun, interpretable
 from .axes import outline
 from .bounds import Loop
 from .lower_errors import TensorizeGuard, TensorizeLoops, TensorizeReduction
@@ -76,25 +77,29 @@ class _Tensorized:
         if intrinsic.reduce_update is None:
             raise self._cannot_go_on(across[0])
         update = self._bound(interpretable(intrinsic, intrinsic.reduce_update, begins=False, goes_on=True))
+        common = self.found.first_reduce_loop
+        loops = self.found.loops[common : self.place]
         if intrinsic.reduce_init is None:
             first = all_of(*(loop.value.equal(const(0, loop.value.dtype)) for loop in across))
             body = self._bound(interpretable(intrinsic, intrinsic.body, begins=True, goes_on=True))
-            return nest.loops(self.outer, self._guarded(If(first, body, update)), attach=True)
-        common = self.found.first_reduce_loop
-        init = self._init(self.found.loops[common : self.place])
-        updates = nest.loops(self.found.loops[common : self.place], self._guarded(update), attach=True)
+            empty = [loop.extent <= 0 for loop in across if not nest.analyzer.can_prove(loop.extent > 0)]
+            init = If(nest.value(any_of(*empty), {}), self._init(loops, begun(intrinsic))) if empty else None
+            update = If(first, body, update)
+        else:
+            init = self._init(loops, interpretable(intrinsic, intrinsic.reduce_init, begins=True, goes_on=False))
+        updates = nest.loops(loops, self._guarded(update), attach=True)
         return nest.loops(self.found.loops[:common], seq(init, updates), attach=True)
 
-    def _init(self, loops: Sequence[Loop]) -> Stmt:
-        """reduce_init over the data loops that stand within reduce loops, with variables of their own."""
+    def _init(self, loops: Sequence[Loop], begin: Stmt) -> Stmt:
+        """`begin`, a body of the intrinsic, over the data loops that stand within reduce loops, with variables of their
+        own."""
         nest, found = self.nest, self.found
-        assert self.intrinsic.reduce_init is not None
         mixed = next((loop for loop in loops if found.marks.get(loop.axis, 0) == 3), None)
         if mixed is not None:
             raise self.error(TensorizeReduction, f"'{mixed.axis.name}' outside of it runs over data and reduce axes at once",
                              "do not fuse data axes with reduce axes outside of the tensorized loop", mixed)
         data = [loop for loop in loops if found.marks.get(loop.axis, 0) & 1]
-        bound = self._bound(interpretable(self.intrinsic, self.intrinsic.reduce_init, begins=True, goes_on=False))
+        bound = self._bound(begin)
         offsets = nest.rename([*data, *self.inner])
         renamed: dict[Var, Expr] = {loop.var: nest.renamed[loop] for loop in data if loop.var is not None}
         only_reduce = frozenset(axis for axis, mark in found.marks.items() if mark == 2)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from ..ir.expr import BufferLoad, Call, Expr, IterVar, Node, ProducerLoad, Reduce, StringImm, Var
 from ..ir.externs import EXTERNS
 from ..ir.ops import is_const
+from ..ir.packed import find_func
 from ..ir.passes.target_facts import resolve_target
 from ..ir.stmt import BufferStore, For, If, LetStmt, LoopKind, Stmt
 from ..ir.visit import post_order, rewrite, seq, substitute
@@ -18,7 +19,7 @@ from .extern_calls import target_has
 from .tensor import Tensor
 from .tensor_intrin import TensorIntrin
 
-__all__ = ["interpretable"]
+__all__ = ["begun", "interpretable"]
 
 
 def interpretable(intrinsic: TensorIntrin, part: Stmt, begins: bool, goes_on: bool) -> Stmt:
@@ -36,7 +37,18 @@ def _is_opaque(part: Stmt) -> bool:
     """Whether the interpreter would meet code that it does not know."""
     interpreted = resolve_target(part, lambda name: name == "interpreter")
     return any(isinstance(node, Call) and node.name.startswith("call_") and isinstance(node.args[0], StringImm)
-               and node.args[0].value not in EXTERNS for node in post_order(interpreted))
+               and not _is_known(node.name, node.args[0].value) for node in post_order(interpreted))
+
+
+def _is_known(kind: str, name: str) -> bool:
+    """Whether the interpreter can call this: a registered function of Python, which may simulate hardware, or one that
+    has been said to be the like of a C function."""
+    return find_func(name) is not None if kind == "call_packed" else name in EXTERNS
+
+
+def begun(intrinsic: TensorIntrin) -> Stmt:
+    """The elements of an intrinsic that reduces, as the reduction begins, by plain loops over its buffers."""
+    return _init(intrinsic)
 
 
 def _init(intrinsic: TensorIntrin) -> Stmt:

@@ -18,7 +18,7 @@ from ..errors import SourceLine, user_source
 from ..ir.buffer import SCOPES, Buffer
 from ..ir.dtype import HANDLE, INT32
 from ..ir.expr import Expr, IterVar, Node, Var
-from ..ir.pointers import written_buffers
+from ..ir.pointers import reading_only, written_buffers
 from ..ir.stmt import Evaluate, Stmt
 from ..ir.visit import post_order
 from .errors import BadDeclaredBuffer, BadTensorIntrin
@@ -131,6 +131,8 @@ def decl_tensor_intrin(
     ins, outs = [buffers[tensor] for tensor in op.input_tensors], [buffers[tensor] for tensor in op.outputs]
     made = fcompute(ins, outs, list(scalars)) if scalars else fcompute(ins, outs)
     body, init, update = _bodies(name, op, made)
+    body, init, update = (None if part is None else reading_only(part, ins) for part in (body, init, update))
+    assert body is not None, "a body was made"
     for part in (body, init, update):
         if part is not None:
             _check_buffers(name, op, part, buffers)

@@ -499,3 +499,15 @@ def test_extents_of_nothing(shape: tuple[int, int]) -> None:
 
     agree([A, E], [a], np.ones(n, "float32") + 2 * a.sum(1), loops(E), caches, factored)
     agree([A, D], [a], 2 * a + 2 * a.sum(1, keepdims=True), lambda s: s[D].fuse(*D.op.axis), caches)
+
+
+def test_symbols_that_no_extent_is_alone_are_solved_for_by_the_interpreter_too() -> None:
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n * 4, 3 + m), "int32", "A")
+    B = te.compute((n * 4, m + 3), lambda i, j: A[i, j] * n + m, "B")
+    s = te.create_schedule(B.op)
+    a = np.arange(40, dtype="int32").reshape(8, 5)
+    for target in ("llvm", "interpret"):
+        found = np.zeros((8, 5), "int32")
+        tw.build(s, [A, B], target=target)(a, found)
+        np.testing.assert_array_equal(found, a * 2 + 2)

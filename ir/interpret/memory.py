@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import user_source
 from ..buffer import Buffer
 from ..errors import ArgumentsDoNotFit
-from ..expr import BinaryOp, Cast, Expr, IntImm, Var
+from ..expr import Add, BinaryOp, Cast, Expr, IntImm, Mul, Sub, Var
 from ..ops import cast, fold_binary
 from ..printer import to_text
 from ..stmt import Function
@@ -55,6 +55,9 @@ def find_symbols(
             if isinstance(extent, Var):
                 symbols.setdefault(extent, actual)
     for buffer, array in pairs:
+        for extent, actual in zip(buffer.shape, array.shape, strict=False):
+            _solve(extent, actual, symbols)
+    for buffer, array in pairs:
         _check_shape(function, buffer, array, symbols)
     strides = {
         parameter: _strides_in_memory(parameter, array, symbols)
@@ -62,6 +65,26 @@ def find_symbols(
         if isinstance(parameter, Buffer) and isinstance(spoken, Buffer)
     }
     return symbols, strides
+
+
+def _solve(extent: Expr, actual: int, symbols: dict[Var, int]) -> None:
+    """Note the symbol that an extent was made of by adding, taking away and multiplying by constants, as the check of a
+    call does; unless another extent has told its value."""
+    while isinstance(extent, (Add, Sub, Mul, Cast)):
+        if isinstance(extent, Cast):
+            extent = extent.value
+            continue
+        turned = isinstance(extent.a, IntImm) and not isinstance(extent, Sub)
+        inner, by = (extent.b, extent.a) if turned else (extent.a, extent.b)
+        if not isinstance(by, IntImm) or (isinstance(extent, Mul) and by.value < 1):
+            return
+        if isinstance(extent, Mul):
+            actual //= by.value
+        else:
+            actual += by.value if isinstance(extent, Sub) else -by.value
+        extent = inner
+    if isinstance(extent, Var):
+        symbols.setdefault(extent, actual)
 
 
 def _steps(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
