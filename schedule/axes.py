@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import user_source
 from ..ir.expr import Expr, IntImm, IterVar, Range
 from ..ir.visit import free_vars
+from ..te.hybrid.op import HybridOp
 from .errors import AnnotationWouldBeLost, AxisIsNoLoop, BadReorder, NotAnAxisOfStage, WrongArgument
 from .relations import Fuse, Rebase, Relation, Split, pass_down_range, spread_down, spread_up
 
@@ -39,7 +40,7 @@ def extent_text(extent: Expr | None) -> str:
 def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
     """The loops of the stage, outermost first, with a caret under the names of the marked ones."""
     ranges, lines = declared_ranges(stage), list[str]()
-    for depth, axis in enumerate(stage.leaf_iter_vars):
+    for depth, axis in _with_depths(stage):
         notes, attr = list[str](), stage.iter_attrs.get(axis)
         if axis.kind == "reduce":
             notes.append("reduce")
@@ -51,6 +52,21 @@ def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
         if place_of(marked, axis) >= 0:
             lines.append("  " * depth + "    " + "^" * len(axis.name))
     return "\n".join(lines)
+
+
+def _with_depths(stage: Stage) -> list[tuple[int, IterVar]]:
+    """The loops with the number of loops around each. Those of a script stand as they do there."""
+    op, leaves = stage.op, stage.leaf_iter_vars
+    if not isinstance(op, HybridOp):
+        return list(enumerate(leaves))
+    nest_of = {leaf: op.chain_of(roots[0]) if (roots := derived_roots(stage, leaf)) else () for leaf in leaves}
+    rows = list(enumerate(leaf for leaf in leaves if not nest_of[leaf]))
+    inside: dict[tuple[IterVar, ...], int] = {(): len(rows)}
+    for nest, around in op.nests.items():
+        mine = [leaf for leaf in leaves if nest_of[leaf] is nest]
+        rows += enumerate(mine, inside[around])
+        inside[nest] = inside[around] + len(mine)
+    return rows
 
 
 def what_became_of(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...]]:

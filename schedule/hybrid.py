@@ -162,7 +162,7 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
         if meeting is not None:
             data = any(isinstance(node, (BufferLoad, ProducerLoad)) for one in (meeting.store, meeting.other)
                        for index in one.indices for node in post_order(index))
-            vouch = f"; if you know that they do not, write `for {root.name} in parallel(...)` in the script" if data else ""
+            vouch = f"; if you know that they never meet, write `for {root.name} in parallel(...)` in the script" if data else ""
             raise HybridLoopCarries(
                 f"{doing} '{axis.name}' of stage {stage.name}",
                 reason=f"its iterations may meet in an element: {meeting.text}", declared=op.source, called=user_source(),

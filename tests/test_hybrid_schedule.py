@@ -501,6 +501,22 @@ def test_loops_after_each_other_are_parallel_each() -> None:
     agree(two_nests, [a], [a * 2, (a * 2).sum(0).astype("int32")], schedule)
 
 
+def test_messages_show_the_loops_as_they_stand_in_the_script() -> None:
+    c, _ = two_nests(te.placeholder((7, 11), name="a"))
+    s = te.create_schedule(c.op)
+    s[c].split(axis(c, "i"), 4)
+    s[c].parallel(axis(c, "k"))
+    with pytest.raises(tw.ScheduleError) as error:
+        s[c].parallel(axis(c, "l"))
+    assert error.value.loops == """\
+for i.outer in 2:
+  for i.inner in 4:
+    for j in 11:
+for k in 11:            # parallel
+  for l in 7:
+      ^"""
+
+
 def test_loops_after_each_other_run_on_the_same_threads() -> None:
     a = np.random.default_rng(0).integers(-9, 9, (7, 8)).astype("int32")
 

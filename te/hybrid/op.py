@@ -11,7 +11,7 @@ from ...ir.buffer import Buffer
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, Let, Node, ProducerLoad, Var
 from ...ir.stmt import For, LetStmt, Stmt
-from ...ir.visit import post_order
+from ...ir.visit import children, post_order
 from ..operation import Operation
 from ..rewrite import redirect
 from ..shape import zero_based
@@ -100,6 +100,20 @@ class HybridOp(Operation):
                 chain.append(inner.var)
                 inner = inner.body
             found.update(dict.fromkeys(chain, tuple(chain)))
+        return found
+
+    @cached_property
+    def nests(self) -> Mapping[tuple[IterVar, ...], tuple[IterVar, ...]]:
+        """Every chain, in the order of the program, with the chain that it stands in; () for none."""
+        found: dict[tuple[IterVar, ...], tuple[IterVar, ...]] = {}
+        stack: list[tuple[Node, tuple[IterVar, ...]]] = [(self.body, ())]
+        while stack:
+            node, around = stack.pop()
+            if isinstance(node, For) and isinstance(node.var, IterVar):
+                chain = self.chain_of(node.var)
+                if chain != around:
+                    found[chain], around = around, chain
+            stack.extend((child, around) for child in reversed(children(node)) if isinstance(child, Stmt))
         return found
 
     def chain_of(self, axis: IterVar) -> tuple[IterVar, ...]:

@@ -1,0 +1,109 @@
+# ruff: noqa: F821
+"""9. Loops and ifs as one operation: hybrid script.
+
+te.compute says what one element is. Some programs are not like that: which boxes of a detector stay, how values are
+sorted, how often each value occurs. They are written as a Python function of loops, ifs and assignments, which is one
+operation among others, and whose loops are scheduled.
+"""
+
+import numpy as np
+import tilewright as tw
+from tilewright import te
+
+
+@te.hybrid.script
+def histogram(values, bins, parts):
+    """How often each of 0 ... bins - 1 occurs: every part counts its own, then the counts are added up."""
+    n = values.shape[0]
+    counts = output_tensor((bins,), "int32")
+    own = allocate((parts, bins), "int32")  # begins as zeros, as counts does
+    each = ceil_div(n, parts)
+    for p in range(parts):
+        for i in range(each):
+            if p * each + i < n:
+                own[p, values[p * each + i]] += 1
+    for b in range(bins):
+        total = 0
+        for q in range(parts):
+            total += own[q, b]
+        counts[b] = total
+    return counts
+
+
+# On arrays it runs as the Python that it is: print in it, step through it.
+data = np.random.default_rng(0).integers(0, 16, 1001).astype("int32")
+expected = np.bincount(data, minlength=16)
+np.testing.assert_array_equal(histogram(data, 16, 4), expected)
+
+# On tensors it gives a tensor, whose loops are the axes of its operation. Sizes may be symbols.
+n = te.size_var("n")
+V = te.placeholder((n,), "int32", name="V")
+C = histogram(V, 16, 4)
+D = te.compute((16,), lambda b: C[b].astype("float32") / n.astype("float32"), name="D")  # read like any other
+s = te.create_schedule(D.op)
+loops = {axis.name: axis for axis in s[C].op.axis}
+
+# Parts write elements of their own, and so do bins: what is proved is done.
+s[C].parallel(loops["p"])
+s[C].vectorize(loops["b"])
+print(s)
+
+shares = np.empty(16, "float32")
+tw.build(s, [V, D])(data, shares)
+np.testing.assert_allclose(shares, expected / len(data), rtol=1e-6)
+
+# Two values may be alike, so counting within a part stays in order. Without parts there would be no parallel loop at all.
+try:
+    s[C].vectorize(loops["i"])
+except tw.ScheduleError as error:
+    print(error)
+
+
+# Where places are read from memory only the script can know that no two are alike: it says so by its loop.
+@te.hybrid.script
+def permute(values, order):
+    out = output_tensor(values.shape, values.dtype)
+    for i in parallel(values.shape[0]):
+        out[order[i]] = values[i]
+    return out
+
+
+order = np.random.default_rng(1).permutation(9).astype("int32")
+P, places = te.placeholder((9,), name="P"), te.placeholder((9,), "int32", name="places")
+Q = permute(P, places)
+result = np.empty(9, "float32")
+tw.build(te.create_schedule(Q.op), [P, places, Q])(np.arange(9, dtype="float32"), order, result)
+np.testing.assert_array_equal(result[order], np.arange(9))
+
+
+# Mistakes are shown at your line.
+@te.hybrid.script
+def first_below(values, limit):
+    at = output_tensor((1,), "int32")
+    while values[at[0]] >= limit:
+        at[0] += 1
+    return at
+
+
+try:
+    first_below(P, 0.5)
+except tw.TensorExpressionError as error:
+    print(error)
+
+
+# Loops have an end that is known when they begin; a flag keeps what is left of them from doing anything.
+@te.hybrid.script
+def first_below_of_all(values, limit):
+    at = output_tensor((1,), "int32")
+    going = 1
+    for i in range(values.shape[0]):
+        if going == 1 and values[i] < limit:
+            going = 0
+        at[0] += going
+    return at
+
+
+R = first_below_of_all(P, 0.5)
+found = np.empty(1, "int32")
+tw.build(te.create_schedule(R.op), [P, R])(np.array([3, 1, 0.25, 7, 0, 1, 1, 1, 1], "float32"), found)
+assert found[0] == 2
