@@ -36,8 +36,8 @@ def _label(program: Program, op: Any) -> str:
     return op.body[0].combiner.name if op.reduce_axis else "elementwise"
 
 
-def run_case(seed: int, case: int, target: str = "llvm") -> dict[str, Any]:
-    """Draws and checks one case. A failure brings its text and a program that repeats it."""
+def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0) -> dict[str, Any]:
+    """Draws and checks one case. A failure brings its text and a program that repeats it, made smaller for so long."""
     report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
     program: Program | None = None
     s, began = None, time.perf_counter()
@@ -46,12 +46,12 @@ def run_case(seed: int, case: int, target: str = "llvm") -> dict[str, Any]:
         program = draw_program(numbers)
         report.update(name=program.name, target=options.target)
         s = te.create_schedule(program.outputs)
-        made: Drawn = draw_schedule(choices, s, options.text)
+        made: Drawn = draw_schedule(choices, s, options.text, "cuda" in options.target)
         report["tried"], report["refused"] = made.tried, made.refused
         report["lowering"] = check(program, s, options)
         if not report["lowering"]:
             report["cells"] = [(_label(program, op), str(op.output(0).dtype), primitive) for op, primitive in made.taken]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
-        report.update(explain(seed, case, program, s, options, numbers.made, error))
+        report.update(explain(seed, case, program, s, options, numbers.made, error, shrink_seconds))
     report["seconds"] = time.perf_counter() - began
     return report

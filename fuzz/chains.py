@@ -97,7 +97,8 @@ def draw_chain(choices: Choices) -> Program:
         dtypes = [draw.pick(["float32", "float64", "float32", "float16"])] * 3
     if not smooth and draw.chance(0.2):
         draw.special = 0.1
-    base = draw.shape(draw.number(0, 4), 512, symbolic)
+    # now and then so large that tensors share storage
+    base = draw.shape(draw.number(0, 4), 4200 if draw.chance(0.04) else 512, symbolic)
     sources = []
     for _ in range(draw.number(1, 3)):
         shape = base

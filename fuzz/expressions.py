@@ -169,11 +169,67 @@ def draw_term(context: Context, dtype: str, depth: int) -> Term:
         a, b = draw_term(context, dtype, depth - 1), draw_term(context, dtype, depth - 1)
         return Term(context.pick(["ite", "select"]), dtype, (condition, a, b), bound=max(a.bound, b.bound),
                     steps=max(a.steps, b.steps))
+    if not context.smooth and context.chance(0.15):
+        return _draw_nested(context, dtype, depth)
     if dtype == "bool":
         return _draw_bool(context, depth)
     if dtype in INTEGERS:
         return _draw_integer(context, dtype, depth)
     return _draw_smooth(context, dtype, depth) if context.smooth else _draw_float(context, dtype, depth)
+
+
+def _draw_nested(context: Context, dtype: str, depth: int) -> Term:
+    """What simplifiers look for: an operand met twice, and constants behind constants."""
+    if dtype == "bool":
+        return _nested_bool(context, depth)
+    x, y = draw_term(context, dtype, depth - 1), draw_term(context, dtype, depth - 1)
+    if x.of_indices and dtype in ("int32", "int64"):
+        return x
+    bound, steps = max(x.bound, y.bound, 8), max(x.steps, y.steps)
+    small: Sequence[int | float] = [1, 2, 3, 4, 6, 8] if dtype in INTEGERS else [0.0, 1.0, 2.0, 4.0]
+    c, d = const(context.pick(small), dtype), const(context.pick(small), dtype)
+
+    def term(op: str, *args: Term) -> Term:
+        return Term(op, dtype, args, bound=bound, steps=steps)
+
+    how = context.below(4 if dtype in FLOATS else 8)
+    if how == 0:
+        low, high = context.pick(["min", "max"]), context.pick(["min", "max"])
+        return term(low, term(high, x, context.pick([c, y])), context.pick([d, x, y]))
+    if how == 1:
+        compared = Term(context.pick(["lt", "le", "gt", "ge"]), "bool", (x, y))
+        return term(context.pick(["select", "ite"]), compared, *context.pick([(x, y), (y, x)]))
+    if how == 2:
+        condition = draw_term(context, "bool", 1)
+        outer = context.pick([condition, Term("not", "bool", (condition,))])
+        return term("select", outer, term("select", condition, x, y), context.pick([x, y, c]))
+    if how == 3:
+        op = context.pick(["min", "max"])
+        return term(op, term(context.pick(["min", "max"]), x, y), term(context.pick(["min", "max"]), x, context.pick([y, c])))
+    outer, inner = context.pick(_BY_CONSTANTS), context.pick(_BY_CONSTANTS)
+    if how == 4:
+        return term(outer, term(inner, x, c), context.pick([c, d]))
+    if how == 5:
+        return term(context.pick(["add", "sub"]), term("mul", term(inner, x, c), c), context.pick([term("floormod", x, c), x]))
+    if how == 6:
+        return term(outer, term("add", term("mul", x, c), context.pick([y, term("mul", y, c), d])), c)
+    return term(outer, x, context.pick([x, term(inner, x, y)]))
+
+
+_BY_CONSTANTS = ("floordiv", "floormod", "mul", "add", "sub", "min", "max", "truncdiv", "truncmod")
+
+
+def _nested_bool(context: Context, depth: int) -> Term:
+    kind = context.pick([*INTEGERS, "float32"])
+    x, y = draw_term(context, kind, depth - 1), draw_term(context, kind, depth - 1)
+    compares = ("lt", "le", "gt", "ge", "eq", "ne")
+    a, b = Term(context.pick(compares), "bool", (x, y)), Term(context.pick(compares), "bool", context.pick([(x, y), (y, x)]))
+    how = context.below(3)
+    if how == 0:
+        return Term(context.pick(["all", "any"]), "bool", (a, b))
+    if how == 1:
+        return Term("not", "bool", (Term(context.pick(["all", "any"]), "bool", (a, Term("not", "bool", (b,)))),))
+    return Term("select", "bool", (a, b, context.pick([a, const(False, "bool"), const(True, "bool")])))
 
 
 def _draw_bool(context: Context, depth: int) -> Term:

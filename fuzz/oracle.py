@@ -119,6 +119,16 @@ def _check_text(function: Any, s: Any, program: Program) -> None:
             raise Failure("replay", f"{what}: lowers to another function:\n{again}\ninstead of\n{function}")
 
 
+def _check_normalized(program: Program, s: Any, reference: Sequence[Any]) -> None:
+    """The normalised schedule computes the same."""
+    step = "normalised schedule, interpreted"
+    try:
+        function = lower(s.normalize(), program.args)
+    except TilewrightError as error:
+        raise Failure(step, str(error)) from error
+    compare(step, program, _interpreted(step, program, function), reference)
+
+
 def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] = ()) -> list[Any]:
     """Every argument after the kernel ran on arrays against guard pages. Raises Failure, and what the kernel raises."""
     ends = [*at_end, *[True] * len(program.args)]
@@ -162,12 +172,14 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
         return TOO_SLOW
     step = "scheduled program, interpreted"
     compare(step, program, _interpreted(step, program, function), reference)
-    return _check_kernel(program, s, options, reference)
+    if options.text:
+        _check_normalized(program, s, reference)
+    return _check_kernel(program, function, options, reference)
 
 
-def _check_kernel(program: Program, s: Any, options: Options, reference: Sequence[Any]) -> str:
+def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any]) -> str:
     try:
-        kernel = build(s, program.args, target=options.target, bounds_check=options.bounds_check)
+        kernel = build(function, target=options.target, bounds_check=options.bounds_check)
     except (LoweringError, CudaError) as error:
         if error.code in WRONG_PROGRAM:
             raise Failure("build", "\n".join([str(error), *getattr(error, "__notes__", [])])) from error

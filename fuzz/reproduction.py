@@ -20,15 +20,17 @@ __all__ = ["explain", "write_program"]
 
 def explain(
     seed: int, case: int, program: Program | None, s: Any, options: Options, numbers: Sequence[int], error: BaseException,
+    seconds: float,
 ) -> dict[str, Any]:
-    """The failure of a case: its text, how to repeat it, and the smallest program that still fails so."""
+    """The failure of a case: its text, how to repeat it, and the smallest program that still fails so, looked for during
+    `seconds`."""
     again = f"tilewright fuzz --seed {seed} --cases {case}:{case + 1} --target {'cuda' if 'cuda' in options.target else 'llvm'}"
     what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
     found = {"failure": f"case {case} of seed {seed}: {again}\n{what}", "signature": signature(error), "python": ""}
-    if program is None:
+    if program is None or not seconds:
         return found
     records = list(s.records) if s is not None else []
-    smaller = shrink(numbers, records, options, signature(error))
+    smaller = shrink(numbers, records, options, signature(error), seconds)
     if smaller is not None:
         numbers, records = smaller
         program = drawn_program(numbers)

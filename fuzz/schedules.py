@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 from .. import te
@@ -14,12 +15,15 @@ from ..ir.ops import is_const
 from ..schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from ..schedule.axes import declared_ranges
 from .choices import Choices
+from .gpu import begin, finish
 from .state import exact
 
 __all__ = ["PRIMITIVES", "Drawn", "draw_schedule"]
 
 FACTORS = (1, 2, 3, 4, 4, 5, 7, 8, 8, 16, 32)
 TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread", "vthread")
+MOST_COPIES = 20
+"""Of the body of a loop, by unrolling: more seldom finds more, and takes LLVM seconds."""
 WILD = 0.015
 """The share of primitives that are drawn with no regard to what is legal."""
 
@@ -151,6 +155,9 @@ class Mutator:
         if stage is None:
             return None
         axis = self.pick(short(stage))
+        copies = prod(self.extent(stage, one) or 8 for one in stage.leaf_iter_vars if stage.attr(one).kind == "unrolled")
+        if copies * (self.extent(stage, axis) or 8) > MOST_COPIES and not self.chance(0.03):
+            return None
         return f"unroll({axis.name}) of {stage.name}", lambda: stage.unroll(axis)
 
     def bind(self) -> Attempt | None:
@@ -339,9 +346,20 @@ def _check_unchanged(s: Any, state: Any, text: str, what: str) -> None:
     assert not text or s.as_python() == text, f"{what} changed the schedule's text"
 
 
-def draw_schedule(choices: Choices, s: Any, text: bool = True) -> Drawn:
-    """Applies up to 12 drawn primitives. A refused one must leave the schedule as it was: by identity, and as text."""
+def draw_schedule(choices: Choices, s: Any, text: bool = True, gpu: bool = False) -> Drawn:
+    """Applies up to 12 drawn primitives. A refused one must leave the schedule as it was: by identity, and (with `text`) as
+    text. gpu: what stands at the root is bound to threads."""
     mutator, drawn = Mutator(choices, s), Drawn()
+    if gpu:
+        begin(choices, s)
+    _draw_primitives(mutator, drawn, s, text)
+    if gpu:
+        finish(choices, s)
+    return drawn
+
+
+def _draw_primitives(mutator: Mutator, drawn: Drawn, s: Any, text: bool) -> None:
+    choices = mutator.choices
     shown = s.as_python() if text else ""
     for _ in range(max(choices.below(13), choices.below(13))):
         name, (label, apply) = mutator.attempt()
@@ -360,4 +378,3 @@ def draw_schedule(choices: Choices, s: Any, text: bool = True) -> Drawn:
             if name != "wild" and subject is not None:
                 drawn.taken.append((subject, name))
             shown = s.as_python() if text else ""
-    return drawn

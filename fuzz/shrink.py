@@ -22,7 +22,7 @@ Candidate = tuple[list[int], list[Any]]
 
 
 def shrink(
-    numbers: Sequence[int], records: Sequence[Any], options: Options, wanted: str, seconds: float = 20.0,
+    numbers: Sequence[int], records: Sequence[Any], options: Options, wanted: str, seconds: float,
 ) -> Candidate | None:
     """Choices and records that fail with the signature `wanted`; None where these do not. It looks for `seconds`."""
     until = time.monotonic() + seconds
