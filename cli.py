@@ -1,17 +1,19 @@
-"""The command `tilewright`: doctor, run, export, tune, db and report."""
+"""The command `tilewright`: doctor, run, export, tune, db, report and fuzz."""
 
 from __future__ import annotations
 
 import argparse
 import runpy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from . import __version__
+from .autotune.cli import DATABASE, report_database
 from .autotune.cli import add_commands as add_tuning_commands
 from .errors import TilewrightError
 from .fuzz.cli import add_command as add_fuzz_command
@@ -63,6 +65,16 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--threads", default="openmp", help="openmp (default), none or hook")
     export.set_defaults(command=_export)
     add_tuning_commands(commands)
+
+    report = commands.add_parser("report", help="write a page about a schedule, or about a database of results", description=(
+        "Writes one HTML file. Of FILE.py:FUNCTION, which returns a schedule ((schedule, args) or a list of tensors will do), "
+        "or of the last schedule that FILE.py makes: its records, its loops with what they cost, and the assembly, linked; "
+        "what each primitive changed; its stages. Of a database of results: for each task the tuning curve, the best "
+        "schedule, and what failed."))
+    report.add_argument("what", nargs="?", default=DATABASE, metavar="FILE.py[:FUNCTION] | DATABASE", help=f"default: {DATABASE}")
+    report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
+    report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
+    report.set_defaults(command=_report)
     add_fuzz_command(commands)
     return parser
 
@@ -116,6 +128,55 @@ def _function_of(source: str) -> Callable[[], Any] | None:
     return found
 
 
+def _report(options: argparse.Namespace) -> int:
+    what: str = options.what
+    if not what.endswith(".py") and ".py:" not in what:
+        print(report_database(what, options.out))
+        return 0
+    schedule = _schedule_of(what)
+    if schedule is None:
+        return 2
+    from .seeing import write_page
+
+    print(write_page(schedule, options.out, options.target))
+    return 0
+
+
+def _schedule_of(source: str) -> Any:
+    """The schedule that FILE.py:FUNCTION returns, or the last that FILE.py makes; None, having said why, for none."""
+    from .driver import outputs_of
+    from .schedule import Schedule, create_schedule
+
+    path, _, name = source.rpartition(":") if not source.endswith(".py") else (source, "", "")
+    if not Path(path).is_file():
+        _say(f"tilewright report: no file {path}")
+        return None
+    with _own_folder(path):
+        names = runpy.run_path(path, run_name="__tilewright_report__")
+        if name and not callable(names.get(name)):
+            _say(f"tilewright report: {path} has no function {name!r}")
+            return None
+        found = names[name]() if name else [one for one in names.values() if isinstance(one, Schedule)][-1:]
+    if isinstance(found, (list, tuple)) and found:
+        given: list[Any] = list(found)
+        found = given[0] if isinstance(given[0], Schedule) else create_schedule(outputs_of(given))
+    if not isinstance(found, Schedule):
+        _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name the function: FILE.py:FUNCTION"))
+        return None
+    return found
+
+
+@contextmanager
+def _own_folder(path: str) -> Iterator[None]:
+    """With the folder of a program first on the path, as when it is run."""
+    folders = sys.path
+    sys.path = [str(Path(path).resolve().parent), *sys.path]
+    try:
+        yield
+    finally:
+        sys.path = folders
+
+
 def _run_demo(folder: str) -> int:
     from .demo import main as demo
 
@@ -127,10 +188,10 @@ def _run_file(path: str, rest: list[str]) -> int:
     if not Path(path).is_file():
         _say(f"tilewright run: no file {path}")
         return 2
-    arguments, folders = sys.argv, sys.path
-    sys.argv, sys.path = [path, *rest], [str(Path(path).resolve().parent), *sys.path]
+    arguments, sys.argv = sys.argv, [path, *rest]
     try:
-        runpy.run_path(path, run_name="__main__")
+        with _own_folder(path):
+            runpy.run_path(path, run_name="__main__")
     finally:
-        sys.argv, sys.path = arguments, folders
+        sys.argv = arguments
     return 0

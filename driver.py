@@ -26,7 +26,7 @@ from .te import Tensor
 if TYPE_CHECKING:
     from .autotune.records import Database
 
-__all__ = ["Module", "build", "lower"]
+__all__ = ["Module", "build", "lower", "outputs_of"]
 
 Buildable = Schedule | Function | Sequence[Tensor]
 
@@ -101,7 +101,7 @@ def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Func
     if isinstance(what, (list, tuple)):
         parts = list(cast("Sequence[Any]", what))
         if parts and all(isinstance(part, (Tensor, Var)) for part in parts):
-            return lower_schedule(create_schedule(_outputs(parts)), parts, name)
+            return lower_schedule(create_schedule(outputs_of(parts)), parts, name)
         if len(parts) == 2 and isinstance(parts[0], Schedule):
             return lower_schedule(parts[0], list(cast("Sequence[Tensor | Var]", parts[1])), name)
     missing = f"got {type(cast(object, what)).__name__}"
@@ -140,7 +140,7 @@ def _check_name(name: Any) -> None:
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def _outputs(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
+def outputs_of(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
     """The tensors of a list that are computed and that no other of them reads."""
     computed = [t for t in tensors if isinstance(t, Tensor) and t.op.kind != "placeholder"]
     read = {source for tensor in computed for source in tensor.op.input_tensors}

@@ -1,4 +1,4 @@
-"""The commands `tilewright tune`, `tilewright db` and `tilewright report`.
+"""The commands `tilewright tune` and `tilewright db`, and the page about a database that `tilewright report` writes.
 
 What they need is imported when they run: other commands start faster so.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from .records import Database, TunedTask
     from .task import Task
 
-__all__ = ["add_commands"]
+__all__ = ["DATABASE", "add_commands", "report_database"]
 
-_DATABASE = "tune.sqlite"
+DATABASE = "tune.sqlite"
 
 
 def add_commands(commands: Any) -> None:
@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
         "template's task, for which schedules are then looked for. Running it again goes on where it stopped."))
     one.add_argument("what", metavar="FILE.py:function")
     one.add_argument("--trials", type=_positive, default=64, help="measured candidates in all (default: 64)")
-    one.add_argument("--database", "-d", default=_DATABASE, help=f"where results are kept (default: {_DATABASE})")
+    one.add_argument("--database", "-d", default=DATABASE, help=f"where results are kept (default: {DATABASE})")
     one.add_argument("--target", default="llvm", help='default: "llvm", this machine')
     one.add_argument("--search", choices=("evolution", "random"), default="evolution", help="default: evolution")
     one.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
@@ -54,15 +54,9 @@ def add_commands(commands: Any) -> None:
             parser.add_argument("file", nargs="?", default="-", help="JSON lines (default: the standard input)")
         parser.set_defaults(command=action)
 
-    report = commands.add_parser("report", help="write a page about a database", description=(
-        "Writes one HTML file: for each task the tuning curve, the best schedule, and what failed."))
-    _add_database(report)
-    report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
-    report.set_defaults(command=_report)
-
 
 def _add_database(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("database", nargs="?", default=_DATABASE, help=f"the file (default: {_DATABASE})")
+    parser.add_argument("database", nargs="?", default=DATABASE, help=f"the file (default: {DATABASE})")
 
 
 def _positive(text: str) -> int:
@@ -188,11 +182,10 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _report(options: argparse.Namespace) -> int:
+def report_database(path: str, out: str) -> Path:
+    """Writes the page about a database: for each task the tuning curve, the best schedule, and what failed."""
     from .records import Database
     from .report import write_report
 
-    with Database(options.database, must_exist=True) as database:
-        out = write_report(database, options.out)
-    Console().print(str(out), soft_wrap=True, highlight=False, markup=False)
-    return 0
+    with Database(path, must_exist=True) as database:
+        return write_report(database, out)

@@ -120,6 +120,8 @@ def difference(before: str, after: str, around: int = 1000) -> list[tuple[str, s
 
 def _shortened(lines: list[str], around: int, first: bool, last: bool) -> list[tuple[str, str]]:
     head, tail = (0 if first else around), (0 if last else around)
+    if first and last and len(lines) <= around:
+        return [(" ", line) for line in lines]
     if len(lines) <= head + tail + 1:
         return [(" ", line) for line in lines]
     left_out = len(lines) - head - tail

@@ -156,3 +156,56 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
     assert status("run", written(tmp_path, "print('done')")) == 0
     assert status("run", written(tmp_path, REFUSED)) == 1
     assert status("run") == 2
+
+
+# tilewright report of a schedule
+
+SCHEDULES = """
+from tilewright import te
+A = te.placeholder((64,), name="A")
+B = te.compute((64,), lambda i: A[i] + 1, name="B")
+s = te.create_schedule(B)
+s[B].vectorize(s[B].split(B.op.axis[0], 16)[1])
+def whole():
+    return s
+def with_arguments():
+    return s, [A, B]
+def tensors():
+    return [A, te.compute((8,), lambda i: A[i] * 2, name="D")]
+number = 3
+def no_schedule():
+    return 3
+"""
+
+
+@pytest.mark.parametrize(("function", "title", "shown"), [
+    ("", "B", "vectorize(i_inner)"), (":whole", "B", "vectorize(i_inner)"), (":with_arguments", "B", "vectorize(i_inner)"),
+    (":tensors", "D", "No primitive was applied"),
+])
+def test_report_writes_the_page_about_a_schedule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, title: str, shown: str,
+) -> None:
+    out = tmp_path / "page.html"
+    assert main(["report", written(tmp_path, SCHEDULES) + function, "-o", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    text = out.read_text()
+    assert f"<title>{title} · schedule</title>" in text and shown in text and 'aria-label="assembly"' in text
+
+
+@pytest.mark.parametrize(("function", "message"), [
+    (":nothing", "has no function 'nothing'"), (":number", "has no function 'number'"), (":no_schedule", "gives no schedule"),
+])
+def test_report_says_what_is_no_schedule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, message: str,
+) -> None:
+    assert main(["report", written(tmp_path, SCHEDULES) + function]) == 2
+    assert message in capsys.readouterr().err
+    assert main(["report", written(tmp_path, "x = 1")]) == 2
+    assert "gives no schedule; name the function: FILE.py:FUNCTION" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "none.py")]) == 2
+    assert "no file" in capsys.readouterr().err
+
+
+def test_report_of_a_database_that_is_not_there_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path / "none.sqlite")]) == 1
+    assert "none.sqlite" in capsys.readouterr().err
