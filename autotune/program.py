@@ -12,6 +12,7 @@ from ..schedule import create_schedule
 from ..schedule.auto_inline import is_elementwise
 from ..te import Tensor
 from ..te.operation import ComputeOp, Operation
+from ..te.tensor_compute import TensorComputeOp
 
 __all__ = ["Program", "extent_of", "extents_of"]
 
@@ -68,7 +69,7 @@ class Program:
 
 def _reads_at_axes(reader: ComputeOp, source: ComputeOp) -> bool:
     """Whether `reader`, no reduction, reads `source` at exactly its own axes."""
-    if reader.reduction is not None:
+    if reader.reduction is not None or isinstance(reader, TensorComputeOp):
         return False
     if is_elementwise(reader):
         return True
@@ -99,7 +100,9 @@ def extents_of(op: Operation) -> tuple[int, ...]:
 
 def has_reuse(op: ComputeOp) -> bool:
     """Whether it is a reduction in which each of two or more tensors lacks one of the data axes: what is read can be
-    used for a whole tile."""
+    used for a whole tile. What a tensor intrinsic computes is tiled by that."""
+    if isinstance(op, TensorComputeOp):
+        return False
     if op.reduction is None or op.num_outputs > 1 or any(extent_of(axis) == 0 for axis in (*op.axis, *op.reduce_axis)):
         return False
     axes = {axis for axis in op.axis if extent_of(axis) > 1}

@@ -22,6 +22,7 @@ from ..ir.expr import IterVar
 from ..schedule import Schedule, Stage, create_schedule
 from ..te import Tensor
 from ..te.operation import ComputeOp, Operation
+from ..te.tensor_compute import TensorComputeOp
 from .program import Program, contiguous, extent_of, extents_of, is_expensive, loads_of
 from .reducing import Reducing
 from .space import Configurator, Rejected, Sketch
@@ -114,7 +115,12 @@ class Derivation:
     def at_root(self, op: ComputeOp) -> None:
         """An anchor."""
         self.anchors[op] = op
-        if not op.axis and op.reduction is None:
+        if isinstance(op, TensorComputeOp):  # an intrinsic has its loops: only those around it are ours
+            outer = list(self.s[op].op.axis[: len(op.outer_axis)])
+            if outer:
+                self.parallel(self.s[op], outer[0])
+            self.sites[op] = outer
+        elif not op.axis and op.reduction is None:
             self.sites[op] = []
         elif op.reduction is not None:
             self.sites[op] = Reducing(self, op).at_root()
@@ -124,7 +130,8 @@ class Derivation:
     def place(self, op: ComputeOp) -> None:
         """Decide where something that others read is computed."""
         ways = ["at 0", *(["at 1"] if self.heads else []), "root"]
-        if op.reduction is None and op.num_outputs == 1:
+        called = any(isinstance(one, TensorComputeOp) for one in (op, *self.program.consumers[op]))
+        if op.reduction is None and op.num_outputs == 1 and not called:
             ways.insert(len(ways) if is_expensive(op) else 0, "inline")
         self.cfg.define_knob(f"{op.name} place", ways)
         way = self.cfg[f"{op.name} place"].val
@@ -142,6 +149,8 @@ class Derivation:
             raise Rejected
         self.anchors[op], axis = anchor, sites[site]
         self.s[op].compute_at(self.s[anchor], axis)
+        if isinstance(op, TensorComputeOp):
+            return
         if op.reduction is not None:
             Reducing(self, op).attached(anchor, axis)
         elif op.axis and extents_of(op)[-1] > 1:

@@ -204,7 +204,18 @@ def argmax() -> list[Tensor]:
     return [a, index, value]
 
 
-PROGRAMS = [matmul, dense_with_tail, convolution, softmax, column_sums, whole_sum, stencil, argmax]
+def microkernel() -> list[Tensor]:
+    """A matmul by a tensor intrinsic, whose own loops stay."""
+    k = te.reduce_axis((0, 6), "k")
+    a, b = te.placeholder((20, 12), name="A"), te.placeholder((3, 12, 4), name="B")
+    packed = te.compute((5, 12, 4), lambda io, r, ii: a[io * 4 + ii, r], name="packed")
+    kernel = te.intrinsics.get("vector.outer_product_4x4", 2)
+    tiles = te.compute((5, 3, 4, 4), lambda i, j: kernel(
+        packed[i, k * 2 : k * 2 + 2], b[j, k * 2 : k * 2 + 2], reduce_axis=k), name="tiles")
+    return [a, b, te.compute((20, 12), lambda i, j: tiles[i // 4, j // 4, i % 4, j % 4] + 1, name="c")]
+
+
+PROGRAMS = [matmul, dense_with_tail, convolution, softmax, column_sums, whole_sum, stencil, argmax, microkernel]
 
 
 def evaluate(function: tw.Function, tensors: list[Tensor], seed: int) -> list[np.ndarray]:

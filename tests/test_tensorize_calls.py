@@ -390,3 +390,13 @@ def test_what_primitives_refuse() -> None:
         tw.lower(s, [A, B, D])
     text = str(s)
     assert "open: cannot tensorize 'ax0' of stage C by gemm" in text
+
+
+def test_on_the_emulated_gpu() -> None:
+    A, B, C, k, arrays, expected = blocked()
+    s = te.create_schedule(C.op)
+    s[C].bind(C.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[C].bind(C.op.axis[1], te.thread_axis("threadIdx.x"))
+    found = np.full(expected.shape, 77, "float32")
+    tw.build(s, [A, B, C], target="cuda -emulate")(*arrays, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

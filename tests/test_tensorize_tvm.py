@@ -188,3 +188,41 @@ def test_vnni_as_operator_libraries_for_tvm_declare_it():
     y = tvm.nd.array(np.zeros((8, 32), "int32"))
     tvm.build(s, [X, W, Y], target=target)(tvm.nd.array(x), packed, y)
     np.testing.assert_array_equal(y.numpy(), x.astype("int32") @ w.astype("int32").T)
+
+
+def test_a_compute_that_calls_a_gemm_over_tiles():
+    """TVM's test of TensorComputeOp: the call's parts, a reduction over calls, default_buffer_params."""
+    M, N, L, factor, factor1, factor2 = 64, 32, 48, 16, 32, 32
+
+    def intrin_gemm(m, n, l):
+        k = te.reduce_axis((0, l))
+        x = te.placeholder((m, l))
+        y = te.placeholder((n, l))
+        z = te.compute((m, n), lambda i, j: te.sum(x[i][k] * y[j][k], axis=k))
+
+        def intrin_func(ins, outs):
+            x_ptr = ins[0].access_ptr("r")
+            y_ptr = ins[1].access_ptr("r")
+            z_ptr = outs[0].access_ptr("w")
+            body = tvm.tir.call_extern("int32", "gemv", x_ptr, y_ptr, z_ptr, m, n, l)
+            reset = tvm.tir.call_extern("int32", "fill_zero", z_ptr, m, n)
+            update = tvm.tir.call_extern("int32", "gemv_add", x_ptr, y_ptr, z_ptr, m, n, l)
+            return body, reset, update
+
+        return te.decl_tensor_intrin(z.op, intrin_func, default_buffer_params={"offset_factor": n})
+
+    vgemm = intrin_gemm(factor1, factor2, factor)
+    A = te.placeholder((M // factor1, L // factor, factor1, factor), name="A", dtype="float32")
+    B = te.placeholder((N // factor2, L // factor, factor2, factor), name="B", dtype="float32")
+    k = te.reduce_axis((0, L // factor), name="k")
+    C = te.compute(
+        (M // factor1, N // factor2, factor1, factor2),
+        lambda i, j: vgemm(A[i, k, 0:factor1, 0:factor], B[j, k, 0:factor2, 0:factor], reduce_axis=k), name="C")
+    s = te.create_schedule(C.op)
+    text = str(tvm.lower(s, [A, B, C], simple_mode=True))
+    assert text.index("fill_zero") < text.index("for k in 3") < text.index("gemv_add")
+    a, b = (np.random.default_rng(seed).standard_normal(shape).astype("float32")
+            for seed, shape in ((0, (2, 3, 32, 16)), (1, (1, 3, 32, 16))))
+    c = np.zeros((2, 1, 32, 32), "float32")
+    tw.build(s, [A, B, C], target="interpret")(a, b, c)
+    np.testing.assert_allclose(c, np.einsum("iarc,jasc->ijrs", a, b), rtol=1e-3, atol=1e-3)
