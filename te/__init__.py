@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from ..schedule import Schedule, create_schedule
 
 __all__ = [
-    "ComputeOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule", "SizeVar", "Tensor", "TensorComputeOp",
-    "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any", "asin", "asinh", "atan",
-    "atan2", "atanh", "blas", "call_extern",
-    "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz",
-    "comm_reducer", "compute", "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer",
-    "decl_tensor_intrin", "div", "erf", "exp",
-    "ExternOp", "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hybrid", "hypot", "if_then_else",
-    "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log", "log10", "log1p", "log2",
-    "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow", "power", "prod",
-    "reduce_axis", "reinterpret", "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh", "size_var", "sqrt",
-    "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trace", "trunc", "truncdiv", "truncmod", "var",
+    "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule", "SizeVar", "Tensor",
+    "TensorComputeOp", "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any",
+    "asin", "asinh", "atan", "atan2", "atanh", "blas", "call_extern", "call_intrin", "call_llvm_intrin",
+    "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz", "comm_reducer", "compute",
+    "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "div", "erf", "exp",
+    "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hybrid", "hypot",
+    "if_then_else", "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log",
+    "log10", "log1p", "log2", "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow",
+    "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh",
+    "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trace", "trunc", "truncdiv",
+    "truncmod", "var",
 ]
 
 _ELSEWHERE = {

@@ -39,7 +39,7 @@ def check_reads(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) ->
         return {}
     found: dict[Tensor, IndexOutOfRange] = {}
     for value in body if not isinstance(first, Reduce) else (first,):
-        for load in _unguarded_loads(value):
+        for load in unguarded_loads(value):
             for at, index in enumerate(load.indices):
                 error = _outside(name, load, at, index)
                 if error is None:
@@ -67,7 +67,7 @@ def _may_be_empty(axis: IterVar) -> bool:
     return any(isinstance(node, (IterVar, ProducerLoad)) for node in post_order(axis.dom.extent))
 
 
-def _unguarded_loads(value: Expr) -> Iterator[ProducerLoad]:
+def unguarded_loads(value: Expr) -> Iterator[ProducerLoad]:
     """The reads that happen for every element."""
     stack: list[Node] = [value]
     seen: set[int] = set()

@@ -537,3 +537,42 @@ def test_declarations_that_do_not_fit(name: str) -> None:
     made, match = REFUSED[name]
     with pytest.raises(te_errors.BadScan, match=f"(?s)TW0141.*cannot declare the scan S.*{match}"):
         made()
+
+
+# Blocks
+
+
+def blocks_of(update: Callable[[Any, Any, Any, Any], Any], fused: bool = False) -> tuple[Any, te.Tensor, te.Tensor]:
+    """A scan whose stages run on blocks of four threads, without env_threads."""
+    X, state = te.placeholder((6, 12), name="X"), te.placeholder((6, 12), name="state")
+    init = te.compute((1, 12), lambda _, i: X[0, i], name="init")
+    following = te.compute((6, 12), lambda t, i: update(state, X, t, i), name="update")
+    S = te.scan(init, following, state, inputs=[X], name="S")
+    s = te.create_schedule(S.op)
+    for T in (init, following):
+        outer, inner = s[T].split(T.op.axis[1], 4)
+        s[T].bind(outer, te.thread_axis("blockIdx.x"))
+        s[T].bind(inner, te.thread_axis("threadIdx.x"))
+    return s, X, S
+
+
+def test_steps_in_blocks_that_go_on_with_their_own() -> None:
+    x = np.random.default_rng(12).random((6, 12), np.float32)
+    s, X, S = blocks_of(lambda state, X, t, i: state[t - 1, i] + X[t, i])
+    agree(s, [X, S], [x], [np.cumsum(x, 0)], ("cuda -emulate",))
+    s, X, S = blocks_of(lambda state, X, t, i: state[t - 1, i // 4 * 4 + 3 - i % 4] + X[t, i])  # a block's own, turned
+    wanted = x.copy()
+    for t in range(1, 6):
+        wanted[t] = wanted[t - 1].reshape(3, 4)[:, ::-1].reshape(-1) + x[t]
+    agree(s, [X, S], [x], [wanted], ("interpret", "cuda -emulate"))
+
+
+@pytest.mark.parametrize("read", [
+    lambda state, X, t, i: state[t - 1, 11 - i] + X[t, i], lambda state, X, t, i: state[t - 1, 0] + X[t, i],
+    lambda state, X, t, i: state[t - 1, (i + 1) % 12] + X[t, i],
+])
+def test_steps_that_need_other_blocks_are_refused(read: Callable[..., Any]) -> None:
+    """Nothing orders blocks: a kernel would read what another block has yet to store."""
+    s, X, S = blocks_of(read)
+    with pytest.raises(tw.CudaError, match=r"(?s)TW0817.*an iteration of 'S.idx' depends on other blocks.*blocks store S"):
+        tw.build(s, [X, S], target="cuda -emulate")

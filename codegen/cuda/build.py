@@ -21,6 +21,7 @@ from ..stub import stub_symbols, stub_text
 from ..target import CUDA_ARCHITECTURES, Target
 from .emulate.call import EmulatedRun
 from .errors import HostCallback
+from .grid_order import check_grid_order
 from .module import CudaText, cuda_text
 from .nvrtc import Compiled, compile_cuda, disassemble
 from .plan import launches, workspaces
@@ -42,6 +43,7 @@ def cuda_kernel(function: Function, symbols: Sequence[Var], target: Target, watc
         raise HostCallback(f"cannot build {function.name} for a GPU", called=user_source(),
                            reason=f"it calls the Python function {callback!r}, which runs on the host",
                            fix='target="llvm", or a build of its own for what comes before and after the call')
+    check_grid_order(function)
     arch = target.arch or (_EMULATED_ARCH if target.emulate else _DEFAULT_ARCH)
     signature = signature_of(function, symbols)
     program = split(function, tuple(symbols), watchers, bounds_check=bounds_check)

@@ -24,6 +24,12 @@ class HostCallback(CudaError):
     code = "TW0816"
 
 
+class BlocksDepend(CudaError):
+    """A serial loop around loops over blocks, whose iterations depend on what other blocks do in them."""
+
+    code = "TW0817"
+
+
 class EmulatorUnavailable(CudaError):
     """The emulator needs a C++ compiler on the machine."""
 

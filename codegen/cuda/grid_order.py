@@ -1,0 +1,207 @@
+"""Blocks of a grid run in any order and never wait for each other: a serial loop around loops over blocks becomes a loop
+in every block, so no iteration may read, in one block, what another block has stored.
+
+    for t in T:                                        for t in T:
+      for b in blockIdx.x:                               for b in blockIdx.x:
+        S[t + 1, b * 64 + x] = f(S[t, b * 64 + x])         S[t + 1, b * 64 + x] = f(S[t, n - 1 - (b * 64 + x)])
+    each block goes on with its own elements           refused: it would need a barrier of the whole grid
+
+Two accesses are in one block where, in some dimension, both places are `block * c + rest` with 0 <= rest < c; or where
+they are at the same function of threads and blocks in each dimension in which the store depends on these at all: blocks
+do not store to common elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Call, Expr, Range, Var
+from ...ir.ops import is_const
+from ...ir.passes.linear import linear
+from ...ir.pointers import WRITES, pointed_to
+from ...ir.stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
+from ...ir.visit import children, free_vars, post_order, substitute
+from .errors import BlocksDepend
+
+__all__ = ["check_grid_order"]
+
+
+@dataclass(frozen=True)
+class _Access:
+    """indices: with one variable for each thread tag, of `threads`. blocks: the tags of the loops over blocks around it,
+    within the serial loop. ranges: of all loops around, within that."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    blocks: frozenset[str]
+    ranges: Mapping[Var, Range]
+    threads: frozenset[Var]
+    is_store: bool
+
+
+@dataclass
+class _Around:
+    """What is around a statement, as seen from a serial loop. renamed: loop variables on threads as those of their tags."""
+
+    threads: dict[str, Var]
+    renamed: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
+    blocks: frozenset[str] = frozenset()
+    ranges: dict[Var, Range] = field(default_factory=dict[Var, Range])
+    own: frozenset[Buffer] = frozenset()
+
+
+def check_grid_order(function: Function) -> None:
+    """Raises BlocksDepend. function: of stage "loops"."""
+    stack: list[Stmt] = [function.body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, For) and _is_block(stmt):
+            inner = next((node for node in post_order(stmt.body) if isinstance(node, For) and _is_block(node)), None)
+            if inner is None:
+                continue
+        if isinstance(stmt, For) and stmt.kind is not LoopKind.THREAD and _has_blocks(stmt.body):
+            _check(function, stmt)
+            continue
+        stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
+
+
+def _is_block(loop: For) -> bool:
+    return loop.kind is LoopKind.THREAD and loop.thread.startswith("blockIdx") and not is_const(loop.extent, 1)
+
+
+def _has_blocks(stmt: Stmt) -> bool:
+    return any(isinstance(node, For) and _is_block(node) for node in post_order(stmt))
+
+
+def _check(function: Function, loop: For) -> None:
+    accesses: list[_Access] = []
+    _collect(loop.body, _Around({}), accesses)
+    stores = [access for access in accesses if access.is_store and access.blocks]
+    for store in stores:
+        for access in accesses:
+            if access.buffer is store.buffer and access is not store and not _in_one_block(store, access):
+                name = store.buffer.name
+                raise BlocksDepend(
+                    f"cannot build {function.name} for a GPU: an iteration of '{loop.var.name}' depends on other blocks' work",
+                    reason=f"blocks store {name}[{_shown(store)}], and {'store' if access.is_store else 'read'} "
+                           f"{name}[{_shown(access)}] in the same loop, which is not proved to be their own",
+                    called=user_source(), fix=f"bind what is inside '{loop.var.name}' to threads of one block, or to blocks and "
+                                              "threads such that each goes on with its own elements")
+
+
+def _shown(access: _Access) -> str:
+    return ", ".join(map(str, access.indices))
+
+
+def _collect(stmt: Stmt, around: _Around, found: list[_Access]) -> None:
+    """The accesses of a statement to memory that blocks share."""
+    if isinstance(stmt, Allocate):
+        own = around.own | {stmt.buffer} if around.blocks or stmt.buffer.scope != "global" else around.own
+        _collect(stmt.body, _Around(around.threads, around.renamed, around.blocks, around.ranges, own), found)
+        return
+    if isinstance(stmt, For):
+        renamed, blocks, ranges = dict(around.renamed), around.blocks, dict(around.ranges)
+        within = Range(substitute(stmt.begin, renamed), substitute(stmt.extent, renamed))
+        if stmt.kind is LoopKind.THREAD:
+            shared = around.threads.setdefault(stmt.thread, Var(stmt.thread, stmt.var.dtype))
+            renamed[stmt.var] = shared
+            ranges[shared] = within
+            blocks = blocks | {stmt.thread} if stmt.thread.startswith("blockIdx") else blocks
+        else:
+            ranges[stmt.var] = within
+        _reads((stmt.begin, stmt.extent), around, found)
+        _collect(stmt.body, _Around(around.threads, renamed, blocks, ranges, around.own), found)
+        return
+    if isinstance(stmt, LetStmt):
+        _reads((stmt.value,), around, found)
+        value = substitute(stmt.value, around.renamed)
+        _collect(stmt.body, _Around(around.threads, {**around.renamed, stmt.var: value}, around.blocks, around.ranges,
+                                    around.own), found)
+        return
+    if isinstance(stmt, BufferStore):
+        _note(stmt.buffer, stmt.indices, True, around, found)
+        _reads((stmt.value, *stmt.indices), around, found)
+    elif isinstance(stmt, (Evaluate, If)):
+        _reads((stmt.value if isinstance(stmt, Evaluate) else stmt.condition,), around, found)
+    for child in children(stmt):
+        if isinstance(child, Stmt):
+            _collect(child, around, found)
+
+
+def _reads(values: tuple[Expr, ...], around: _Around, found: list[_Access]) -> None:
+    for value in values:
+        for node in post_order(value):
+            pointed = pointed_to(node)
+            if isinstance(node, BufferLoad):
+                _note(node.buffer, node.indices, False, around, found)
+            elif pointed is not None and pointed[1] & WRITES and isinstance(node, Call) and isinstance(node.args[0], BufferLoad):
+                _note(pointed[0], node.args[0].indices, True, around, found)
+
+
+def _note(buffer: Buffer, indices: tuple[Expr, ...], is_store: bool, around: _Around, found: list[_Access]) -> None:
+    if buffer not in around.own:
+        places = tuple(substitute(index, around.renamed) for index in indices)
+        threads = frozenset(var for var in around.threads.values() if var in around.ranges)
+        found.append(_Access(buffer, places, around.blocks, around.ranges, threads, is_store))
+
+
+# Proofs
+
+
+def _in_one_block(store: _Access, access: _Access) -> bool:
+    """Whether an element of both is certainly met by one block alone."""
+    if store.blocks != access.blocks:
+        return False
+    return _same_function(store, access) or all(_pinned(store, access, tag) for tag in store.blocks)
+
+
+def _same_function(store: _Access, access: _Access) -> bool:
+    for a, b in zip(store.indices, access.indices, strict=True):
+        mine = _loops_of(a, store)
+        if mine <= store.threads and _key(a) == _key(b):
+            continue
+        if mine & store.threads:
+            return False
+    return True
+
+
+def _key(index: Expr) -> object:
+    """The same for the same sum, in whatever order."""
+    form = linear(index)
+    return form.constant, frozenset((key, coefficient) for key, (_, coefficient) in form.terms.items())
+
+
+def _loops_of(index: Expr, access: _Access) -> set[Var]:
+    """The loops within the serial loop that an index changes with."""
+    return {var for var in free_vars(index) if var in access.ranges}
+
+
+def _pinned(store: _Access, access: _Access, tag: str) -> bool:
+    """Whether some dimension tells the index of a block: block * c + rest in both, 0 <= rest < c."""
+    for a, b in zip(store.indices, access.indices, strict=True):
+        first, second = _factor(a, store, tag), _factor(b, access, tag)
+        if first is not None and first == second:
+            return True
+    return False
+
+
+def _factor(index: Expr, access: _Access, tag: str) -> int | None:
+    """c, where an index is block * c + rest with 0 <= rest < c."""
+    block = next((var for var in access.ranges if var.name == tag), None)
+    if block is None:
+        return None
+    form = linear(index)
+    factor = form.coefficient(block)
+    if factor <= 0:
+        return None
+    rest = index - block * factor
+    analyzer = Analyzer()
+    for var, within in access.ranges.items():
+        if var is not block:
+            analyzer.bind(var, within)
+    rest = analyzer.simplify(rest)
+    return factor if analyzer.can_prove(rest >= 0) and analyzer.can_prove(rest < factor) else None
