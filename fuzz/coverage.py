@@ -16,7 +16,7 @@ Cell = tuple[str, str, str]
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "elementwise": DTYPES, "sum": NUMBERS, "prod": NUMBERS, "min": DTYPES, "max": DTYPES, "matmul": NUMBERS, "conv2d": NUMBERS,
     "pool": DTYPES, "softmax": FLOATS, "argmax": NUMBERS, "blur": NUMBERS, "layout": DTYPES, "gather": DTYPES,
-    "triangle": NUMBERS, "tuples": NUMBERS,
+    "triangle": NUMBERS, "tuples": NUMBERS, "scan": DTYPES, "hybrid": NUMBERS, "product": NUMBERS,
 }
 """Every kind of operation, with the dtypes in which its stages may be."""
 
@@ -25,6 +25,7 @@ _REDUCTIONS = ("sum", "prod", "min", "max")
 _OF_REDUCTIONS = {"rfactor": "only a reduction has an axis to factor"}
 _OF_OTHERS = {"compute_inline": "a reduction cannot be inlined"}
 _NOT_OF_STAGES = {"auto_inline": "it is called on a whole schedule"}
+_OF_PRODUCTS = {"tensorize": "the intrinsic computes products of packed matrices"}
 
 
 def illegal(operation: str, dtype: str, primitive: str) -> str:
@@ -37,6 +38,8 @@ def illegal(operation: str, dtype: str, primitive: str) -> str:
         return _OF_REDUCTIONS[primitive]
     if operation in _REDUCTIONS and primitive in _OF_OTHERS:
         return _OF_OTHERS[primitive]
+    if operation != "product" and primitive in _OF_PRODUCTS:
+        return _OF_PRODUCTS[primitive]
     return ""
 
 

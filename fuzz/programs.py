@@ -8,6 +8,7 @@ import numpy as np
 
 from .chains import draw_chain
 from .choices import Choices, forced
+from .control import draw_hybrid, draw_product, draw_scan
 from .drawing import Program
 from .images import draw_blur, draw_gather, draw_layout
 from .networks import draw_conv2d, draw_matmul, draw_pool
@@ -17,7 +18,8 @@ __all__ = ["PROGRAMS", "draw_program", "drawn_program"]
 
 PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (8, draw_chain), (3, draw_matmul), (2, draw_conv2d), (1.3, draw_pool), (2, draw_softmax), (1.5, draw_argmax),
-    (2, draw_blur), (1.5, draw_layout), (1.3, draw_gather), (1, draw_triangle), (1.5, draw_tuples),
+    (2, draw_blur), (1.5, draw_layout), (1.3, draw_gather), (1, draw_triangle), (1.5, draw_tuples), (1.5, draw_scan),
+    (1.3, draw_hybrid), (1.3, draw_product),
 )
 
 

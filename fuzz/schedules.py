@@ -58,7 +58,7 @@ class Mutator:
     @property
     def stages(self) -> list[Any]:
         return [stage for stage in self.s.stages
-                if stage.op.kind == "compute" and stage.attach_type not in ("inline", "inlined")]
+                if stage.op.kind in ("compute", "hybrid") and stage.attach_type not in ("inline", "inlined")]
 
     def extent(self, stage: Any, axis: Any) -> int | None:
         """The declared extent of a loop, where it is a constant."""
@@ -191,7 +191,10 @@ class Mutator:
         if stage is None:
             return None
         axis = self.pick(stage.leaf_iter_vars)
-        key, value = self.pick([("auto_unroll_max_step", 8), ("auto_unroll_max_step", 64), ("unroll_explicit", True)])
+        pragmas: list[tuple[str, Any]] = [("auto_unroll_max_step", 8), ("auto_unroll_max_step", 64), ("unroll_explicit", True),
+                                          ("parallel_barrier_when_finish", None), ("parallel_stride_pattern", None),
+                                          ("parallel_launch_point", None)]
+        key, value = self.pick(pragmas)
         return f"pragma({axis.name}, {key}) of {stage.name}", lambda: stage.pragma(axis, key, value)
 
     # Placement
@@ -252,6 +255,69 @@ class Mutator:
         scope = self.pick(["local", "global", "shared"])
         return (f"cache_write({stage.name}, {scope})",
                 lambda: self.s.cache_write(outputs[0] if len(outputs) == 1 else outputs, scope))
+
+    def double_buffer(self) -> Attempt | None:
+        stage = self.attached_stage()
+        return None if stage is None else (f"double_buffer of {stage.name}", stage.double_buffer)
+
+    def rolling_buffer(self) -> Attempt | None:
+        stage = self.attached_stage()
+        return None if stage is None else (f"rolling_buffer of {stage.name}", stage.rolling_buffer)
+
+    def attached_stage(self) -> Any:
+        """A stage that is computed at a loop of another; one is put there where there is none."""
+        stage = self.some_stage(lambda stage: stage.attach_type == "at")
+        if stage is not None:
+            return stage
+        found = self.compute_at()
+        if found is None:
+            return None
+        try:
+            found[1]()
+        except TilewrightError:
+            return None
+        return self.subject
+
+    def prefetch(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: stage.op.input_tensors and self.plain(stage))
+        if stage is None:
+            return None
+        tensor, axis, offset = self.pick(stage.op.input_tensors), self.pick(self.plain(stage)), self.pick([1, 2, 4, -3])
+        return f"prefetch({tensor.name}, {axis.name}, {offset}) of {stage.name}", lambda: stage.prefetch(tensor, axis, offset)
+
+    def transform_layout(self) -> Attempt | None:
+        stage = self.some_stage(lambda stage: not stage.is_output and stage.op.axis and not stage.is_scheduled)
+        if stage is None:
+            return None
+        rank = len(stage.op.axis)
+        order, place, factor = self.choices.permutation(rank), self.choices.below(rank), self.pick([2, 4, 3, 8])
+        blocked, pad = self.chance(0.5), self.pick([None, None, 0])
+
+        def places(*indices: Any) -> list[Any]:
+            found = [indices[at] for at in order]
+            return [*found[:place], found[place] // factor, *found[place + 1:], found[place] % factor] if blocked else found
+
+        label = f"transform_layout({order}, {place}, {factor if blocked else 1}) of {stage.name}"
+        return label, lambda: stage.transform_layout(places, pad)
+
+    def tensorize(self) -> Attempt | None:
+        """The microkernel on a product of packed matrices, whose loops are brought into order first."""
+        def fits(stage: Any) -> bool:
+            axes = stage.op.axis
+            tile = [axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else 0 for axis in axes[2:]]
+            return stage.op.kind == "compute" and len(axes) == 4 and tile == [4, 4] and len(stage.op.reduce_axis) == 1
+        stage = self.some_stage(fits)
+        if stage is None:
+            return None
+        (_, _, ii, ji), (r,) = stage.op.axis, stage.op.reduce_axis
+        depth = self.pick([1, 2, 4])
+        try:
+            outer, inner = stage.split(r, factor=depth)
+            stage.reorder(outer, ii, ji, inner)
+            kernel = te.intrinsics.get("vector.outer_product_4x4", depth, str(stage.op.output(0).dtype))
+        except TilewrightError:
+            return None
+        return f"tensorize({ii.name}, {depth}) of {stage.name}", lambda: stage.tensorize(ii, kernel)
 
     def set_scope(self) -> Attempt | None:
         stage = self.some_stage(lambda stage: not stage.is_output)
@@ -335,7 +401,8 @@ class Mutator:
 TABLE = (
     (20, "split"), (6, "fuse"), (7, "reorder"), (5, "tile"), (5, "parallel"), (7, "vectorize"), (4, "unroll"), (7, "bind"),
     (2, "pragma"), (11, "compute_at"), (4, "compute_inline"), (1, "compute_root"), (1, "auto_inline"), (5, "cache_read"),
-    (5, "cache_write"), (2, "set_scope"), (4, "rfactor"), (2, "storage_align"), (2, "set_store_predicate"),
+    (5, "cache_write"), (2, "set_scope"), (4, "rfactor"), (2, "storage_align"), (2, "set_store_predicate"), (2, "double_buffer"),
+    (2, "rolling_buffer"), (2, "prefetch"), (2.5, "transform_layout"), (3, "tensorize"),
 )
 """Every primitive, and how often it is drawn."""
 PRIMITIVES = tuple(name for _, name in TABLE)
@@ -362,7 +429,10 @@ def _draw_primitives(mutator: Mutator, drawn: Drawn, s: Any, text: bool) -> None
     choices = mutator.choices
     shown = s.as_python() if text else ""
     for _ in range(max(choices.below(13), choices.below(13))):
+        places = exact(s)
         name, (label, apply) = mutator.attempt()
+        if text and exact(s) != places:  # it was made ready by other primitives
+            shown = s.as_python()
         subject = None if mutator.subject is None else mutator.subject.op
         drawn.tried[name] = drawn.tried.get(name, 0) + 1
         before = exact(s)

@@ -84,6 +84,13 @@ def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int) -> Stmt:
             called=user_source(), reason=f"{stage.name} does not read {tensor.name} now: it is inlined, or a copy is read",
             loops=outline(stage, [loop.axis]), fix="prefetch what the stage reads, when all caches are made",
         )
+    if _lives_within(nest, loop, tensor):
+        raise PrefetchUnread(
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
+            called=user_source(), reason=f"{tensor.name} is computed within an iteration of '{loop.axis.name}': what a later "
+            "one reads of it is nowhere yet", loops=outline(stage, [loop.axis]),
+            fix=f"prefetch at a loop inside, or what {tensor.name} is computed from",
+        )
     assert loop.var is not None
     ahead: dict[Var, Expr] = {loop.var: loop.var + offset}
     buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
@@ -111,6 +118,17 @@ def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int) -> Stmt:
     if conditions:
         body = If(analyzer.simplify(all_of(*conditions)), body)
     return _nested(loops, body)
+
+
+def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
+    """Whether the tensor's memory is that of one iteration of the loop."""
+    computation = nest.dataflow.by_op.get(tensor.op)
+    place = nest.found.loops.index(loop)
+    while computation is not None and computation.parent is not None:
+        if computation.parent is nest.computation:
+            return computation.place >= place
+        computation = computation.parent
+    return False
 
 
 def _extent(within: Span, whole: Expr, nest: Nest) -> Expr:

@@ -232,3 +232,16 @@ def test_llvm_does_not_vectorize_straight_lines_into_invalid_code(tmp_path: Path
         np.testing.assert_array_equal(d, a @ b.T + 1)
     '''))
     subprocess.run([sys.executable, str(program)], check=True)
+
+
+def test_what_is_computed_within_an_iteration_is_not_prefetched_for_a_later_one() -> None:
+    """The prefetch stood before the allocation of the memory that it spoke of."""
+    A = te.placeholder((8, 8), name="A")
+    B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+    C = te.compute((8, 8), lambda i, j: B[i, j] * 2, name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], 4)
+    s[B].compute_at(s[C], outer)
+    s[C].prefetch(B, outer, 1)
+    with pytest.raises(tw.LoweringError, match=r"computed within an iteration of 'i\.outer'"):
+        tw.lower(s, [A, C])
