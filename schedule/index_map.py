@@ -240,6 +240,9 @@ class _Inversion:
             self.require(rest >= of.offset)
             rest = rest - of.offset
         terms = self._descending(of)
+        for _, digit in of.terms:
+            if ops.is_const(digit.extent, 1):
+                self._note(digit, ops.const(0, value.dtype))
         for at, (factor, digit) in enumerate(terms):
             below = self.reach(_Sum(tuple(terms[at + 1 :]), 0))
             if not self.analyzer.can_prove(below <= factor):
@@ -248,16 +251,21 @@ class _Inversion:
             quotient = self.analyzer.simplify(ops.floordiv(rest, factor))
             if at and not self.analyzer.can_prove_equal(terms[at - 1][0], factor * digit.extent):
                 self.require(quotient < digit.extent)
-            self.found.setdefault(digit.atom.key, []).append((digit, quotient))
-            self.atoms.setdefault(digit.atom.key, digit.atom)
+            self._note(digit, quotient)
             rest = self.analyzer.simplify(ops.floormod(rest, factor))
-        if terms and not ops.is_const(rest, 0):
+        if not ops.is_const(rest, 0) and not (not terms and self.analyzer.can_prove(rest.equal(0))):
             self.require(rest.equal(0))
 
+    def _note(self, digit: _Digit, value: Expr) -> None:
+        self.found.setdefault(digit.atom.key, []).append((digit, value))
+        self.atoms.setdefault(digit.atom.key, digit.atom)
+
     def _descending(self, of: _Sum) -> list[tuple[Expr, _Digit]]:
-        """The terms, the greatest factor first."""
+        """The terms that are not always 0, the greatest factor first."""
         done: list[tuple[Expr, _Digit]] = []
         for factor, digit in of.terms:
+            if ops.is_const(digit.extent, 1):
+                continue
             at = next((at for at, (other, _) in enumerate(done) if self.analyzer.can_prove(factor >= other)), len(done))
             done.insert(at, (factor, digit))
         return done

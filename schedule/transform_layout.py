@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import TilewrightError, user_source
-from ..ir.expr import Expr, FloorDiv, FloorMod, IterVar, Node, ProducerLoad, Range, Reduce, Var
+from ..ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ..ir.ops import all_of, const, if_then_else, likely
 from ..ir.visit import free_vars, rewrite
 from ..te.operation import ComputeOp, Operation, PlaceholderOp
@@ -106,7 +106,7 @@ def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
             made = const(value, tensor.dtype) if not isinstance(value, Expr) else value
         except (TilewrightError, TypeError, ValueError, OverflowError):
             fits, made = False, const(0)
-        if not fits or free_vars(made):
+        if not fits or not isinstance(made, (IntImm, FloatImm)):
             raise _bad(stage, f"the pad value {value!r} is no constant of type {tensor.dtype}"[:200], advice)
         found.append(made)
     return tuple(found)

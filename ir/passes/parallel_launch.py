@@ -1,7 +1,7 @@
 """Parallel loops launched once, outside of the loops around them, where the pragma parallel_launch_point says so.
 
-    for k in 100 with parallel_launch_point=1:         for i in parallel(0, 64):
-        for i in parallel(0, 64):                 →        for k in 100:
+    for k in 100 with parallel_launch_point=1:         for i in parallel(64):
+        for i in parallel(64):                 →        for k in 100:
             C[i] = C[i] + A[k, i]                              C[i] = C[i] + A[k, i]
 
 Each thread then runs its share of the parallel loop in every iteration of the loops around it, without meeting the others
