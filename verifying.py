@@ -15,6 +15,7 @@ import numpy as np
 from .codegen.kernel import build_kernels
 from .codegen.target import Target
 from .errors import CodegenError, LoweringError, SourceLine, TilewrightError, user_source
+from .ir.arith.analyzer import simplify
 from .ir.buffer import Buffer
 from .ir.errors import OutOfBounds, UnknownOutsideCode
 from .ir.expr import Expr, IntImm, ProducerLoad, Var
@@ -315,7 +316,7 @@ def _draw(pair: _Pair, seed: int, positive: bool, zero: bool) -> list[Any]:
 
 
 def _extent(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
-    found = substitute(extent, symbols)
+    found = simplify(substitute(extent, symbols))
     if not isinstance(found, IntImm):
         raise CannotVerify(f"the extent {extent} of an argument is not known", reason="it changes with more than symbols",
                            called=user_source())

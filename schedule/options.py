@@ -81,7 +81,7 @@ class Options:
             assert option.error is not None
             reason = f"{option.error.reason or option.error.headline} ({option.error.code})"
             because.setdefault((option.primitive, reason), []).append(option.arguments)
-        lines += [f"  {primitive:<{width}}  {'; '.join(filter(None, tried))}".rstrip() + f": {reason}"
+        lines += [f"  {primitive:<{width}}  {'; '.join(tried) + ': ' if tried[0] else ''}{reason}"
                   for (primitive, reason), tried in because.items()]
         if not self.holds:
             lines.append("The schedule does not hold together as it is, so that what the whole decides was not looked at.")

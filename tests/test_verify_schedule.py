@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.fuzz.case import draw_case
+from tilewright.fuzz.programs import draw_program
+from tilewright.fuzz.schedules import draw_schedule
 from tilewright.schedule.shrink import iterations, shrunk
+from tilewright.seeing import page
 
 
 def matmul(n: int = 512, m: int = 512, k: int = 512) -> te.Schedule:
@@ -212,6 +217,23 @@ def test_verifying_leaves_the_schedule_as_it_was() -> None:
     before = str(s), s.records
     s.verify()
     assert (str(s), s.records) == before
+
+
+def test_drawn_schedules_hold_and_can_be_looked_at() -> None:
+    """What the fuzzer's programs are under its schedules, verified, explained and shown."""
+    count, held = drawn.count(8, 300), 0
+    for case in range(count):
+        numbers, choices, _ = draw_case(drawn.SEED, case, "llvm")
+        s = te.create_schedule(draw_program(numbers).outputs)
+        draw_schedule(choices, s, text=False)
+        text = page(s)
+        if "not whole yet" in text:
+            continue
+        report = s.verify(seed=case)
+        assert report.checks, (case, report)
+        assert all(str(s.explain(stage)).startswith(f"stage {stage.name}: ") for stage in s.stages)
+        held += 1
+    assert held * 4 >= count
 
 
 # Cutting down

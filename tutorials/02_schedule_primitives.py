@@ -1,5 +1,7 @@
 """2. Schedule primitives, each with the loops that it makes."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import tilewright as tw
 from tilewright import te
@@ -95,6 +97,22 @@ show("the sum over k in eight parts", s, [A, B, D])
 
 # A schedule remembers what was done to it, and writes it down as code.
 print(s.as_python())
+
+# What becomes of a stage: here each element of the partial sums is computed once, in eight elements of storage. Where
+# compute_at computes the same again and again, explain says so, and where to compute it instead.
+print(s.explain(part))
+s[part].compute_at(s[C], C.op.axis[0])
+print(f"recomputed {s.explain(part).recompute:g} times a row further out, with {s.explain(part).storage} bytes")
+
+# What a stage can take now, on which axes, and why not the rest: every primitive is tried on a copy.
+print(s.options(D))
+
+# The schedule against the program without it, by the checking interpreter and by native code, on drawn inputs.
+print(s.verify())
+
+# A page to open in a browser: records, loops with their costs, and assembly, linked. (It is made by jinja2.)
+if find_spec("jinja2"):
+    print(s.show("schedule.html"))
 
 # What cannot be right is refused where it is asked for, with the reason.
 try:
