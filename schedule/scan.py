@@ -70,6 +70,17 @@ def _place(dataflow: Dataflow, scan: Computation, op: ScanOp) -> None:
         _share(init, scan)
         if init.stage.attach_type == "root":
             init.parent, init.place = scan, threads - 1
+        elif _placed_in(init, scan) >= threads:
+            raise _part(init, scan, "is the beginning of its state, and computed once, before the loop over time",
+                        f"s[{init.name}].compute_root()")
+
+
+def _placed_in(computation: Computation, scan: Computation) -> int:
+    """At which loop of the scan it is computed, itself or what it is computed at; -1 for none."""
+    at: Computation | None = computation
+    while at is not None and at.parent is not scan:
+        at = at.parent
+    return -1 if at is None else at.place
 
 
 def _share(computation: Computation, scan: Computation) -> None:

@@ -2,11 +2,13 @@
 
 Each is a change of the text of one module, made when the module is imported; nothing in the product knows of it.
 
-    python tests/planted_bugs.py NAME SEED      # a worker of the fuzzer in which the bug is planted
+    python tests/planted_bugs.py NAME SEED [SECONDS]    # a worker of the fuzzer with the bug, which shrinks for so long
+    python tests/planted_bugs.py --run NAME FILE.py     # a program with the bug
 """
 
 from __future__ import annotations
 
+import runpy
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -102,10 +104,17 @@ def first_failure(bug: Bug, seed: int, limit: int) -> int | None:
     return None
 
 
-if __name__ == "__main__":
-    chosen = BY_NAME[sys.argv[1]]
-    plant(chosen)
+def _serve(bug: Bug, seed: int, seconds: float) -> None:
     from tilewright.fuzz.case import run_case
     from tilewright.fuzz.workers import serve
 
-    serve(lambda case: run_case(int(sys.argv[2]), case, chosen.target, shrink_seconds=0.0))
+    serve(lambda case: run_case(seed, case, bug.target, shrink_seconds=seconds))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--run":
+        plant(BY_NAME[sys.argv[2]])
+        runpy.run_path(sys.argv[3], run_name="__main__")
+    else:
+        plant(BY_NAME[sys.argv[1]])
+        _serve(BY_NAME[sys.argv[1]], int(sys.argv[2]), float(sys.argv[3]) if len(sys.argv) > 3 else 0.0)

@@ -576,3 +576,11 @@ def test_steps_that_need_other_blocks_are_refused(read: Callable[..., Any]) -> N
     s, X, S = blocks_of(read)
     with pytest.raises(tw.CudaError, match=r"(?s)TW0817.*an iteration of 'S.idx' depends on other blocks.*blocks store S"):
         tw.build(s, [X, S], target="cuda -emulate")
+
+
+def test_the_beginning_of_a_state_is_not_computed_anew_at_each_step() -> None:
+    X, init, _, S = cumulative(3, 2)
+    s = te.create_schedule(S.op)
+    s[init].compute_at(s[S], s[S].op.scan_axis)
+    with pytest.raises(PartOfScan, match="the beginning of its state, and computed once, before the loop over time"):
+        tw.lower(s, [X, S])

@@ -1,0 +1,157 @@
+"""The fuzzer itself: it repeats, makes failures smaller, writes programs that fail on their own, and knows what it reached."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import drawn
+import numpy as np
+import planted_bugs
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.cli import main
+from tilewright.fuzz import Failure, Options, Program, check, drawn_program
+from tilewright.fuzz.case import draw_case, run_case
+from tilewright.fuzz.choices import Choices, case_choices, forced
+from tilewright.fuzz.coverage import OPERATIONS, Coverage, illegal
+from tilewright.fuzz.guard import Guarded
+from tilewright.fuzz.programs import PROGRAMS, draw_program
+from tilewright.fuzz.schedules import PRIMITIVES
+from tilewright.fuzz.source import Unwritable, program_source
+from tilewright.fuzz.workers import run_all, worker_command
+from tilewright.ir import equal
+
+
+def test_choices_replay_and_end_in_zeros() -> None:
+    drawn_once = case_choices(5, 3)
+    made = [drawn_once.below(10), drawn_once.number(-2, 2), drawn_once.pick("abc"), drawn_once.chance(0.5),
+            drawn_once.permutation(4), drawn_once.weighted([(1, "x"), (2, "y")])]
+    again = forced(drawn_once.made)
+    assert made == [again.below(10), again.number(-2, 2), again.pick("abc"), again.chance(0.5), again.permutation(4),
+                    again.weighted([(1, "x"), (2, "y")])]
+    assert (again.below(9), again.chance(0.99), again.permutation(3)) == (0, False, [0, 1, 2])
+    assert Choices(None, [7]).below(3) == 2
+
+
+@pytest.mark.parametrize("kind", range(len(PROGRAMS)), ids=[draw.__name__ for _, draw in PROGRAMS])
+def test_every_kind_of_program_is_drawn_again_by_its_choices_and_declared_again_by_its_source(kind: int) -> None:
+    for case in range(drawn.count(2, 40)):
+        choices = case_choices(drawn.SEED, case, 100 + kind)
+        with np.errstate(all="ignore"):
+            program = PROGRAMS[kind][1](choices)
+            again = PROGRAMS[kind][1](forced(choices.made))
+        assert check(program, te.create_schedule(program.outputs), Options(text=False)) == ""
+        lowered = lower(program)
+        assert equal(lower(again), lowered)
+        assert all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in zip(program.values, again.values, strict=True))
+        try:
+            text = program_source(program)
+        except Unwritable:
+            assert program.name in ("scan", "hybrid")
+            continue
+        scope: dict[str, Any] = {"te": te}
+        exec(text, scope)
+        declared = tw.lower(te.create_schedule(scope["ops"]), scope["args"])
+        assert equal(declared, lowered) or "max" in text or "min" in text, f"{text}\n{lowered}\n{declared}"
+
+
+def lower(program: Program) -> Any:
+    return tw.lower(te.create_schedule(program.outputs), program.args)
+
+
+def test_the_smallest_choices_make_a_program() -> None:
+    program = drawn_program([])
+    assert program.name == "chain"
+    assert check(program, te.create_schedule(program.outputs)) == ""
+
+
+def test_arrays_lie_against_pages_that_end_the_process() -> None:
+    value = np.arange(10, dtype="int32")
+    end, begin = Guarded(value, at_end=True, written=False), Guarded(value, at_end=False, written=False)
+    assert (end.view.ctypes.data + value.nbytes) % mmap.PAGESIZE == begin.view.ctypes.data % mmap.PAGESIZE == 0
+    assert end.view.tolist() == value.tolist()
+    assert end.complaint() == ""
+    end.view[3] = 0
+    assert end.complaint() == "changed its input"
+    touch = "import numpy as np, sys; from tilewright.fuzz.guard import Guarded; g = Guarded(np.zeros(5, 'int8'), {end}, True); " \
+            "import ctypes; ctypes.c_char.from_address(g.view.ctypes.data + {at}).value"
+    for at_end, at, status in ((True, 4, 0), (True, 5, -11), (False, 0, 0), (False, -1, -11)):
+        done = subprocess.run([sys.executable, "-c", touch.format(end=at_end, at=at)], check=False)
+        assert done.returncode == status, (at_end, at)
+
+
+def test_a_write_beside_an_array_is_told() -> None:
+    guarded = Guarded(np.zeros(3, "int8"), at_end=True, written=True)
+    ctypes.c_ubyte.from_address(guarded.view.ctypes.data - 1).value = 1
+    assert guarded.complaint() == "wrote outside"
+
+
+def test_a_failure_is_made_smaller_and_written_as_a_program_that_fails_on_its_own(tmp_path: Path) -> None:
+    """A bug is planted in a worker; what it writes fails with the bug, and holds without."""
+    bug = planted_bugs.BY_NAME["wrong fuse order"]
+    reports = run_all([*planted_bugs.worker(bug, 3), "5.0"], range(100), workers=2)
+    report = next(one for one in reports if one["failure"])
+    reports.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert report["python"].count(".fuse(") == 1
+    path = tmp_path / "reproduction.py"
+    path.write_text(report["python"])
+    with_bug = subprocess.run([sys.executable, str(Path(planted_bugs.__file__)), "--run", bug.name, str(path)], check=False,
+                              capture_output=True, text=True)
+    assert with_bug.returncode == 1, with_bug.stdout
+    assert "Failure: " in with_bug.stderr
+    without = subprocess.run([sys.executable, str(path)], check=True, capture_output=True, text=True)
+    assert without.stdout.splitlines()[-1] == "it no longer fails"
+
+
+def test_a_worker_that_dies_is_one_failed_case() -> None:
+    command = [sys.executable, "-c", "import sys, os\nfor line in sys.stdin: os.abort()"]
+    reports = list(run_all(command, range(2), workers=1))
+    assert [report["case"] for report in reports] == [0, 1]
+    assert all("died of signal 6" in report["failure"] for report in reports)
+
+
+def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", "--seed", "1", "--cases", "3", "--workers", "0", "--target", "llvm", "--out", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "seed 1: 3 cases, 0 failed" in told
+    table = json.loads((tmp_path / "coverage.json").read_text())
+    assert table["cases"] == 3
+    assert len(table["coverage"]["cells"]) + len(table["coverage"]["empty"]) >= len(OPERATIONS) * 5
+    assert "a reduction cannot be inlined" in table["coverage"]["illegal"]
+    with pytest.raises(SystemExit, match="2"):
+        main(["fuzz", "--cases", "many"])
+
+
+def test_cells_are_illegal_by_a_rule_or_wanted() -> None:
+    coverage = Coverage()
+    coverage.add([("matmul", "float32", "split")])
+    assert ("matmul", "float32", "split") not in coverage.empty
+    assert ("matmul", "float64", "split") in coverage.empty
+    assert illegal("elementwise", "int8", "rfactor") == "only a reduction has an axis to factor"
+    assert illegal("softmax", "int8", "split") == "exponentials and divisions are of floats"
+    assert {primitive for _, _, primitive in coverage.all_cells()} == set(PRIMITIVES)
+
+
+def test_one_case_is_the_same_again() -> None:
+    reports = [run_case(11, 4, "llvm") for _ in range(2)]
+    assert reports[0].pop("seconds") > 0 < reports[1].pop("seconds")
+    assert reports[0] == reports[1]
+    numbers, _, _ = draw_case(11, 4, "llvm")
+    assert draw_program(numbers).name == reports[0]["name"]
+    assert worker_command(11, "llvm")[-2:] == ["11", "llvm"]
+
+
+def test_a_wrong_result_is_a_failure_that_names_the_element() -> None:
+    A = te.placeholder((3,), name="A")
+    B = te.compute((3,), lambda i: A[i] + 1, name="B")
+    a = np.ones(3, "float32")
+    program = Program("wrong", [A, B], [a, np.array([2, 2, 3], "float32")], [False, True])
+    with pytest.raises(Failure, match=r"against numpy: B\[2\] is 2.0, expected 3.0 \(1 of 3 elements differ\)"):
+        check(program, te.create_schedule(B.op))
