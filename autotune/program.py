@@ -22,7 +22,8 @@ _CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
 class Program:
     """The operations of a function as they were declared.
 
-    ops: what computes, producers first. outputs: those whose tensors are passed. consumers: who reads each.
+    ops: what computes, producers first. outputs: those whose tensors are passed, or are read whole by what is no compute.
+    consumers: who reads each.
     """
 
     def __init__(self, args: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
@@ -31,6 +32,7 @@ class Program:
         self.ops: list[ComputeOp] = [stage.op for stage in stages if isinstance(stage.op, ComputeOp)]
         self.other_ops = [stage.op for stage in stages if not isinstance(stage.op, ComputeOp) and stage.op.kind != "placeholder"]
         self.outputs: set[Operation] = {tensor.op for tensor in outputs}
+        self.outputs.update(tensor.op for other in self.other_ops for tensor in other.input_tensors)
         self.consumers: dict[Operation, list[ComputeOp]] = {op: [] for op in self.ops}
         for op in self.ops:
             for source in dict.fromkeys(tensor.op for tensor in op.input_tensors):
