@@ -290,7 +290,7 @@ def test_partition_with_extents_read_from_tensors(factor: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("n", [1, 7, 12])
+@pytest.mark.parametrize("n", [1, 8])
 def test_reduction_ranges_that_depend_on_data_axes(n: int) -> None:
     """Triangles from both ends; init stands over every element, also where the range is empty."""
     A = te.placeholder((n, n), name="A")

@@ -267,3 +267,48 @@ def test_the_whole_message() -> None:
     assert [line.strip() for line in lines[3:7]] == [
         "for i in 6:", "for j in 16:          # tensorized", "^", "for r in 12:        # reduce"]
     assert lines[-1].startswith("  fix: write C and the intrinsic's operation alike, dtypes included")
+
+
+def test_both_nests_stand_side_by_side_and_the_first_node_that_differs_is_marked() -> None:
+    s, args = tiled(dot(bodies=THREE, value=lambda x, y: x * (y + 1.0)))
+    shown = refused(s, args, "TW0381", "C computes something else").splitlines()
+    begin = next(at for at, line in enumerate(shown) if "C under 'j.inner'" in line)
+    assert [line.rstrip() for line in shown[begin : begin + 8]] == [
+        "      C under 'j.inner'                                                       dot",
+        "      for j in 8:                                                             for i in 8:",
+        "        for r in 4:  # reduce                                                   for k in 4:  # reduce",
+        "      ... sum(A[i, r.outer * 4 + r] * B[j.outer * 8 + j, r.outer * 4 + r])        c[i] = sum(a[k] * (b[i, k] + 1.0))",
+        "                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^                           ^^^^^^^^^^^^^^^",
+        "      gives C: float32[i, j.outer * 8 : + 8]                                  gives c: float32[0 : + 8]",
+        "      reads A: float32[i, r.outer * 4 : + 4]                                  reads a: float32[0 : + 4]",
+        "      reads B: float32[j.outer * 8 : + 8, r.outer * 4 : + 4]                  reads b: float32[0 : + 8, 0 : + 4]",
+    ], "\n".join(shown)
+
+
+@pytest.mark.parametrize(("rows", "depth", "mine", "its"), [
+    (4, 4, "for j in 4:", "for i in 8:"), (8, 3, "for r in 3:  # reduce", "for k in 4:  # reduce")])
+def test_loops_that_differ_are_marked_on_both_sides(rows: int, depth: int, mine: str, its: str) -> None:
+    s, args = tiled(dot(bodies=THREE), rows, depth)
+    lines = refused(s, args, "TW0380", "under the loop").splitlines()
+    marked = [at for at, line in enumerate(lines) if line.strip() and set(line.strip()) <= {"^", " "}][-1]
+    left, right = (lines[marked - 1].index(text) for text in (mine, its))
+    carets = [at for at, letter in enumerate(lines[marked]) if letter == "^"]
+    assert carets == [left + len("for j in "), right + len("for i in ")]
+
+
+def test_a_reducer_a_condition_and_a_shared_node_are_marked() -> None:
+    s, args = tiled(dot(bodies=THREE, combine=te.max))
+    lines = refused(s, args, "TW0381", "it reduces by sum").splitlines()
+    at = next(at for at, line in enumerate(lines) if "= max(" in line)
+    assert lines[at + 1].split() == ["^^^", "^^^"]
+    assert lines[at][lines[at + 1].index("^") :].startswith("sum(")
+    A = te.placeholder((8,), name="A")
+    C = te.compute((8,), lambda i: (A[i] + 2.0) * (A[i] + 2.0), "C")
+    a = te.placeholder((8,), name="a")
+    c = te.compute((8,), lambda i: (a[i] + 3.0) * (a[i] + 3.0), "c")
+    s = te.create_schedule(C.op)
+    s[C].tensorize(C.op.axis[0], te.decl_tensor_intrin(c.op, opaque("f"), "squares"))
+    lines = refused(s, [A, C], "TW0381", "it has 2.0 where the intrinsic has 3.0").splitlines()
+    at = next(at for at, line in enumerate(lines) if "c[i] = " in line)
+    for number in ("2.0", "3.0"):
+        assert lines[at + 1][lines[at].index(number) :].startswith("^^^")
