@@ -70,8 +70,10 @@ class Mutator:
         return found is not None and is_const(found.begin, 0)
 
     def plain(self, stage: Any) -> list[Any]:
-        """Loops that carry no annotation."""
-        return [axis for axis in stage.leaf_iter_vars if stage.attr(axis).kind == "serial" and not stage.attr(axis).pragmas]
+        """Loops that carry no annotation, and that no intrinsic stands for."""
+        leaves = stage.leaf_iter_vars
+        outside = next((at for at, axis in enumerate(leaves) if stage.attr(axis).kind == "tensorized"), len(leaves))
+        return [axis for axis in leaves[:outside] if stage.attr(axis).kind == "serial" and not stage.attr(axis).pragmas]
 
     def data(self, stage: Any) -> list[Any]:
         return [axis for axis in self.plain(stage) if axis.kind != "reduce"]
@@ -286,7 +288,7 @@ class Mutator:
         return f"prefetch({tensor.name}, {axis.name}, {offset}) of {stage.name}", lambda: stage.prefetch(tensor, axis, offset)
 
     def transform_layout(self) -> Attempt | None:
-        stage = self.some_stage(lambda stage: not stage.is_output and stage.op.axis and not stage.is_scheduled)
+        stage = self.some_stage(lambda stage: not stage.is_output and stage.op.axis and not stage.is_scheduled())
         if stage is None:
             return None
         rank = len(stage.op.axis)
@@ -310,7 +312,7 @@ class Mutator:
         if stage is None:
             return None
         (_, _, ii, ji), (r,) = stage.op.axis, stage.op.reduce_axis
-        depth = self.pick([1, 2, 4])
+        depth = self.pick([size for size in (1, 2, 4) if self.chance(0.1) or int(r.dom.extent) % size == 0] or [1])
         try:
             outer, inner = stage.split(r, factor=depth)
             stage.reorder(outer, ii, ji, inner)
@@ -387,7 +389,11 @@ class Mutator:
             (f"wild pragma({axis})", lambda: stage.pragma(axis, self.pick(["unroll_explicit", "nothing"]), number)),
         ])
 
-    def attempt(self) -> tuple[str, Attempt]:
+    def attempt(self, first: bool = False) -> tuple[str, Attempt]:
+        if first and self.chance(0.5):  # while the loops are in place
+            found = self.tensorize()
+            if found is not None:
+                return "tensorize", found
         if self.chance(WILD):
             return "wild", self.wild()
         for _ in range(20):
@@ -402,7 +408,7 @@ TABLE = (
     (20, "split"), (6, "fuse"), (7, "reorder"), (5, "tile"), (5, "parallel"), (7, "vectorize"), (4, "unroll"), (7, "bind"),
     (2, "pragma"), (11, "compute_at"), (4, "compute_inline"), (1, "compute_root"), (1, "auto_inline"), (5, "cache_read"),
     (5, "cache_write"), (2, "set_scope"), (4, "rfactor"), (2, "storage_align"), (2, "set_store_predicate"), (2, "double_buffer"),
-    (2, "rolling_buffer"), (2, "prefetch"), (2.5, "transform_layout"), (3, "tensorize"),
+    (1, "rolling_buffer"), (2, "prefetch"), (2.5, "transform_layout"), (3, "tensorize"),
 )
 """Every primitive, and how often it is drawn."""
 PRIMITIVES = tuple(name for _, name in TABLE)
@@ -428,9 +434,9 @@ def draw_schedule(choices: Choices, s: Any, text: bool = True, gpu: bool = False
 def _draw_primitives(mutator: Mutator, drawn: Drawn, s: Any, text: bool) -> None:
     choices = mutator.choices
     shown = s.as_python() if text else ""
-    for _ in range(max(choices.below(13), choices.below(13))):
+    for at in range(max(choices.below(13), choices.below(13))):
         places = exact(s)
-        name, (label, apply) = mutator.attempt()
+        name, (label, apply) = mutator.attempt(first=not at)
         if text and exact(s) != places:  # it was made ready by other primitives
             shown = s.as_python()
         subject = None if mutator.subject is None else mutator.subject.op

@@ -53,6 +53,7 @@ def _place(dataflow: Dataflow, scan: Computation, op: ScanOp) -> None:
     innermost = len(scan.stage.leaf_iter_vars)
     body = _body(dataflow, op)
     scan.linked = _separable(list(body), op)
+    _hold_time(dataflow, list(body), scan, op)
     threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
     updates = {tensor.op for tensor in op.update}
     inits = {tensor.op for tensor in op.init}
@@ -88,6 +89,9 @@ def _share(computation: Computation, scan: Computation) -> None:
     if computation.stage.scope:
         raise _part(computation, scan, f"lies in its memory, not in {computation.stage.scope}",
                     f's[{scan.name}].set_scope("{computation.stage.scope}")')
+    if computation.stage.overlap:
+        raise _part(computation, scan, f"lies in its memory, which holds all steps: no {computation.stage.overlap} buffer stands "
+                    "for it", f"keep the memory of {scan.name} as it is, or give a copy of it such a buffer")
     computation.home = scan
 
 
@@ -117,6 +121,23 @@ def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
         if not body[computation] and any(reader not in body for reader in readers):
             del body[computation]
     return body
+
+
+def _hold_time(dataflow: Dataflow, body: list[Computation], scan: Computation, op: ScanOp) -> None:
+    """Note the dimensions that are time: those that every reader reads at its own time, from the scan on. Loops that run
+    beyond what they were split from would have more steps computed than there are."""
+    now: set[Expr] = {op.scan_axis}
+    for computation in reversed(body):
+        reads: dict[IterVar, list[Expr]] = {}
+        for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
+            for reader in dataflow.consumers.get(computation.op, ()):
+                for indices in reader.reads.get(tensor, ()):
+                    for axis, index in zip(dims, indices, strict=True):
+                        reads.setdefault(axis, []).append(index)
+        for axis, indices in reads.items():
+            if all(index in now for index in indices):
+                now.add(axis)
+                computation.held[axis] = scan
 
 
 def _separable(body: list[Computation], op: ScanOp) -> tuple[tuple[IterVar, ...], ...]:

@@ -584,3 +584,12 @@ def test_the_beginning_of_a_state_is_not_computed_anew_at_each_step() -> None:
     s[init].compute_at(s[S], s[S].op.scan_axis)
     with pytest.raises(PartOfScan, match="the beginning of its state, and computed once, before the loop over time"):
         tw.lower(s, [X, S])
+
+
+def test_a_stage_in_the_memory_of_a_scan_has_no_buffer_of_its_own() -> None:
+    X, _, update, S = cumulative(3, 2)
+    s = te.create_schedule(S.op)
+    s[update].compute_at(s[S], s[S].op.scan_axis)
+    s[update].double_buffer()
+    with pytest.raises(PartOfScan, match="which holds all steps: no double buffer stands for it"):
+        tw.lower(s, [X, S])
