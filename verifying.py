@@ -30,6 +30,7 @@ from .schedule.schedule import producers_first
 from .schedule.shrink import iterations, shrunk
 from .schedule.trust_errors import CannotVerify, ResultsDiffer
 from .schedule.view import all_arguments
+from .te.hybrid.op import HybridOp
 from .te.operation import ComputeOp, Operation
 from .te.rewrite import collect_loads
 
@@ -327,6 +328,7 @@ def _data_indexed(outputs: Sequence[Operation]) -> list[Expr]:
     """The extents of the dimensions that data are indices of."""
     found: list[Expr] = []
     for op in producers_first(outputs):
+        found += op.data_indexed if isinstance(op, HybridOp) else ()
         for load in collect_loads(op) if isinstance(op, ComputeOp) else ():
             found += [load.producer.shape[at] for at, index in enumerate(load.indices)
                       if any(isinstance(node, ProducerLoad) for node in post_order(index))]

@@ -29,6 +29,7 @@ from ..ir.visit import post_order
 from ..runtime import num_threads
 from ..runtime.array import numpy_dtype
 from ..te import Tensor
+from ..te.hybrid.op import HybridOp
 from ..te.operation import ComputeOp
 from .errors import WorkerFailed, WrongInputs
 from .task import Task
@@ -372,10 +373,14 @@ def _indices(task: Task) -> Iterable[Tensor]:
     stack, seen = [tensor.op for tensor in task.outputs], set[Any]()
     while stack:
         op = stack.pop()
-        if op in seen or not isinstance(op, ComputeOp):
+        if op in seen:
             continue
         seen.add(op)
         stack += [tensor.op for tensor in op.input_tensors]
+        if isinstance(op, HybridOp) and op.data_indexed:
+            yield from (tensor for tensor in op.input_tensors if tensor.dtype.is_integer)
+        if not isinstance(op, ComputeOp):
+            continue
         for value in op.body:
             for load in post_order(value):
                 if isinstance(load, ProducerLoad):

@@ -15,6 +15,7 @@ from ..ir.arith.analyzer import Analyzer
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range, Reduce, Var
 from ..ir.ops import const
 from ..ir.visit import substitute
+from ..te.hybrid.op import HybridOp
 from ..te.operation import ComputeOp, Operation, PlaceholderOp
 from ..te.rewrite import collect_loads, redirect
 from ..te.tensor import Tensor
@@ -40,15 +41,23 @@ def iterations(outputs: Sequence[Operation], values: Mapping[Var, int]) -> int:
     with the greatest value that they are known to take, those that are data as 8."""
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
     total = 0
-    for op in producers_first(outputs):
+    computed = [op for op in producers_first(outputs) if op.kind != "placeholder"]
+    for axes in [axes for op in computed for axes in _nests(op)]:
         count, analyzer = 1, Analyzer()
-        for axis in (*op.axis, *op.reduce_axis):
+        for axis in axes:
             extent = const(8) if axis.dom is None else substitute(axis.dom.extent, symbols)
             greatest = analyzer.interval(extent).hi
             analyzer.bind(axis, (0, None if greatest is None else greatest - 1))
             count *= 8 if greatest is None else max(greatest, 0)
-        total += count if op.kind != "placeholder" else 0
+        total += count
     return total
+
+
+def _nests(op: Operation) -> list[tuple[IterVar, ...]]:
+    """The axes of every nest of loops that the operation has."""
+    if isinstance(op, HybridOp):
+        return [(*op.around(nest), *nest) for nest in op.nests]
+    return [(*op.axis, *op.reduce_axis)]
 
 
 class _Shrinking:

@@ -529,3 +529,41 @@ def test_loops_after_each_other_run_on_the_same_threads() -> None:
         s[c].bind(axis(c, "k"), te.thread_axis("threadIdx.x"))
 
     agree(two_nests, [a], [a * 2, (a * 2).sum(0).astype("int32")], schedule, targets=("cuda -emulate", "interpret"))
+
+
+# Looking and checking
+
+
+@te.hybrid.script
+def counted(values, bins):
+    counts = output_tensor((bins,), "int32")
+    for i in range(values.shape[0]):
+        counts[values[i]] += 1
+    total = 0
+    for b in range(bins):
+        total += counts[b]
+        counts[b] = total
+    return counts
+
+
+def test_schedules_of_scripts_are_verified_explained_and_shown() -> None:
+    """What is drawn for values are places of bins, since they are read as such."""
+    V = te.placeholder((40,), "int32", name="V")
+    C = counted(V, 16)
+    assert [str(extent) for extent in C.op.data_indexed] == ["16", "16"]
+    s = te.create_schedule(C.op)
+    s[C].split(axis(C, "i"), 7)
+    assert "native code: counts[16]" in str(s.verify())
+    assert "counts.ax0: all 16" in str(s.explain(C)) and "recompute factor: 1 " in str(s.explain(C))
+    options = str(s.options(C))
+    assert "its iterations may meet in an element: counts[V[i]] (TW0280)" in options
+    assert "counts" in s._repr_html_()
+
+
+def test_tuning_a_script_draws_places(tmp_path) -> None:
+    from tilewright import autotune
+
+    V = te.placeholder((40,), "int32", name="V")
+    C = counted(V, 16)
+    result = autotune.tune([V, C], trials=1, database=tmp_path / "tune.sqlite")
+    assert result.best.seconds > 0

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType
-from ...ir.expr import Expr, IterVar, Let, Node, ProducerLoad, Var
-from ...ir.stmt import For, LetStmt, Stmt
+from ...ir.expr import BufferLoad, Expr, IterVar, Let, Node, ProducerLoad, Var
+from ...ir.stmt import BufferStore, For, LetStmt, Stmt
 from ...ir.visit import children, post_order
 from ..operation import Operation
 from ..rewrite import redirect
@@ -119,6 +119,29 @@ class HybridOp(Operation):
     def chain_of(self, axis: IterVar) -> tuple[IterVar, ...]:
         """The axes of the loops directly around and inside that of `axis`, outermost first; () for what is no axis."""
         return self.chains.get(axis, ())
+
+    def around(self, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
+        """The axes of the loops around a chain, outermost first."""
+        found: tuple[IterVar, ...] = ()
+        while nest := self.nests[nest]:
+            found = (*nest, *found)
+        return found
+
+    @cached_property
+    def data_indexed(self) -> tuple[Expr, ...]:
+        """The extents of the dimensions, of tensors and of its own memory, whose indices may depend on data."""
+        known = {*self.axis}
+
+        def depends(index: Expr) -> bool:
+            return any(isinstance(node, (BufferLoad, ProducerLoad)) or node in self.bound_variables and node not in known
+                       for node in post_order(index))
+
+        found: list[Expr] = []
+        for node in post_order(self.body):
+            if isinstance(node, (BufferLoad, BufferStore, ProducerLoad)):
+                shape = node.producer.shape if isinstance(node, ProducerLoad) else node.buffer.shape
+                found += [extent for extent, index in zip(shape, node.indices, strict=True) if depends(index)]
+        return tuple(found)
 
     @staticmethod
     def reads_of(body: Stmt) -> tuple[Tensor, ...]:
