@@ -18,7 +18,7 @@ from .stage import Stage
 __all__ = ["StageGraph", "draw_stages"]
 
 _CHARACTER, _ROW, _HEAD, _PAD = 7.3, 19, 44, 12
-_ACROSS, _BETWEEN, _MARGIN = 90, 26, 16
+_ACROSS, _BETWEEN, _MARGIN, _LANE = 90, 26, 16, 18
 
 
 @dataclass(slots=True)
@@ -82,7 +82,13 @@ def draw_stages(schedule: Schedule, ranges: Mapping[Stage, Mapping[IterVar, Rang
                 graph.reads.append((_curve(source, box), numbers[source.stage], numbers[box.stage]))
         parent, axis = box.stage.attach_stage, box.stage.attach_axis
         if box.stage.attach_type == "at" and parent is not None and axis is not None and parent.op in boxes:
-            graph.attached.append((_hook(box, boxes[parent.op], axis), f"{box.name} at {axis.name} of {parent.name}"))
+            onto = boxes[parent.op]
+            if onto.layer - box.layer > 1:  # below what stands between
+                graph.height += _LANE
+                path = _way_below(box, onto, axis, graph.height - _MARGIN)
+            else:
+                path = _hook(box, onto, axis)
+            graph.attached.append((path, f"{box.name} at {axis.name} of {parent.name}"))
     return graph
 
 
@@ -132,6 +138,14 @@ def _curve(source: StageBox, target: StageBox) -> str:
     x, y, to_x, to_y = source.x + source.width, source.y + _HEAD / 2, target.x, target.y + _HEAD / 2
     bend = max(30.0, (to_x - x) / 2)
     return f"M{x:.0f} {y:.0f} C{x + bend:.0f} {y:.0f} {to_x - bend:.0f} {to_y:.0f} {to_x - 5:.0f} {to_y:.0f}"
+
+
+def _way_below(box: StageBox, parent: StageBox, axis: IterVar, lane: float) -> str:
+    """From the foot of a stage down to the height `lane`, along it, and up to the row of the loop."""
+    x, y, to_x, row, bend = box.x + box.width - 16, box.y + box.height, parent.x - 30, parent.row(axis), 8
+    return (f"M{x:.0f} {y:.0f} V{lane - bend:.0f} Q{x:.0f} {lane:.0f} {x + bend:.0f} {lane:.0f} "
+            f"H{to_x - bend:.0f} Q{to_x:.0f} {lane:.0f} {to_x:.0f} {lane - bend:.0f} "
+            f"V{row + bend:.0f} Q{to_x:.0f} {row:.0f} {to_x + bend:.0f} {row:.0f} H{parent.x - 5:.0f}")
 
 
 def _hook(box: StageBox, parent: StageBox, axis: IterVar) -> str:
