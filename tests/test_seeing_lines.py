@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.codegen.llvm.assembly import AssemblyLine, assembly_lines
+from tilewright.codegen.llvm.build import CodegenOptions, module_text
+from tilewright.codegen.llvm.jit import assembly
+from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.codegen.target import Target
+from tilewright.fuzz.case import draw_case
+from tilewright.fuzz.programs import draw_program
+from tilewright.fuzz.schedules import draw_schedule
 from tilewright.ir.line_numbers import number_lines
+from tilewright.ir.passes.runner import run_pipeline
 from tilewright.ir.printer import to_text
 from tilewright.ir.stmt import BufferStore, For, Function
 from tilewright.ir.visit import walk
@@ -114,3 +122,25 @@ def test_lines_mean_nothing_to_passes_and_results() -> None:
     for function, out in zip((plain, noted), results, strict=True):
         tw.build(function)(data, out)
     np.testing.assert_array_equal(*results)
+
+
+def test_noting_lines_changes_no_instruction_of_drawn_programs() -> None:
+    count, compared = drawn.count(8, 400), 0
+    for case in range(count):
+        numbers, choices, _ = draw_case(drawn.SEED, case, "llvm")
+        program = draw_program(numbers)
+        s = te.create_schedule(program.outputs)
+        draw_schedule(choices, s, text=False)
+        try:
+            function = number_lines(tw.lower(s, program.args))
+            final = run_pipeline(function, cpu_pipeline(Target().vector_bits))
+        except tw.LoweringError:
+            continue
+        plain, noted = (
+            [re.sub(r"\.L\w+", ".L", " ".join(line.split("#")[0].split())) for line in text.splitlines()
+             if re.match(r"\s+[a-z]", line)]
+            for text in (assembly([module_text([final], Target(), CodegenOptions(debug_lines=noting))[0]], Target())
+                         for noting in (False, True)))
+        assert plain == noted, f"case {case} of seed {drawn.SEED}"
+        compared += 1
+    assert compared * 4 >= count

@@ -218,6 +218,21 @@ def test_a_schedule_of_many_stages_stays_small_and_opens(browser: Any, tmp_path:
     browser.get_log("performance")
 
 
+def test_a_notebook_shows_it_in_a_frame_that_has_no_storage(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8><link rel=icon href=data:,><body>{packed_matmul(64)._repr_html_()}")
+    browser.get(path.as_uri())
+    browser.switch_to.frame(find(browser, "iframe")[0])
+    point(browser, row(browser, "for k.outer").find_element("tag name", "code"))
+    assert [one.get_attribute("data-r") for one in find(browser, ".record.lit")] == ["4", "5"]
+    before = browser.execute_script("return isDark()")
+    browser.find_element("id", "theme").click()
+    assert browser.execute_script("return isDark()") != before
+    browser.switch_to.default_content()
+    assert browser.get_log("browser") == []
+    browser.get_log("performance")
+
+
 # Without a browser
 
 
