@@ -360,6 +360,17 @@ def traded_local() -> tuple[Any, list[Any]]:
     return program.schedule, program.args
 
 
+def shared_by_blocks() -> tuple[Any, list[Any]]:
+    """A stage's own loop is bound to blocks, within the block that reads all of it."""
+    A, B, C = pair()
+    s = te.create_schedule(C.op)
+    s[C].bind(C.op.axis[0], block())
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].set_scope("shared")
+    s[B].bind(B.op.axis[1], block("y"))
+    return s, [A, B, C][::2]
+
+
 REFUSALS: dict[str, tuple[Callable[[], tuple[Any, list[Any]]], str]] = {
     "nothing is bound": (unbound, r"(?s)TW0801: cannot lower main_kernel0: no loop over C is bound.*fix: s\[C\].bind\(axis"),
     "a symbolic number of threads": (
@@ -372,6 +383,8 @@ REFUSALS: dict[str, tuple[Callable[[], tuple[Any, list[Any]]], str]] = {
     "local memory of many threads": (
         lambda: attached("local"), r"(?s)TW0808: .*B, in local memory, is filled by the threads of threadIdx.x.*set_scope"),
     "one block waits for another": (across_blocks, r"(?s)TW0809: .*B is computed outside of the loop that is bound to blockIdx.x"),
+    "blocks fill shared memory together": (
+        shared_by_blocks, r"(?s)TW0809: .*B, in shared memory of a kernel, is filled by the blocks of blockIdx.y together"),
     "shared memory of unknown size": (symbolic_shared, r"(?s)TW0811: .*A.shared, in shared memory, has .*n.* elements"),
     "more shared memory than there is": (large_tile, r"(?s)TW0812: .*1048576 bytes of shared memory.*at most 166912 bytes"),
 }

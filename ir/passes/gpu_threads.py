@@ -53,8 +53,7 @@ class _Mapper(Copier):
         self.hardware, self.analyzer, self.params, self.loaded = hardware, analyzer, params, loaded
         self.path: list[For] = []
         self.depth: dict[Buffer, int] = {}
-        self.local_depth: dict[Buffer, int] = {}
-        self.local_uses: dict[Buffer, list[tuple[bool, dict[str, Key]]]] = {}
+        self.uses: dict[Buffer, list[tuple[bool, dict[str, Key]]]] = {}
         self.moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
 
     def For(self, node: For) -> Stmt:
@@ -76,15 +75,13 @@ class _Mapper(Copier):
     def Allocate(self, node: Allocate) -> Stmt:
         scope = node.buffer.scope
         self.depth[node.buffer] = len(self.path)
-        if scope == "local":
-            self.local_depth[node.buffer] = len(self.path)
-            self.local_uses[node.buffer] = []
+        self.uses[node.buffer] = []
+        if scope in ("local", "shared"):
             done = super().Allocate(node)
-            self._check_local(node.buffer)
+            self._check_own(node.buffer)
             return done
-        if scope == "shared":
-            return super().Allocate(node)
         body = self.visit(node.body)
+        self._check_own(node.buffer)
         buffer = self.buffers.get(node.buffer, node.buffer)
         tags = BLOCK_TAGS if scope == "global" else tuple(tag for tag in THREAD_TAGS if tag != "threadIdx.x")
         tags = tuple(tag for tag in reversed(tags) if tag in self.hardware.extents)
@@ -142,26 +139,35 @@ class _Mapper(Copier):
         return stmt if condition is None else If(condition, stmt)
 
     def _note(self, node: BufferLoad | BufferStore, stored: bool) -> None:
-        """Remember which elements of local memory each thread of the loops inside of its allocation touches."""
-        depth = self.local_depth.get(node.buffer)
-        if depth is None:
+        """Remember which elements each thread, or block, of the loops inside of an allocation touches."""
+        uses = self.uses.get(node.buffer)
+        if uses is None:
             return
         keys: dict[str, Key] = {}
-        for loop in self.path[depth:]:
+        for loop in self.path[self.depth[node.buffer]:]:
+            if node.buffer.scope != "local" and loop.thread not in BLOCK_TAGS:
+                continue
             used = [(dim, self.visit(index)) for dim, index in enumerate(node.indices) if any(n is loop.var for n in walk(index))]
             if used:
                 keys[loop.thread] = tuple((dim, expr_key(index)) for dim, index in used)
-        self.local_uses[node.buffer].append((stored, keys))
+        uses.append((stored, keys))
 
-    def _check_local(self, buffer: Buffer) -> None:
-        """A thread sees only what it stored itself: each must touch the same elements in every access."""
-        uses = self.local_uses[buffer]
-        for tag in {tag for stored, keys in uses if stored for tag in keys}:
-            if len({keys.get(tag) for _, keys in uses}) > 1:
-                raise LocalAcrossThreads(
-                    f"cannot lower: {buffer.name}, in local memory, is filled by the threads of {tag} together",
-                    reason="local memory belongs to one thread, which would find only what it stored itself",
-                    fix=f's[{buffer.name}].set_scope("shared"), or do not bind its loops to {tag}')
+    def _check_own(self, buffer: Buffer) -> None:
+        """A thread finds in local memory, and a block in its own, only what it stored itself: each must touch the same
+        elements in every access."""
+        uses = self.uses[buffer]
+        for tag in sorted({tag for stored, keys in uses if stored for tag in keys}):
+            if len({keys.get(tag) for _, keys in uses}) == 1:
+                continue
+            if buffer.scope != "local":
+                raise CrossBlock(
+                    f"cannot lower: {buffer.name}, in {buffer.scope} memory of a kernel, is filled by the blocks of {tag} together",
+                    reason="each block has its own, and would find only what it stored itself",
+                    fix=f"do not bind the loops of {buffer.name} to {tag}: the loop that it is computed at is that of its blocks")
+            raise LocalAcrossThreads(
+                f"cannot lower: {buffer.name}, in local memory, is filled by the threads of {tag} together",
+                reason="local memory belongs to one thread, which would find only what it stored itself",
+                fix=f's[{buffer.name}].set_scope("shared"), or do not bind its loops to {tag}')
 
 
 def _with_places(body: Stmt, moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]]) -> Stmt:
