@@ -400,3 +400,35 @@ def test_on_the_emulated_gpu() -> None:
     found = np.full(expected.shape, 77, "float32")
     tw.build(s, [A, B, C], target="cuda -emulate")(*arrays, found)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_a_symbolic_number_of_calls(rows: int) -> None:
+    n, call = te.var("n"), vadd(16)
+    A, B = te.placeholder((n, 16), name="A"), te.placeholder((n * 16,), name="B")
+    C = te.compute((n, 16), lambda i: call(A[i], B[i * 16 : i * 16 + 16]), "C")
+    D = te.compute((n, 16), lambda i, j: C[i, j] * 2, "D")
+    s = te.create_schedule(D.op)
+    outer, _ = s[D].split(D.op.axis[0], 3)
+    s[C].compute_at(s[D], outer)
+    a, b = floats(rows, 16), floats(rows * 16, seed=1)
+    built(s, [A, B, D], [a, b], 2 * (a + b.reshape(rows, 16)))
+
+
+def test_calls_that_read_calls() -> None:
+    """The second reads rows i and max(i - 1, 0) of the first, which is computed where they are needed."""
+    call, A = vadd(16), te.placeholder((6, 16), name="A")
+    C = te.compute((6, 16), lambda i: call(A[i], A[5 - i]), "C")
+    E = te.compute((6, 16), lambda i: call(C[i], C[te.max(i - 1, 0)]), "E")
+    a = floats(6, 16)
+    c = a + a[::-1]
+    expected = c + c[np.maximum(np.arange(6) - 1, 0)]
+    for factor in (None, 1, 4):
+        s = te.create_schedule(E.op)
+        if factor is not None:
+            outer, _ = s[E].split(E.op.axis[0], factor)
+            s[C].compute_at(s[E], outer)
+        built(s, [A, E], [a], expected)
+    s[C].storage_align(C.op.axis[0], 32, 7)
+    with pytest.raises(tw.LoweringError, match=r"TW0382.*\n.*of the part of C: .* multiple of offset_factor=16"):
+        tw.lower(s, [A, E])
