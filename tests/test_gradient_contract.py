@@ -167,6 +167,18 @@ def test_what_has_no_derivative_is_refused() -> None:
     assert te.gradient(outside, placeholder("other", 2))[0].op.input_tensors == ()  # nothing goes through it
 
 
+def test_operations_whose_elements_are_no_expressions_are_refused() -> None:
+    x = placeholder("x", 3, 4)
+    state = te.placeholder((3, 4), "float64", "state")
+    first = te.compute((1, 4), lambda _, i: x[0, i], "first")
+    update = te.compute((3, 4), lambda t, i: state[t - 1, i] * 0.5 + x[t, i], "update")
+    y = te.scan(first, update, state, inputs=[x], name="running")
+    with pytest.raises(tw.TensorExpressionError, match=r"TW0170: the gradient would go through running, whose elements are not"):
+        te.gradient(y, x)
+    later = te.compute((3, 4), lambda t, i: y[t, i] * y[t, i], "later")
+    assert te.gradient(later, y, head_of(later))[0].shape == y.shape  # up to it is as far as it goes
+
+
 def test_wrong_arguments_are_refused() -> None:
     x, n = placeholder("x", 4, 5), te.placeholder((4,), "int32", "n")
     y = te.compute((5, 4), lambda i, j: x[j, i] * n[j], "y")

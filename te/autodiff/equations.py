@@ -19,6 +19,7 @@ from ...ir.expr import (
     EQ, GE, GT, LE, LT, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var,
 )
 from ...ir.visit import post_order
+from .symbolic import equate_symbolic
 
 __all__ = ["Affine", "Bound", "System", "reads_tensors"]
 
@@ -77,8 +78,12 @@ class System:
         self.opaque: list[Expr] = []
         self.nested: list[IterVar] = []
         """Unknowns whose domain depends on others in a way that is not linear, or reads tensors."""
+        self.quotients: dict[tuple[Expr, Expr], Expr] = {}
+        """What a quotient by a symbol is known to be."""
         self._unknowns: set[Var] = set(unknowns)
         self._equations: list[Affine] = []
+        self._left: list[tuple[Expr, Expr]] = []
+        """Equations that are not linear, so far."""
         self._quotients: dict[tuple[Expr, int], Var] = {}
         for var in unknowns:
             self._add_domain(var)
@@ -152,10 +157,14 @@ class System:
     def equate(self, a: Expr, b: Expr) -> None:
         """Require a == b."""
         left, right = self.affine(a), self.affine(b)
-        if left is None or right is None:
-            self.opaque.append(ops.equal(a, b))
-        else:
+        if left is not None and right is not None:
             self._equations.append(right.plus(left, -1))
+        elif right is None or right.coeffs or not equate_symbolic(self, a, b):
+            self._left.append((a, b))
+
+    def within(self, form: Affine, begin: Expr, width: Expr) -> None:
+        """Require begin <= form <= begin + width."""
+        self.bounds.append(Bound(form.plus(Affine({}, begin), -1), width))
 
     def require(self, condition: Expr) -> None:
         """Require a condition that reads no tensor and is no conjunction."""
@@ -178,6 +187,13 @@ class System:
 
     def solve(self) -> None:
         """Eliminate the unknowns that the equations determine."""
+        count = 0
+        while self._left and len(self._left) != count:  # a remainder tells something once the quotient is known
+            left, self._left = self._left, []
+            count = len(left)
+            for a, b in left:
+                self.equate(a, b)
+        self.opaque += (ops.equal(a, b) for a, b in self._left)
         for equation in self._equations:
             form = self.reduced(equation)
             if any(abs(form.coeffs[var]) != 1 for var in self._nested_in(form)):

@@ -59,6 +59,9 @@ def transpose(
     tensor that is made, over which `indices` are given.
     """
     analyzer = Analyzer()
+    for extent in load.producer.shape:
+        if isinstance(extent, Var):
+            analyzer.bind(extent, (0, None))
     for axis in (*known, *unknowns):
         if axis.dom is not None and not any(map(reads_tensors, (axis.dom.begin, axis.dom.extent))):
             analyzer.bind(axis, axis.dom)
