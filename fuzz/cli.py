@@ -47,13 +47,13 @@ def _range(text: str) -> range:
 def _fuzz(options: argparse.Namespace) -> int:
     from .case import run_case
     from .tally import Tally
-    from .workers import run_all, worker_command
+    from .workers import run_cases
 
     seed = options.seed if options.seed is not None else int(time.time())
     os.environ.setdefault("TILEWRIGHT_VERIFY", "1")
     seconds = options.seconds if options.seconds is not None else (60.0 if options.cases is None else None)
     cases = _within(itertools.count() if options.cases is None else options.cases, seconds)
-    reports = (run_all(worker_command(seed, options.target), cases, options.workers) if options.workers
+    reports = (run_cases(seed, options.target, cases, options.workers) if options.workers
                else (run_case(seed, case, options.target) for case in cases))
     tally, console, folder, began = Tally(seed), Console(highlight=False, soft_wrap=True), Path(options.out), time.monotonic()
     for report in reports:

@@ -186,7 +186,7 @@ def _draw_nested(context: Context, dtype: str, depth: int) -> Term:
     if x.of_indices and dtype in ("int32", "int64"):
         return x
     bound, steps = max(x.bound, y.bound, 8), max(x.steps, y.steps)
-    small: Sequence[int | float] = [1, 2, 3, 4, 6, 8] if dtype in INTEGERS else [0.0, 1.0, 2.0, 4.0]
+    small: Sequence[int | float] = [2, 3, 4, 5, 6, 8, 1] if dtype in INTEGERS else [0.0, 1.0, 2.0, 4.0]
     c, d = const(context.pick(small), dtype), const(context.pick(small), dtype)
 
     def term(op: str, *args: Term) -> Term:
@@ -206,7 +206,9 @@ def _draw_nested(context: Context, dtype: str, depth: int) -> Term:
     if how == 3:
         op = context.pick(["min", "max"])
         return term(op, term(context.pick(["min", "max"]), x, y), term(context.pick(["min", "max"]), x, context.pick([y, c])))
-    outer, inner = context.pick(_BY_CONSTANTS), context.pick(_BY_CONSTANTS)
+    outer = inner = context.pick(_BY_CONSTANTS)
+    if context.chance(0.6):
+        inner = context.pick(_BY_CONSTANTS)
     if how == 4:
         return term(outer, term(inner, x, c), context.pick([c, d]))
     if how == 5:

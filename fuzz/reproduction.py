@@ -9,13 +9,15 @@ from typing import Any
 from .. import te
 from ..driver import lower
 from ..ir import equal
+from .choices import Choices
 from .drawing import Program
 from .oracle import Failure, Options, signature
-from .programs import drawn_program
-from .shrink import shrink
+from .programs import draw_program, drawn_program
+from .schedules import draw_schedule
+from .shrink import dies, fails_with, shrink
 from .source import Unwritable, program_source, values_source
 
-__all__ = ["explain", "write_program"]
+__all__ = ["explain", "explain_death", "write_program"]
 
 
 def explain(
@@ -30,12 +32,25 @@ def explain(
     if program is None or not seconds:
         return found
     records = list(s.records) if s is not None else []
-    smaller = shrink(numbers, records, options, signature(error), seconds)
+    smaller = shrink(numbers, records, lambda one: fails_with(one, options, signature(error)), seconds)
     if smaller is not None:
         numbers, records = smaller
         program = drawn_program(numbers)
     found["python"] = write_program(program, records, options, numbers, found["failure"])
     return found
+
+
+def explain_death(numbers: Choices, choices: Choices, options: Options, headline: str, seconds: float) -> str:
+    """The smallest program of a case that ends the process that runs it. Nothing but copies of this process runs it."""
+    program = draw_program(numbers)
+    s = te.create_schedule(program.outputs)
+    draw_schedule(choices, s, options.text, "cuda" in options.target)
+    records, made = list(s.records), numbers.made
+    smaller = shrink(made, records, lambda one: dies(one, options), seconds)
+    if smaller is not None:
+        made, records = smaller
+        program = drawn_program(made)
+    return write_program(program, records, options, made, headline)
 
 
 def write_program(program: Program, records: Sequence[Any], options: Options, numbers: Sequence[int], headline: str) -> str:

@@ -6,6 +6,9 @@ out, which shrinks shapes, expressions and the number of stages alike. Whatever 
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,23 +18,21 @@ from .drawing import Program
 from .oracle import Options, check, signature
 from .programs import drawn_program
 
-__all__ = ["shrink"]
+__all__ = ["Candidate", "dies", "fails_with", "shrink"]
 
 Candidate = tuple[list[int], list[Any]]
 """The choices of a program, and the records of a schedule."""
 
 
-def shrink(
-    numbers: Sequence[int], records: Sequence[Any], options: Options, wanted: str, seconds: float,
-) -> Candidate | None:
-    """Choices and records that fail with the signature `wanted`; None where these do not. It looks for `seconds`."""
+def shrink(numbers: Sequence[int], records: Sequence[Any], fails: Callable[[Candidate], bool], seconds: float) -> Candidate | None:
+    """The smallest choices and records found within `seconds` that still fail; None where these do not."""
     until = time.monotonic() + seconds
     best: Candidate = list(numbers), list(records)
-    if not _fails(best, options, wanted):
+    if not fails(best):
         return None
 
     def better(candidate: Candidate) -> bool:
-        return time.monotonic() < until and _fails(candidate, options, wanted)
+        return time.monotonic() < until and fails(candidate)
 
     size = (-1, -1, -1)
     while size != _size(best) and time.monotonic() < until:
@@ -47,7 +48,8 @@ def _size(candidate: Candidate) -> tuple[int, int, int]:
     return len(numbers), sum(numbers), len(records)
 
 
-def _fails(candidate: Candidate, options: Options, wanted: str) -> bool:
+def fails_with(candidate: Candidate, options: Options, wanted: str) -> bool:
+    """Whether the case fails with the signature `wanted`."""
     numbers, records = candidate
     try:
         program: Program = drawn_program(numbers)
@@ -59,6 +61,18 @@ def _fails(candidate: Candidate, options: Options, wanted: str) -> bool:
     except Exception as error:  # noqa: BLE001 - the kind of failure is compared
         return signature(error) == wanted
     return False
+
+
+def dies(candidate: Candidate, options: Options) -> bool:
+    """Whether the case ends the process that runs it, here a copy of this one, or does not end itself."""
+    child = os.fork()
+    if not child:
+        faulthandler.disable()
+        signal.alarm(20)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        fails_with(candidate, options, "")
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 def _fewer_records(best: Candidate, better: Callable[[Candidate], bool]) -> list[Any]:

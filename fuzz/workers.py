@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["run_all", "serve", "worker_command"]
+__all__ = ["run_all", "run_cases", "serve", "worker_command"]
 
 RENEW = 400
 """Cases after which a worker is replaced: every kernel leaves code behind."""
@@ -83,6 +83,16 @@ class _Worker:
 def worker_command(seed: int, target: str) -> list[str]:
     """The command of a worker that runs cases of `seed`."""
     return [sys.executable, "-X", "faulthandler", "-m", "tilewright.fuzz.worker", str(seed), target]
+
+
+def run_cases(seed: int, target: str, cases: Iterable[int], workers: int = 2) -> Iterator[dict[str, Any]]:
+    """The reports of all cases; a failure brings a program that repeats it, also where its worker died."""
+    command = worker_command(seed, target)
+    for report in run_all(command, cases, workers):
+        if report.get("died"):
+            told = subprocess.run([*command, str(report["case"])], capture_output=True, text=True, check=False, timeout=120)
+            report["python"] = told.stdout
+        yield report
 
 
 def run_all(command: list[str], cases: Iterable[int], workers: int = 2, seconds: float = 60.0) -> Iterator[dict[str, Any]]:

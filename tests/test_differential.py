@@ -13,7 +13,7 @@ import drawn
 from tilewright.fuzz import oracle
 from tilewright.fuzz.coverage import illegal
 from tilewright.fuzz.tally import Tally
-from tilewright.fuzz.workers import run_all, worker_command
+from tilewright.fuzz.workers import run_cases
 
 OUT = Path(os.environ.get("TILEWRIGHT_FUZZ_OUT", Path(__file__).resolve().parent.parent / "out" / "fuzz"))
 
@@ -21,7 +21,7 @@ OUT = Path(os.environ.get("TILEWRIGHT_FUZZ_OUT", Path(__file__).resolve().parent
 def test_drawn_programs_under_drawn_schedules() -> None:
     count = drawn.count(300, 50_000)
     tally = Tally(drawn.SEED)
-    for report in run_all(worker_command(drawn.SEED, "all"), range(count), workers=2):
+    for report in run_cases(drawn.SEED, "all", range(count)):
         tally.add(report)
         if report["failure"] and report.get("python"):
             OUT.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.cli import main
-from tilewright.fuzz import Failure, Options, Program, check, drawn_program
+from tilewright.fuzz import Failure, Options, Program, check, drawn_program, shrink
 from tilewright.fuzz.case import draw_case, run_case
 from tilewright.fuzz.choices import Choices, case_choices, forced
 from tilewright.fuzz.coverage import OPERATIONS, Coverage, illegal
@@ -96,7 +98,7 @@ def test_a_write_beside_an_array_is_told() -> None:
 def test_a_failure_is_made_smaller_and_written_as_a_program_that_fails_on_its_own(tmp_path: Path) -> None:
     """A bug is planted in a worker; what it writes fails with the bug, and holds without."""
     bug = planted_bugs.BY_NAME["wrong fuse order"]
-    reports = run_all([*planted_bugs.worker(bug, 3), "5.0"], range(100), workers=2)
+    reports = run_all([*planted_bugs.worker(bug, 3), "3.0"], range(100), workers=2)
     report = next(one for one in reports if one["failure"])
     reports.close()  # pyright: ignore[reportAttributeAccessIssue]
     assert report["python"].count(".fuse(") == 1
@@ -115,6 +117,26 @@ def test_a_worker_that_dies_is_one_failed_case() -> None:
     reports = list(run_all(command, range(2), workers=1))
     assert [report["case"] for report in reports] == [0, 1]
     assert all("died of signal 6" in report["failure"] for report in reports)
+
+
+def test_a_case_that_ends_the_process_is_made_smaller_in_copies_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(candidate: Any, options: Options, wanted: str) -> bool:
+        if 3 in candidate[0] and "split" in candidate[1]:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return True
+
+    monkeypatch.setattr(shrink, "fails_with", crash)
+    found = shrink.shrink([5, 3, 7, 0, 2], ["split", "fuse"], lambda one: shrink.dies(one, Options()), 20.0)
+    assert found == ([3], ["split"])
+    assert shrink.shrink([5], ["split"], lambda one: shrink.dies(one, Options()), 1.0) is None
+
+
+def test_a_worker_writes_the_program_of_a_case_that_ended_another(tmp_path: Path) -> None:
+    done = subprocess.run([*worker_command(3, "llvm"), "1"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("# case 1 of seed 3 ends the process\n")
+    path = tmp_path / "reproduction.py"
+    path.write_text(done.stdout)
+    subprocess.run([sys.executable, str(path)], check=True, capture_output=True)
 
 
 def test_the_command_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
