@@ -169,6 +169,8 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
     for axis, found in spans.items():
         if found and axis not in unknown and axis not in whole:
             region[axis] = _boxed(union(found, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
+    for axis, scan in computation.held.items():
+        region[axis] = Range(cast(bounds.of[scan].values[scan.op.axis[0]], axis.dtype), const(1, axis.dtype))
     return region
 
 

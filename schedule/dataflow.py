@@ -47,6 +47,8 @@ class Computation:
     """The tensors read before its reduction begins: by `init=` and by the domains of reduce axes."""
     linked: tuple[tuple[IterVar, ...], ...] = ()
     """Of a scan: the dimensions of which less than all may be computed, those that go together."""
+    held: dict[IterVar, Computation] = field(default_factory=dict)
+    """Of what is computed in a step of a scan: the dimensions that are its time, and the scan."""
     home: Computation | None = None
     """The scan in whose memory its results lie."""
     free: dict[IterVar, Range] = field(default_factory=dict)
