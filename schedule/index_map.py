@@ -274,7 +274,8 @@ class _Inversion:
         """The value of what digits were taken of. Raises NoLayout where one is missing."""
         name = atom.of.name if isinstance(atom.of, Var) else "a sum of indices"
         reached, step, total = 1, 1, None
-        for digit, value in sorted(self.found[atom.key], key=lambda one: one[0].low):
+        told = [one for one in self.found[atom.key] if one[0].high != one[0].low]  # i % 1 tells nothing
+        for digit, value in sorted(told, key=lambda one: one[0].low):
             if digit.low < reached or reached == 0:
                 raise NoLayout(f"two indices of the new layout tell the same of {name}", "let each digit of an index occur once")
             if digit.low > reached:
@@ -283,7 +284,8 @@ class _Inversion:
             part = value if digit.low == 1 else value * digit.low
             total = part if total is None else total + part
             reached, step = 0 if digit.high is None else digit.high, digit.low
-        assert total is not None
+        if total is None:
+            total = ops.const(0, atom.extent.dtype)
         if reached and not self.analyzer.can_prove(atom.extent <= reached):
             raise NoLayout(f"the new layout does not tell {name} // {reached}: elements would lie in one place",
                            f"use {name} // {reached} in one of its indices")

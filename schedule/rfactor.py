@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import user_source
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
-from ..ir.ops import TRUE, all_of, if_then_else, is_const, likely
+from ..ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
 from ..ir.visit import free_vars, substitute
 from ..te.operation import ComputeOp
 from ..te.tensor_compute import TensorComputeOp
 from ..te.tensor import Tensor
 from .axes import (
     declared_ranges,
+    dependences,
     find_leaf,
     mixes_data_and_reduce,
     outline,
@@ -22,6 +23,7 @@ from .axes import (
     refuse_lost_annotation,
     related_axes,
 )
+from .bounds import reads_memory
 from .errors import BadRfactor
 from .layout import as_axis, check_outputs, first_then, inexact_splits, move_attachments, refuse_dangling_predicate, retire
 from .redirect import Redirection
@@ -139,15 +141,36 @@ def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, 
     """What stands in the first stage for each data axis and each reduce loop of the whole."""
     new = {one: as_axis(one, ranges[one], one.name, "data") for one in op.axis}
     touched = related_axes(stage, axis)
-    untouched = [one for one in op.reduce_axis if one not in touched]
+    later: dict[IterVar, bool] = {}
+    for first, second in dependences(stage):  # in the order of the second ones: what depends on such a one is such a one
+        if second not in touched and (first in touched or first in later):
+            later[second] = True
+    untouched = [one for one in op.reduce_axis if one not in touched and one not in later]
     loops = [one for one in stage.leaf_iter_vars if one in touched and one is not axis]
     for one in [*untouched, *loops]:
-        at: dict[Var, Expr] = {**new}
-        dom = Range(substitute(ranges[one].begin, at), substitute(ranges[one].extent, at))
-        same = one.dom is not None and dom.begin is one.dom.begin and dom.extent is one.dom.extent
-        new[one] = one if same else as_axis(one, dom, one.name, "reduce")  # a whole axis goes on under its own name
+        new[one] = _renewed(one, ranges[one], {**new})
     new[axis] = as_axis(axis, ranges[axis], axis.name, "data")
+    if later:
+        values = pass_up_value(stage.relations, ranges, {**new})
+        conditions = inexact_splits(stage.relations, ranges, values)
+        at: dict[Var, Expr] = {**new}
+        at |= {one: substitute(values[one], at) for one in op.reduce_axis if one in touched}
+        inside = all_of(*(substitute(condition, at) for condition in conditions))
+        for one in later:
+            new[one] = _renewed(one, ranges[one], at, inside)
+            at[one] = new[one]
     return new
+
+
+def _renewed(axis: IterVar, within: Range, at: Mapping[Var, Expr], inside: Expr = TRUE) -> IterVar:
+    """A reduce axis over its domain in terms of new axes; a whole axis goes on under its own name. inside: where other axes
+    are within theirs: elsewhere a domain must not be read from memory."""
+    begin, extent = substitute(within.begin, at), substitute(within.extent, at)
+    if axis.dom is not None and begin is axis.dom.begin and extent is axis.dom.extent:
+        return axis
+    if not is_const(inside, 1):
+        begin, extent = (if_then_else(inside, one, const(0, one.dtype)) if reads_memory(one) else one for one in (begin, extent))
+    return as_axis(axis, Range(begin, extent), axis.name, "reduce")
 
 
 def _partial_op(
