@@ -7,7 +7,7 @@
     te.extern((n,), [A], lambda ins, outs: te.call_packed("scale", ins[0], outs[0]))
 
 A function gets a numpy array for a buffer (good for the length of the call), a Python number for a number, a str for a
-string. It returns an integer or nothing. What it raises ends the kernel and comes back to the kernel's caller as the
+string. It returns an integer or nothing (an array counts as nothing). What it raises ends the kernel and comes back to the kernel's caller as the
 cause of a CallbackFailed.
 """
 
@@ -16,6 +16,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
+
+import numpy as np
 
 from ..errors import TilewrightError, user_source
 from .errors import CallbackFailed, FunctionNameTaken
@@ -64,10 +66,12 @@ def registered_names() -> list[str]:
 
 
 def call_func(name: str, function: Callable[..., Any], args: Sequence[Any]) -> int:
-    """What a registered function returns, 0 for None. Raises CallbackFailed for whatever it raises."""
+    """What a registered function returns, 0 for None and for an array. Raises CallbackFailed for whatever it raises."""
     try:
         result = function(*args)
-        return 0 if result is None else operator.index(result)
+        if result is None or (isinstance(result, np.ndarray) and result.ndim):  # numpy's functions return their `out`
+            return 0
+        return operator.index(result)
     except BaseException as error:  # an interrupt too: nothing may pass through machine code
         raise callback_failed(name, error) from error
 

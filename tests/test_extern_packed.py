@@ -134,6 +134,11 @@ def test_after_an_exception_nothing_more_runs() -> None:
     with pytest.raises(CallbackFailed, match="RuntimeError: third"):
         tw.build([C])(np.zeros(8, "int32"))
     assert ran == [0, 1, 2, 3]
+    A, C = calls("doubled")
+    tw.register_func("doubled", lambda x, y: np.add(x, x, out=y))  # returns y, which counts as nothing
+    c = np.zeros(4, "float32")
+    tw.build([A, C])(np.ones(4, "float32"), c)
+    np.testing.assert_array_equal(c, 2)
     tw.register_func("text", lambda i: "text")
     f = tw.build([te.compute((8,), lambda i: te.call_packed("text", i), name="C")])
     with pytest.raises(CallbackFailed, match="cannot be interpreted as an integer"):
