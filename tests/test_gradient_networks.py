@@ -181,10 +181,34 @@ def test_a_convolutions_gradients_take_as_many_steps_as_the_convolution(stride: 
     # Each input element times the window positions that may reach it; where stride and dilation have a common divisor
     # most input elements are reached by none, which a guard outside the window's loops says.
     window = np.prod([-(-3 // (stride // np.gcd(stride, dilation)))] * 2)
-    steps = multiply_adds(tw.lower(te.create_schedule(by_x.op), [w, head, by_x]))
-    assert steps <= 2 * 8 * 24 * 24 * 16 * window
+    back = multiply_adds(tw.lower(te.create_schedule(by_x.op), [w, head, by_x]))
+    assert back <= 2 * 8 * 24 * 24 * 16 * window
     if np.gcd(stride, dilation) == 1 and stride <= 3:
-        assert steps <= 2.6 * forward
+        assert back <= 2.6 * forward
+
+
+def steps(made: te.Tensor) -> list[int]:
+    return [int(axis.dom.extent) for axis in made.op.reduce_axis]
+
+
+@pytest.mark.parametrize("outs, ins, groups", [(2, 3, 4), (1, 1, 8), (3, 1, 2)])
+def test_grouped_and_depthwise_convolutions_stay_within_their_group(outs: int, ins: int, groups: int) -> None:
+    x, w = placeholder("x", 1, groups * ins, 4, 5), placeholder("w", groups * outs, ins, 3, 3)
+    c, p, q = te.reduce_axis((0, ins), "c"), te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
+    y = te.compute((1, groups * outs, 2, 3), lambda b, f, i, j: te.sum(
+        x[b, f // outs * ins + c, i + p, j + q] * w[f, c, p, q], axis=[c, p, q]), "y")
+    by_x, by_w = check_gradient(y, {x: draw(x), w: draw(w)}, jacobian=False, interpret=False)
+    assert sorted(steps(by_x)) == sorted([*([outs] if outs > 1 else []), 2, 3])
+    assert steps(by_w) == [2, 3]
+
+
+def test_channels_in_blocks() -> None:
+    x, w = placeholder("x", 1, 2, 6, 6, 4), placeholder("w", 8, 8, 3, 3)
+    c, p, q = te.reduce_axis((0, 8), "c"), te.reduce_axis((0, 3), "p"), te.reduce_axis((0, 3), "q")
+    y = te.compute((1, 2, 4, 4, 4), lambda b, outer, i, j, inner: te.sum(
+        x[b, c // 4, i + p, j + q, c % 4] * w[outer * 4 + inner, c, p, q], axis=[c, p, q]), "y")
+    by_x, by_w = te.gradient(y, [x, w], head_of(y))
+    assert (steps(by_x), steps(by_w)) == ([2, 4, 3, 3], [4, 4])
 
 
 @pytest.mark.parametrize("kind", ["max", "avg"])
@@ -193,5 +217,4 @@ def test_poolings_gradients_visit_the_windows_that_an_element_lies_in(kind: str)
     for size, stride, windows in ((2, 2, 1), (3, 2, 4), (3, 1, 9)):
         y = pool(x, size, stride, kind)
         made, = te.gradient(y, x, head_of(y))
-        steps = np.prod([int(axis.dom.extent) for axis in made.op.reduce_axis], initial=1)
-        assert steps == windows, (size, stride)
+        assert np.prod(steps(made), initial=1) == windows, (size, stride)
