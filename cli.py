@@ -1,4 +1,4 @@
-"""The command `tilewright`: fuzz, doctor, run, export, tune, db, report and fuzz."""
+"""The command `tilewright`: doctor, run, export, tune, db, report and fuzz."""
 
 from __future__ import annotations
 
