@@ -18,6 +18,7 @@ from ..errors import user_source
 from ..ir.arith.analyzer import Analyzer, simplify
 from ..ir.expr import BufferLoad, Expr, IntImm, IterVar, ProducerLoad, Var
 from ..ir.stmt import Allocate, BufferStore, LoopKind
+from ..ir.structural import equal
 from ..ir.visit import free_vars, post_order
 from ..te.axis import thread_axis
 from ..te.hybrid.op import HybridOp
@@ -172,24 +173,42 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
 
 def _around(op: HybridOp, root: IterVar) -> list[IterVar]:
     """The axes of the loops around the nest that `root` is in: they stay outside it."""
-    nest = op.loop(op.chain_of(root)[0])
-    return [axis for axis in op.axis
-            if op.loop(axis) is not nest and any(node is nest for node in post_order(op.loop(axis).body))]
+    return list(op.around(op.chain_of(root)))
 
 
 def _meets(op: HybridOp, root: IterVar, fixed: Iterable[IterVar]) -> _Meeting | None:
     """Two accesses in which different iterations of the loop over `root` may meet, `fixed` being the same for both."""
+    key = (root, frozenset(fixed))
+    if key not in op.remembered:
+        op.remembered[key] = _find_meeting(op, root, set(fixed))
+    return op.remembered[key]
+
+
+def _find_meeting(op: HybridOp, root: IterVar, fixed: set[IterVar]) -> _Meeting | None:
     body, extent = op.loop(root).body, op.loop(root).extent
     if isinstance(extent, IntImm) and extent.value <= 1:
         return None
     own = {node.buffer for node in post_order(body) if isinstance(node, Allocate)}
     accesses = [node for node in post_order(body) if isinstance(node, (BufferStore, BufferLoad)) and node.buffer not in own]
+    proof = _Proof(op, root, fixed)
     stores = [node for node in accesses if isinstance(node, BufferStore)]
-    pairs = [(store, other) for store in stores for other in accesses if other.buffer is store.buffer]
+    apart = {buffer for buffer in dict.fromkeys(node.buffer for node in stores)
+             if proof.one_dimension_tells([node for node in accesses if node.buffer is buffer])}
+    pairs = [(store, other) for store in stores if store.buffer not in apart
+             for other in accesses if other.buffer is store.buffer]
     if len(pairs) > _MOST_PAIRS:
         return _Meeting(*pairs[0])
-    proof = _Proof(op, root, set(fixed))
     return next((_Meeting(store, other) for store, other in pairs if not proof.apart(store, other)), None)
+
+
+def _different(indices: Iterable[Expr]) -> list[Expr]:
+    """Each of the expressions once."""
+    found: dict[str, list[Expr]] = {}
+    for index in indices:
+        alike = found.setdefault(str(index), [])  # variables of one name may be several
+        if not any(equal(index, other) for other in alike):
+            alike.append(index)
+    return [index for alike in found.values() for index in alike]
 
 
 class _Proof:
@@ -206,6 +225,16 @@ class _Proof:
             if axis.dom is not None:
                 self.analyzer.bind(axis, axis.dom)
         self.bound = op.bound_variables
+        self.factors: dict[Expr, int] = {}
+        self.ranges: dict[tuple[Expr, bool], tuple[Expr | None, Expr | None]] = {}
+
+    def one_dimension_tells(self, accesses: Sequence[BufferStore | BufferLoad]) -> bool:
+        """Whether by some dimension alone different iterations never meet in any of these accesses of one buffer."""
+        for at in range(accesses[0].buffer.ndim):
+            indices = _different([access.indices[at] for access in accesses])
+            if len(indices) ** 2 <= _MOST_PAIRS and all(self._differ(x, y) for x in indices for y in indices):
+                return True
+        return False
 
     def apart(self, a: BufferStore, b: BufferStore | BufferLoad) -> bool:
         """Whether different iterations never meet in these accesses."""
@@ -216,7 +245,7 @@ class _Proof:
             return False
         factor = self._factor(x)
         if factor and factor == self._factor(y):
-            (low, high), (other_low, other_high) = (self._range(one - self.root * factor, False) for one in (x, y))
+            (low, high), (other_low, other_high) = (self._range(one, False) for one in (x, y))
             if low is None or high is None or other_low is None or other_high is None:
                 return False
             prove, distance = self.analyzer.can_prove, abs(factor)
@@ -232,13 +261,26 @@ class _Proof:
         return not any(var in self.bound and var not in self.known for var in free_vars(index))
 
     def _factor(self, index: Expr) -> int:
+        """What the root is multiplied by; 0 where the index is no sum with it."""
+        if index not in self.factors:
+            self.factors[index] = self._find_factor(index)
+        return self.factors[index]
+
+    def _find_factor(self, index: Expr) -> int:
         form = self.analyzer.linear(index)
         if form is None or any(atom is not self.root and self.root in free_vars(atom) for atom in form.coeffs):
             return 0
         return form.coeffs.get(self.root, 0)
 
     def _range(self, index: Expr, with_root: bool) -> tuple[Expr | None, Expr | None]:
-        """The least and greatest value while everything runs that is not the same for both iterations."""
+        """The least and greatest value while everything runs that is not the same for both iterations; without the root's
+        share of it, unless `with_root`."""
+        if (index, with_root) not in self.ranges:
+            rest = index if with_root else index - self.root * self._factor(index)
+            self.ranges[index, with_root] = self._find_range(rest, with_root)
+        return self.ranges[index, with_root]
+
+    def _find_range(self, index: Expr, with_root: bool) -> tuple[Expr | None, Expr | None]:
         over = {var for var in free_vars(index) if var in self.known and var not in self.fixed}
         if not with_root:
             over.discard(self.root)

@@ -19,9 +19,10 @@ from ..ir.visit import Rewriter, children, rebuild, rewrite, seq, substitute
 from ..te.hybrid.op import HybridOp
 from ..te.hybrid.zeros import with_zeros
 from ..te.operation import Operation
-from .axes import derived_roots, place_of
+from .axes import derived_roots
 from .kind import Definition, OperationKind
 from .kind_extern import read_whole
+from .relations import spread_down
 
 if TYPE_CHECKING:
     from .dataflow import Computation
@@ -60,10 +61,14 @@ class _HybridNest(Rewriter):
         self.nest, self.op, self.found = nest, op, nest.found
         self.axes: dict[IterVar, Expr] = {}
         self.values: dict[Var, Expr] = {}
+        roots = {axis: op.chain_of(axis) for axis in op.axis}
+        self.nest_of = spread_down(nest.computation.stage.relations, roots, lambda a, _: a)
+        """Which loops of the script, directly inside each other, an axis derives from."""
 
     def build(self, body: Stmt) -> Stmt:
         """The statement over the scheduled loops."""
-        self.axes = {axis: value for axis, value in self.found.values.items() if place_of(self.op.axis, axis) >= 0}
+        values = self.found.values
+        self.axes = {axis: values[axis] for axis in self.op.axis}
         self.values = {**self.axes}
         return self.visit(self._placed(body))
 
@@ -102,7 +107,7 @@ class _HybridNest(Rewriter):
         return made
 
     def For(self, node: For) -> Stmt:
-        if not isinstance(node.var, IterVar) or place_of(self.op.axis, node.var) < 0:
+        if not isinstance(node.var, IterVar) or node.var not in self.axes:
             self.nest.analyzer.bind(node.var, Range(node.begin, node.extent))
             return self.generic(node)
         chain = self.op.chain_of(node.var)
@@ -110,11 +115,8 @@ class _HybridNest(Rewriter):
         for _ in chain:
             assert isinstance(inner, For)
             inner = inner.body
-        stage = self.nest.computation.stage
-        mine = {axis for axis in stage.all_iter_vars
-                if any(place_of(chain, root) >= 0 for root in derived_roots(stage, axis))}
-        loops = [loop for loop in self.found.loops if loop.axis in mine]
-        others = frozenset(axis for axis in stage.all_iter_vars if axis not in mine)
+        loops = [loop for loop in self.found.loops if self.nest_of.get(loop.axis) is chain]
+        others = frozenset(axis for axis in self.nest.computation.stage.all_iter_vars if self.nest_of.get(axis) is not chain)
         body = self.nest.guarded(self.visit(inner), self.found.offsets, others)
         return self.nest.loops(loops, body, attach=True)
 

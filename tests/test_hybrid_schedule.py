@@ -567,3 +567,73 @@ def test_tuning_a_script_draws_places(tmp_path) -> None:
     C = counted(V, 16)
     result = autotune.tune([V, C], trials=1, database=tmp_path / "tune.sqlite")
     assert result.best.seconds > 0
+
+
+def chain():
+    """D = 2 (A + 1) B, the product being a script."""
+    A, B = te.placeholder((6, 5), name="A"), te.placeholder((5, 7), name="B")
+    P = te.compute((6, 5), lambda i, j: A[i, j] + 1, name="P")
+    C = matmul(P, B)
+    D = te.compute((6, 7), lambda i, j: C[i, j] * 2, name="D")
+    return te.create_schedule(D.op), A, B, P, C, D
+
+
+def run_chain(s, A, B, D, target: str) -> None:
+    x, y = floats(6, 5), floats(5, 7, seed=1)
+    found = np.full((6, 7), 9, "float32")
+    tw.build(s, [A, B, D], target=target)(x, y, found)
+    np.testing.assert_allclose(found, (x + 1) @ y * 2, rtol=1e-5, atol=1e-5)
+
+
+def at_blocks(s, P, C, D) -> None:
+    """All of the product in every block, by its threads."""
+    s[D].bind(D.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[D].bind(D.op.axis[1], te.thread_axis("threadIdx.x"))
+    s[C].compute_at(s[D], D.op.axis[0])
+    s[P].compute_inline()
+    for name in "yj":
+        s[C].bind(axis(C, name), te.thread_axis("threadIdx.x"))
+
+
+def double_buffered(s, P, C, D) -> None:
+    s[C].compute_at(s[D], D.op.axis[0])
+    s[C].double_buffer()
+
+
+def grouped(s, P, C, D) -> None:
+    s.create_group(outputs=[C], inputs=[P], include_inputs=True).compute_at(s[D], D.op.axis[0])
+
+
+@pytest.mark.parametrize("schedule, targets", [
+    (at_blocks, ("cuda -emulate", "interpret")), (double_buffered, ("interpret", "llvm")), (grouped, ("interpret",)),
+    (lambda s, P, C, D: s[C].tile(axis(C, "i"), axis(C, "j"), 2, 3), ("llvm",)),
+    (lambda s, P, C, D: s[C].set_scope("local"), ("interpret",)),
+    (lambda s, P, C, D: s[C].bind(axis(C, "i"), te.thread_axis("vthread")), ("interpret", "llvm")),
+    (lambda s, P, C, D: s[C].pragma(axis(C, "k"), "unroll_explicit", True), ("llvm",)),
+], ids=["blocks", "double buffer", "group", "tile", "scope", "vthread", "pragma"])
+def test_primitives_of_placement_and_storage(schedule, targets) -> None:
+    s, A, B, P, C, D = chain()
+    schedule(s, P, C, D)
+    assert s.records
+    for target in targets:
+        run_chain(s, A, B, D, target)
+        run_chain(te.Schedule.replay(s.records, D.op), A, B, D, target)
+
+
+def test_a_normalized_schedule() -> None:
+    s, A, B, P, C, D = chain()
+    s[P].compute_inline()
+    s[C].split(axis(C, "i"), 4)
+    run_chain(s.normalize(), A, B, D, "interpret")
+
+
+def test_primitives_that_need_an_expression_for_each_element() -> None:
+    s, _, _, P, C, D = chain()
+    before = state(s)
+    with pytest.raises(tw.ScheduleError, match="TW0253: cannot transform the layout of matmul"):
+        s[C].transform_layout(lambda i, j: (j, i))
+    with pytest.raises(tw.ScheduleError, match="TW0252: cannot give stage matmul a rolling buffer"):
+        s[C].rolling_buffer()
+    with pytest.raises(tw.ScheduleError, match="TW0282: cannot prefetch at 'i' of stage matmul"):
+        s[C].prefetch(P, axis(C, "i"), 1)
+    assert state(s) == before

@@ -16,7 +16,7 @@ from .errors import BadHybridCall, BadHybridLoop, NotInHybridScripts
 from .expressions import ExpressionReader
 from .values import LoopSpec, Storage, is_number
 
-__all__ = ["LOOPS", "LoopReader"]
+__all__ = ["GREATEST_CONST_RANGE", "LOOPS", "LoopReader", "kind_of"]
 
 LOOPS: dict[str, LoopKind | None] = {
     "range": LoopKind.SERIAL, "serial": LoopKind.SERIAL, "parallel": LoopKind.PARALLEL, "vectorize": LoopKind.VECTORIZED,

@@ -84,6 +84,11 @@ class HybridOp(Operation):
         return self.loops[axis]
 
     @cached_property
+    def remembered(self) -> dict[Any, Any]:
+        """What was found out about the body, by whoever did."""
+        return {}
+
+    @cached_property
     def bound_variables(self) -> frozenset[Var]:
         """The variables that the body binds, those of loops among them."""
         return frozenset(node.var for node in post_order(self.body) if isinstance(node, (For, Let, LetStmt)))

@@ -25,7 +25,7 @@ from .errors import (
 )
 from .expressions import plain, reads_memory
 from .liveness import Declaration, Liveness
-from .loops import LoopReader, kind_of
+from .loops import GREATEST_CONST_RANGE, LoopReader, kind_of
 from .races import racing_buffer
 from .refused import REASONS, STATEMENTS
 from .source import Source
@@ -130,6 +130,7 @@ class ScriptReader(LoopReader):
         around = self.names.get(name)
         if spec.kind is None:
             for value in spec.values:
+                self._count(node)
                 self.names[name] = value
                 self.block.add(self._nested(node.body))
         else:
@@ -137,6 +138,15 @@ class ScriptReader(LoopReader):
         self.names[name] = around if around is not None else UnboundName(
             f"it is the variable of the loop at {self.source.line(node)}, which has ended",
             "assign what is needed to a name before the loop")
+
+    def _count(self, node: ast.For) -> None:
+        """One more iteration that is written out. Raises BadHybridLoop where they are too many."""
+        first = self.callers_first()
+        first.written += 1
+        if first.written > GREATEST_CONST_RANGE:
+            raise self.source.error(
+                BadHybridLoop, f"more than {GREATEST_CONST_RANGE} iterations are written out", node,
+                reason="loops of const_range multiply, and each iteration is code of its own", fix="use range(...), or unroll(...)")
 
     def _loop(self, node: ast.For, spec: LoopSpec, name: str) -> None:
         span, stride = ops.convert(spec.end - spec.begin if spec.step > 0 else spec.begin - spec.end), abs(spec.step)
@@ -385,6 +395,16 @@ class ScriptReader(LoopReader):
         with self.source.at(node):
             made = inline(self, values, named)
         return made[0] if len(made) == 1 else tuple(made)
+
+    written = 0
+    """How many iterations of const_range have been written out."""
+
+    def callers_first(self) -> ScriptReader:
+        """The reader of the script that was called with tensors."""
+        reader = self
+        while reader.inlined is not None:
+            reader = reader.inlined
+        return reader
 
     script: Any = None
     """The object that is being read, as callers know it."""
