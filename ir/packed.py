@@ -7,8 +7,8 @@
     te.extern((n,), [A], lambda ins, outs: te.call_packed("scale", ins[0], outs[0]))
 
 A function gets a numpy array for a buffer (good for the length of the call), a Python number for a number, a str for a
-string. It returns an integer or nothing (an array counts as nothing). What it raises ends the kernel and comes back to the kernel's caller as the
-cause of a CallbackFailed.
+string. It returns an integer or nothing; an array counts as nothing. What it raises ends the kernel and comes back to the
+kernel's caller as the cause of a CallbackFailed.
 """
 
 from __future__ import annotations
