@@ -131,6 +131,24 @@ def test_several_reductions_in_one_stage_and_several_outputs() -> None:
     check_gradient(te.compute((4,), lambda i: a[i] * b[i] + top[i], "y"), {x: draw(x)})
 
 
+@pytest.mark.parametrize("init", [False, True])
+def test_smooth_combiners_of_ones_own(init: bool) -> None:
+    """Lengths, and products of complex numbers: the combiner's derivative at the rest of the reduction."""
+    a, p = placeholder("a", 5, 3), placeholder("p", 3)
+    k = te.reduce_axis((1, 5), "k")
+    length = te.comm_reducer(lambda x, y: te.sqrt(x * x + y * y + 1e-30), lambda t: te.const(0, t), "length")
+    product = te.comm_reducer(lambda x, y: (x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]),
+                              lambda t0, t1: (te.const(1, t0), te.const(0, t1)), "complex")
+    more = {"where": k != 2, "init": p[0] * p[0]} if init else {}
+    norm = te.compute((3,), lambda j: length(a[k, j] * a[0, j], axis=k, **more), "norm")
+    check_gradient(norm, {a: draw(a), p: draw(p)} if init else {a: draw(a)}, jacobian=not init)
+    if init:
+        more = {"where": a[0, 1] > -3, "init": (p[0], p[1])}
+    real, imaginary = te.compute((3,), lambda j: product((a[k, j], a[k, 0] * a[0, j]), axis=k, **more), "product")
+    y = te.compute((3,), lambda j: real[j] * imaginary[2 - j], "y")
+    check_gradient(y, {a: draw(a), p: draw(p)} if init else {a: draw(a)}, jacobian=not init)
+
+
 def test_the_gradient_of_a_maximum_goes_to_one_element_and_to_a_nan_where_there_is_one() -> None:
     x = placeholder("x", 3, 4)
     k = te.reduce_axis((0, 4), "k")
@@ -155,9 +173,9 @@ def test_what_has_no_derivative_is_refused() -> None:
         te.gradient(value, x)
     with pytest.raises(tw.TensorExpressionError, match=r"TW0171: the output largest.v0 of te.gradient is of int32"):
         te.gradient(at, x)
-    squares = te.comm_reducer(lambda a, b: te.sqrt(a * a + b * b), lambda t: te.const(0, t), "length")
-    with pytest.raises(tw.TensorExpressionError, match=r"its combiner gives sqrt"):
-        te.gradient(te.compute((), lambda: squares(x[k], axis=k), "norm"), x)
+    farthest = te.comm_reducer(lambda a, b: te.max(te.abs(a), te.abs(b)), lambda t: te.const(0, t), "farthest")
+    with pytest.raises(tw.TensorExpressionError, match=r"its combiner gives max\(abs"):
+        te.gradient(te.compute((), lambda: farthest(x[k], axis=k), "norm"), x)
     bits = te.compute((4,), lambda i: te.reinterpret("float64", te.reinterpret("int64", x[i]) + 1), "bits")
     with pytest.raises(tw.TensorExpressionError, match=r"TW0170: no derivative of reinterpret is known"):
         te.gradient(bits, x)

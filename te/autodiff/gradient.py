@@ -45,8 +45,10 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     Zero counts as the derivative of what is constant in pieces: indices, conditions, casts to integers, floor; an
     input that `output` does not depend on gets zeros. At kinks one side is taken: of equal operands te.min and te.max
     follow the first, a reduction by te.min or te.max follows the first element in loop order. te.prod divides the
-    product by the factor, zeros apart. Raises NotTensors, GradientOfIntegers, BadHead, and NotDifferentiable for
-    outside code, bits and combiners of other kinds.
+    product by the factor, zeros apart. A combiner of one's own that chooses nothing takes work that is quadratic in the
+    length of the reduction; so does a read at an index that is data, in the elements that it may meet, since its
+    gradient asks for each element at each of them. Raises NotTensors, GradientOfIntegers, BadHead, and NotDifferentiable
+    for outside code, bits, and combiners that choose.
     """
     wanted = _checked(output, inputs)
     prefix = _head_shape(output, head)

@@ -3,7 +3,7 @@
 sum: each source receives the adjoint of the sum. min, max: the one source that gave the value receives it, of equal
 ones the first; a stage of its own finds which that is. prod: each source receives the adjoint times the product of the
 others, which a stage of its own keeps apart from zeros: with no zero the quotient, with one zero the product of the
-rest for that one, with more zero.
+rest for that one, with more zero. Combiners of one's own: see combiners.py.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..operation import ComputeOp, extent_of
 from ..reduce import Reducer
 from ..tag import current_tag
 from .backward import Condition, Contribution
+from .combiners import combined_with_rest, is_smooth
 from .derivatives import times
 from .errors import NotDifferentiable
 
@@ -45,12 +46,12 @@ def pieces_of(op: ComputeOp, output: int, seed: Contribution) -> list[Piece]:
     if reduction is None:
         return [Piece(op.body[output], op.axis, seed)]
     kind = _kind(reduction.combiner, output)
-    rule = _RULES.get(kind) if kind is not None else None
+    rule = _RULES.get(kind) if kind is not None else _of_smooth if is_smooth(reduction) else None
     if rule is None:
         raise NotDifferentiable(
             f"the reduction {reduction.combiner.name} of {op.name} has no derivative that is known", declared=op.source,
             reason=f"its combiner gives {reduction.combiner.result[output]}", called=user_source(),
-            allowed="sum, min, max and prod, also several of them in one stage, and any stage that does not reduce",
+            allowed="sum, min, max and prod, also several of them in one stage, and combiners of floats that choose nothing",
             fix="write it by te.sum, te.min, te.max or te.prod: the value at an argmax is te.max",
         )
     return rule(op, reduction, output, seed)
@@ -73,6 +74,14 @@ def _of_sum(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -
     found = [Piece(reduction.sources[output], (*op.axis, *reduction.axes), held)]
     if reduction.init:
         found.append(Piece(reduction.init[output], op.axis, seed))
+    return found
+
+
+def _of_smooth(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
+    value, init = combined_with_rest(op, reduction, output)
+    found = [Piece(value, (*op.axis, *reduction.axes), _under(seed, *_where(reduction)))]
+    if init is not None:
+        found.append(Piece(init, op.axis, seed))
     return found
 
 
