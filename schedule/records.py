@@ -102,9 +102,10 @@ class ExprRef:
 
 @dataclass(frozen=True, slots=True)
 class IndexMapRef:
-    """A function of indices: the names of its parameters, and the indices that it returns."""
+    """A function of indices: the names and the dtypes of its parameters, and the indices that it returns."""
 
     parameters: tuple[str, ...]
+    dtypes: tuple[str, ...]
     indices: tuple[ExprRef, ...]
 
 
@@ -142,7 +143,7 @@ def encode(schedule: Schedule, value: Any) -> Any:
         return IntrinsicRef(*value.shipped) if value.shipped is not None else IntrinsicRef(value.name, None, value)
     if isinstance(value, IndexMap):
         places: dict[Var, VarRef] = {var: ParameterRef(at) for at, var in enumerate(value.parameters)}
-        return IndexMapRef(tuple(var.name for var in value.parameters), tuple(
+        return IndexMapRef(tuple(var.name for var in value.parameters), tuple(str(var.dtype) for var in value.parameters), tuple(
             ExprRef(one, tuple((var, places.get(var) or _variable(schedule, var)) for var in free_vars(one)))
             for one in value.indices))
     if isinstance(value, (list, tuple)):

@@ -121,7 +121,7 @@ class Replay:
         return found
 
     def _index_map(self, ref: IndexMapRef) -> IndexMap:
-        parameters = tuple(Var(name, DType("int32")) for name in ref.parameters)
+        parameters = tuple(Var(name, DType(dtype)) for name, dtype in zip(ref.parameters, ref.dtypes, strict=True))
         indices: list[Expr] = []
         for one in ref.indices:
             indices.append(substitute(one.expr, {

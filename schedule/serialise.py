@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, ExprRef):
         return {"expr": _plain_expr(value.expr, dict(value.variables))}
     if isinstance(value, IndexMapRef):
-        return {"layout": [list(value.parameters), [_plain(one) for one in value.indices]]}
+        return {"layout": [list(value.parameters), list(value.dtypes), [_plain(one) for one in value.indices]]}
     if isinstance(value, IntrinsicRef):
         return {"intrinsic": [value.name, None if value.arguments is None else list(value.arguments)]}
     if isinstance(value, tuple):
@@ -103,8 +103,8 @@ def _value(plain: Any) -> Any:
         expr = _expr(content, variables)
         return ExprRef(expr, tuple((var, ref) for ref, var in variables.items()))
     if kind == "layout":
-        names, indices = content
-        return IndexMapRef(tuple(map(str, names)), tuple(_value(one) for one in indices))
+        names, dtypes, indices = content
+        return IndexMapRef(tuple(map(str, names)), tuple(map(str, dtypes)), tuple(_value(one) for one in indices))
     if kind == "intrinsic":
         name, arguments = content
         return IntrinsicRef(str(name), None if arguments is None else tuple(arguments))

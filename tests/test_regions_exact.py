@@ -208,7 +208,8 @@ class Region:
 
     def read(self, dimension: int, known: Mapping[E.Var, int], guarded: bool) -> tuple[int, int] | None:
         """The first and the last index that is read while the loops inside the attach point run; None: none is. guarded:
-        without the iterations that a split adds behind the end of an axis."""
+        without the iterations that inexact splits add behind the end of an axis; otherwise with those of axes of which
+        some loops run and others stand still."""
         exact: isl.Set | None = None
         for consumer in self.bounds.dataflow.consumers[self.computation.op]:
             reader = self.bounds.of[consumer]
@@ -217,8 +218,8 @@ class Region:
                 for loop in (*reader.enclosing, *reader.loops):
                     if loop.var is not None and loop.var not in known:
                         formula.loop(loop.var, loop.extent)
-                for axis in reader.domains if guarded else ():
-                    for within in (reader.domains[axis], reader.ranges[axis]):
+                for axis, within in (*reader.ranges.items(), *reader.domains.items()):
+                    if guarded or not any(node in known for node in post_order(reader.offsets[axis])):
                         begin, end = formula.term(within.begin), formula.term(within.begin + within.extent)
                         formula.constraints.append(f"{begin} <= {formula.term(reader.values[axis])} < {end}")
                 one = formula.values_of(substitute(indices[dimension], reader.values))

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.ir import interpreter
+from tilewright.ir import equal, interpreter
 from tilewright.ir.arith import Analyzer
+from tilewright.schedule import from_json, to_json
 from tilewright.schedule.bounds import _boxed
 from tilewright.schedule.regions import Span
 
@@ -245,3 +246,16 @@ def test_what_is_computed_within_an_iteration_is_not_prefetched_for_a_later_one(
     s[C].prefetch(B, outer, 1)
     with pytest.raises(tw.LoweringError, match=r"computed within an iteration of 'i\.outer'"):
         tw.lower(s, [A, C])
+
+
+def test_a_replayed_layout_counts_as_wide_as_the_one_that_was_recorded() -> None:
+    """Indices of 64 bits went through 32."""
+    n = te.var("n", "int64")
+    A = te.placeholder((n, 5), name="A")
+    B = te.compute((n, 5), lambda i, j: A[i, j] + 1, name="B")
+    C = te.compute((n, 5), lambda i, j: B[i, j] * 2, name="C")
+    s = te.create_schedule(C.op)
+    s[B].transform_layout(lambda i, j: [i // 4, j, i % 4])
+    lowered = tw.lower(s, [A, C])
+    for records in (s.records, from_json(to_json(s.records))):
+        assert equal(tw.lower(te.Schedule.replay(records, C.op), [A, C]), lowered)
