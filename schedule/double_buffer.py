@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import user_source
 from ..ir.buffer import Buffer
-from ..ir.expr import BufferLoad, Expr
+from ..ir.expr import BufferLoad, Expr, IntImm
 from ..ir.ops import cast, const, floormod
 from ..ir.passes.copying import fresh_copy
 from ..ir.passes.simplify import simplify_stmt
-from ..ir.pointers import written_buffers
+from ..ir.pointers import pointed_to, written_buffers
 from ..ir.stmt import Allocate, For, If, Stmt
 from ..ir.visit import seq, substitute, walk
 from .axes import outline
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 __all__ = ["double_buffer", "loaded_ahead"]
+
+_LINE_BYTES = 64
+"""What allocations are aligned to."""
 
 
 def double_buffer(stage: Stage) -> None:
@@ -58,6 +61,7 @@ def loaded_ahead(
                           "compute it at a serial loop inside")
     halves = {storage.buffers[tensor]: tensor for computation, _ in ahead for tensor in computation.op.outputs}
     _check_reads(loop, nest, ahead, set(halves), storage)
+    _check_alignment(loop, nest, ahead, storage)
     var, two = loop.var, const(2, loop.var.dtype)
     made: dict[Buffer, Buffer] = {}
     for buffer, tensor in halves.items():
@@ -77,6 +81,32 @@ def loaded_ahead(
     for buffer in made.values():
         result = Allocate(buffer, result)
     return result
+
+
+def _check_alignment(loop: Loop, nest: For, ahead: Sequence[tuple[Computation, Stmt]], storage: Storage) -> None:
+    """Code that gets pointers was promised alignments, which the second half has too where it begins on a cache line."""
+    pointed = {found[0] for part in (nest.body, *(statement for _, statement in ahead)) for node in walk(part)
+               if (found := pointed_to(node)) is not None}
+    for computation, _ in ahead:
+        for tensor in computation.op.outputs:
+            buffer = storage.buffers[tensor]
+            size = _bytes(buffer)
+            if buffer in pointed and (size is None or size % _LINE_BYTES):
+                raise refused(
+                    computation.stage, loop, f"code that gets a pointer to {buffer.name} relies on its alignment, and the second "
+                    f"half would begin at byte {'?' if size is None else size}",
+                    f"make the part of {buffer.name} a multiple of {_LINE_BYTES} bytes, or drop double_buffer")
+
+
+def _bytes(buffer: Buffer) -> int | None:
+    """The size of one half, where it is known."""
+    first = buffer.strides[:1] + buffer.shape[:1] if buffer.strides else buffer.shape
+    size = buffer.dtype.bytes
+    for extent in first:
+        if not isinstance(extent, IntImm):
+            return None
+        size *= extent.value
+    return size
 
 
 def refused(stage: Stage, loop: Loop | None, reason: str, fix: str) -> CannotDoubleBuffer:

@@ -185,7 +185,8 @@ class _Lowering:
             if overlap != "rolling" or parent is None:
                 continue
             if any(loop.var is not None for loop in bounds.of[parent].loops[: computation.place + 1]):
-                found.rolling = plan_rolling(found, bounds.of[parent], self.analyzer)
+                readers = [one.stage for one in bounds.dataflow.consumers.get(computation.op, ())]
+                found.rolling = plan_rolling(found, bounds.of[parent], readers, self.analyzer)
                 self.rolling.setdefault((parent, found.rolling.place), []).append(found.rolling)
                 self.outliving.add(computation)
 

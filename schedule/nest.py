@@ -110,7 +110,7 @@ class Nest:
                     extent = self.value(substitute(extent, renamed), {})
                 body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread,
                            loop_pragmas(loop.attr.pragmas))
-                if attach:
+                if attach and not skips(loop.attr.pragmas):
                     body = self.around(loop, body)
             if reads_memory(loop.extent):
                 body = self.guarded_extent(body, loops[at:])

@@ -80,18 +80,14 @@ def rolling_buffer(stage: Stage) -> None:
     set_overlap(stage, "rolling")
 
 
-def plan_rolling(found: StageBounds, parent: StageBounds, analyzer: Analyzer) -> Rolling:
-    """How the region of a stage moves with the loops that it is computed in. Raises CannotRoll."""
+def plan_rolling(found: StageBounds, parent: StageBounds, readers: Sequence[Stage], analyzer: Analyzer) -> Rolling:
+    """How the region of a stage moves with the loops that it is computed in. readers: the stages that read it.
+
+    Raises CannotRoll."""
     computation = found.computation
     axes = computation.op.axis
-    candidates: list[tuple[int, Loop]] = []
-    for place in range(computation.place, -1, -1):
-        loop = parent.loops[place]
-        if loop.var is None:
-            continue
-        if loop.attr.kind not in ("serial", "unrolled"):
-            break
-        candidates.append((place, loop))
+    _check_elementwise(computation.stage, readers, parent.loops[computation.place])
+    candidates = _serial_loops(computation, parent)
     moving: dict[IterVar, tuple[Loop, int]] = {}
     best: tuple[int, dict[IterVar, tuple[Loop, int]]] | None = None
     problem = "no serial loop is around it" if not candidates else ""
@@ -114,6 +110,27 @@ def plan_rolling(found: StageBounds, parent: StageBounds, analyzer: Analyzer) ->
     outermost = parent.loops[place]
     ring = next(at for at, one in enumerate(dimensions) if one.loop is outermost and one.kept)
     return Rolling(computation, place, dimensions, ring)
+
+
+def _check_elementwise(stage: Stage, readers: Sequence[Stage], loop: Loop) -> None:
+    """A ring has no strides that instructions, or functions that get pointers, could be told."""
+    for one in (stage, *readers):
+        if one.op.kind != "compute" or any(attr.kind == "tensorized" for attr in one.iter_attrs.values()):
+            how = "is tensorized" if one.op.kind == "compute" else f"is a {one.op.kind}"
+            raise _refused(stage, loop, f"{one.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer")
+
+
+def _serial_loops(computation: Computation, parent: StageBounds) -> list[tuple[int, Loop]]:
+    """The loops around a stage in its parent that run in order, innermost first, with their places."""
+    found: list[tuple[int, Loop]] = []
+    for place in range(computation.place, -1, -1):
+        loop = parent.loops[place]
+        if loop.var is None:
+            continue
+        if loop.attr.kind not in ("serial", "unrolled"):
+            break
+        found.append((place, loop))
+    return found
 
 
 def _extent(found: StageBounds, axis: IterVar) -> int:

@@ -344,3 +344,37 @@ def test_a_loop_that_prefetches_is_not_split_and_others_are_refused() -> None:
     refused(s, errors.BadPrefetch, "the offset is 1.5, no integer", lambda: s[C].prefetch(B, i, 1.5))
     refused(s, errors.BadPrefetch, "a tensor is asked for, int was given", lambda: s[C].prefetch(3, i, 1))
     refused(s, errors.NotAnAxisOfStage, "is an axis of stage B", lambda: s[C].prefetch(B, B.op.axis[0], 1))
+
+
+# Beside tensor intrinsics
+
+
+def _gemv(depth: int, double: bool) -> tuple[te.Schedule, list[te.Tensor], te.Tensor]:
+    A, B, k = te.placeholder((16, 32), name="A"), te.placeholder((32,), name="B"), te.reduce_axis((0, 32), "k")
+    C = te.compute((16,), lambda i: te.sum(B[k] * A[i, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    ko, ki = s[C].split(k, depth)
+    io, ii = s[C].split(C.op.axis[0], 8)
+    s[C].reorder(ko, io, ii, ki)
+    caches = [s.cache_read(one, "global", [C]) for one in (A, B)]
+    for cache in caches:
+        s[cache].compute_at(s[C], ko)
+        if double:
+            s[cache].double_buffer()
+    s[C].tensorize(ii, te.intrinsics.get("c.gemv_f32", 8, depth))
+    return s, [A, B, C], caches[1]
+
+
+def test_an_intrinsic_gets_pointers_to_either_half() -> None:
+    s, args, _ = _gemv(16, double=True)
+    a, b = floats(16, 32), floats(32, seed=1)
+    holds(s, args, [a, b], [a @ b], ["interpret"])
+    text = str(tw.lower(s, args))
+    assert "access_ptr(handle, B.global[k.outer, 0], 0" in text, "of two iterations, each has its half"
+    s, args, _ = _gemv(8, double=True)
+    with pytest.raises(lower_errors.CannotDoubleBuffer, match="the second half would begin at byte 32"):
+        tw.lower(s, args)
+    s, args, cache = _gemv(16, double=False)
+    s[cache].rolling_buffer()
+    with pytest.raises(lower_errors.CannotRoll, match="C is tensorized, and takes memory as one piece: a ring is none"):
+        tw.lower(s, args)

@@ -258,3 +258,16 @@ def test_virtual_threads_agree_on_the_emulated_gpu() -> None:
     a = floats(40)
     function = holds(s, [A, C], [a], [(a + 1) * 2], EMULATED)
     assert loops(function)[:2] == ["i.outer:4", "i.inner:10"]
+
+
+def test_what_a_left_out_loop_would_load_ahead_is_left_out_too() -> None:
+    s, (A, B, C, D, E) = chain(20)
+    outer, _ = s[E].split(E.op.axis[0], 4)
+    s.create_group(outputs=D, inputs=A).compute_at(s[E], outer)
+    for one in (B, C, D):
+        s[one].double_buffer()
+    a = floats(20)
+    holds(s, [A, E], [a], [((a + 1) * 2 - (a + 1)) * a])
+    replays(s, [E.op])
+    s[E].pragma(outer, "debug_skip_region")
+    assert loops(holds(s, [A, E], [a], [np.full(20, 77, "float32")])) == ["i.outer:5"]
