@@ -10,7 +10,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Declaration", "Liveness"]
+__all__ = ["Declaration", "Liveness", "written_elements"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,19 @@ def _statements(block: Sequence[ast.stmt]) -> list[ast.stmt]:
         for inner in reversed(_blocks(statement)):
             stack.extend(reversed(inner))
     return found
+
+
+def written_elements(function: ast.FunctionDef) -> frozenset[str]:
+    """The names of which elements are assigned."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            base: ast.expr = node
+            while isinstance(base, ast.Subscript):
+                base = base.value
+            if isinstance(base, ast.Name):
+                found.add(base.id)
+    return frozenset(found)
 
 
 def stored_names(statement: ast.stmt) -> list[str]:

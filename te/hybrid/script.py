@@ -16,6 +16,7 @@ from ...ir.expr import Expr, Var
 from ...ir.visit import deep_recursion
 from ..tensor import Tensor
 from .errors import BadHybridCall
+from .liveness import written_elements
 from .op import HybridOp
 from .runtime import emulated
 from .source import Source, read_source
@@ -37,7 +38,8 @@ def script(function: Callable[..., Any]) -> HybridScript:
 
     Called with tensors it gives the output tensors of a HybridOp (one, or a list), whose loops are its axes; called with
     numpy arrays it runs as Python. Arguments: tensors, lists of tensors, integer expressions, numbers, dtypes.
-    Outputs and what is allocated begin as zeros (memory of scope "shared" undefined).
+    Outputs and what is allocated begin as zeros (memory of scope "shared" undefined). A script that assigns elements of an
+    argument works on a copy of it.
 
     Loops: range (or serial), parallel, vectorize, unroll, const_range (written out), bind("threadIdx.x", n). Storage:
     output_tensor(shape, dtype), allocate(shape, dtype, scope). Functions: those of te, under their own names.
@@ -57,10 +59,13 @@ class HybridScript:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs: tensors where tensors or expressions are given, else arrays."""
-        given = self._bound(args, kwargs)
+        bound = self._bound(args, kwargs)
+        given = bound.arguments
         leaves = list(_leaves(given.values()))
         if not any(isinstance(one, (Tensor, Expr)) for one in leaves):
-            return emulated(self.function)(*args, **kwargs)
+            for name in written_elements(self.source.tree) & given.keys():
+                given[name] = np.array(given[name])
+            return emulated(self.function)(*bound.args, **bound.kwargs)
         array = next((name for name, value in given.items() if any(isinstance(one, np.ndarray) for one in _leaves([value]))), None)
         if array is not None:
             raise BadHybridCall(f"cannot call the script {self.source.name}", called=user_source(),
@@ -84,7 +89,7 @@ class HybridScript:
     def read_inlined(self, caller: ScriptReader, values: Sequence[Any], named: Mapping[str, Any]) -> list[LocalBuffer]:
         """Write the script out in the block of another one; its outputs."""
         reader = self._reader(caller.types, caller.analyzer, caller)
-        reader.run(self._bound(values, named))
+        reader.run(self._bound(values, named).arguments)
         return reader.returned
 
     def _reader(self, types: ScalarTypes, analyzer: Analyzer, caller: ScriptReader | None) -> ScriptReader:
@@ -93,14 +98,14 @@ class HybridScript:
         reader.script = self
         return reader
 
-    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise BadHybridCall(f"cannot call the script {self.source.name}", reason=str(error), called=user_source(),
                                 declared=self.source.line(self.source.tree), fix=f"{self.source.name}{self.signature}") from None
         bound.apply_defaults()
-        return dict(bound.arguments)
+        return bound
 
     def __repr__(self) -> str:
         return f"hybrid script {self.source.name}{self.signature}"

@@ -13,7 +13,7 @@ from typing import Any, cast
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
-from ...ir.expr import Expr, IterVar, Range, Var
+from ...ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Range, Var
 from ...ir.stmt import Allocate, Assert, BufferStore, For, If, LetStmt, LoopKind, Stmt
 from ...ir.visit import post_order
 from ..shape import axis_dtype
@@ -24,7 +24,7 @@ from .errors import (
     NotInHybridScripts,
 )
 from .expressions import plain, reads_memory
-from .liveness import Declaration, Liveness
+from .liveness import Declaration, Liveness, written_elements
 from .loops import GREATEST_CONST_RANGE, LoopReader, kind_of
 from .races import racing_buffer
 from .refused import REASONS, STATEMENTS
@@ -64,12 +64,28 @@ class ScriptReader(LoopReader):
                 raise self.source.error(
                     BadHybridAssignment, f"'{name}' is an argument, and is assigned", self._site(name),
                     reason="arguments keep their values", fix=f"assign another name: {name}_ = ...")
-        self.names.update(arguments)
+        written = written_elements(self.source.tree)
+        self.names.update({name: self._own(name, value) if name in written else value for name, value in arguments.items()})
         body = self.source.tree.body
         self._statements(body)
         if not isinstance(body[-1], ast.Return):
             raise self.source.error(BadHybridReturn, f"{self.source.name} returns nothing", body[-1],
                                     reason="what a script computes is what it returns", fix="return the output tensors at its end")
+
+    def _own(self, name: str, value: Any) -> Any:
+        """A copy of an argument whose elements the script assigns: what is passed keeps its values."""
+        if not isinstance(value, (Tensor, LocalBuffer)):
+            return value
+        given = value.buffer if isinstance(value, LocalBuffer) else value
+        buffer = Buffer(name, given.shape, given.dtype)
+        at = tuple(Var(f"{name}.ax{place}", axis_dtype(extent)) for place, extent in enumerate(given.shape))
+        read = ProducerLoad(value, at) if isinstance(value, Tensor) else BufferLoad(value.buffer, at)
+        copied: Stmt = BufferStore(buffer, read, at)
+        for var, extent in reversed(list(zip(at, given.shape, strict=True))):
+            copied = For(var, ops.const(0, var.dtype), ops.cast(extent, var.dtype), LoopKind.SERIAL, copied)
+        self.block.add(lambda rest: Allocate(buffer, rest))
+        self.block.add(copied)
+        return LocalBuffer(buffer, False)
 
     def _site(self, name: str) -> ast.AST:
         stores = (node for node in ast.walk(self.source.tree)
