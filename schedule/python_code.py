@@ -113,7 +113,7 @@ class _Writer:
             if one is not None and one is not False:
                 shown.append(f"{name}={self.value(one)}" if name in _BY_NAME else self.value(one))
         before = list(self.schedule.stages)
-        result = method(*positional, **named)
+        result: Any = method(*positional, **named)
         text = f"{target}.{record.primitive}({', '.join(shown)})"
         made = next((stage for stage in self.schedule.stages if stage not in before), None)
         if made is not None:
@@ -122,8 +122,11 @@ class _Writer:
         elif isinstance(result, Group):
             self.groups[result] = self.fresh_name(result.name)
             text = f"{self.groups[result]} = {text}"
+        elif isinstance(result, IterVar):
+            text = f"{self.bind_names([result])} = {text}"
         elif result is not None:
-            text = f"{self.bind_names([result] if isinstance(result, IterVar) else list(result))} = {text}"
+            self.bind_names(result)
+            text = f"{_unpacked([self.variables[axis] for axis in result])} = {text}"
         self.lines.append(text)
 
     def bind_names(self, axes: Sequence[IterVar]) -> str:

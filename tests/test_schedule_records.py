@@ -239,3 +239,14 @@ def test_drawn_schedules_replay_and_compute_what_was_declared() -> None:
             np.testing.assert_array_equal(
                 evaluate(made[p.D].op.output(0), inputs), evaluate(p.D, inputs), err_msg=f"case {case}")
     assert taken > 100
+
+
+def test_as_python_unpacks_the_only_axis_of_a_new_layout() -> None:
+    A = te.placeholder((6,), name="A")
+    B = te.compute((6,), lambda i: A[i] * 2, name="B")
+    s = te.create_schedule(B)
+    (turned,) = s[B].transform_layout(lambda i: [i])
+    s[B].parallel(turned)
+    space: dict[str, object] = {"te": te, "ops": [B.op]}
+    exec(s.as_python(), space)
+    assert str(space["s"]) == str(s)
