@@ -11,7 +11,7 @@ from .. import te
 from .choices import Choices
 from .drawing import Draw, Program, grids, spread, terms, values
 from .expressions import Context, const, draw_read, draw_term
-from .terms import EPSILON, EXACT, FLOATS, INTEGERS, Size, Source, Term, as_arrays, as_tensors
+from .terms import DTYPES, EPSILON, EXACT, FLOATS, INTEGERS, Size, Source, Term, as_arrays, as_tensors
 
 __all__ = ["IDENTITY", "REDUCERS", "draw_chain", "fold"]
 
@@ -95,8 +95,9 @@ def draw_chain(choices: Choices) -> Program:
     dtypes = [draw.pick([*INTEGERS, *FLOATS, "bool", "float32", "int32"]) for _ in range(3)]
     if smooth:
         dtypes = [draw.pick(["float32", "float64", "float32", "float16"])] * 3
-    if not smooth and draw.chance(0.2):
+    if not smooth and draw.chance(0.25):  # NaN and infinities, and integers that they are converted to
         draw.special = 0.1
+        dtypes = [draw.pick(FLOATS), draw.pick(INTEGERS), draw.pick(DTYPES)]
     # now and then so large that tensors share storage
     base = draw.shape(draw.number(0, 4), 4200 if draw.chance(0.04) else 512, symbolic)
     sources = []

@@ -192,7 +192,7 @@ def _draw_nested(context: Context, dtype: str, depth: int) -> Term:
     def term(op: str, *args: Term) -> Term:
         return Term(op, dtype, args, bound=bound, steps=steps)
 
-    how = context.below(4 if dtype in FLOATS else 8)
+    how = context.below(4 if dtype in FLOATS else 9)
     if how == 0:
         low, high = context.pick(["min", "max"]), context.pick(["min", "max"])
         return term(low, term(high, x, context.pick([c, y])), context.pick([d, x, y]))
@@ -215,7 +215,9 @@ def _draw_nested(context: Context, dtype: str, depth: int) -> Term:
         return term(context.pick(["add", "sub"]), term("mul", term(inner, x, c), c), context.pick([term("floormod", x, c), x]))
     if how == 6:
         return term(outer, term("add", term("mul", x, c), context.pick([y, term("mul", y, c), d])), c)
-    return term(outer, x, context.pick([x, term(inner, x, y)]))
+    if how == 7:
+        return term(outer, x, context.pick([x, term(inner, x, y)]))
+    return term(context.pick(["sub", "xor", "max"]), term(outer, term(inner, x, c), y), term(outer, y, term(inner, x, c)))
 
 
 _BY_CONSTANTS = ("floordiv", "floormod", "mul", "add", "sub", "min", "max", "truncdiv", "truncmod")
