@@ -15,7 +15,7 @@ from .relations import Fuse, Rebase, Relation, Split, pass_down_range, spread_do
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["declared_ranges", "derived_roots", "extent_text", "find_axis", "find_leaf", "outline", "place_of",
+__all__ = ["declared_ranges", "derived_roots", "extent_text", "find_axis", "find_leaf", "in_program_order", "outline", "place_of",
            "refuse_lost_annotation", "what_became_of"]
 
 
@@ -40,7 +40,7 @@ def extent_text(extent: Expr | None) -> str:
 def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
     """The loops of the stage, outermost first, with a caret under the names of the marked ones."""
     ranges, lines = declared_ranges(stage), list[str]()
-    for depth, axis in _with_depths(stage):
+    for depth, axis in in_program_order(stage):
         notes, attr = list[str](), stage.iter_attrs.get(axis)
         if axis.kind == "reduce":
             notes.append("reduce")
@@ -54,7 +54,7 @@ def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
     return "\n".join(lines)
 
 
-def _with_depths(stage: Stage) -> list[tuple[int, IterVar]]:
+def in_program_order(stage: Stage) -> list[tuple[int, IterVar]]:
     """The loops with the number of loops around each. Those of a script stand as they do there."""
     op, leaves = stage.op, stage.leaf_iter_vars
     if not isinstance(op, HybridOp):

@@ -23,7 +23,7 @@ from ..ir.visit import free_vars, post_order
 from ..te.axis import thread_axis
 from ..te.hybrid.op import HybridOp
 from .attributes import IterAttr
-from .axes import derived_roots, outline, place_of
+from .axes import derived_roots, in_program_order, outline, place_of
 from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
 
 if TYPE_CHECKING:
@@ -149,10 +149,27 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
     op = stage.op
     if not isinstance(op, HybridOp):
         return
-    order = list(stage.leaf_iter_vars if leaves is None else leaves)
+    found = _conflict(stage, op, axis, list(stage.leaf_iter_vars if leaves is None else leaves))
+    if found is None:
+        return
+    root, meeting = found
+    free = ", ".join(one.name for _, one in in_program_order(stage)
+                     if one is not axis and not _conflict(stage, op, one, stage.leaf_iter_vars))
+    data = any(isinstance(node, (BufferLoad, ProducerLoad)) for one in (meeting.store, meeting.other)
+               for index in one.indices for node in post_order(index))
+    vouch = f"; if you know that they never meet, write `for {root.name} in parallel(...)` in the script" if data else ""
+    raise HybridLoopCarries(
+        f"{doing} '{axis.name}' of stage {stage.name}", reason=f"its iterations may meet in an element: {meeting.text}",
+        declared=op.source, called=user_source(), loops=outline(stage, [axis]),
+        fix=f"choose a loop whose iterations write elements of their own{f' ({free})' if free else ''}, or leave {axis.name} serial"
+            f"{vouch}")
+
+
+def _conflict(stage: Stage, op: HybridOp, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
+    """The root of a loop over which iterations may meet while the loops around, in this order, stand still; and where."""
     before = order[: place_of(order, axis)]
     for root in derived_roots(stage, axis):
-        if op.loop(root).kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.THREAD):
+        if not op.chain_of(root) or op.loop(root).kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.THREAD):
             continue
         fixed = set(_around(op, root))
         for other in op.chain_of(root):
@@ -161,14 +178,8 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
                 fixed.add(other)
         meeting = _meets(op, root, fixed)
         if meeting is not None:
-            data = any(isinstance(node, (BufferLoad, ProducerLoad)) for one in (meeting.store, meeting.other)
-                       for index in one.indices for node in post_order(index))
-            vouch = f"; if you know that they never meet, write `for {root.name} in parallel(...)` in the script" if data else ""
-            raise HybridLoopCarries(
-                f"{doing} '{axis.name}' of stage {stage.name}",
-                reason=f"its iterations may meet in an element: {meeting.text}", declared=op.source, called=user_source(),
-                loops=outline(stage, [axis]),
-                fix=f"choose a loop whose iterations write elements of their own, or leave {axis.name} serial{vouch}")
+            return root, meeting
+    return None
 
 
 def _around(op: HybridOp, root: IterVar) -> list[IterVar]:

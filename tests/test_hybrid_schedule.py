@@ -506,7 +506,7 @@ def test_messages_show_the_loops_as_they_stand_in_the_script() -> None:
     s = te.create_schedule(c.op)
     s[c].split(axis(c, "i"), 4)
     s[c].parallel(axis(c, "k"))
-    with pytest.raises(tw.ScheduleError) as error:
+    with pytest.raises(tw.ScheduleError, match=r"own \(i\.outer, i\.inner, j, k\), or leave l serial") as error:
         s[c].parallel(axis(c, "l"))
     assert error.value.loops == """\
 for i.outer in 2:
