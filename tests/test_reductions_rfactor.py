@@ -35,7 +35,7 @@ def argmax(m: int, n: int, **options: Any) -> tuple[te.Tensor, te.Tensor, te.Ten
 
 
 @pytest.mark.parametrize("factor_axis", [0, 1, -1, -2])
-@pytest.mark.parametrize("factor", [1, 4, 13, 20])
+@pytest.mark.parametrize("factor", [4, 20])
 def test_both_outputs_get_the_dimension_where_it_is_asked_for(factor_axis: int, factor: int) -> None:
     A, first, second, k = argmax(7, 13)
     s = te.create_schedule(first.op)
