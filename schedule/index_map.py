@@ -223,7 +223,8 @@ class _Inversion:
     def reach(self, of: _Sum) -> Expr:
         """One more than the greatest value of a sum."""
         if of.offset < 0 or any(isinstance(factor, IntImm) and factor.value < 0 for factor, _ in of.terms):
-            raise NoLayout("an index of the new layout counts down, or begins below 0", "count the indices of a layout upwards, from 0")
+            raise NoLayout("an index of the new layout counts down, or begins below 0",
+                           "count the indices of a layout upwards, from 0")
         if any(ops.is_const(digit.extent, 0) for _, digit in of.terms):
             return ops.const(0, of.terms[0][0].dtype)
         total: Expr = ops.const(of.offset + 1, of.terms[0][0].dtype if of.terms else ops.const(0).dtype)

@@ -150,7 +150,7 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda n, c, h, w: [n, c, h * w], "multiplies indices"),
     (lambda n, c, h, w: [n * 5 + c, h, w], "what is below the factor 5 reaches up to 6 - 1"),
     (lambda n, c, h, w: [n, c, h, w, c], "two indices of the new layout tell the same of c"),
-    (lambda n, c, h, w: [n, c - 1, h, w], "can be negative"),
+    (lambda n, c, h, w: [n, c - 1, h, w], "counts down, or begins below 0"),
     (lambda n, c: [n, c], "takes 2 positional arguments but 4 were given"),
     (lambda n, c, h, w: [n, c, h, w + 0.5], "no integer expression"),
     (lambda n, c, h, w: [n, c, h, te.min(w, 3)], "is no sum of indices"),
