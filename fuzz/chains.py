@@ -10,7 +10,7 @@ import numpy as np
 from .. import te
 from .choices import Choices
 from .drawing import Draw, Program, grids, spread, terms, values
-from .expressions import Context, const, draw_read, draw_term
+from .expressions import Context, cast, const, draw_read, draw_term
 from .terms import DTYPES, EPSILON, EXACT, FLOATS, INTEGERS, Size, Source, Term, as_arrays, as_tensors
 
 __all__ = ["IDENTITY", "REDUCERS", "draw_chain", "fold"]
@@ -21,6 +21,7 @@ def elementwise_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...]
     term = draw_term(context, dtype, draw.number(1, 3))
     if draw.chance(0.8):  # read what came last
         latest = draw_read(context, sources[-1])
+        latest = cast(latest, dtype) if draw.chance(0.7) and not smooth else latest
         if latest.dtype == dtype == "bool":
             term = Term("any", "bool", (term, latest))
         elif latest.dtype == dtype:

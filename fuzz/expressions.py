@@ -169,7 +169,7 @@ def draw_term(context: Context, dtype: str, depth: int) -> Term:
         a, b = draw_term(context, dtype, depth - 1), draw_term(context, dtype, depth - 1)
         return Term(context.pick(["ite", "select"]), dtype, (condition, a, b), bound=max(a.bound, b.bound),
                     steps=max(a.steps, b.steps))
-    if not context.smooth and context.chance(0.15):
+    if not context.smooth and context.chance(0.3):
         return _draw_nested(context, dtype, depth)
     if dtype == "bool":
         return _draw_bool(context, depth)
@@ -192,7 +192,7 @@ def _draw_nested(context: Context, dtype: str, depth: int) -> Term:
     def term(op: str, *args: Term) -> Term:
         return Term(op, dtype, args, bound=bound, steps=steps)
 
-    how = context.below(4 if dtype in FLOATS else 9)
+    how = context.below(4) if dtype in FLOATS else context.pick([*range(9), 8])
     if how == 0:
         low, high = context.pick(["min", "max"]), context.pick(["min", "max"])
         return term(low, term(high, x, context.pick([c, y])), context.pick([d, x, y]))
