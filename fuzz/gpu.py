@@ -58,7 +58,14 @@ def _cut(choices: Choices, stage: Any) -> None:
         axes.append(axis)
     if not axes:
         return
-    fused = stage.fuse(*axes) if len(axes) > 1 and choices.chance(0.6) else axes[0]
+    try:
+        fused = stage.fuse(*axes) if len(axes) > 1 and choices.chance(0.6) else axes[0]
+        _bind(choices, stage, fused)
+    except TilewrightError:  # loops of a script may have to stay as they are
+        return
+
+
+def _bind(choices: Choices, stage: Any, fused: Any) -> None:
     threads = choices.pick([1, 2, 4, 8, 32])
     if choices.chance(0.1):
         _try(lambda: stage.bind(fused, te.thread_axis("blockIdx.x")))

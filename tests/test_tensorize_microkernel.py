@@ -89,3 +89,13 @@ def test_on_the_emulated_gpu() -> None:
     a, b, c = (np.random.default_rng(seed).standard_normal((rows, n)).astype("float32") for seed, rows in ((0, k), (1, k), (2, n)))
     tw.build(s, [A, B, C], target="cuda -emulate")(a, b, c)
     np.testing.assert_allclose(c, a.T @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_bounds_are_checked_around_its_vectors(dtype: str) -> None:
+    """The vectors of the body were once checked lane by lane, which no Assert can."""
+    s, args = matmul(5, 7, 9, 4, dtype)
+    a, b = np.arange(45).reshape(5, 9).astype(dtype), np.arange(63).reshape(9, 7).astype(dtype)
+    found = np.full((5, 7), 77, dtype)
+    tw.build(s, args, bounds_check=True)(a, b, found)
+    np.testing.assert_array_equal(found, a @ b)

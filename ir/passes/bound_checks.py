@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..arith.analyzer import Analyzer
-from ..expr import BufferLoad, Expr, IfThenElse, Let, Node, Range
+from ..expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Node, Ramp, Range
 from ..ops import TRUE, if_then_else, logical_and, logical_not
 from ..stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
 from ..visit import Rewriter, children, seq, walk
@@ -73,7 +73,9 @@ class _Checker(Rewriter):
 
     def _access_checks(self, access: BufferLoad | BufferStore, path: Expr) -> Iterator[Assert]:
         buffer = access.buffer
-        for dimension, (index, extent) in enumerate(zip(access.indices, buffer.shape, strict=True)):
+        places = ((at, end) for at, index in enumerate(access.indices) for end in _ends(index))
+        for dimension, index in places:
+            extent = buffer.shape[dimension]
             with self.analyzer.constraint(path):
                 low, high = self.analyzer.can_prove(index >= 0), self.analyzer.can_prove(index < extent)
             if low and high:
@@ -84,6 +86,15 @@ class _Checker(Rewriter):
                 if_then_else(path, within, TRUE),
                 f"{buffer.name} is {what} out of range: its index {index} in dimension {dimension} is not in [0, {extent})",
             )
+
+
+def _ends(index: Expr) -> tuple[Expr, ...]:
+    """The scalars that are in range where all of an index is: of the vectors of an intrinsic's body the first and the last."""
+    if isinstance(index, Broadcast):
+        return (index.value,)
+    if isinstance(index, Ramp):
+        return (index.base, index.base + index.stride * (index.lanes - 1))
+    return (index,)
 
 
 def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, Expr]]:
