@@ -14,7 +14,9 @@ from tilewright import te
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.target import Target
 from tilewright.errors import LoweringError
+from tilewright.ir import Function
 from tilewright.ir.parser import parse
+from tilewright.ir.passes.unroll import unroll
 
 SOAK = os.environ.get("TILEWRIGHT_SOAK", "0") not in ("", "0")
 
@@ -85,24 +87,30 @@ def test_short_loops_around_longer_ones_are_not_copied() -> None:
 
 
 def test_unrolling_has_a_budget_and_the_error_names_the_loop() -> None:
-    def schedule(first: int, second: int) -> tuple[te.Schedule, list[te.Tensor]]:
-        a = te.placeholder((first, second), name="A")
-        b = te.compute((first, second), lambda i, j: a[i, j] + 1.0, name="B")
-        c = te.compute((first, second), lambda x, y: b[x, y] * 2.0, name="C")
-        s = te.create_schedule(c)
-        return s, [a, b, c]
-
-    s, args = schedule(1 << 20, 1)
-    s[args[1]].unroll(args[1].op.axis[0])
+    a = te.placeholder((1 << 20,), name="A")
+    b = te.compute((1 << 20,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b)
+    s[b].unroll(b.op.axis[0])
     with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'i'.*1048576 copies of 1 statements are more than 16384"):
-        tw.build(s, [args[0], args[2]])
-    s, args = schedule(100, 100)
-    for axis in (*args[1].op.axis, args[2].op.axis[1]):
-        s[args[1] if axis in args[1].op.axis else args[2]].unroll(axis)
-    tw.build(s, [args[0], args[2]])
-    s[args[2]].unroll(args[2].op.axis[0])
-    with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'x' too.*would amount to 2\d{4} statements, more than 16384"):
-        tw.build(s, [args[0], args[2]])
+        tw.build(s, [a, b])
+
+
+def test_unrolled_loops_share_a_budget() -> None:
+    def function(second: str) -> Function:
+        return parse(f"""
+            @attrs(stage="final")
+            def main(A: int32[20], B: out int32[100]):
+                for i in unrolled(10):
+                    for j in unrolled(6):
+                        B[i * 10 + j] = A[i]
+                for x in {second}:
+                    B[x] = A[x]
+        """)
+
+    assert " in " not in str(unroll(function("unrolled(20)"), 80)).partition("):")[2], "no loop is left"
+    unroll(function("21"), 80)
+    with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'x' too.*would amount to 81 statements, more than 80"):
+        unroll(function("unrolled(21)"), 80)
 
 
 def resident_bytes() -> int:
