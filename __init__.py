@@ -43,7 +43,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
     "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
-    "array", "build", "cpu", "cuda", "empty", "ir_builder", "load", "lower", "num_threads", "register_func", "set_num_threads", "te",
+    "array", "build", "cpu", "cuda", "empty", "ir_builder", "load", "lower", "num_threads", "register_func",
+    "set_num_threads", "te",
 ]
 
 _HOMES = {

@@ -39,8 +39,9 @@ _ABOUT = """\
 /* {library}: made by tilewright {version} for {target}.
  *
  * Functions return 0, or a status whose meaning their _error function tells. Tensors are row-major and compact; an
- * address is a multiple of the element's size (or of more, where the function says so); outputs overlap nothing else. The _checked functions see to all of that,
- * the plain ones rely on it. Functions may be called from several threads at once. {threads}
+ * address is a multiple of the element's size (or of more, where the function says so); outputs overlap nothing else.
+ * The _checked functions see to all of that, the plain ones rely on it. Functions may be called from several threads at
+ * once. {threads}
  */
 """
 
