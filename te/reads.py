@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ..errors import user_source
 from ..ir.expr import (
-    Add, Expr, FloorDiv, IfThenElse, IntImm, IterVar, LogicalOp, Mul, Node, ProducerLoad, Reduce, Select, Sub,
+    Add, And, Call, Expr, FloorDiv, IfThenElse, IntImm, IterVar, LogicalOp, Mul, Node, ProducerLoad, Reduce, Select, Sub,
 )
 from ..ir.ops import is_const
 from ..ir.visit import children, post_order
@@ -67,8 +67,9 @@ def _may_be_empty(axis: IterVar) -> bool:
     return any(isinstance(node, (IterVar, ProducerLoad)) for node in post_order(axis.dom.extent))
 
 
-def unguarded_loads(value: Expr) -> Iterator[ProducerLoad]:
-    """The reads that happen for every element."""
+def unguarded_loads(value: Expr, layouts: bool = False) -> Iterator[ProducerLoad]:
+    """The reads that happen for every element. layouts: guards of `likely` conditions, as the layouts of caches have them,
+    do not count."""
     stack: list[Node] = [value]
     seen: set[int] = set()
     while stack:
@@ -78,12 +79,24 @@ def unguarded_loads(value: Expr) -> Iterator[ProducerLoad]:
         seen.add(id(node))
         if isinstance(node, (IfThenElse, Select)):
             stack.append(node.condition)
+            if layouts and all(isinstance(part, Call) and part.name == "likely" for part in _conjuncts(node.condition)):
+                stack.append(node.true_value)
         elif isinstance(node, Reduce) and not is_const(node.condition, 1):
             stack.extend((node.condition, *node.init))
         elif not isinstance(node, LogicalOp):
             if isinstance(node, ProducerLoad):
                 yield node
             stack.extend(children(node))
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += [part.a, part.b]
+        else:
+            yield part
 
 
 def _outside(name: str, load: ProducerLoad, at: int, index: Expr) -> IndexOutOfRange | None:

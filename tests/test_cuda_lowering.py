@@ -435,3 +435,14 @@ def main(A: float32[8], C: out float32[8]):
     values, result = np.arange(8, dtype="float32"), np.empty(8, "float32")
     f(values, result)
     np.testing.assert_array_equal(result, values[::-1])
+
+
+def test_a_reduction_over_no_threads_is_begun_all_the_same() -> None:
+    A = te.placeholder((0, 3), name="A")
+    k = te.reduce_axis((0, 0), name="k")
+    B = te.compute((3,), lambda j: te.sum(A[k, j], axis=k), name="B")
+    s = te.create_schedule(B)
+    s[B].bind(k, thread())
+    found = np.full(3, 7, np.float32)
+    tw.build(s, [A, B], target="cuda -emulate")(np.zeros((0, 3), np.float32), found)
+    np.testing.assert_array_equal(found, 0)

@@ -593,3 +593,13 @@ def test_a_stage_in_the_memory_of_a_scan_has_no_buffer_of_its_own() -> None:
     s[update].double_buffer()
     with pytest.raises(PartOfScan, match="which holds all steps: no double buffer stands for it"):
         tw.lower(s, [X, S])
+
+
+def test_a_cache_that_mixes_time_with_other_axes_is_refused() -> None:
+    """Its box would hold steps that are there before the scan begins; the guard of its layout bounds it above only."""
+    X, _, update, S = cumulative(2, 5)
+    s = te.create_schedule(S.op)
+    s[update].split(s[update].fuse(*update.op.axis), factor=8)
+    s.cache_write(update, "shared")
+    with pytest.raises(ReadsOtherSteps, match=r"(?s)cannot compute \S+shared in a step of the scan.*reads steps"):
+        tw.lower(s, [X, S])

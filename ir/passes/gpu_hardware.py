@@ -10,7 +10,7 @@ from ..arith.analyzer import Analyzer
 from ..dtype import INT32
 from ..expr import Expr, IntImm, Node, Var
 from ..fragments import WARP_LANES, is_warp_call
-from ..ops import cast, const
+from ..ops import cast, const, is_const
 from ..stmt import For, LoopKind, Stmt
 from ..visit import walk
 from .gpu_errors import BlockExtentNotConstant, ThreadExtentsDisagree, TooManyThreads, UnknownThreadTag
@@ -71,7 +71,9 @@ class Hardware:
             extents["threadIdx.x"] = const(WARP_LANES)  # nothing else says how many lanes a warp has
         _check_size(extents, name)
         tags = [tag for tag in (*reversed(BLOCK_TAGS), *reversed(THREAD_TAGS)) if tag in extents]
-        return Hardware({tag: Var(tag, INT32) for tag in tags}, {tag: extents[tag] for tag in tags})
+        # where a loop has no iterations, there is still one thread: it does what stands around the loop
+        return Hardware({tag: Var(tag, INT32) for tag in tags},
+                        {tag: const(1) if is_const(extents[tag], 0) else extents[tag] for tag in tags})
 
     def extent(self, tag: str) -> int:
         """The number of threads of a tag; 1 where no loop is bound to it."""
