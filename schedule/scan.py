@@ -208,8 +208,10 @@ def check_steps(bounds: Bounds) -> None:
     for computation in bounds.dataflow.computations:
         found = bounds.of[computation]
         values = computation.values
-        loads = [(tensor_of(load), load.indices) for value in values for load in unguarded_loads(value, layouts=True)] if values else [
-            (tensor, indices) for tensor, reads in computation.reads.items() for indices in reads]
+        if values:
+            loads = [(tensor_of(load), load.indices) for value in values for load in unguarded_loads(value, layouts=True)]
+        else:
+            loads = [(tensor, indices) for tensor, reads in computation.reads.items() for indices in reads]
         for state, indices in loads:
             if state in scans:
                 _check_step(bounds, found, scans[state], state, indices[0])
