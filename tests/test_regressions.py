@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.codegen.llvm.jit import compile_text
+from tilewright.codegen.llvm.lone_lanes import spell_out_lone_lanes
+from tilewright.codegen.target import Target
 from tilewright.ir import equal, interpreter
 from tilewright.ir.arith import Analyzer
 from tilewright.schedule import from_json, to_json
@@ -259,3 +263,39 @@ def test_a_replayed_layout_counts_as_wide_as_the_one_that_was_recorded() -> None
     lowered = tw.lower(s, [A, C])
     for records in (s.records, from_json(to_json(s.records))):
         assert equal(tw.lower(te.Schedule.replay(records, C.op), [A, C]), lowered)
+
+
+@pytest.mark.parametrize(("source", "stored"), [(64, 8), (64, 32), (32, 8), (32, 16), (16, 8)])
+def test_one_lane_that_is_left_of_a_truncated_vector_writes_itself_alone(source: int, stored: int) -> None:
+    """LLVM 22 stores the whole element, as it was before it was truncated, where a constant mask leaves one lane."""
+    cases = [(lanes, lane) for lanes in (2, 3, 4, 8, 16) for lane in range(lanes)]
+    text = ""
+    for lanes, lane in cases:
+        narrow, mask = f"<{lanes} x i{stored}>", ", ".join(f"i1 {str(at == lane).lower()}" for at in range(lanes))
+        text += f"""
+            define void @f_{lanes}_{lane}(ptr %from, ptr %to) {{
+              %wide = load <{lanes} x i{source}>, ptr %from, align 1
+              %v = trunc <{lanes} x i{source}> %wide to {narrow}
+              call void @llvm.masked.store.v{lanes}i{stored}.p0({narrow} %v, ptr align 1 %to, <{lanes} x i1> <{mask}>)
+              ret void
+            }}
+        """
+    compiled = compile_text([text], Target.parse("llvm"), [f"f_{lanes}_{lane}" for lanes, lane in cases], {}, {})
+    for lanes, lane in cases:
+        values, found = np.arange(300, 300 + lanes).astype(f"int{source}"), np.full(lanes + 16, 77, f"int{stored}")
+        wanted = found.copy()
+        wanted[lane] = values[lane].astype(f"int{stored}")
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(compiled.address(f"f_{lanes}_{lane}"))
+        function(values.ctypes.data, found.ctypes.data)
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_masked_stores_of_one_lane_are_spelled_out_and_others_kept() -> None:
+    def store(mask: str, value: str = "%v") -> str:
+        return f"  call void @llvm.masked.store.v2i8.p0(<2 x i8> {value}, ptr align 4 %p, <2 x i1> <{mask}>)\n"
+
+    for kept in (store("i1 true, i1 true"), store("i1 true, i1 %m"), store("i1 false, i1 true", "splat (i8 3)")):
+        assert spell_out_lone_lanes(kept) == kept
+    assert spell_out_lone_lanes(store("i1 false, i1 true")) == (
+        "  %lone.0 = extractelement <2 x i8> %v, i64 1\n  %lone.0.at = getelementptr inbounds i8, ptr %p, i64 1\n"
+        "  store i8 %lone.0, ptr %lone.0.at, align 1\n")

@@ -18,6 +18,7 @@ from llvmlite.binding.value import Linkage
 from ...errors import InternalError, user_source
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..target import Target
+from .lone_lanes import may_have_lone_lanes, spell_out_lone_lanes
 
 __all__ = ["CompiledModule", "assembly", "compile_text", "foreign_target", "object_code"]
 
@@ -111,7 +112,7 @@ def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], machine: llvm.
         module = _linked(parts, context)
         _optimise(module, machine, *options)
         if _is_valid(module):
-            return module
+            return _without_lone_lanes(module, context)
         module.close()
     raise InternalError("LLVM made invalid code of valid code, with and without its vectorizers")
 
@@ -119,6 +120,17 @@ def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], machine: llvm.
 _CAUTION = ((True, True), (True, False), (False, False))
 """Whether LLVM looks for loops, and for straight lines, that the schedule left scalar: one after the other until the code is
 valid. LLVM 22's vectorizer of straight lines can join stores before one of their values is computed; emitting that aborts."""
+
+
+def _without_lone_lanes(module: llvm.ModuleRef, context: llvm.ContextRef) -> llvm.ModuleRef:
+    if not may_have_lone_lanes(function.name for function in module.functions):
+        return module
+    text = str(module)
+    changed = spell_out_lone_lanes(text)
+    if changed == text:
+        return module
+    module.close()
+    return _parsed(changed, context)
 
 
 def _linked(parts: Sequence[str], context: llvm.ContextRef) -> llvm.ModuleRef:
