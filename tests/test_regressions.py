@@ -299,3 +299,16 @@ def test_masked_stores_of_one_lane_are_spelled_out_and_others_kept() -> None:
     assert spell_out_lone_lanes(store("i1 false, i1 true")) == (
         "  %lone.0 = extractelement <2 x i8> %v, i64 1\n  %lone.0.at = getelementptr inbounds i8, ptr %p, i64 1\n"
         "  store i8 %lone.0, ptr %lone.0.at, align 1\n")
+
+
+@pytest.mark.parametrize("extent", [0, 1, 5])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_virtual_threads_of_no_and_of_unknown_number(extent: int, symbolic: bool) -> None:
+    n = te.var("n") if symbolic else extent
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] + 1, name="B")
+    s = te.create_schedule(B)
+    s[B].bind(B.op.axis[0], te.thread_axis("vthread"))
+    around = np.full(extent + 2, 77, "float32")
+    tw.build(s, [A, B])(np.arange(extent, dtype="float32"), around[1 : 1 + extent])
+    np.testing.assert_array_equal(around, [77, *range(1, extent + 1), 77])

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..buffer import Buffer
-from ..expr import BufferLoad, Expr, Node, Var
-from ..ops import const
+from ..expr import BufferLoad, Expr, IntImm, Node, Var
+from ..ops import const, is_const
 from ..pointers import written_buffers
 from ..stmt import Allocate, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import Rewriter, children, loads, rebuild, rewrite, seq, walk
@@ -28,18 +28,25 @@ from .gpu_hardware import is_virtual
 __all__ = ["inject_virtual_threads"]
 
 
-def inject_virtual_threads(body: Stmt) -> Stmt:
-    """`body` without loops of virtual threads."""
-    return _Injector().visit(body)
+def inject_virtual_threads(body: Stmt, known_only: bool = False) -> Stmt:
+    """`body` without loops of virtual threads; known_only: those of extents that are not known stay."""
+    return _Injector(known_only).visit(body)
 
 
 class _Injector(Rewriter):
+    def __init__(self, known_only: bool) -> None:
+        self.known_only = known_only
+
     def visit(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().visit(node)
 
     def For(self, node: For) -> Stmt:
         if node.kind is not LoopKind.THREAD or not is_virtual(node.thread):
             return self.generic(node)
+        if self.known_only and not isinstance(node.extent, IntImm):
+            return self.generic(node)
+        if is_const(node.extent, 0):
+            return Seq(())
         inner = self.visit(node.body)  # inner virtual threads first: what is left below are plain loops
         return _Threads(node, inner).spread(inner)
 

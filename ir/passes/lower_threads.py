@@ -3,8 +3,8 @@
     for t in thread("threadIdx.x", 0, 64): S      →      for t in range(0, 64): S
 
 Every loop kind means what a serial loop means, so nothing else is needed. Virtual threads are interleaved as they are on a
-GPU (see gpu_vthread): what they share is computed once, and several chains of operations run side by side. It stands before
-all that looks at loops, which then need to know three kinds only.
+GPU (see gpu_vthread): what they share is computed once, and several chains of operations run side by side; those of unknown
+number stay a loop. It stands before all that looks at loops, which then need to know three kinds only.
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ def lower_threads(function: Function) -> Function:
             return replace(node, kind=LoopKind.SERIAL, thread="")
         return None
 
-    return function.with_body(rewrite(inject_virtual_threads(function.body), rule))
+    return function.with_body(rewrite(inject_virtual_threads(function.body, known_only=True), rule))
