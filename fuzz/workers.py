@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,9 @@ def run_cases(seed: int, target: str, cases: Iterable[int], workers: int = 2) ->
     command = worker_command(seed, target)
     for report in run_all(command, cases, workers):
         if report.get("died"):
-            told = subprocess.run([*command, str(report["case"])], capture_output=True, text=True, check=False, timeout=120)
-            report["python"] = told.stdout
+            with suppress(subprocess.TimeoutExpired):  # the report has the seed and the number all the same
+                told = subprocess.run([*command, str(report["case"])], capture_output=True, text=True, check=False, timeout=240)
+                report["python"] = told.stdout
         yield report
 
 

@@ -210,30 +210,53 @@ def difference_bound(a: Expr, b: Expr, analyzer: Analyzer) -> int | None:
     """A constant that a - b never exceeds, or None.
 
     Minima and maxima are taken apart, and paired where both sides have one, because clamping is monotone and never
-    widens a distance: clamp(x + 1) - clamp(x) is at most 1.
+    widens a distance: clamp(x + 1) - clamp(x) is at most 1. Of nested ones, each pair of parts is compared once, and only so
+    many pairs are.
     """
-    difference = analyzer.simplify(a - b)
-    if isinstance(difference, IntImm):
-        return difference.value
-    found: list[int] = []
+    return _Distances(analyzer).bound(a, b)
 
-    def consider(pairs: list[tuple[Expr, Expr]], all_needed: bool) -> None:
-        bounds = [difference_bound(x, y, analyzer) for x, y in pairs]
+
+_MOST_PAIRS = 200
+"""Pairs that one question compares; a bound from fewer is a bound still."""
+
+
+class _Distances:
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.known: dict[tuple[int, int], int | None] = {}
+
+    def bound(self, a: Expr, b: Expr) -> int | None:
+        """See difference_bound."""
+        key = id(a), id(b)  # parts of what is asked, which lives as long as the question
+        if key not in self.known:
+            if len(self.known) >= _MOST_PAIRS:
+                return None
+            self.known[key] = None
+            self.known[key] = self._bound(a, b)
+        return self.known[key]
+
+    def _bound(self, a: Expr, b: Expr) -> int | None:
+        difference = self.analyzer.simplify(a - b)
+        if isinstance(difference, IntImm):
+            return difference.value
+        found: list[int | None] = []
+        if isinstance(a, Min) and isinstance(b, Min) or isinstance(a, Max) and isinstance(b, Max):
+            found.append(self._of([(a.a, b.a), (a.b, b.b)], all_needed=True))
+        if isinstance(a, (Min, Max)):
+            found.append(self._of([(a.a, b), (a.b, b)], all_needed=isinstance(a, Max)))
+        if isinstance(b, (Min, Max)):
+            found.append(self._of([(a, b.a), (a, b.b)], all_needed=isinstance(b, Min)))
+        if not found:
+            return self.analyzer.interval(difference).hi
+        return min((bound for bound in found if bound is not None), default=None)
+
+    def _of(self, pairs: list[tuple[Expr, Expr]], all_needed: bool) -> int | None:
+        """The greatest of the pairs' bounds, all of which are needed; or the least of those that are known."""
+        bounds = [self.bound(x, y) for x, y in pairs]
         known = [bound for bound in bounds if bound is not None]
-        if known and (len(known) == len(bounds) or not all_needed):
-            found.append(max(known) if all_needed else min(known))
-
-    if isinstance(a, Min) and isinstance(b, Min) or isinstance(a, Max) and isinstance(b, Max):
-        consider([(a.a, b.a), (a.b, b.b)], all_needed=True)
-    if isinstance(a, (Min, Max)):
-        consider([(a.a, b), (a.b, b)], all_needed=isinstance(a, Max))
-    if isinstance(b, (Min, Max)):
-        consider([(a, b.a), (a, b.b)], all_needed=isinstance(b, Min))
-    if not isinstance(a, (Min, Max)) and not isinstance(b, (Min, Max)):
-        high = analyzer.interval(difference).hi
-        if high is not None:
-            found.append(high)
-    return min(found) if found else None
+        if not known or (all_needed and len(known) < len(bounds)):
+            return None
+        return max(known) if all_needed else min(known)
 
 
 def union(spans: Iterable[Span], analyzer: Analyzer) -> Span:

@@ -18,9 +18,16 @@ from tilewright.codegen.llvm.lone_lanes import spell_out_lone_lanes
 from tilewright.codegen.target import Target
 from tilewright.ir import equal, interpreter
 from tilewright.ir.arith import Analyzer
+from tilewright.ir.buffer import Buffer
+from tilewright.ir.dtype import DType
+from tilewright.ir.expr import Broadcast, BufferLoad, Cast, Let, Ramp, Var
+from tilewright.ir.ops import const
+from tilewright.ir.passes.narrow import narrow_offsets
+from tilewright.ir.stmt import BufferStore, Function
+from tilewright.ir.verify import verify
 from tilewright.schedule import from_json, to_json
 from tilewright.schedule.bounds import _boxed
-from tilewright.schedule.regions import Span
+from tilewright.schedule.regions import Span, difference_bound
 
 
 def agrees(s: Any, args: list[Any], *values: np.ndarray, expected: np.ndarray) -> None:
@@ -312,3 +319,25 @@ def test_virtual_threads_of_no_and_of_unknown_number(extent: int, symbolic: bool
     around = np.full(extent + 2, 77, "float32")
     tw.build(s, [A, B])(np.arange(extent, dtype="float32"), around[1 : 1 + extent])
     np.testing.assert_array_equal(around, [77, *range(1, extent + 1), 77])
+
+
+def test_a_difference_of_deeply_nested_minima_takes_no_exponential_time() -> None:
+    xs = [te.var(f"x{at}") for at in range(24)]
+    least = [te.min(*(x + shift for x in xs)) for shift in (0, 3)]
+    greatest = [te.max(*(x + shift for x in xs)) for shift in (0, 3)]
+    analyzer = Analyzer()
+    assert difference_bound(least[1], least[0], analyzer) == 3
+    assert difference_bound(greatest[0], greatest[1], analyzer) == -3
+    assert difference_bound(greatest[0], least[0], analyzer) is None
+
+
+def test_a_let_that_is_shared_stays_one_where_its_gathers_are_narrowed() -> None:
+    A, out = Buffer("A", (const(100, "int64"),), DType("int32")), Buffer("out", (const(8, "int64"),), DType("int32"))
+    bound, lanes = Var("bound", DType("int32")), Ramp(const(0, "int64"), const(1, "int64"), 8)
+    turned = Ramp(const(0, "int32"), const(1, "int32"), 8) % Broadcast(const(7, "int32"), 8)
+    gathered = BufferLoad(A, (Cast(turned, DType("int64x8")),))
+    shared = Let(bound, const(3, "int32"), gathered * Broadcast(bound, 8))
+    body = BufferStore(out, shared + shared, (lanes,))
+    narrowed = narrow_offsets(Function("main", (A, out), body, (out,), {"stage": "flat"}))
+    assert "int64x8" not in str(narrowed), "there was something to narrow"
+    verify(narrowed)

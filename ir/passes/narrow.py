@@ -42,6 +42,16 @@ class Narrower(Rewriter):
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
+        self._done: dict[int, tuple[Expr, Any]] = {}
+        """Rewritten expressions, by the identity of the original, which is kept alive: shared ones stay shared."""
+
+    def visit(self, node: Any) -> Any:
+        if not isinstance(node, Expr):
+            return super().visit(node)
+        known = self._done.get(id(node))
+        if known is None:
+            known = self._done[id(node)] = node, super().visit(node)
+        return known[1]
 
     def For(self, node: For) -> Stmt:
         self.analyzer.bind(node.var, Range(node.begin, node.extent))

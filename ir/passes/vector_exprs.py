@@ -197,10 +197,7 @@ class LaneExprs:
 
     def Let(self, expr: Let) -> Expr:
         value = self.visit(expr.value)
-        if value.dtype.lanes == 1:
-            body = self.visit(expr.body)
-            return expr if value is expr.value and body is expr.body else Let(expr.var, value, body)
-        var = Var(expr.var.name, value.dtype)
+        var = Var(expr.var.name, value.dtype)  # fresh for scalars too: other chunks of the loop bind their own
         self.vectors[expr.var] = var
         body = self.visit(expr.body)
         del self.vectors[expr.var]
