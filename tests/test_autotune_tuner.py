@@ -191,8 +191,8 @@ def test_evolution_finds_better_candidates_than_random_draws_on_a_made_up_cost(m
             measured += [Measured(one, cost(one)) for one in search.propose(8, measured, seen)]
         return min(one.seconds or 1 for one in measured)
 
-    seeds = [int(seed) for seed in drawn.rng("autotune evolution").integers(0, 1 << 30, 3)]
-    assert np.median([best(EvolutionarySearch, seed) for seed in seeds]) <= np.median([best(RandomSearch, seed) for seed in seeds])
+    evolved, drawn_freely = ([best(search, seed) for seed in range(5)] for search in (EvolutionarySearch, RandomSearch))
+    assert np.median(evolved) <= np.median(drawn_freely)  # seeds are fixed: luck may favour either in a few draws
 
 
 # What people see

@@ -272,17 +272,17 @@ def test_outside_code(monkeypatch: pytest.MonkeyPatch) -> None:
     function = parse("""
         def f(X: float32[3], Y: out float32[3, data=Y_ptr]):
             for i in 3:
-                Y[i] = call_pure_extern(float32, "twice", X[i]) + float32(likely(i))
-            call_extern(int32, "negate", Y_ptr, 1)
+                Y[i] = call_pure_extern(float32, "double_it_here", X[i]) + float32(likely(i))
+            call_extern(int32, "negate_it_here", Y_ptr, 1)
     """)
-    with pytest.raises(UnknownOutsideCode, match=r"cannot call 'twice'.*(?s:.*)EXTERNS\['twice'\]"):
+    with pytest.raises(UnknownOutsideCode, match=r"cannot call 'double_it_here'.*(?s:.*)EXTERNS\['double_it_here'\]"):
         run(function, [np.ones(3, "float32"), np.zeros(3, "float32")])
 
     def negate(pointer: list[Any], index: int) -> None:
         pointer[index] = -pointer[index]
 
-    monkeypatch.setitem(EXTERNS, "twice", lambda value: 2 * value)
-    monkeypatch.setitem(EXTERNS, "negate", negate)
+    monkeypatch.setitem(EXTERNS, "double_it_here", lambda value: 2 * value)
+    monkeypatch.setitem(EXTERNS, "negate_it_here", negate)
     found = np.zeros(3, "float32")
     run(function, [np.array([1, 2, 3], "float32"), found])
     assert found.tolist() == [2.0, -5.0, 8.0]
