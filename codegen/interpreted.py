@@ -1,35 +1,19 @@
-"""target="interpret": a kernel that is called, and checks its arguments, as any other, and then runs the interpreter.
-
-The machine code is the call stub alone, over a kernel that hands its arguments back to Python as 64-bit slots.
-"""
+"""target="interpret": a kernel that is called, and checks its arguments, as any other, and then runs the interpreter."""
 
 from __future__ import annotations
 
-import ctypes
-import threading
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
-from ..errors import TilewrightError
 from ..ir.expr import Var
 from ..ir.interpreter import Interpreter
 from ..ir.stmt import Function
-from ..runtime.array import numpy_dtype
 from ..runtime.errors import NoSuchSource
-from ..runtime.kernel import Kernel, make_kernel
-from ..runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
+from ..runtime.kernel import Kernel
+from .called_back import called_back_kernel
 from .imported_c import load_imported
-from .llvm.jit import compile_text
 from .signature import signature_of
-from .stub import kernel_symbol, scalar_type, stub_symbols, stub_text
-from .target import Target
 
-__all__ = ["argument_at", "callback_text", "interpreted_kernel"]
-
-_Callback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-_FAILED = 1
+__all__ = ["interpreted_kernel"]
 
 
 def interpreted_kernel(function: Function, symbols: Sequence[Var]) -> Kernel:
@@ -37,81 +21,8 @@ def interpreted_kernel(function: Function, symbols: Sequence[Var]) -> Kernel:
     UninitializedRead, ParallelRace, AssertionFailed."""
     for source in function.attrs.get("import_c", ()):
         load_imported(source)
-    signature = signature_of(function, symbols)
-    run = _Run(function, signature)
-    entries = stub_symbols(signature.name)
-    parts = [callback_text(signature, run.address), stub_text(signature)]
-    compiled = compile_text(parts, Target(), tuple(entries.values()), {}, {})
-    addresses = {role: compiled.address(symbol) for role, symbol in entries.items()}
-    return make_kernel(signature, addresses, code=(compiled, run), sources=_Sources(function), failure=run.failure)
-
-
-class _Run:
-    """The way back from machine code into the interpreter."""
-
-    def __init__(self, function: Function, signature: Signature) -> None:
-        self._interpreter, self._signature = Interpreter(function), signature
-        self._raised = threading.local()
-        self._callback = _Callback(self._enter)
-
-    @property
-    def address(self) -> int:
-        """Of `i32 f(ptr slots)`."""
-        return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-
-    def failure(self, status: int) -> Exception:
-        """What the interpreter raised on this thread."""
-        del status
-        return self._raised.error
-
-    def _enter(self, slots: int) -> int:
-        try:
-            self._interpreter(*self._arguments(slots))
-        except TilewrightError as error:
-            self._raised.error = error
-            return _FAILED
-        return 0
-
-    def _arguments(self, address: int) -> list[Any]:
-        params, symbols = self._signature.params, self._signature.symbols
-        slots = (ctypes.c_int64 * (len(params) + len(symbols))).from_address(address)
-        values = {symbol.name: slots[len(params) + i] for i, symbol in enumerate(symbols)}
-        values |= {p.name: slots[i] for i, p in enumerate(params) if isinstance(p, ScalarParam)}
-        return [argument_at(param, slots[i], values) for i, param in enumerate(params)]
-
-
-def argument_at(param: BufferParam | ScalarParam, slot: int, values: dict[str, int]) -> Any:
-    """The array at an address, or the number whose bits a slot holds."""
-    dtype = numpy_dtype(param.dtype)
-    if isinstance(param, ScalarParam):
-        return np.array([slot], np.int64).view(np.uint8)[: dtype.itemsize].view(dtype)[0]
-    shape = tuple(evaluate_extent(extent, values) for extent in param.shape)
-    count = int(np.prod(shape, dtype=np.int64))
-    if count == 0:
-        return np.empty(shape, dtype)
-    memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(slot)
-    return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
-
-
-def callback_text(signature: Signature, callback: int) -> str:
-    """The kernel: its arguments as 64-bit slots, and the call back."""
-    target = Target()
-    types = [scalar_type(p.dtype) if isinstance(p, ScalarParam) else "ptr" for p in signature.params]
-    types += ["i64"] * len(signature.symbols)
-    lines = [f"  %slots = alloca [{max(len(types), 1)} x i64], align 8"]
-    for i, kind in enumerate(types):
-        lines.append(f"  %p{i} = getelementptr i64, ptr %slots, i64 {i}")
-        lines += [f"  store i64 0, ptr %p{i}", f"  store {kind} %a{i}, ptr %p{i}"]
-    head = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(types))
-    body = "\n".join(lines)
-    return f"""target datalayout = "{target.data_layout}"
-target triple = "{target.llvm_triple}"
-define i32 @{kernel_symbol(signature.name)}({head}) {{
-{body}
-  %status = call i32 inttoptr (i64 {callback} to ptr)(ptr %slots)
-  ret i32 %status
-}}
-"""
+    interpreter = Interpreter(function)
+    return called_back_kernel(signature_of(function, symbols), lambda arguments, _: interpreter(*arguments), _Sources(function))
 
 
 class _Sources:

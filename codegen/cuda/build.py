@@ -11,9 +11,9 @@ from ...ir.passes.runner import Watcher
 from ...ir.stmt import Function
 from ...runtime.cuda_kernel import DeviceProgram, device_kernel
 from ...runtime.errors import NoSuchSource
-from ...runtime.kernel import Kernel, make_kernel
+from ...runtime.kernel import Kernel
 from ...runtime.signature import Signature
-from ..interpreted import callback_text
+from ..called_back import called_back_kernel, kernel_text
 from ..llvm.jit import compile_text
 from ..packed import calls_packed
 from ..signature import signature_of, unique_names
@@ -52,26 +52,17 @@ def cuda_kernel(function: Function, symbols: Sequence[Var], target: Target, watc
     plan, memory = launches(program, text, names), workspaces(program, names)
     sources = _Sources(function, text, arch, ("--use_fast_math",) if fast_math else ())
     if target.emulate:
-        run = EmulatedRun(signature, text, plan, memory)
-        kernel = _called_back(signature, run.address, sources, run.failure, run)
+        kernel = called_back_kernel(signature, EmulatedRun(signature, text, plan, memory), sources)
     else:
         kernel = _on_device(signature, DeviceProgram(plan, memory, arch, sources.binary, text.messages), sources)
     kernel.kernels = plan
     return kernel
 
 
-def _called_back(signature: Signature, address: int, sources: _Sources, failure: Callable[[int], Exception], run: object) -> Kernel:
-    """A kernel whose arguments are checked as any other's, over a call back into Python."""
-    entries = stub_symbols(signature.name)
-    compiled = compile_text([callback_text(signature, address), stub_text(signature)], Target(), tuple(entries.values()), {}, {})
-    addresses = {role: compiled.address(symbol) for role, symbol in entries.items()}
-    return make_kernel(signature, addresses, code=(compiled, run), sources=sources, failure=failure)
-
-
 def _on_device(signature: Signature, program: DeviceProgram, sources: _Sources) -> Kernel:
     """A kernel for device memory: the same check of arguments, then the launches."""
     entries = stub_symbols(signature.name)
-    compiled = compile_text([callback_text(signature, 0), stub_text(signature)], Target(), tuple(entries.values()), {}, {})
+    compiled = compile_text([kernel_text(signature, 0), stub_text(signature)], Target(), tuple(entries.values()), {}, {})
     return device_kernel(signature, compiled.address(entries["check"]), program, sources, compiled)
 
 

@@ -1,8 +1,7 @@
-"""A call of a kernel on the emulated GPU: from the arguments' addresses to launches and back."""
+"""A call of a kernel on the emulated GPU: from the arguments to launches and back."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from collections.abc import Sequence
@@ -11,11 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import InternalError, TilewrightError
 from ....runtime.array import numpy_dtype
 from ....runtime.cuda_launch import KernelLaunch, Workspace
-from ....runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
-from ...interpreted import argument_at
+from ....runtime.signature import BufferParam, Signature, evaluate_extent
 from ..module import CudaText
 from .compiler import KernelEntry, compile_for_emulation
 from .run import Launch, Memory, emulate
@@ -24,45 +21,23 @@ __all__ = ["SEED_VARIABLE", "EmulatedRun"]
 
 SEED_VARIABLE = "TILEWRIGHT_EMULATE_SEED"
 """The environment variable that draws the order of blocks and threads (0 where it is not set)."""
-_Callback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _VECTOR_BYTES = 16
 
 
 class EmulatedRun:
-    """The way from machine code, which has checked the arguments, to the emulator."""
+    """What a kernel does once its arguments are checked: the launches, on the emulator."""
 
     def __init__(self, signature: Signature, text: CudaText, plan: Sequence[KernelLaunch], workspaces: Sequence[Workspace]) -> None:
         self._signature, self._text, self._plan, self._workspaces = signature, text, plan, workspaces
         self._entries = tuple(KernelEntry(kernel.name, kernel.parameters) for kernel in text.kernels)
-        self._raised = threading.local()
         self._one_at_a_time = threading.Lock()
-        self._callback = _Callback(self._enter)
 
-    @property
-    def address(self) -> int:
-        """Of `i32 f(ptr slots)`."""
-        return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+    def __call__(self, arguments: list[Any], values: dict[str, int]) -> None:
+        with self._one_at_a_time:
+            self._run(arguments, values)
 
-    def failure(self, status: int) -> Exception:
-        """What the emulator raised on this thread."""
-        del status
-        return self._raised.error
-
-    def _enter(self, slots: int) -> int:
-        try:
-            with self._one_at_a_time:
-                self._run(slots)
-        except (TilewrightError, InternalError) as error:
-            self._raised.error = error
-            return 1
-        return 0
-
-    def _run(self, address: int) -> None:
+    def _run(self, arguments: list[Any], values: dict[str, int]) -> None:
         params, symbols = self._signature.params, self._signature.symbols
-        slots = (ctypes.c_int64 * (len(params) + len(symbols))).from_address(address)
-        values = {symbol.name: slots[len(params) + i] for i, symbol in enumerate(symbols)}
-        arguments = [argument_at(p, slots[i], self._values(values, slots)) for i, p in enumerate(params)]
-        values = self._values(values, slots)
         items: list[int | bytes] = []
         memories: list[Memory] = []
         for param, argument in zip(params, arguments, strict=True):
@@ -87,11 +62,6 @@ class EmulatedRun:
         for param, argument, item in zip(params, arguments, items, strict=False):
             if isinstance(param, BufferParam) and param.is_output and isinstance(item, int):
                 argument.reshape(-1).view(np.uint8)[:] = memories[item].content
-
-    def _values(self, symbols: dict[str, int], slots: Any) -> dict[str, int]:
-        """Scalars and shape symbols by name."""
-        scalars = {p.name: slots[i] for i, p in enumerate(self._signature.params) if isinstance(p, ScalarParam)}
-        return {**symbols, **scalars}
 
     @staticmethod
     def _misaligned(launch: KernelLaunch, items: Sequence[int | bytes], memories: Sequence[Memory]) -> bool:
