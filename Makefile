@@ -24,7 +24,7 @@ demo: $(STAMP)  ## the main job: a matmul in six steps and a photograph sharpene
 test: $(STAMP)  ## every test, drawn checks as a sample
 	@$(BIN)/python -m pytest tests
 
-soak: $(STAMP)  ## every test, drawn checks at their full counts (about an hour)
+soak: $(STAMP)  ## every test, drawn checks at their full counts (about two hours)
 	@TILEWRIGHT_SOAK=1 $(BIN)/python -m pytest tests
 
 lint: $(STAMP)  ## ruff and pyright
