@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import te
 from .choices import Choices, case_choices
+from .coverage import OPERATIONS
 from .drawing import Program
 from .oracle import Options, check
 from .programs import draw_program
@@ -30,8 +31,9 @@ def draw_case(seed: int, case: int, target: str) -> tuple[Choices, Choices, Opti
 
 
 def _label(program: Program, op: Any) -> str:
-    """What an operation is counted as: in chains by what it does, otherwise as the whole program."""
-    if program.name != "chain":
+    """What an operation is counted as: in chains by what it does, otherwise as the whole program; what only prepares or
+    converts, in a dtype that the program itself has not, by what it does too."""
+    if program.name != "chain" and (op.kind != "compute" or str(op.output(0).dtype) in OPERATIONS[program.name]):
         return program.name
     return op.body[0].combiner.name if op.reduce_axis else "elementwise"
 
@@ -50,7 +52,8 @@ def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float =
         report["tried"], report["refused"] = made.tried, made.refused
         report["lowering"] = check(program, s, options)
         if not report["lowering"]:
-            report["cells"] = [(_label(program, op), str(op.output(0).dtype), primitive) for op, primitive in made.taken]
+            cells = [(_label(program, op), str(op.output(0).dtype), primitive) for op, primitive in made.taken]
+            report["cells"] = [cell for cell in cells if cell[0] in OPERATIONS]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         report.update(explain(seed, case, program, s, options, numbers.made, error, shrink_seconds))
     report["seconds"] = time.perf_counter() - began

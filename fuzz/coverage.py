@@ -9,7 +9,7 @@ from typing import Any
 from .schedules import PRIMITIVES
 from .terms import DTYPES, FLOATS, NUMBERS
 
-__all__ = ["Coverage", "illegal"]
+__all__ = ["OPERATIONS", "Coverage", "illegal"]
 
 Cell = tuple[str, str, str]
 

@@ -9,6 +9,7 @@ import gpu_programs
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import te
 from tilewright.codegen.cuda import nvrtc
 from tilewright.codegen.cuda.emulate import compiler
 from tilewright.codegen.cuda.emulate.compiler import KernelEntry, compile_for_emulation
@@ -181,3 +182,20 @@ def test_a_function_that_nobody_defines_is_named(target: str) -> None:
     use = (lambda: kernel(np.zeros(4, "float32"))) if "emulate" in target else lambda: kernel.source("ptx")
     with pytest.raises(CodegenError, match="TW0411: the program calls 'no_such_function', which nobody defines"):
         use()
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+def test_vectors_of_long_elements_need_only_the_elements_alignment_of_arguments(begin: int) -> None:
+    """Compilers report 16 bytes that are aligned to 8 as an aligned access."""
+    n = 12
+    A = te.placeholder((n,), "int64", "A")
+    B = te.compute((n,), lambda i: A[i] * 3, name="B")
+    s = te.create_schedule(B)
+    outer, inner = s[B].split(B.op.axis[0], factor=2)
+    s[B].bind(outer, te.thread_axis("threadIdx.x"))
+    s[B].vectorize(inner)
+    given, found = (np.arange(n + 1, dtype="int64")[begin : begin + n] for _ in range(2))
+    f = tw.build(s, [A, B], target="cuda -emulate")
+    assert "tw_load<2>" in f.source("cuda")
+    f(given, found)
+    np.testing.assert_array_equal(found, np.arange(begin, begin + n) * 3)

@@ -23,7 +23,8 @@ from tilewright.ir.dtype import DType
 from tilewright.ir.expr import Broadcast, BufferLoad, Cast, Let, Ramp, Var
 from tilewright.ir.ops import const
 from tilewright.ir.passes.narrow import narrow_offsets
-from tilewright.ir.stmt import BufferStore, Function
+from tilewright.ir.passes.simplify import simplify
+from tilewright.ir.stmt import BufferStore, For, Function, LoopKind
 from tilewright.ir.verify import verify
 from tilewright.schedule import from_json, to_json
 from tilewright.schedule.bounds import _boxed
@@ -341,3 +342,19 @@ def test_a_let_that_is_shared_stays_one_where_its_gathers_are_narrowed() -> None
     narrowed = narrow_offsets(Function("main", (A, out), body, (out,), {"stage": "flat"}))
     assert "int64x8" not in str(narrowed), "there was something to narrow"
     verify(narrowed)
+
+
+def test_a_let_that_is_simplified_under_two_conditions_becomes_two() -> None:
+    A, out = Buffer("A", (const(9),), DType("int32")), Buffer("out", (const(9),), DType("int32"))
+    i, bound = Var("i", DType("int32")), Var("bound", DType("int32"))
+    shared = Let(bound, BufferLoad(A, (te.max(i, 4),)), bound * bound + te.max(i, 4))
+    chosen = te.if_then_else(i >= 4, shared, te.if_then_else(i < 2, shared, 0))
+    body = For(i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, chosen, (i,)))
+    function = Function("main", (A, out), body, (out,), {"stage": "loops"})
+    verify(function)
+    simpler = simplify(function)
+    verify(simpler)
+    a, found, wanted = np.arange(1, 10, dtype="int32"), np.zeros(9, "int32"), np.zeros(9, "int32")
+    interpreter.run(function, [a, wanted])
+    interpreter.run(simpler, [a, found])
+    np.testing.assert_array_equal(found, wanted)

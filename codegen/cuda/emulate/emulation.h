@@ -33,6 +33,13 @@ extern "C" int printf(const char *format, ...);
 
 struct tw_uint3 { unsigned int x, y, z; };
 
+// Compilers report an access of 16 bytes as an aligned one from 8 on. A GPU's vectors have 16, unless they are compiled without.
+#ifdef TW_UNALIGNED
+extern "C" const unsigned long tw_widest_alignment = 8;
+#else
+extern "C" const unsigned long tw_widest_alignment = 16;
+#endif
+
 extern "C" {
 extern tw_uint3 tw_thread_index, tw_block_index, tw_block_extent, tw_grid_extent;
 void tw_emulated_barrier(int line);

@@ -272,6 +272,8 @@ static void check_cell(Buffer &buffer, uint64_t address, bool stores, uint64_t p
   }
 }
 
+extern "C" const unsigned long tw_widest_alignment;  // of the kernel's unit: see emulation.h
+
 static void access(uint64_t address, size_t size, bool stores, bool aligned, void *code) {
   if (faulted || address - (uint64_t)stacks < STACK * MOST_THREADS) return;
   int found = -1;
@@ -294,7 +296,7 @@ static void access(uint64_t address, size_t size, bool stores, bool aligned, voi
     fail(OUT_OF_BOUNDS, place);
   }
   last_hit = found;
-  if (aligned && address % size) {
+  if (aligned && address % (size < tw_widest_alignment ? size : tw_widest_alignment)) {
     fault.buffer = found;
     fault.element = (int64_t)((address - buffers[found].begin) / buffers[found].granule);
     fail(MISALIGNED, place);
