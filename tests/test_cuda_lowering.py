@@ -446,3 +446,22 @@ def test_a_reduction_over_no_threads_is_begun_all_the_same() -> None:
     found = np.full(3, 7, np.float32)
     tw.build(s, [A, B], target="cuda -emulate")(np.zeros((0, 3), np.float32), found)
     np.testing.assert_array_equal(found, 0)
+
+
+def test_lanes_whose_shared_memory_is_taken_out_of_the_loop_run_one_after_another() -> None:
+    """Where the inside of a guarded loop is freed of its guards, allocations leave the loops: lanes then share one element."""
+    A, W = te.placeholder((3, 3), "int64", name="A"), te.placeholder((3,), "int64", name="W")
+    P = te.compute((3, 3), lambda i, j: A[i, j] + 1, name="P")
+    r = te.reduce_axis((0, 3), "r")
+    X = te.compute((3, 1), lambda i, j: te.sum(P[i, j + r] * W[r], axis=r), name="X")
+    s = te.create_schedule(X)
+    s[P].compute_at(s[X], r)
+    part = s.rfactor(X, r, factor_axis=2)
+    i, j, lane = s[part].op.axis
+    s[part].vectorize(lane)
+    fused = s[part].fuse(*s[part].split(i, factor=8), j)
+    s[part].bind(s[part].split(fused, factor=8)[0], block())
+    s[X].bind(X.op.axis[0], block())
+    a, w, found = np.arange(9).reshape(3, 3), np.array([1, 10, 100]), np.zeros((3, 1), np.int64)
+    tw.build(s, [A, W, X], target="cuda -emulate")(a, w, found)
+    np.testing.assert_array_equal(found[:, 0], (a + 1) @ w)

@@ -97,8 +97,8 @@ def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bo
         Pass("simplify", simplify),
         *checks,
         Pass("unsafe_select", unsafe_select),
-        Pass("lane_races", serialize_racing_lanes),
         Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads
+        Pass("lane_races", serialize_racing_lanes),  # after interiors, which may take memory out of the lanes that own it
         Pass("barriers", lambda function: insert_barriers(function, hardware, analyzer)),  # while dimensions tell threads apart
         Pass("flatten", flatten, stage_after="flat"),
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
