@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from typing import Any
+
 from ..buffer import Buffer
 from ..dtype import INT32, INT64
 from ..expr import (
@@ -74,6 +76,16 @@ class _Flattener(Rewriter):
         self.buffers: dict[Buffer, Buffer] = {}
         self.strides: dict[Buffer, tuple[Expr, ...]] = {}
         self.depth: dict[Var, int] = {}
+        self._done: dict[int, tuple[Expr, Any]] = {}
+        """Rewritten expressions, by the identity of the original, which is kept alive: shared ones stay shared."""
+
+    def visit(self, node: Any) -> Any:
+        if not isinstance(node, Expr):
+            return super().visit(node)
+        known = self._done.get(id(node))
+        if known is None:
+            known = self._done[id(node)] = node, super().visit(node)
+        return known[1]
 
     def flat(self, buffer: Buffer) -> Buffer:
         found = self.buffers.get(buffer)

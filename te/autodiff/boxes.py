@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...errors import InternalError
 from ...ir import ops
 from ...ir.expr import Expr, IntImm, IterVar, Var
 from .equations import Affine, Bound, System
 
-__all__ = ["Box", "boxes_of"]
+__all__ = ["Box", "Unbounded", "boxes_of"]
 
 _ENDLESS = 1 << 30
 _ROUNDS = 4
@@ -36,8 +35,12 @@ class Box:
         return self.extent.value if isinstance(self.extent, IntImm) else None
 
 
+class Unbounded(Exception):
+    """The equations left an unknown that no range is found for."""
+
+
 def boxes_of(system: System, free: Sequence[Var]) -> dict[Var, Box]:
-    """A box for each of the free unknowns of a solved system, each after those that it speaks of."""
+    """A box for each of the free unknowns of a solved system, each after those that it speaks of. Raises Unbounded."""
     return _Boxes(system, free).ordered()
 
 
@@ -54,7 +57,7 @@ class _Boxes:
         self._narrow(self.free)
         for var in self.free:
             if var not in self.boxes:
-                raise InternalError(f"nothing bounds {var.name}")
+                raise Unbounded(var.name)
         if not any(len(bound.form.coeffs) > 1 for bound in self.system.bounds):
             return {var: self.boxes[var] for var in self.free}
         found: dict[Var, Box] = {}

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
@@ -16,6 +16,7 @@ from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range, Var
 from ...ir.visit import rewrite, substitute
 from ..reduce import sum as _sum
 from .backward import Condition, Contribution, conjuncts
+from .boxes import Unbounded
 from .cases import cases_of
 from .equations import System, reads_tensors
 from .ranges import Loops, loops_of
@@ -68,16 +69,33 @@ def transpose(
     linear, reading = _sorted(adjoint.conditions, analyzer)
     found: list[Term] = []
     for case in cases_of(load.indices, unknowns, analyzer):
-        system = System(analyzer.copy(), unknowns)
-        for index, element in zip(case.indices, indices, strict=True):
-            system.equate(index, element)
-        for condition in (*linear, *conjuncts(analyzer.simplify(ops.all_of(*case.conditions)))):
-            system.require(condition)
-        system.solve()
-        term = _term(loops_of(system, unknowns), Contribution(reading, adjoint.value), system.analyzer)
+        conditions = (*linear, *conjuncts(analyzer.simplify(ops.all_of(*case.conditions))))
+        pairs = tuple(zip(case.indices, indices, strict=True))
+        try:
+            system = _solved(analyzer, unknowns, pairs, conditions)
+            loops = loops_of(system, unknowns)
+        except Unbounded:  # all of the operation's elements are looked through for those that read this one
+            system = _solved(analyzer, unknowns, (), conditions)
+            loops = loops_of(system, unknowns)
+            met = tuple(substitute(index, loops.values).equal(element) for index, element in pairs)
+            loops = replace(loops, guards=(*loops.guards, *met))
+        term = _term(loops, Contribution(reading, adjoint.value), system.analyzer)
         if term is not None:
             found.append(term)
     return found
+
+
+def _solved(
+    analyzer: Analyzer, unknowns: Sequence[IterVar], pairs: Sequence[tuple[Expr, Expr]], conditions: Sequence[Expr],
+) -> System:
+    """The system of equal pairs and conditions, solved."""
+    system = System(analyzer.copy(), unknowns)
+    for index, element in pairs:
+        system.equate(index, element)
+    for condition in conditions:
+        system.require(condition)
+    system.solve()
+    return system
 
 
 def _sorted(conditions: Sequence[Condition], analyzer: Analyzer) -> tuple[list[Expr], tuple[Condition, ...]]:
