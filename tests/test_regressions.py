@@ -358,3 +358,21 @@ def test_a_let_that_is_simplified_under_two_conditions_becomes_two() -> None:
     interpreter.run(function, [a, wanted])
     interpreter.run(simpler, [a, found])
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_shared_values_are_data_whose_arithmetic_wraps() -> None:
+    """max(b - p + 6, p - b - 6) is max(p - b - 12, b - p) + 6 only where nothing wraps, as indices do not."""
+    A, C = te.placeholder((4,), "float16", name="A"), te.placeholder((4,), "float16", name="C")
+
+    def body(i: te.Expr) -> te.Expr:
+        x, y = A[i].astype("int32"), C[i].astype("int32")
+        b, p = x | y, x * y
+        return te.max(b - p + 6, p - b - 6)
+
+    B = te.compute((4,), body, name="B")
+    a, c = np.array([np.inf, -np.inf, 7, 0], "float16"), np.array([0, 1, -3, np.inf], "float16")
+    found, wanted = np.zeros(4, "int32"), np.zeros(4, "int32")
+    s = te.create_schedule(B)
+    tw.build(s, [A, C, B], target="interpret")(a, c, wanted)
+    tw.build(s, [A, C, B])(a, c, found)
+    np.testing.assert_array_equal(found, wanted)

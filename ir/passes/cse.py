@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..dtype import DType
 from ..expr import (
     BinaryOp, Broadcast, BufferLoad, Call, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, Let, Not,
     Ramp, Select, Shuffle, StringImm, TruncDiv, TruncMod, Var,
@@ -23,6 +24,7 @@ from ..expr import (
 from ..intrinsics import is_pure
 from ..stmt import BufferStore, Function, LetStmt, Stmt
 from ..visit import children, post_order, rebuild, rewrite
+from .linear import is_index
 
 __all__ = ["MIN_COST", "share_subexpressions"]
 
@@ -137,10 +139,27 @@ def _share(root: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:
         if (value := numbering.values[number]).uses > 1 and value.nameable and value.cost >= MIN_COST
         and not isinstance(value.expr, BufferLoad) and not _mentions(value.expr, bound_by_lets)
     ]
-    names = {number: Var("cse", numbering.values[number].expr.dtype) for number in chosen}
+    bound, names = dict[int, Var](), dict[int, Expr]()
+    for number in chosen:
+        bound[number], names[number] = _name(numbering.values[number].expr)
     build = _Builder(numbering, names, sure)
-    bindings = [(names[number], build.definition(number)) for number in chosen]
+    bindings = [(var, _as(build.definition(number), var.dtype)) for number, var in bound.items()]
     return bindings, build(top)
+
+
+def _name(value: Expr) -> tuple[Var, Expr]:
+    """(a name, the value by it). A variable of int32 or int64 counts as index arithmetic, which does not overflow; data does,
+    so it goes by a name of its bits."""
+    dtype = value.dtype
+    if dtype.kind != "int" or dtype.bits < 32 or is_index(value):
+        var = Var("cse", dtype)
+        return var, var
+    var = Var("cse", DType(f"u{dtype}"))
+    return var, _as(var, dtype)
+
+
+def _as(value: Expr, dtype: DType) -> Expr:
+    return value if value.dtype == dtype else Call("reinterpret", (value,), dtype)
 
 
 def _mentions(expr: Expr, variables: set[Var]) -> bool:
@@ -177,7 +196,7 @@ def _counted(numbering: _Numbering, top: int) -> set[int]:
 class _Builder:
     """Builds values over the names that were given to some. Branches of an if_then_else share within themselves."""
 
-    def __init__(self, numbering: _Numbering, names: dict[int, Var], sure: set[int]) -> None:
+    def __init__(self, numbering: _Numbering, names: dict[int, Expr], sure: set[int]) -> None:
         self.numbering, self.names, self.sure = numbering, names, sure
         self.built: dict[int, Expr] = {}
 
