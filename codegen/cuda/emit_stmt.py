@@ -174,6 +174,7 @@ class _Emitter:
         builder = _BUILDERS.get(type(stmt))
         if builder is None:
             raise InternalError(f"a {type(stmt).__name__} reached code generation")
+        self.exprs.packed.clear()  # another statement may stand in another block, and after stores
         builder(self, stmt)
 
     def sequence(self, stmt: Seq) -> None:

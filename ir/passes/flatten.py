@@ -77,10 +77,11 @@ class _Flattener(Rewriter):
         self.strides: dict[Buffer, tuple[Expr, ...]] = {}
         self.depth: dict[Var, int] = {}
         self._done: dict[int, tuple[Expr, Any]] = {}
-        """Rewritten expressions, by the identity of the original, which is kept alive: shared ones stay shared."""
+        """Rewritten expressions of a statement, by the identity of the original, which is kept alive: shared ones stay shared."""
 
     def visit(self, node: Any) -> Any:
         if not isinstance(node, Expr):
+            self._done.clear()
             return super().visit(node)
         known = self._done.get(id(node))
         if known is None:

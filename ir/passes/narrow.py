@@ -43,10 +43,11 @@ class Narrower(Rewriter):
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
         self._done: dict[int, tuple[Expr, Any]] = {}
-        """Rewritten expressions, by the identity of the original, which is kept alive: shared ones stay shared."""
+        """Rewritten expressions of a statement, by the identity of the original, which is kept alive: shared ones stay shared."""
 
     def visit(self, node: Any) -> Any:
         if not isinstance(node, Expr):
+            self._done.clear()
             return super().visit(node)
         known = self._done.get(id(node))
         if known is None:
