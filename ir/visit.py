@@ -13,8 +13,8 @@ from .buffer import Buffer
 from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
 
-__all__ = ["Rewriter", "children", "deep_recursion", "free_vars", "post_order", "rebuild", "rewrite", "seq", "substitute",
-           "walk"]
+__all__ = ["Rewriter", "SharingRewriter", "children", "deep_recursion", "free_vars", "loads", "post_order", "rebuild", "rewrite",
+           "seq", "stores", "substitute", "walk"]
 
 NodeT = TypeVar("NodeT", bound=Node)
 
@@ -161,6 +161,24 @@ class Rewriter:
         for child in children(node):  # a plain loop: map or a generator would recurse through C
             new.append(self.visit(child))
         return rebuild(node, new)
+
+
+class SharingRewriter(Rewriter):
+    """A Rewriter by which an expression that is shared within a statement stays shared: what it becomes does not depend on
+    where in the statement it stands. Statements share nothing with each other."""
+
+    def __init__(self) -> None:
+        self._done: dict[int, tuple[Expr, Any]] = {}
+        """The statement's rewritten expressions, by the identity of the original, which is kept alive."""
+
+    def visit(self, node: Any) -> Any:
+        if not isinstance(node, Expr):
+            self._done.clear()
+            return super().visit(node)
+        known = self._done.get(id(node))
+        if known is None:
+            known = self._done[id(node)] = node, super().visit(node)
+        return known[1]
 
 
 @contextmanager

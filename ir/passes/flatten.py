@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from typing import Any
 
 from ..buffer import Buffer
 from ..dtype import INT32, INT64
@@ -22,7 +21,7 @@ from ..expr import (
 )
 from ..ops import binary, cast, const
 from ..stmt import Allocate, Attr, BufferStore, For, Function, LetStmt, Stmt
-from ..visit import Rewriter, post_order
+from ..visit import SharingRewriter, post_order
 from .linear import Linear, expr_key, is_index, linear
 
 __all__ = ["flat_buffer", "flatten", "strides_of"]
@@ -71,22 +70,12 @@ def _size(buffer: Buffer) -> Expr:
     return size
 
 
-class _Flattener(Rewriter):
+class _Flattener(SharingRewriter):
     def __init__(self) -> None:
+        super().__init__()
         self.buffers: dict[Buffer, Buffer] = {}
         self.strides: dict[Buffer, tuple[Expr, ...]] = {}
         self.depth: dict[Var, int] = {}
-        self._done: dict[int, tuple[Expr, Any]] = {}
-        """Rewritten expressions of a statement, by the identity of the original, which is kept alive: shared ones stay shared."""
-
-    def visit(self, node: Any) -> Any:
-        if not isinstance(node, Expr):
-            self._done.clear()
-            return super().visit(node)
-        known = self._done.get(id(node))
-        if known is None:
-            known = self._done[id(node)] = node, super().visit(node)
-        return known[1]
 
     def flat(self, buffer: Buffer) -> Buffer:
         found = self.buffers.get(buffer)

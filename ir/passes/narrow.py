@@ -18,7 +18,7 @@ from ..dtype import INT32, INT64
 from ..expr import Add, BinaryOp, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Range, Sub, Var
 from ..ops import const
 from ..stmt import BufferStore, For, Function, Stmt
-from ..visit import Rewriter, post_order, rebuild
+from ..visit import SharingRewriter, post_order, rebuild
 from .simplify import analyzer_for
 
 __all__ = ["Narrower", "narrow_offsets"]
@@ -35,24 +35,14 @@ def _gathers(index: Expr) -> bool:
     return index.dtype.lanes > 1 and index.dtype.element == INT64 and not isinstance(index, Ramp)
 
 
-class Narrower(Rewriter):
+class Narrower(SharingRewriter):
     """Narrows the offsets that `wants` names, through `operators`; a target with other costs has a subclass."""
 
     operators: ClassVar[tuple[type[BinaryOp], ...]] = (Add, Sub, Mul, FloorDiv, FloorMod)
 
     def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__()
         self.analyzer = analyzer
-        self._done: dict[int, tuple[Expr, Any]] = {}
-        """Rewritten expressions of a statement, by the identity of the original, which is kept alive: shared ones stay shared."""
-
-    def visit(self, node: Any) -> Any:
-        if not isinstance(node, Expr):
-            self._done.clear()
-            return super().visit(node)
-        known = self._done.get(id(node))
-        if known is None:
-            known = self._done[id(node)] = node, super().visit(node)
-        return known[1]
 
     def For(self, node: For) -> Stmt:
         self.analyzer.bind(node.var, Range(node.begin, node.extent))
