@@ -1,0 +1,150 @@
+"""What is timed: a case is one shape of one piece of work, ours and its peers on the same inputs.
+
+A file `NAME_cases.py` beside this one holds `CASES`, a list of cases, made when it is imported; nothing heavy happens then
+(builders import their library when they are called). To add work, write such a file:
+
+    from tilewright import te, topi
+    import tilewright as tw
+    from .cases import Case, floats, kernel
+    from .peers import numpy_peer, torch_peer
+
+    def gemm(m: int, n: int, k: int) -> Case:
+        def build() -> tw.runtime.Kernel:
+            a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+            c = topi.matmul(a, b)
+            return tw.build(topi.schedule([c]), [a, b, c])
+        return Case(
+            group="gemm", name=f"{m}x{n}x{k}", inputs=floats((m, k), (k, n)), outputs=[((m, n), "float32")],
+            ours=kernel(build), flops=2 * m * n * k, bytes=4 * (m * k + k * n + m * n), ceiling="fma",
+            peers={"numpy": numpy_peer.matmul, "torch": torch_peer.matmul})
+
+    CASES = [gemm(512, 512, 512), gemm(37, 4096, 512)]
+
+A builder gets the inputs and the arrays for the outputs, prepares what is not timed (weights packed, graphs compiled,
+tensors made of the arrays without a copy), and returns a function of no arguments that does the work once. It writes to the
+outputs given where its library can, and returns None; else it returns its result, or a tuple of them, as arrays or what
+numpy.asarray takes. ImportError says that the peer is not installed, and `Unsupported` that it cannot do this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Builder", "Case", "Inputs", "Unsupported", "draw", "floats", "groups", "kernel", "load_cases", "whole_numbers"]
+
+Arrays = Sequence[np.ndarray]
+Inputs = Callable[[np.random.Generator], Arrays]
+Runner = Callable[[], object]
+Builder = Callable[[Arrays, Arrays], Runner]
+
+CEILINGS = ("fma", "read", "copy", "roof")
+
+
+class Unsupported(Exception):
+    """A peer cannot do this case. The argument says why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table.
+
+    group: the name by which `tilewright bench` finds it, with its neighbours. name: the shape, as shown. inputs: draws the
+    input arrays. outputs: (shape, dtype) of each. ours, peers: builders. flops: floating-point (or integer) operations, a
+    multiply-add being two. bytes: read once and written once, if caches were endless. ceiling: what the machine allows at
+    most: "fma" (the rate of fused multiply-adds in float32), "read" or "copy" (bytes a second of a loop that only reads, or
+    that reads and writes past the caches), "roof" (the lower of fma and copy for this ratio of operations to bytes).
+    tolerance: results may differ from the reference's by (absolute) + (relative) * |reference|. reference: the side whose
+    result the others are compared with; None compares them with the first peer that runs.
+    """
+
+    group: str
+    name: str
+    inputs: Inputs
+    outputs: Sequence[tuple[tuple[int, ...], str]]
+    ours: Builder
+    peers: Mapping[str, Builder] = field(default_factory=dict[str, Builder])
+    flops: float = 0.0
+    bytes: float = 0.0
+    ceiling: str = "roof"
+    tolerance: tuple[float, float] = (1e-4, 1e-4)
+    reference: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.ceiling not in CEILINGS:
+            raise ValueError(f"{self.label}: no ceiling {self.ceiling!r}; there are {', '.join(CEILINGS)}")
+
+    @property
+    def label(self) -> str:
+        return f"{self.group} {self.name}"
+
+
+def kernel(build: Callable[[], Any]) -> Builder:
+    """The builder of a kernel of ours that is called with all inputs, then all outputs."""
+    def builder(inputs: Arrays, outputs: Arrays) -> Runner:
+        built, arrays = build(), (*inputs, *outputs)
+        return lambda: built(*arrays)
+    return builder
+
+
+def draw(make: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray], *shapes: tuple[int, ...]) -> Inputs:
+    """Inputs of these shapes, each made by `make(generator, shape)`, aligned to 64 bytes as allocators of peers do."""
+    return lambda rng: [aligned(make(rng, shape)) for shape in shapes]
+
+
+def floats(*shapes: tuple[int, ...], dtype: Any = np.float32) -> Inputs:
+    """Normally distributed numbers."""
+    return draw(lambda rng, shape: rng.standard_normal(shape, np.float32).astype(dtype), *shapes)
+
+
+def whole_numbers(low: int, high: int, dtype: Any, *shapes: tuple[int, ...]) -> Inputs:
+    """Integers in [low, high)."""
+    return draw(lambda rng, shape: rng.integers(low, high, shape).astype(dtype), *shapes)
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins at a multiple of 64 bytes."""
+    made = empty(array.shape, array.dtype)
+    made[...] = array
+    return made
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array that begins at a multiple of 64 bytes. bfloat16 is ml_dtypes'."""
+    kind = _dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    raw = np.empty(size + 64, np.uint8)
+    skip = -raw.ctypes.data % 64
+    return raw[skip:skip + size].view(kind).reshape(shape)
+
+
+def _dtype(name: Any) -> np.dtype[Any]:
+    if name == "bfloat16":
+        import ml_dtypes
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def load_cases(wanted: Iterable[str] = ()) -> list[Case]:
+    """The cases whose group, or "group name", is wanted; all of them for nothing. Raises KeyError for what nobody has."""
+    found: list[Case] = []
+    for path in sorted(Path(__file__).parent.glob("*_cases.py")):
+        found += import_module(f"{__package__}.{path.stem}").CASES
+    names = list(wanted)
+    for name in names:
+        if not any(name in (case.group, case.label) for case in found):
+            raise KeyError(name)
+    return [case for case in found if not names or case.group in names or case.label in names]
+
+
+def groups(cases: Iterable[Case]) -> dict[str, list[Case]]:
+    """Cases by group, in order of appearance."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        found.setdefault(case.group, []).append(case)
+    return found
