@@ -34,7 +34,9 @@ lint: $(STAMP)  ## ruff and pyright
 coverage: $(STAMP)  ## lines of the tree that the tests run
 	@cd tests && ../$(BIN)/python -m pytest --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered
 
-bench: $(STAMP)  ## times against numpy, interleaved, one and two threads; and where compiling spends its time
+bench: $(STAMP)  ## times against other libraries, interleaved, one and two threads; calls and compiling
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[bench]'
+	@$(BIN)/python -m tilewright bench --all
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.compile
 

@@ -1,4 +1,4 @@
-"""The command `tilewright`: doctor, run, export, tune, db, report and fuzz."""
+"""The command `tilewright`: doctor, run, export, tune, db, report, bench, cache and fuzz."""
 
 from __future__ import annotations
 
@@ -76,7 +76,25 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
     report.set_defaults(command=_report)
     add_fuzz_command(commands)
+
+    bench = commands.add_parser("bench", help="time kernels against other libraries", description=(
+        "Times the cases of each group (or of \"GROUP SHAPE\") against every peer that is installed, in turn, on one thread and "
+        "on two; prints a table and writes JSON and a page with a roofline. Without names it lists what there is. The peers: "
+        "pip install 'tilewright[bench]'."))
+    bench.add_argument("names", nargs="*", metavar="GROUP", help="gemm, conv, ... (none: list them)")
+    bench.add_argument("--all", action="store_true", help="every group")
+    bench.add_argument("--threads", type=_counts, default=[1, 2], metavar="N,...", help="numbers of threads (default: 1,2)")
+    bench.add_argument("--out", default="out", metavar="FOLDER", help="where JSON and page go (default: out)")
+    bench.set_defaults(command=_bench)
     return parser
+
+
+def _counts(text: str) -> list[int]:
+    """Numbers of threads, as `--threads 1,2` gives them."""
+    counts = [int(part) for part in text.split(",")]
+    if min(counts) < 1:
+        raise ValueError(text)
+    return counts
 
 
 def _say(text: str) -> None:
@@ -89,6 +107,12 @@ def _doctor(_: argparse.Namespace) -> int:
 
     report(Console())
     return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from .benchmarks.harness import main as bench
+
+    return bench(options.names, everything=options.all, out=Path(options.out), threads=options.threads, console=Console())
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ numpy.asarray takes. ImportError says that the peer is not installed, and `Unsup
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -36,7 +37,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Builder", "Case", "Inputs", "Unsupported", "draw", "floats", "groups", "kernel", "load_cases", "whole_numbers"]
+__all__ = [
+    "Arrays", "Builder", "Case", "Inputs", "Runner", "Unsupported", "aligned", "draw", "empty", "floats", "groups", "kernel",
+    "load_cases", "threads", "whole_numbers",
+]
 
 Arrays = Sequence[np.ndarray]
 Inputs = Callable[[np.random.Generator], Arrays]
@@ -148,3 +152,8 @@ def groups(cases: Iterable[Case]) -> dict[str, list[Case]]:
     for case in cases:
         found.setdefault(case.group, []).append(case)
     return found
+
+
+def threads() -> int:
+    """How many threads every side may use: what OMP_NUM_THREADS says, which `tilewright bench` sets."""
+    return int(os.environ.get("OMP_NUM_THREADS", "1"))

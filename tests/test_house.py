@@ -91,7 +91,7 @@ def test_every_package_folder_is_listed_for_the_wheel() -> None:
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     folders = {
         ".".join(("tilewright", *path.parent.relative_to(ROOT).parts))
-        for floor in (*ALLOWED, "compat", "demo", "fuzz")
+        for floor in (*ALLOWED, "compat", "demo", "fuzz", "benchmarks")
         for path in (ROOT / floor).rglob("__init__.py")
     }
     assert folders | {"tilewright"} == listed

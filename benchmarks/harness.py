@@ -1,0 +1,161 @@
+"""`tilewright bench`: cases on one thread and on two, as a table, as JSON and as a page."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .cases import Case, groups, load_cases
+
+__all__ = ["listing", "main", "run_cases", "table"]
+
+OUT = Path("out")
+THREADS = (1, 2)
+
+Row = dict[str, Any]
+
+
+def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, threads: Sequence[int] = THREADS,
+         console: Console | None = None) -> int:
+    """Measures the cases of these groups (or "group name"), prints and writes what came out; lists them for none.
+
+    Returns 0; 1 where a kernel of ours did not run or gave something else than its peers; 2 for a name that nobody has.
+    """
+    console = console or Console()
+    try:
+        cases = load_cases(wanted)
+    except KeyError as unknown:
+        console.print(f"tilewright bench: no case or group {unknown}; `tilewright bench` lists them", markup=False)
+        return 2
+    if not wanted and not everything:
+        console.print(listing(cases))
+        return 0
+    rows: list[Row] = []
+    for row in run_cases(cases, threads):
+        rows.append(row)
+        console.print(f"  [{len(rows)}/{len(cases) * len(threads)}] {_line(row)}", style="dim", highlight=False, markup=False,
+                      soft_wrap=True)
+    console.print(*(table(name, [row for row in rows if row["group"] == name]) for name in groups(cases)))
+    for path in _written(rows, out, "bench" if everything else "bench-" + "-".join(dict.fromkeys(c.group for c in cases))):
+        console.print(f"written to {path.absolute()}", highlight=False, markup=False, soft_wrap=True)
+    return 1 if any("failed" in row for row in rows) else 0
+
+
+def listing(cases: Sequence[Case]) -> Table:
+    """The groups, and what is in them."""
+    made = Table("group", "cases", box=None)
+    for name, members in groups(cases).items():
+        made.add_row(name, ", ".join(case.name for case in members))
+    return made
+
+
+def run_cases(cases: Sequence[Case], threads: Sequence[int] = THREADS) -> Iterator[Row]:
+    """The rows, as they come: all cases on each number of threads, in a process for each number. Where one dies, the case
+    that it died of is a failed row, and another process goes on after it."""
+    for count in threads:
+        left = list(cases)
+        while left:
+            yield from _one_process(left, count)
+
+
+def _one_process(left: list[Case], count: int) -> Iterator[Row]:
+    """The rows of one process, until all is done or it dies; takes what is done out of `left`."""
+    command = [sys.executable, "-m", f"{__package__}.measure", *(case.label for case in left)]
+    with subprocess.Popen(command, env=_environment(count), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                left.pop(0)
+                yield json.loads(line)
+    if left:
+        case = left.pop(0)
+        yield {"group": case.group, "name": case.name, "threads": count, "ceiling": case.ceiling,
+               "failed": f"the process ended with status {process.returncode}"}
+
+
+def _environment(count: int) -> dict[str, str]:
+    """As many threads for everyone."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "HL_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(names, str(count)), "PYTHONWARNINGS": "ignore"}
+
+
+# What is shown
+
+
+def _line(row: Row) -> str:
+    if "failed" in row:
+        return f"{row['group']} {row['name']}, {row['threads']} threads: {row['failed']}"
+    best = f"; best peer {row['best']} {row['peers'][row['best']]['ms']:.4g} ms, ratio {row['ratio']:.3f}" if row["best"] else ""
+    share = _share(row, ", {} of the ceiling")
+    return f"{row['group']} {row['name']}, {row['threads']} threads: {row['ours_ms']:.4g} ms{best}{share}"
+
+
+def _share(row: Row, text: str = "{}") -> str:
+    return text.format(f"{row['share']:.0%} {row['ceiling']}") if row.get("share") else ""
+
+
+def table(name: str, rows: Sequence[Row]) -> Table:
+    """The rows of a group: times in ms, ratio above 1 where ours is faster than the best peer."""
+    peers = peer_names(rows)
+    made = Table("shape", "threads", "ours", *peers, "ratio", "of the ceiling", title=name, title_justify="left")
+    for row in rows:
+        if "failed" in row:
+            made.add_row(row["name"], str(row["threads"]), "failed", *[""] * len(peers), "", row["failed"][:60])
+            continue
+        times = (_time(row, peer) for peer in peers)
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        made.add_row(row["name"], str(row["threads"]), f"{row['ours_ms']:.4g}", *times, ratio, _share(row))
+    return made
+
+
+def peer_names(rows: Sequence[Row]) -> list[str]:
+    """All peers of these rows, in order of appearance."""
+    return list(dict.fromkeys(peer for row in rows for peer in (*row.get("peers", {}), *row.get("missing", {})) if peer != "ours"))
+
+
+def _time(row: Row, peer: str) -> str:
+    found = row["peers"].get(peer)
+    if found is None:
+        return "–" if peer not in row["missing"] else "n/a" if "install" in row["missing"][peer] else "no"
+    cheats = "*" if found["busy"] > row["threads"] + 0.3 else ""    # it used more threads than it was given
+    return f"{found['ms']:.4g}{cheats}"
+
+
+def _written(rows: Sequence[Row], out: Path, stem: str) -> Iterator[Path]:
+    from .page import render
+
+    about = described()
+    out.mkdir(parents=True, exist_ok=True)
+    paths = {out / f"{stem}.json": json.dumps({"about": about, "rows": rows}, indent=1), out / f"{stem}.html": render(about, rows)}
+    for path, text in paths.items():
+        path.write_text(text)
+        yield path
+
+
+def described() -> Mapping[str, str]:
+    """The machine and the versions of everyone."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from llvmlite import binding
+
+    found = {
+        "time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{binding.get_host_cpu_name()}, {os.cpu_count()} processors, {platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+    }
+    for package in ("tilewright", "numpy", "torch", "onnxruntime", "numba", "jax", "halide", "opencv-python-headless"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

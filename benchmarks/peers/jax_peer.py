@@ -1,0 +1,32 @@
+"""XLA on the CPU, through jax.jit. It allocates its outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ..cases import Arrays, Builder, Runner, threads
+
+__all__ = ["call", "matmul"]
+
+
+def call(function: Callable[..., Any]) -> Builder:
+    """Any function of the inputs as jax arrays, compiled."""
+    def builder(inputs: Arrays, _: Arrays) -> Runner:
+        if threads() == 1:
+            os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+        import jax
+
+        given = [jax.device_put(array) for array in inputs]
+        compiled = jax.jit(function).lower(*given).compile()
+        return lambda: jax.block_until_ready(compiled(*given))
+    return builder
+
+
+def matmul(inputs: Arrays, outputs: Arrays) -> Runner:
+    """C = A @ B."""
+    import jax.numpy as jnp
+
+    return call(jnp.matmul)(inputs, outputs)
