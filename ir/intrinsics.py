@@ -54,6 +54,8 @@ INTRINSICS: dict[str, Intrinsic] = {
         Intrinsic("access_ptr", 3, "any", "given", pure=False),
         # A hint that what a pointer points to will be read soon.
         Intrinsic("prefetch", 1, "any", "given", pure=False),
+        # How many elements lie between where a pointer points to and the next multiple of so many bytes.
+        Intrinsic("unaligned_elements", 2, "any", "given", pure=False),
         # Calls of outside code: the first argument is a StringImm with the symbol's name.
         Intrinsic("call_extern", -1, "any", "given", pure=False),
         Intrinsic("call_pure_extern", -1, "any", "given"),

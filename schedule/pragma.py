@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import user_source
 from ..ir.expr import Expr, IntImm, StringImm
 from ..ir.ops import const
+from ..ir.passes.nontemporal import NONTEMPORAL
 from .axes import find_leaf, outline
 from .errors import UnknownPragma
 
@@ -40,7 +41,7 @@ _TEXT = _Key(lambda value: isinstance(value, str) and bool(value.strip()), "the 
 _KEYS = {
     "auto_unroll_max_step": _COUNT, "unroll_explicit": _Key(_COUNT.takes, True),
     "parallel_launch_point": _SWITCH, "parallel_stride_pattern": _SWITCH, "parallel_barrier_when_finish": _SWITCH,
-    SKIP: _SWITCH, IMPORT_LLVM: _TEXT, IMPORT_C: _TEXT,
+    NONTEMPORAL: _SWITCH, SKIP: _SWITCH, IMPORT_LLVM: _TEXT, IMPORT_C: _TEXT,
 }
 
 

@@ -231,7 +231,9 @@ class Stage:
         is left out, with all that it holds), parallel_stride_pattern (of a parallel loop: neighbouring iterations go to
         different tasks), parallel_launch_point (of a loop around a parallel one: the threads are launched here, once, where
         iterations are shown not to depend on each other), parallel_barrier_when_finish (of a parallel loop: they are not, all
-        threads finish it before anything goes on). A key that was set before takes the new value.
+        threads finish it before anything goes on), nontemporal_store (vectorized loops from here down store past the caches,
+        where CPUs can: for large results that are not read soon; a hint, for loops whose lanes store side by side to one
+        tensor). A key that was set before takes the new value.
 
         Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage.
         """

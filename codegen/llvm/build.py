@@ -19,6 +19,9 @@ from .text import ModuleText
 __all__ = ["CodegenOptions", "compile_function", "kernel_symbol", "module_text"]
 
 
+_STORE_FENCE = "call void @llvm.x86.sse.sfence()"
+
+
 @dataclass(frozen=True)
 class CodegenOptions:
     """fast_math: floats may be reassociated, divided by reciprocals, and lose the sign of zero; NaN and infinities keep
@@ -48,7 +51,8 @@ def module_text(
         symbols = options.shape_symbols.get(function.name)
         messages[function.name] = emit_kernel(
             module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
-            attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math, debug=debug)
+            attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math,
+            store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "", debug=debug)
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     from_c = dict.fromkeys(text for function in functions for text in function.attrs.get("import_c", ()))
     imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))

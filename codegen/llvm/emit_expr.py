@@ -70,6 +70,10 @@ class ExprEmitter:
         self._mask: tuple[str, int] | None = None
         self.leave_if: Callable[[str, str], None] = lambda condition, status: None
         """Leaves the function with a status where a condition holds; whoever writes statements says how."""
+        self.streamed: Buffer | None = None
+        """The buffer to which vectors are stored, aligned, past the caches."""
+        self.streams = False
+        """Whether anything was."""
         self.vector_accesses = 0
         """How many loads and stores of vectors were written."""
         # A product may be contracted into a sum by default. Never nnan or ninf: the identities of min and max are

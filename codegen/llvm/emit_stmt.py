@@ -7,7 +7,7 @@ status and jumping to the one exit, which frees what is on the heap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -17,6 +17,7 @@ from ...ir.buffer import Buffer
 from ...ir.dtype import INT64
 from ...ir.expr import IntImm, Var
 from ...ir.ops import is_const
+from ...ir.passes.nontemporal import NONTEMPORAL
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import walk
 from . import memory
@@ -36,6 +37,9 @@ _STACK_BUDGET = 16 * 1024
 """Bytes of stack that one function takes for buffers; what is larger, or of unknown size, goes to the heap."""
 _MOST_UNROLLED = 16
 """Iterations of a loop of vector code that LLVM may unroll; its own taste takes four times as long to compile."""
+_UNROLLED_VECTORS = 32
+"""Accesses to vectors in a loop's body up to which LLVM may unroll it. What has more is a tile of registers already: of its
+copies LLVM would share the loads, and hold them in registers that there are not."""
 _MOST_LOOPS = 32
 """Loops side by side, or within each other, in one function: several of LLVM's loop passes look at all of a function's loops
 whenever they have changed one."""
@@ -51,6 +55,8 @@ class KernelText:
     attributes: str
     vector_bits: int
     fast_math: bool
+    store_fence: str = ""
+    """The instruction that orders stores past the caches before those that follow, where the machine does not."""
     debug: DebugLines | None = None
     messages: list[str] = field(default_factory=list[str])
     outlined: int = 0
@@ -72,13 +78,14 @@ def shape_symbols(function: Function) -> tuple[Var, ...]:
 
 
 def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,
-                vector_bits: int, fast_math: bool, debug: DebugLines | None = None) -> tuple[str, ...]:
+                vector_bits: int, fast_math: bool, store_fence: str = "",
+                debug: DebugLines | None = None) -> tuple[str, ...]:
     """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
 
-    symbols: the free shape symbols in the order in which callers pass them. debug: notes at each instruction the line
-    that its statement came from.
+    symbols: the free shape symbols in the order in which callers pass them. store_fence: see KernelText. debug: notes at
+    each instruction the line that its statement came from.
     """
-    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, debug)
+    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, store_fence, debug)
     parameters: list[str] = []
     written = stored_buffers(function.body)
     for i, param in enumerate(function.params):
@@ -130,11 +137,14 @@ class StmtEmitter:
     def function_body(self, write: Callable[[], None]) -> None:
         """The whole function, whose statements `write` writes."""
         write()
+        if self._status is not None:
+            self.f.jump("exit")
+            self.f.begin("exit")
+        if self.exprs.streams and self.kernel.store_fence:
+            self.f.do(self.kernel.store_fence)  # others must see what passed the caches before they hear that it is done
         if self._status is None:
             self.f.do("ret i32 0")
         else:
-            self.f.jump("exit")
-            self.f.begin("exit")
             for slot in self._heap:
                 self.f.do(f"call void @free(ptr {self.f.read(f'load ptr, ptr {slot}')})")
             self.f.do(f"ret i32 {self.f.read(f'load i32, ptr {self._status}')}")
@@ -200,7 +210,12 @@ class StmtEmitter:
         self.exprs.value(stmt.value)
 
     def attribute(self, stmt: Attr) -> None:
+        if stmt.key != NONTEMPORAL or not isinstance(stmt.subject, Buffer):
+            self.statement(stmt.body)
+            return
+        before, self.exprs.streamed = self.exprs.streamed, stmt.subject
         self.statement(stmt.body)
+        self.exprs.streamed = before
 
     def assertion(self, stmt: Assert) -> None:
         holds = self.exprs.value(stmt.condition)
@@ -281,7 +296,8 @@ class StmtEmitter:
         with f.scope():
             self.statement(stmt.body)
         long = count is not None and count > _MOST_UNROLLED or self._long_within
-        scheduled = long if count is not None else self.exprs.vector_accesses > 0
+        full = self.exprs.vector_accesses > _UNROLLED_VECTORS
+        scheduled = long or full if count is not None else self.exprs.vector_accesses > 0
         self._long_within = long_before or long or count is None
         self.exprs.vector_accesses += vectors_before
         lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math)
@@ -299,7 +315,10 @@ class StmtEmitter:
     # Memory
 
     def allocate(self, stmt: Allocate) -> None:
-        buffer = stmt.buffer
+        self._with_memory(stmt.buffer, lambda: self.statement(stmt.body))
+
+    def _with_memory(self, buffer: Buffer, write: Callable[[], None]) -> None:
+        """What `write` writes, with memory for a buffer."""
         size = constant_bytes(buffer)
         rounded = max(-(-(size or 0) // OWN_ALIGNMENT) * OWN_ALIGNMENT, OWN_ALIGNMENT)
         if size is not None and rounded <= self._stack_left:
@@ -307,11 +326,11 @@ class StmtEmitter:
             element = memory_type(buffer.dtype)
             pointer = self.f.at_entry(f"alloca [{rounded // buffer.dtype.bytes} x {element}], align {OWN_ALIGNMENT}")
             self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT))
-            self.statement(stmt.body)
+            write()
             return
-        self._on_heap(buffer, stmt.body)
+        self._on_heap(buffer, write)
 
-    def _on_heap(self, buffer: Buffer, body: Stmt) -> None:
+    def _on_heap(self, buffer: Buffer, write: Callable[[], None]) -> None:
         f = self.f
         f.module.declare("aligned_alloc", "noalias ptr", ["i64", "i64"])
         f.module.declare("free", "void", ["ptr captures(none)"])
@@ -328,7 +347,7 @@ class StmtEmitter:
         self.leave_if(f.op(f"icmp eq ptr {pointer}, null"), "-1")
         f.do(f"store ptr {pointer}, ptr {slot}")
         self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT))
-        self.statement(body)
+        write()
         f.do(f"call void @free(ptr {pointer})")
         f.do(f"store ptr null, ptr {slot}")
 
@@ -389,7 +408,16 @@ class StmtEmitter:
         inner.exprs.facts.bind_loop(stmt.var, stmt.begin, stmt.extent)
         kind = llvm_type(stmt.var.dtype)
         lo, hi, *step = (end.split()[1] if kind == "i64" else f.op(f"trunc nsw {end} to {kind}") for end in ends)
-        inner.function_body(lambda: inner.counted(stmt, lo, hi, None, *step))
+        inner.function_body(lambda: inner._with_own_memory(stmt, lambda rest: inner.counted(rest, lo, hi, None, *step)))
+
+    def _with_own_memory(self, stmt: For, write: Callable[[For], None]) -> None:
+        """A loop, with what each of its iterations would allocate anew allocated once."""
+        body = stmt.body
+        if isinstance(body, Allocate) and not any(node is stmt.var for extent in body.buffer.shape for node in walk(extent)):
+            inside = replace(stmt, body=body.body)
+            self._with_memory(body.buffer, lambda: self._with_own_memory(inside, write))
+        else:
+            write(stmt)
 
 
 def _flat(stmt: Seq) -> list[Stmt]:

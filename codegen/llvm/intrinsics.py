@@ -272,6 +272,16 @@ def _prefetch(em: ExprEmitter, call: Call) -> str:
     return "0"
 
 
+def _unaligned_elements(em: ExprEmitter, call: Call) -> str:
+    """How far the next multiple of so many bytes is."""
+    start, size = call.args
+    assert isinstance(start, Call) and isinstance(size, IntImm), "unaligned_elements takes a pointer and a number of bytes"
+    address = em.f.op(f"ptrtoint ptr {em.value(start)} to i64")
+    distance = em.f.op(f"and i64 {em.f.op(f'sub i64 0, {address}')}, {size.value - 1}")
+    elements = em.f.op(f"udiv i64 {distance}, {start.args[0].dtype.bytes}")
+    return em.f.op(f"trunc i64 {elements} to {llvm_type(call.dtype)}")
+
+
 def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
     """An LLVM intrinsic by its full name. A constant that it wants as an immediate is given as one."""
     name = call.args[0]
@@ -290,6 +300,7 @@ OTHER_ROWS: dict[str, OtherRow] = {
     "bitwise_not": _bitwise_not, "shift_left": _shift, "shift_right": _shift, "popcount": _popcount, "clz": _clz,
     "reinterpret": _reinterpret, "likely": _likely, "call_extern": _outside, "call_pure_extern": _outside,
     "call_llvm_intrinsic": _llvm_intrinsic, "access_ptr": _access_ptr, "prefetch": _prefetch, "target_has": _target_has,
+    "unaligned_elements": _unaligned_elements,
     "call_packed": _packed, "trace": _trace,
 }
 

@@ -224,6 +224,13 @@ def _loaded(em: ExprEmitter, buffer: Buffer, base: Expr, offset: int, dtype: DTy
 
 def _stored(em: ExprEmitter, buffer: Buffer, base: Expr, value: str, dtype: DType) -> None:
     pointer, alignment = _address(em, buffer, base, 0, inbounds=True)
+    if buffer is em.streamed and dtype.lanes > 1:
+        size = buffer.dtype.bytes * dtype.lanes
+        alignment = max(alignment, min(size & -size, OWN_ALIGNMENT))  # the loop begins where a line does
+        past = em.f.module.metadata("!{i32 1}")
+        em.streams = True
+        em.f.do(f"store {memory_type(dtype)} {value}, ptr {pointer}, align {alignment}, !nontemporal {past}")
+        return
     em.f.do(f"store {memory_type(dtype)} {value}, ptr {pointer}, align {alignment}")
 
 

@@ -13,6 +13,7 @@ from ...ir.passes.lane_races import serialize_racing_lanes
 from ...ir.passes.loop_partition import loop_partition
 from ...ir.passes.lower_threads import lower_threads
 from ...ir.passes.narrow import narrow_offsets
+from ...ir.passes.nontemporal import stream_stores
 from ...ir.passes.options import AS_USUAL, PassOptions
 from ...ir.passes.parallel_launch import launch_once
 from ...ir.passes.remove_likely import remove_likely
@@ -50,6 +51,7 @@ def cpu_pipeline(
         Pass("lane_races", serialize_racing_lanes),    # after the last change of n-d indices, before they are gone
         # one offset an access
         Pass("flatten", flatten, stage_after="flat"),
+        Pass("nontemporal", lambda function: stream_stores(function, vector_bits)),  # cuts what will be vectors
         Pass("vectorize", lambda function: vectorize(function, vector_bits)),
         Pass("unroll", unroll),                        # after vectorize, whose chunks are unrolled loops
         Pass("narrow", narrow_offsets),                # every gather is there now
