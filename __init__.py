@@ -32,6 +32,7 @@ from .errors import (
 
 if TYPE_CHECKING:
     from . import te as te
+    from . import topi as topi
     from .driver import build, lower
     from .ir import Function
     from .ir.builder import ir_builder
@@ -44,7 +45,7 @@ __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
     "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
     "array", "build", "cpu", "cuda", "empty", "ir_builder", "load", "lower", "num_threads", "register_func",
-    "set_num_threads", "te",
+    "set_num_threads", "te", "topi",
 ]
 
 _HOMES = {
@@ -57,8 +58,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name == "te":
-        return import_module(".te", __name__)
+    if name in ("te", "topi"):
+        return import_module(f".{name}", __name__)
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

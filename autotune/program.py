@@ -6,17 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import prod
 
-from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
-from ..ir.visit import children, post_order
 from ..schedule import create_schedule
 from ..schedule.auto_inline import is_elementwise
 from ..te import Tensor
 from ..te.operation import ComputeOp, Operation
 from ..te.tensor_compute import TensorComputeOp
+from ..topi.reading import axes_in, extent_of, extents_of, loads_of
 
-__all__ = ["Program", "extent_of", "extents_of"]
-
-_CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
+__all__ = ["Program"]
 
 
 class Program:
@@ -80,26 +77,6 @@ def _reads_at_axes(reader: ComputeOp, source: ComputeOp) -> bool:
                for load in reads)
 
 
-def loads_of(op: ComputeOp) -> list[ProducerLoad]:
-    """Its reads of tensors."""
-    return [node for value in op.body for node in post_order(value) if isinstance(node, ProducerLoad)]
-
-
-def axes_in(expr: Expr) -> set[IterVar]:
-    """The axes that occur in an expression."""
-    return {node for node in post_order(expr) if isinstance(node, IterVar)}
-
-
-def extent_of(axis: IterVar) -> int:
-    """The extent of an axis, 0 where it is no constant."""
-    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
-
-
-def extents_of(op: Operation) -> tuple[int, ...]:
-    """Those of its data axes."""
-    return tuple(map(extent_of, op.axis))
-
-
 def has_reuse(op: ComputeOp) -> bool:
     """Whether it is a reduction in which each of two or more tensors lacks one of the data axes: what is read can be
     used for a whole tile. What a tensor intrinsic computes is tiled by that."""
@@ -111,35 +88,3 @@ def has_reuse(op: ComputeOp) -> bool:
     loads = [{axis for index in load.indices for axis in axes_in(index)} for load in loads_of(op)]
     lacking = [bool(axes - used) for used in loads]
     return len(loads) >= 2 and bool(axes) and any(lacking) and (all(lacking) or len(axes) > 1)
-
-
-def contiguous(load: ProducerLoad) -> set[IterVar]:
-    """The axes of which neighbouring values read neighbouring elements."""
-    if not load.indices:
-        return set()
-    *outer, last = load.indices
-    busy = {axis for index in outer for axis in axes_in(index)}
-    return {axis for axis in _terms(last) if axis not in busy}
-
-
-def _terms(index: Expr) -> Iterator[IterVar]:
-    """The axes that are terms of a sum."""
-    stack = [index]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, IterVar):
-            yield part
-        elif isinstance(part, Add):
-            stack += [part.a, part.b]
-
-
-def is_expensive(op: ComputeOp) -> bool:
-    """Whether its value takes a call of mathematics: computing it twice costs more than storing it."""
-    stack: list[Expr] = list(op.body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Call) and node.name not in _CHEAP_CALLS:
-            return True
-        if not isinstance(node, Reduce):
-            stack.extend(child for child in children(node) if isinstance(child, Expr))
-    return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.expr import IterVar
 from ..te.operation import ComputeOp
-from .program import contiguous, extent_of, loads_of
+from ..topi.reading import contiguous, extent_of, loads_of
 
 if TYPE_CHECKING:
     from .sketch import Derivation

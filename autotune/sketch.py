@@ -23,7 +23,8 @@ from ..schedule import Schedule, Stage, create_schedule
 from ..te import Tensor
 from ..te.operation import ComputeOp, Operation
 from ..te.tensor_compute import TensorComputeOp
-from .program import Program, contiguous, extent_of, extents_of, is_expensive, loads_of
+from ..topi.reading import contiguous, extent_of, extents_of, is_expensive, loads_of
+from .program import Program
 from .reducing import Reducing
 from .space import Configurator, Rejected, Sketch
 from .sweeping import Sweeping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..ir.expr import IterVar
 from ..te import Tensor
 from ..te.operation import ComputeOp, Operation
-from .program import extent_of, loads_of
+from ..topi.reading import extent_of, loads_of
 
 if TYPE_CHECKING:
     from .sketch import Derivation

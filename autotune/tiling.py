@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..ir.expr import IterVar, ProducerLoad
 from ..te import Tensor
 from ..te.operation import ComputeOp
-from .program import axes_in, extent_of, loads_of
+from ..topi.reading import axes_in, extent_of, loads_of
 from .space import Rejected, Split
 
 if TYPE_CHECKING:

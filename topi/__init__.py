@@ -1,0 +1,23 @@
+"""Operators: functions from tensors to te.compute declarations, and the schedules that make them fast.
+
+    from tilewright import te, topi
+
+    A, B = te.placeholder((512, 256), name="A"), te.placeholder((256, 128), name="B")
+    C = topi.nn.relu(topi.matmul(A, B))
+    s = topi.schedule(C)                # or tw.build([A, B, C]), which asks for it
+    print(s.as_python())                # the schedule as code, to take further
+
+An operator declares what is computed and tags it; topi.schedule cuts any composition of operators into groups and
+schedules each by the rule of its tag. Names are TVM's where TVM has them.
+"""
+
+from __future__ import annotations
+
+from .lazily import lazily
+
+_HOMES = {
+    "schedule": "scheduling",
+}
+"""Where each name lives: the module below this package."""
+
+__getattr__, __dir__ = lazily(__name__, _HOMES, ("nn", "image"))

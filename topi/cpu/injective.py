@@ -1,0 +1,106 @@
+"""Operations without a reduction: rows over the threads, vectors along the contiguous axis.
+
+    for row (fused, in parallel):                   elementwise: all axes are one
+        for j.outer:                                    for i.outer in parallel:
+            for j.inner in lanes:                           for i.inner in lanes:
+                B[.., j] = ...                                  B[i] = ...
+
+What is small runs on one thread: waking others takes longer. Where the last axis is short, those before it are fused with
+it, so that vectors run across rows; where there are few rows, their vectors are shared among the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IntImm, IterVar
+from ...schedule import Schedule
+from ...schedule.auto_inline import is_elementwise
+from ...te.operation import ComputeOp, Operation, extent_of
+from ..reading import weight
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["constant", "injective", "inlined_into", "sweep", "worth_threads"]
+
+SMALL = 1 << 17
+"""Operators on elements below which one thread is done before others are awake."""
+LIGHT = 24
+"""Operators of an expression up to which several vectors fit into the registers at once."""
+VECTORS = 4
+"""Vectors in a step of the inner loop of a light expression: loads are under way while others are computed on."""
+FEW_ROWS = 8
+"""Rows below which threads would not share them evenly."""
+
+
+def injective(group: Group) -> None:
+    """The rule. The heads, which only an anchor has, are inlined."""
+    for head in group.heads:
+        group.s[head].compute_inline()
+    sweep(group, group.output)
+
+
+def sweep(group: Group, op: Operation) -> None:
+    """Schedules the loops over data of a stage at root that is no reduction."""
+    s, stage = group.s, group.s[op]
+    assert isinstance(op, ComputeOp)
+    axes = list(stage.op.axis)
+    if not axes:
+        return
+    operators = sum(map(weight, (op, *inlined_into(s, op))))
+    lanes = group.machine.lanes(op.output(0).dtype.bits) * (VECTORS if operators <= LIGHT else 1)
+    flat = all(map(is_elementwise, (op, *inlined_into(s, op))))
+    threads = worth_threads(axes, operators)
+    at = 0 if flat else _first_of_vectors(axes, lanes)
+    rows, last = axes[:at], axes[at:]
+    long = _extent(last) is None or (_extent(last) or 0) > lanes
+    inner = stage.fuse(*last) if len(last) > 1 else last[0]
+    outer, inner = stage.split(inner, factor=lanes) if long else (None, inner)
+    many = (_extent(rows) or FEW_ROWS) >= FEW_ROWS if rows else False
+    shared = rows if many or outer is None else [*rows, outer]
+    if shared:
+        row = stage.fuse(*shared) if len(shared) > 1 else shared[0]
+        if threads:
+            stage.parallel(row)
+    if constant(last[0]) != 0:
+        stage.vectorize(inner)
+
+
+def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:
+    """The axis from which on all are fused: the last, unless it is too short for a vector."""
+    at = len(axes) - 1
+    while at > 0 and (_extent(axes[at:]) or lanes) * 2 <= lanes:
+        at -= 1
+    return at
+
+
+def inlined_into(s: Schedule, op: Operation) -> list[ComputeOp]:
+    """The operations whose expressions stand in that of `op`."""
+    found: dict[Operation, None] = {}
+    stack = [op]
+    while stack:
+        for tensor in stack.pop().input_tensors:
+            if tensor.op not in found and tensor in s and s[tensor].attach_type == "inline":
+                found[tensor.op] = None
+                stack.append(tensor.op)
+    return [one for one in found if isinstance(one, ComputeOp)]
+
+
+def worth_threads(axes: Sequence[IterVar], operators: int = 1) -> bool:
+    """Whether loops over these axes are long enough to wake threads for; where that is not known, they are."""
+    size = _extent(axes)
+    return size is None or size * operators >= SMALL
+
+
+def constant(axis: IterVar) -> int | None:
+    """The extent of an axis, where it is a constant."""
+    extent = extent_of(axis)
+    return extent.value if isinstance(extent, IntImm) else None
+
+
+def _extent(axes: Sequence[IterVar]) -> int | None:
+    known = [constant(axis) for axis in axes]
+    return prod(one for one in known if one is not None) if None not in known else None

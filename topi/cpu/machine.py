@@ -1,0 +1,85 @@
+"""Machines, as far as schedules depend on them.
+
+A row says what a class of processors has in common. Latencies and rates are those of fused multiply-adds on whole vectors
+(of a multiplication followed by an addition where there is none), as the makers' optimization manuals and
+instruction tables give them for the cores of that class; caches are the smallest that its common cores have. On the
+machine that the code is made on, the caches are the machine's own.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ...codegen.llvm.features import target_has
+from ...codegen.target import Target
+
+__all__ = ["MACHINES", "Machine", "machine_of"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """vector_bytes, registers: of the vector registers. fma_latency: cycles until a result can be used; fma_rate: vectors
+    a cycle. l1, l2, line: bytes of the data caches of one core, and of a line. features: what LLVM calls those that a
+    target needs for this row; vector_bits: the width of registers that LLVM uses there."""
+
+    name: str
+    architecture: str
+    vector_bytes: int
+    registers: int
+    fma_latency: int
+    fma_rate: int
+    l1: int
+    l2: int
+    line: int = 64
+    features: tuple[str, ...] = ()
+
+    def lanes(self, bits: int) -> int:
+        """How many values of `bits` bits a vector register holds."""
+        return max(self.vector_bytes * 8 // max(bits, 8), 1)
+
+    @property
+    def accumulators(self) -> int:
+        """How many independent sums keep the multiply-add units busy."""
+        return self.fma_latency * self.fma_rate
+
+
+KIB = 1024
+MACHINES = (
+    Machine("avx512", "x86_64", 64, 32, 4, 2, 32 * KIB, 1024 * KIB, features=("avx512f",)),
+    Machine("avx2", "x86_64", 32, 16, 4, 2, 32 * KIB, 256 * KIB, features=("avx2", "fma")),
+    Machine("avx", "x86_64", 32, 16, 8, 1, 32 * KIB, 256 * KIB, features=("avx",)),
+    Machine("sse2", "x86_64", 16, 16, 8, 1, 32 * KIB, 256 * KIB),
+    Machine("sve", "aarch64", 16, 32, 4, 2, 64 * KIB, 1024 * KIB, features=("sve",)),
+    Machine("neon", "aarch64", 16, 32, 4, 2, 32 * KIB, 512 * KIB),
+    Machine("generic", "", 16, 16, 8, 1, 32 * KIB, 256 * KIB),
+)
+"""The first row that fits a target is its machine. SVE code is made for vectors of 128 bits, which every SVE core runs."""
+
+
+@cache
+def machine_of(target: Target) -> Machine:
+    """The row for a target; for targets that are no CPU the generic one."""
+    if target.kind != "llvm":
+        return MACHINES[-1]
+    row = next(row for row in MACHINES if _fits(row, target))
+    here = not (target.cpu or target.triple)
+    return replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2)) if here else row
+
+
+def _fits(row: Machine, target: Target) -> bool:
+    """Whether a target has what a row needs. What a processor has that is named without features is seen in what LLVM
+    makes of it: the width of its vectors."""
+    if row.architecture not in ("", target.architecture):
+        return False
+    if row.architecture == "x86_64":
+        return target.vector_bits >= row.vector_bytes * 8 and all(target_has(target, feature) for feature in row.features)
+    return all(target_has(target, feature) for feature in row.features)
+
+
+def _cache(level: int, otherwise: int) -> int:
+    """The bytes of this machine's data cache, or of what is usual where the system does not say."""
+    name = f"SC_LEVEL{level}_{'DCACHE' if level == 1 else 'CACHE'}_SIZE"
+    found = os.sysconf(name) if name in os.sysconf_names else 0
+    return found if found > 0 else otherwise

@@ -1,0 +1,33 @@
+"""Which rule schedules what on CPUs.
+
+A row: the tag of an anchor, the module below topi/cpu and the function in it, `def rule(group: Group) -> None`. Modules are
+imported when a program has an operation of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ...te.operation import ComputeOp
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["RULES", "rule_for"]
+
+RULES: dict[str, tuple[str, str]] = {
+}
+"""tag -> (module, function)."""
+
+REDUCTION = ("fallback", "reduction")
+"""For reductions of no tag that has a rule."""
+INJECTIVE = ("injective", "injective")
+"""For operations without a reduction."""
+
+
+def rule_for(tag: str, anchor: ComputeOp) -> Callable[[Group], None]:
+    """The rule of a tag; "" for what has none."""
+    module, function = RULES[tag] if tag else INJECTIVE if anchor.reduction is None else REDUCTION
+    return getattr(import_module(f".{module}", __package__), function)

@@ -1,0 +1,3 @@
+"""Schedules for NVIDIA GPUs."""
+
+from __future__ import annotations

@@ -1,0 +1,11 @@
+"""Operators on images."""
+
+from __future__ import annotations
+
+from ..lazily import lazily
+
+_HOMES: dict[str, str] = {
+}
+"""Where each name lives: the module below this package."""
+
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,0 +1,83 @@
+"""What schedules want to know about the operations that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
+from ..ir.visit import children, post_order
+from ..te.operation import ComputeOp, Operation
+from ..te.tensor_compute import TensorComputeOp
+
+__all__ = ["axes_in", "contiguous", "elements", "extent_of", "extents_of", "is_expensive", "is_plain", "loads_of", "weight"]
+
+_CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
+
+
+def extent_of(axis: IterVar) -> int:
+    """The extent of an axis, 0 where it is no constant."""
+    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
+
+
+def extents_of(op: Operation) -> tuple[int, ...]:
+    """Those of its data axes."""
+    return tuple(map(extent_of, op.axis))
+
+
+def elements(op: Operation) -> int | None:
+    """How many elements each of its outputs has; None where that is not known."""
+    known = [axis.dom.extent.value for axis in op.axis if axis.dom is not None and isinstance(axis.dom.extent, IntImm)]
+    return prod(known) if len(known) == len(op.axis) else None
+
+
+def loads_of(op: ComputeOp) -> list[ProducerLoad]:
+    """Its reads of tensors."""
+    return [node for value in op.body for node in post_order(value) if isinstance(node, ProducerLoad)]
+
+
+def axes_in(expr: Expr) -> set[IterVar]:
+    """The axes that occur in an expression."""
+    return {node for node in post_order(expr) if isinstance(node, IterVar)}
+
+
+def contiguous(load: ProducerLoad) -> set[IterVar]:
+    """The axes of which neighbouring values read neighbouring elements."""
+    if not load.indices:
+        return set()
+    *outer, last = load.indices
+    busy = {axis for index in outer for axis in axes_in(index)}
+    return {axis for axis in _terms(last) if axis not in busy}
+
+
+def _terms(index: Expr) -> Iterator[IterVar]:
+    """The axes that are terms of a sum."""
+    stack = [index]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, IterVar):
+            yield part
+        elif isinstance(part, Add):
+            stack += [part.a, part.b]
+
+
+def is_expensive(op: ComputeOp) -> bool:
+    """Whether its value takes a call of mathematics: computing it twice costs more than storing it."""
+    stack: list[Expr] = list(op.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Call) and node.name not in _CHEAP_CALLS:
+            return True
+        if not isinstance(node, Reduce):
+            stack.extend(child for child in children(node) if isinstance(child, Expr))
+    return False
+
+
+def is_plain(op: Operation) -> bool:
+    """Whether it computes one tensor element by element, so that readers can take its expression in its place."""
+    return isinstance(op, ComputeOp) and not isinstance(op, TensorComputeOp) and op.reduction is None and op.num_outputs == 1
+
+
+def weight(op: ComputeOp) -> int:
+    """How many operators one element takes, roughly."""
+    return sum(1 for value in op.body for node in post_order(value) if not isinstance(node, (IntImm, IterVar)))
