@@ -178,7 +178,8 @@ def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...]
     """A span as the range that is computed: with a constant extent where one bounds it, and never larger than the domain."""
     low = cast(span.low, axis.dtype)
     extent = analyzer.simplify(cast(span.high, axis.dtype) - low + 1)
-    if not isinstance(extent, IntImm) and span.width is not None and not _is_plain(extent):
+    if not isinstance(extent, IntImm) and span.width is not None and not _is_plain(extent) and not (
+            enclosing and _triangular(domain, low, extent, span.width)):
         if span.width > axis.dtype.greatest:  # of an index by a 64-bit symbol, into a dimension that counts in 32
             return domain
         extent = const(span.width, axis.dtype)
@@ -190,6 +191,23 @@ def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...]
     if not isinstance(extent, IntImm) and _greatest(extent, enclosing, analyzer) is None:
         return domain
     return Range(low, extent)
+
+
+def _triangular(domain: Range, low: Expr, extent: Expr, width: int) -> bool:
+    """Whether a region from the domain's begin on has an extent that changes, up to all of the domain, as it is for the
+    triangular loops of tiles: i * 32 + 32, min(i * 32 + 32, n). Its greatest value would stand for the domain each time."""
+    if not is_const(domain.begin, 0) or not is_const(low, 0):
+        return False
+    whole, parts = domain.extent, [extent]
+    if isinstance(extent, Min):
+        parts = [part for part in (extent.a, extent.b) if not _same(part, whole)]
+    elif not isinstance(whole, IntImm) or width < whole.value:
+        return False
+    return len(parts) == 1 and not any(isinstance(node, (Min, Max)) for node in post_order(parts[0]))
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
 
 
 def _is_plain(extent: Expr) -> bool:

@@ -272,6 +272,25 @@ def test_rule_triangular_reduction(n: int, factor: int) -> None:
     lowered.check(s, [A, C], [a], np.tril(a).sum(1).astype("f"))
 
 
+@pytest.mark.parametrize("n", [8, 11])
+@pytest.mark.parametrize("rows", [8, 10])
+def test_rule_a_producer_of_a_triangular_reduction_is_computed_as_far_as_it_is_read(n: int, rows: int) -> None:
+    """Rows come in tiles of 4, and row i sums up to where its tile ends, or the columns: so far go the squares."""
+    A = te.placeholder((rows, n), name="A")
+    S = te.compute((3, n, 4), lambda t, k, i: A[te.min(t * 4 + i, rows - 1), k] * 2.0, name="S")
+    C = te.compute((rows,), lambda i: te.sum(
+        S[i // 4, (k := te.reduce_axis((0, te.min(n, i // 4 * 4 + 4)), "k")), i % 4], axis=k), name="C")
+    s = create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], factor=4)
+    s[S].compute_at(s[C], outer)
+    text = str(s)
+    assert f"for k in {n}:" not in text
+    assert f"for k in {'min(' if n < rows else 'i.outer * 4 + 4'}" in text
+    a = lowered.floats(rows, n)
+    ends = [min(n, i // 4 * 4 + 4) for i in range(rows)]
+    lowered.check(s, [A, C], [a], np.array([2 * a[i, :end].sum() for i, end in enumerate(ends)], "f"))
+
+
 def ragged() -> tuple[Any, Any, list[Any], list[np.ndarray], np.ndarray]:
     starts = te.placeholder((5,), "int32", name="starts")
     data = te.placeholder((9,), name="data")
