@@ -18,12 +18,14 @@ from ...ir.passes.options import AS_USUAL, PassOptions
 from ...ir.passes.parallel_launch import launch_once
 from ...ir.passes.remove_likely import remove_likely
 from ...ir.passes.runner import Pass
+from ...ir.passes.shared_windows import shared_windows
 from ...ir.passes.simplify import simplify
 from ...ir.passes.storage import plan_storage
 from ...ir.passes.target_facts import resolve_facts
 from ...ir.passes.unroll import unroll
 from ...ir.passes.unsafe_select import unsafe_select
-from ...ir.passes.vectorize import vectorize
+from ...ir.passes.vectorize import MAX_LANES, vectorize
+from ...ir.passes.whole_vectors import whole_vectors
 
 __all__ = ["cpu_pipeline"]
 
@@ -36,6 +38,7 @@ def cpu_pipeline(
     that accesses which are not proved to be in range are. has: whether the target has a feature, by LLVM's name. options: what is
     left out."""
     checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
+    masked_lanes = MAX_LANES if vector_bits >= 512 else 0  # narrower vectors are masked by slow instructions, or none
     passes = (
         # n-d indices: what reasons about dimensions, guards and whole expressions
         Pass("target_facts", lambda function: resolve_facts(function, has)),  # first: what is not chosen costs nothing
@@ -45,15 +48,19 @@ def cpu_pipeline(
         Pass("cse", share_subexpressions),             # before shared values are walked, or copied with their statements
         *checks,                                       # before anything drops a guard that an access relies on
         Pass("unsafe_select", unsafe_select),          # ranges are proved a dimension at a time
-        Pass("loop_partition", loop_partition),        # guards out of what will be lanes and copies
+        # guards out of what will be lanes and copies
+        Pass("loop_partition", lambda function: loop_partition(function, masked_lanes)),
         Pass("hoist", hoist_invariants),               # the guards that partition left, out of the loops they ignore
         Pass("simplify_pieces", simplify),             # decides the guards and bounds of the pieces
         Pass("lane_races", serialize_racing_lanes),    # after the last change of n-d indices, before they are gone
+        # after partition, whose remainders are the rows that end within a vector
+        *((Pass("whole_vectors", lambda function: whole_vectors(function, vector_bits)),) if masked_lanes else ()),
         # one offset an access
         Pass("flatten", flatten, stage_after="flat"),
         Pass("nontemporal", lambda function: stream_stores(function, vector_bits)),  # cuts what will be vectors
         Pass("vectorize", lambda function: vectorize(function, vector_bits)),
         Pass("unroll", unroll),                        # after vectorize, whose chunks are unrolled loops
+        Pass("shared_windows", shared_windows),        # what an unrolled loop reads is one run of statements now
         Pass("narrow", narrow_offsets),                # every gather is there now
         # every allocation is there, of one known size
         Pass("storage", lambda function: plan_storage(function, options.share_memory)),

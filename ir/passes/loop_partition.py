@@ -40,9 +40,10 @@ MAX_NODES = 6000
 """A larger body is not copied: its guard costs little beside it."""
 
 
-def loop_partition(function: Function) -> Function:
-    """`function` with loops cut where their guards end."""
-    return function.with_body(_Partitioner().visit(function.body))
+def loop_partition(function: Function, masked_lanes: int = 0) -> Function:
+    """`function` with loops cut where their guards end. masked_lanes: a vectorized loop of so many iterations or fewer is
+    not cut where a guard only chooses what is read: the machine masks such a vector at no cost."""
+    return function.with_body(_Partitioner(masked_lanes).visit(function.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,14 @@ class Cut:
 class _Guard:
     """A comparison in a loop's body. node: what is decided where it holds, itself or the clamp that it is made from.
     likely: the schedule's own guard of a split. inner: the loops between. lanes: whether it may differ between the
-    lanes of a vectorized loop."""
+    lanes of a vectorized loop. choice: whether it is the condition of an if_then_else."""
 
     condition: Expr
     node: Expr
     likely: bool
     inner: tuple[For, ...]
     lanes: bool = False
+    choice: bool = False
 
     @property
     def worth_symbols(self) -> bool:
@@ -93,9 +95,11 @@ class _Bound:
 # Finding where to cut
 
 
-def find_cut(loop: For) -> Cut | None:
-    """Where to cut `loop`, or None."""
-    bounds = [bound for guard in _guards(loop) if (bound := _bound(guard, loop.var)) is not None]
+def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
+    """Where to cut `loop`, or None. masked_lanes: as of loop_partition."""
+    one_vector = loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
+    guards = (guard for guard in _guards(loop) if not (one_vector and guard.choice))
+    bounds = [bound for guard in guards if (bound := _bound(guard, loop.var)) is not None]
     if not bounds:
         return None
     begin, extent = loop.begin, loop.extent
@@ -161,7 +165,7 @@ def _guards(loop: For) -> Iterator[_Guard]:
             for part, likely in _parts_of(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
                 if likely or lanes:
-                    yield _Guard(part, part, likely, inner, lanes)
+                    yield _Guard(part, part, likely, inner, lanes, choice=True)
         elif isinstance(node, (Min, Max)) and is_index(node):
             condition = _clamps_nothing(node)
             if _differs_in_lanes(condition, (loop, *inner)):
@@ -251,8 +255,9 @@ def _mentions(form: Linear, variables: set[Var]) -> bool:
 
 
 class _Partitioner(Rewriter):
-    def __init__(self) -> None:
+    def __init__(self, masked_lanes: int) -> None:
         self.copies = MAX_COPIES
+        self.masked_lanes = masked_lanes
 
     def visit(self, node: Any) -> Any:
         if isinstance(node, Expr):
@@ -260,7 +265,7 @@ class _Partitioner(Rewriter):
         return self.For(node) if isinstance(node, For) else self.generic(node)
 
     def For(self, node: For) -> Stmt:
-        cut = find_cut(node) if self.copies > 1 and _fits(node.body) else None
+        cut = find_cut(node, self.masked_lanes) if self.copies > 1 and _fits(node.body) else None
         if cut is None:
             return self.generic(node)
         found = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)

@@ -25,7 +25,7 @@ from .copying import fold, fresh_copy
 from .vector_exprs import NotVectorizable
 from .vector_stmts import LaneStmts
 
-__all__ = ["DEFAULT_VECTOR_BITS", "Lanes", "choose_lanes", "vectorize"]
+__all__ = ["DEFAULT_VECTOR_BITS", "MAX_LANES", "Lanes", "choose_lanes", "vectorize"]
 
 DEFAULT_VECTOR_BITS = 512
 MAX_LANES = 64

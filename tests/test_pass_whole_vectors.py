@@ -1,0 +1,92 @@
+"""Private rows that end within a vector are made as long as one: what is computed stays, and masks leave the sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tilewright as tw
+from same_result import after
+from tilewright import te
+from tilewright.ir.passes.flatten import flatten
+from tilewright.ir.passes.loop_partition import loop_partition
+from tilewright.ir.passes.remove_likely import remove_likely
+from tilewright.ir.passes.simplify import simplify
+from tilewright.ir.passes.vectorize import vectorize
+from tilewright.ir.passes.whole_vectors import whole_vectors
+
+ROW = """
+def row(A: float32[{n}], w: float32[1], C: out float32[{n}]):
+    T: local float32[{n}]
+    for x in vectorized({n}):
+        T[x] = 1.0
+    for x in vectorized({n}):
+        T[x] = T[x] + A[x] * w[0]
+    for x in vectorized({n}):
+        C[x] = T[x]
+"""
+
+
+@pytest.mark.parametrize(("n", "wide"), [
+    (1, 1), (3, 3), (7, 8), (12, 12), (13, 16), (14, 16), (16, 16), (17, 17), (27, 32), (30, 32), (32, 32)])
+def test_row_is_as_long_as_its_vectors(n: int, wide: int) -> None:
+    result = after(ROW.format(n=n), whole_vectors)
+    assert f"T: local float32[{wide}]" in str(result)
+    assert ("if_then_else" in str(result)) == (wide != n)
+    after(ROW.format(n=n), whole_vectors, flatten, vectorize)
+
+
+@pytest.mark.parametrize("reads", ["T[x + 0 * w] + T[12 - x]", "T[12 - x]", "T[0] + T[x]"])
+def test_row_that_is_read_otherwise_stays(reads: str) -> None:
+    result = after(f"""
+def row(w: int32, A: float32[13], C: out float32[13]):
+    T: local float32[13]
+    for x in vectorized(13):
+        T[x] = A[x]
+    for x in vectorized(13):
+        C[x] = {reads}
+""", whole_vectors, w=1)
+    assert "T: local float32[13]" in str(result)
+
+
+def test_loop_that_stores_elsewhere_too_is_not_longer() -> None:
+    result = after("""
+def row(A: float32[13], B: out float32[13], C: out float32[13]):
+    T: local float32[13]
+    for x in vectorized(13):
+        T[x] = A[x]
+        B[x] = A[x]
+    for x in vectorized(13):
+        C[x] = T[x]
+""", whole_vectors)
+    assert "vectorized(16)" not in str(result)
+
+
+def test_one_vector_is_masked_not_cut() -> None:
+    text = """
+def row(A: float32[14], C: out float32[14]):
+    for x in vectorized(14):
+        C[x] = if_then_else(likely(1 <= x), A[x - 1], 0.0)
+"""
+    assert "vectorized(14)" in str(after(text, lambda function: loop_partition(function, 64), simplify))
+    assert "vectorized(13" in str(after(text, loop_partition, simplify)).replace("1, extent=13", "13")
+    after(text, lambda function: loop_partition(function, 64), simplify, whole_vectors, flatten, vectorize, remove_likely)
+
+
+def test_ragged_sums_stay_in_registers() -> None:
+    k = te.reduce_axis((0, 64), "k")
+    a, b = te.placeholder((4, 64), name="A"), te.placeholder((64, 14), name="B")
+    c = te.compute((4, 14), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c)
+    tile = s.cache_write(c, "local")
+    s[c].vectorize(c.op.axis[1])
+    row, column = s[tile].op.axis
+    s[tile].reorder(s[tile].op.reduce_axis[0], row, column)
+    s[tile].unroll(row)
+    s[tile].vectorize(column)
+    masked = [line for line in tw.build(s, [a, b, c], target="llvm -mcpu=znver4").source("asm").splitlines() if "{%k" in line]
+    assert 0 < len(masked) <= 4 + 1  # a store for each row, and one load of B
+    rng = np.random.default_rng(0)
+    x, y = rng.random((4, 64), dtype=np.float32), rng.random((64, 14), dtype=np.float32)
+    out = np.empty((4, 14), np.float32)
+    tw.build(s, [a, b, c])(x, y, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-5)
