@@ -5,6 +5,16 @@ from __future__ import annotations
 from ..lazily import lazily
 
 _HOMES: dict[str, str] = {
+    "dense": "dense",
+    "packed_dense": "dense",
+    "prepack_dense": "dense",
+    "conv2d": "conv2d",
+    "conv2d_NCHWc": "conv2d",
+    "conv2d_nchw": "conv2d",
+    "conv2d_nhwc": "conv2d",
+    "conv2d_prepack": "conv2d",
+    "conv2d_prepacked": "conv2d",
+    "group_conv2d_nchw": "conv2d",
 }
 """Where each name lives: the module below this package."""
 

@@ -1,0 +1,278 @@
+"""Two-dimensional convolution.
+
+    y[n, o, i, j] = sum over c, p, q of  data[n, c, i * stride + p * dilation, j * stride + q * dilation] * kernel[o, c, p, q]
+
+over data that is padded by zeros. A bias, a folded batch norm, relu and residuals are written behind it, and schedules put
+them into its store:
+
+    y = topi.nn.conv2d(data, kernel, stride=1, padding=1)
+    z = topi.nn.relu(te.compute(y.shape, lambda n, o, i, j: y[n, o, i, j] + bias[o]))
+
+Each element is a sum of K = C/groups * KH * KW products, in an order that schedules choose: for float32 it is within
+K * 2**-24 * sum |data * kernel| of the exact one.
+
+Weights that stay the same from call to call are best laid out once: conv2d_prepack gives them in blocks of output
+channels, and conv2d_prepacked takes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm
+from ...te.shape import same_extent, shape_text
+from ...te.tensor import Tensor
+from .errors import BadConvolution
+from .window import Pads, out_extent, pad_amounts, padded, pair
+
+__all__ = [
+    "PACK", "conv2d", "conv2d_NCHWc", "conv2d_nchw", "conv2d_nhwc", "conv2d_prepack", "conv2d_prepacked", "group_conv2d_nchw",
+]
+
+PACK = 16
+"""Output channels that lie side by side in packed weights: a vector of float32 on the widest machines, several on others."""
+
+
+def conv2d(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+           layout: str = "NCHW", out_dtype: Any = None) -> Tensor:
+    """Convolution in any layout.
+
+    layout: of data and result: "NCHW" (kernel OIHW), "NHWC" (kernel HWIO), or blocked, "NCHW16c" (data (N, C/16, H, W, 16),
+    kernel (O/16, C/16, KH, KW, 16, 16), the input's block before the output's). stride, dilation: a number, or a pair for
+    height and width. padding: a number, a pair, (top, left, bottom, right), "SAME" or "VALID". groups: data's and the
+    result's channels are cut into so many, which do not see each other; kernel has C/groups input channels. out_dtype: what
+    is summed in, the data's dtype if None. Raises BadConvolution and BadWindow.
+    """
+    if layout == "NCHW":
+        return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
+    if layout == "NHWC":
+        return _nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
+    if re.fullmatch(r"NCHW[1-9]\d*c", layout):
+        _blocks_match(data, layout)
+        return conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, "NCHWc", out_dtype, groups)
+    raise _bad(f"there is no layout {layout!r}", "layouts name the order of batch, channels, height and width",
+               'layout="NCHW"', '"NCHW", "NHWC", "NCHW8c", "NCHW16c" ...')
+
+
+def conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
+    """conv2d over data (N, C, H, W) and kernel (O, C, KH, KW)."""
+    return _nchw(data, kernel, stride, padding, dilation, 1, out_dtype)
+
+
+def group_conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int,
+                      out_dtype: Any = None) -> Tensor:
+    """conv2d in groups over data (N, C, H, W) and kernel (O, C / groups, KH, KW)."""
+    return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
+
+
+def conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
+    """conv2d over data (N, H, W, C) and kernel (KH, KW, C, O)."""
+    return _nhwc(data, kernel, stride, padding, dilation, 1, out_dtype)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """How windows lie on an image: what they step by, the padding, and how many fit (height, width)."""
+
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: Pads
+    out: tuple[Any, Any]
+
+    @staticmethod
+    def of(size: Sequence[Any], kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any) -> _Windows:
+        steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
+        reach = ((_constant(kernel[0]) - 1) * spread[0] + 1, (_constant(kernel[1]) - 1) * spread[1] + 1)
+        pads = pad_amounts(padding, reach)
+        out = tuple(out_extent(size[dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
+                    for dim in (0, 1))
+        return _Windows(steps, spread, pads, (out[0], out[1]))
+
+    def at(self, i: Any, j: Any, p: Any, q: Any) -> tuple[Any, Any]:
+        """The place in the padded image that tap (p, q) of window (i, j) reads."""
+        return i * self.stride[0] + p * self.dilation[0], j * self.stride[1] + q * self.dilation[1]
+
+    def attrs(self, groups: int = 1) -> dict[str, Any]:
+        return {"stride": self.stride, "dilation": self.dilation, "padding": self.pads, "groups": groups}
+
+
+def _nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any) -> Tensor:
+    _ranks(data, 4, "(N, C, H, W)", kernel, 4, "(O, C / groups, KH, KW)")
+    batch, channels, *size = data.shape
+    outputs, inputs, *reach = kernel.shape
+    _check_channels(data, channels, kernel, inputs, outputs, groups)
+    windows = _Windows.of(size, reach, stride, padding, dilation)
+
+    def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
+        return kernel[o, c, p, q]
+
+    return _channels_first(data, weight, (batch, outputs), (inputs, *reach), windows, groups, out_dtype)
+
+
+def _channels_first(data: Tensor, weight: Any, outer: tuple[Any, Any], taps: tuple[Any, ...], windows: _Windows, groups: int,
+                    out_dtype: Any) -> Tensor:
+    """The sum over data (N, C, H, W). outer: batch and output channels; taps: (C / groups, KH, KW)."""
+    image = padded(data, windows.pads, (2, 3))
+    c, p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(taps, ("rc", "ry", "rx"), strict=True))
+    dtype = out_dtype or data.dtype
+    each = 0 if groups == 1 else _constant(outer[1]) // groups
+
+    def element(n: Any, o: Any, i: Any, j: Any) -> Expr:
+        channel = c if groups == 1 else te.indexdiv(o, each) * taps[0] + c
+        value = image[(n, channel, *windows.at(i, j, p, q))]
+        return te.sum(value.astype(dtype) * weight(o, c, p, q).astype(dtype), axis=[c, p, q])
+
+    name = "conv2d_nchw" if groups == 1 else "group_conv2d_nchw"
+    return te.compute((*outer, *windows.out), element, name=name, tag=name, attrs=windows.attrs(groups))
+
+
+def _nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any) -> Tensor:
+    _ranks(data, 4, "(N, H, W, C)", kernel, 4, "(KH, KW, C / groups, O)")
+    batch, *size, channels = data.shape
+    *reach, inputs, outputs = kernel.shape
+    _check_channels(data, channels, kernel, inputs, outputs, groups)
+    windows = _Windows.of(size, reach, stride, padding, dilation)
+    image = padded(data, windows.pads, (1, 2))
+    p, q, c = (te.reduce_axis((0, extent), name)
+               for extent, name in zip((*reach, inputs), ("ry", "rx", "rc"), strict=True))
+    dtype = out_dtype or data.dtype
+    each = 0 if groups == 1 else _constant(outputs) // groups
+
+    def element(n: Any, i: Any, j: Any, o: Any) -> Expr:
+        channel = c if groups == 1 else te.indexdiv(o, each) * inputs + c
+        value = image[(n, *windows.at(i, j, p, q), channel)]
+        return te.sum(value.astype(dtype) * kernel[p, q, c, o].astype(dtype), axis=[p, q, c])
+
+    name = "conv2d_nhwc" if groups == 1 else "group_conv2d_nhwc"
+    return te.compute((batch, *windows.out, outputs), element, name=name, tag=name, attrs=windows.attrs(groups))
+
+
+def conv2d_NCHWc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, layout: str = "NCHWc",
+                 out_layout: str = "NCHWc", out_dtype: Any = None, groups: int = 1) -> Tensor:
+    """conv2d over data (N, C/c, H, W, c) and kernel (O/o, C/groups/c, KH, KW, c, o); the result is (N, O/o, OH, OW, o).
+
+    layout, out_layout: as TVM's callers pass them; the blocks are those of the tensors. Channels of a group are whole blocks.
+    """
+    _ranks(data, 5, "(N, C/c, H, W, c)", kernel, 6, "(O/o, C/c, KH, KW, c, o)")
+    _blocks_match(data, layout)
+    batch, chunks, *size, block = data.shape
+    out_chunks, in_chunks, *reach, in_block, out_block = kernel.shape
+    if not same_extent(block, in_block):
+        raise _misfit(data, kernel, f"data's blocks hold {block} channels, the kernel's {in_block}")
+    if out_layout not in ("NCHWc", f"NCHW{out_block}c"):
+        raise _bad(f"the result cannot be {out_layout}", f"the kernel's blocks of output channels hold {out_block}",
+                   f'out_layout="NCHW{out_block}c"')
+    _check_channels(data, chunks, kernel, in_chunks, out_chunks, groups)
+    windows = _Windows.of(size, reach, stride, padding, dilation)
+    image = padded(data, windows.pads, (2, 3))
+    c, p, q, b = (te.reduce_axis((0, extent), name)
+                  for extent, name in zip((in_chunks, *reach, in_block), ("rc", "ry", "rx", "rb"), strict=True))
+    dtype = out_dtype or data.dtype
+    each = 0 if groups == 1 else _constant(out_chunks) // groups
+
+    def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Expr:
+        chunk = c if groups == 1 else te.indexdiv(o, each) * in_chunks + c
+        value = image[(n, chunk, *windows.at(i, j, p, q), b)]
+        return te.sum(value.astype(dtype) * kernel[o, c, p, q, b, v].astype(dtype), axis=[c, p, q, b])
+
+    return te.compute((batch, out_chunks, *windows.out, out_block), element, name="conv2d_NCHWc", tag="conv2d_NCHWc",
+                      attrs=windows.attrs(groups))
+
+
+def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
+    """Weights (O, I, KH, KW) as (groups * ceil(O / groups / block), I, KH, KW, block): `block` output channels side by side,
+    those of a group filled up with zeros. For conv2d_prepacked.
+
+    kernel: a numpy array, of which a new one is made, or a tensor, which is packed in the kernel that computes the result.
+    """
+    if isinstance(kernel, Tensor):
+        outputs = _constant(kernel.shape[0])
+        each, blocks = outputs // groups, -(-(outputs // groups) // block)
+
+        def element(ob: Any, c: Any, p: Any, q: Any, v: Any) -> Expr:
+            channel = te.indexmod(ob, blocks) * block + v
+            value = kernel[te.indexdiv(ob, blocks) * each + channel, c, p, q]
+            return value if each % block == 0 else te.if_then_else(channel < each, value, te.const(0, kernel.dtype))
+
+        return te.compute((groups * blocks, *kernel.shape[1:], block), element, name=f"{kernel.name}_packed", tag="injective")
+    given = np.asarray(kernel)
+    outputs, *rest = given.shape
+    each, blocks = outputs // groups, -(-(outputs // groups) // block)
+    wide = np.zeros((groups, blocks * block, *rest), given.dtype)
+    wide[:, :each] = given.reshape(groups, each, *rest)
+    packed = wide.reshape(groups * blocks, block, *rest)
+    return np.ascontiguousarray(np.moveaxis(packed, 1, -1))
+
+
+def conv2d_prepacked(data: Tensor, packed: Tensor, channels: int, stride: Any, padding: Any, dilation: Any = 1,
+                     groups: int = 1, out_dtype: Any = None) -> Tensor:
+    """conv2d over data (N, C, H, W) with the weights that conv2d_prepack gives; channels: O."""
+    _ranks(data, 4, "(N, C, H, W)", packed, 5, "(blocks, C / groups, KH, KW, block)")
+    batch, inputs_all, *size = data.shape
+    blocks, inputs, *reach, block = packed.shape
+    _check_channels(data, inputs_all, packed, inputs, channels, groups)
+    wide, each = _constant(block), channels // groups
+    if isinstance(blocks, IntImm) and blocks.value != groups * -(-each // wide):
+        raise _misfit(data, packed, f"{channels} output channels make {groups * -(-each // wide)} blocks of {wide}, not {blocks}")
+    windows = _Windows.of(size, reach, stride, padding, dilation)
+
+    def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
+        if each % wide == 0 or groups == 1:
+            return packed[te.indexdiv(o, wide), c, p, q, te.indexmod(o, wide)]
+        of_group = te.indexmod(o, each)
+        return packed[te.indexdiv(o, each) * -(-each // wide) + te.indexdiv(of_group, wide), c, p, q, te.indexmod(of_group, wide)]
+
+    return _channels_first(data, weight, (batch, channels), (inputs, *reach), windows, groups, out_dtype)
+
+
+# What does not fit
+
+
+def _constant(extent: Any) -> int:
+    if isinstance(extent, int):
+        return extent
+    if isinstance(extent, IntImm):
+        return extent.value
+    raise _bad(f"the kernel's extent {extent} is no constant", "how far windows reach is part of the program",
+               "declare the kernel's shape by numbers; data's batch, height and width may be symbols")
+
+
+def _ranks(data: Tensor, wanted: int, shape: str, kernel: Tensor, kernel_wanted: int, kernel_shape: str) -> None:
+    for tensor, rank, text in ((data, wanted, shape), (kernel, kernel_wanted, kernel_shape)):
+        if tensor.ndim != rank:
+            raise BadConvolution(f"{tensor.name} has {tensor.ndim} dimensions", declared=tensor.source, called=user_source(),
+                                 reason=f"its shape is {shape_text(tensor.shape)}; here it is read as {text}",
+                                 fix="pass the layout that the data has, or transpose it")
+
+
+def _check_channels(data: Tensor, channels: Any, kernel: Tensor, inputs: Any, outputs: Any, groups: int) -> None:
+    if not isinstance(cast("Any", groups), int) or groups < 1:
+        raise _bad(f"groups is {groups!r}"[:200], "channels are cut into a number of groups", "groups=1")
+    if groups > 1 and (_constant(outputs) % groups or _constant(channels) % groups):
+        raise _misfit(data, kernel, f"{channels} input and {outputs} output channels are not cut into {groups} equal groups")
+    if not same_extent(channels, inputs * groups):
+        each = " in each group" if groups > 1 else ""
+        raise _misfit(data, kernel, f"data has {channels} channels, the kernel reads {inputs}{each}")
+
+
+def _blocks_match(data: Tensor, layout: str) -> None:
+    if data.ndim != 5 or layout not in ("NCHWc", f"NCHW{data.shape[4]}c"):
+        raise _bad(f"{data.name} is not {layout}", f"its shape is {shape_text(data.shape)}",
+                   "pass data as (N, C/c, H, W, c), and c in the layout")
+
+
+def _misfit(data: Tensor, kernel: Tensor, reason: str) -> BadConvolution:
+    shapes = [f"{tensor.name} of shape {shape_text(tensor.shape)}" for tensor in (data, kernel)]
+    return BadConvolution(f"{shapes[0]} and {shapes[1]} do not fit", reason=reason, declared=kernel.source, called=user_source(),
+                          fix="a kernel has C / groups input channels, and groups divides both its output channels and C")
+
+
+def _bad(headline: str, reason: str, fix: str, allowed: str = "") -> BadConvolution:
+    return BadConvolution(headline, reason=reason, called=user_source(), fix=fix, allowed=allowed)

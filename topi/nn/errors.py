@@ -1,0 +1,23 @@
+"""What can be wrong with an operator of a neural network."""
+
+from __future__ import annotations
+
+from ...errors import TensorExpressionError
+
+
+class BadWindow(TensorExpressionError):
+    """A stride, a dilation, a padding or a size that no window over an image has."""
+
+    code = "TW0190"
+
+
+class BadConvolution(TensorExpressionError):
+    """Data and kernel of a convolution whose dimensions, channels or layouts do not fit each other."""
+
+    code = "TW0191"
+
+
+class BadRows(TensorExpressionError):
+    """Axes, or weights, of an operator on rows (softmax, a norm) that do not fit its tensor."""
+
+    code = "TW0196"

@@ -1,0 +1,102 @@
+"""Windows that slide over images: strides, dilations and paddings as users write them, and the sizes that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm
+from ...te.shape import integer_expr
+from ...te.tensor import Tensor
+from .errors import BadWindow
+
+__all__ = ["Pads", "out_extent", "pad_amounts", "padded", "pair"]
+
+Pads = tuple[int, int, int, int]
+"""Elements added above, left, below and right of an image."""
+
+
+def pair(value: Any, what: str, least: int = 1) -> tuple[int, int]:
+    """One number for height and width, or one for each. Raises BadWindow for numbers below `least`."""
+    numbers = _numbers(value, what)
+    if len(numbers) == 1:
+        numbers *= 2
+    if len(numbers) != 2:
+        raise _bad(what, value, "a number, or a pair for height and width")
+    if min(numbers) < least:
+        raise _bad(what, value, f"numbers from {least} on")
+    return numbers[0], numbers[1]
+
+
+def pad_amounts(padding: Any, reach: tuple[int, int]) -> Pads:
+    """Padding as (top, left, bottom, right): a number, a pair for height and width, all four, "VALID" for none, or "SAME"
+    for as many as keep the size at stride 1, the odd one above and to the left, as TVM has it. reach: the height and width
+    of the window, dilation included. Raises BadWindow."""
+    if isinstance(padding, str):
+        if padding == "VALID":
+            return 0, 0, 0, 0
+        if padding == "SAME":
+            high, wide = (max(extent - 1, 0) for extent in reach)
+            return -(-high // 2), -(-wide // 2), high // 2, wide // 2
+        raise _bad("padding", padding, 'a number, a pair, (top, left, bottom, right), "SAME" or "VALID"')
+    numbers = _numbers(padding, "padding")
+    if len(numbers) == 1:
+        numbers *= 4
+    elif len(numbers) == 2:
+        numbers *= 2
+    if len(numbers) != 4 or min(numbers) < 0:
+        raise _bad("padding", padding, "a number from 0 on, a pair for height and width, or (top, left, bottom, right)")
+    return numbers[0], numbers[1], numbers[2], numbers[3]
+
+
+def out_extent(size: Any, before: int, after: int, reach: int, stride: int, what: str) -> Any:
+    """How many windows fit. Raises BadWindow where a known size is too small for one."""
+    room = size + (before + after - reach)
+    if isinstance(room, IntImm):
+        room = room.value
+    if isinstance(room, int):
+        if room < 0:
+            raise BadWindow(
+                f"a window of {reach} does not fit into {what}", called=user_source(),
+                reason=f"{what} is {room + reach} with its padding", fix="pad more, or use a smaller kernel or dilation")
+        return room // stride + 1
+    return te.indexdiv(room, stride) + 1
+
+
+def padded(data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: str = "pad_temp") -> Tensor:
+    """`data` with `pads` around its dimensions `at` (height, width), or itself where nothing is added."""
+    if not any(pads):
+        return data
+    top, left, bottom, right = pads
+    amounts = {at[0]: (top, bottom), at[1]: (left, right)}
+    shape = [extent + sum(amounts[dim]) if dim in amounts else extent for dim, extent in enumerate(data.shape)]
+    outside = te.const(value, data.dtype)
+
+    def element(*indices: Any) -> Expr:
+        conditions: list[Any] = []
+        there = list(indices)
+        for dim, (before, after) in amounts.items():
+            there[dim] = indices[dim] - before if before else indices[dim]
+            conditions += [indices[dim] >= before] if before else []
+            conditions += [indices[dim] < data.shape[dim] + before] if after else []
+        return te.if_then_else(te.all(*conditions), data[tuple(there)], outside)
+
+    return te.compute(tuple(shape), element, name=name, tag="injective,pad")
+
+
+def _numbers(value: Any, what: str) -> list[int]:
+    given: Sequence[Any] = value if isinstance(value, (tuple, list)) else [value]
+    found: list[int] = []
+    for one in given:
+        number = integer_expr(one, what)
+        if not isinstance(number, IntImm):
+            raise _bad(what, value, "constants: how far a window moves is part of the program")
+        found.append(number.value)
+    return found
+
+
+def _bad(what: str, value: Any, allowed: str) -> BadWindow:
+    return BadWindow(f"{what} is {value!r}"[:200], called=user_source(), reason="it does not describe a window", allowed=allowed,
+                     fix=f"{what}=1" if what != "padding" else "padding=0, or padding=(1, 1)")
