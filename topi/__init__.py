@@ -16,6 +16,8 @@ from __future__ import annotations
 from .lazily import lazily
 
 _HOMES = {
+    "batch_matmul": "matmul",
+    "matmul": "matmul",
     "schedule": "scheduling",
 }
 """Where each name lives: the module below this package."""

@@ -15,14 +15,15 @@ from functools import cache
 from ...codegen.llvm.features import target_has
 from ...codegen.target import Target
 
-__all__ = ["MACHINES", "Machine", "machine_of"]
+__all__ = ["MACHINES", "Machine", "RegisterTile", "machine_of", "register_tiles"]
 
 
 @dataclass(frozen=True)
 class Machine:
     """vector_bytes, registers: of the vector registers. fma_latency: cycles until a result can be used; fma_rate: vectors
     a cycle. l1, l2, line: bytes of the data caches of one core, and of a line. features: what LLVM calls those that a
-    target needs for this row; vector_bits: the width of registers that LLVM uses there."""
+    target needs for this row; cores: how many
+    threads work is shared among, those of this machine for code that is made for it."""
 
     name: str
     architecture: str
@@ -33,6 +34,7 @@ class Machine:
     l1: int
     l2: int
     line: int = 64
+    cores: int = 16
     features: tuple[str, ...] = ()
 
     def lanes(self, bits: int) -> int:
@@ -65,7 +67,7 @@ def machine_of(target: Target) -> Machine:
         return MACHINES[-1]
     row = next(row for row in MACHINES if _fits(row, target))
     here = not (target.cpu or target.triple)
-    return replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2)) if here else row
+    return replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), cores=_cores()) if here else row
 
 
 def _fits(row: Machine, target: Target) -> bool:
@@ -83,3 +85,39 @@ def _cache(level: int, otherwise: int) -> int:
     name = f"SC_LEVEL{level}_{'DCACHE' if level == 1 else 'CACHE'}_SIZE"
     found = os.sysconf(name) if name in os.sysconf_names else 0
     return found if found > 0 else otherwise
+
+
+def _cores() -> int:
+    """The CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# Register tiles
+
+WAYS = 8
+"""Lines that the first cache holds of those that lie a multiple of its eighth apart, as rows of a matrix may: as many rows of a
+tile can be read side by side."""
+MAX_VECTORS = 4
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """`rows` times `vectors` accumulators, one register each; columns: elements in a row."""
+
+    rows: int
+    vectors: int
+    columns: int
+
+
+@cache
+def register_tiles(machine: Machine, bits: int) -> tuple[RegisterTile, ...]:
+    """The tiles of a product of matrices of elements of `bits` bits that fit the registers, best first: the one with most
+    multiply-adds for each load. A step along the sum takes a register for each vector of the row and one for the element
+    that is multiplied with it."""
+    lanes = machine.lanes(bits)
+    found: list[RegisterTile] = []
+    for vectors in range(1, MAX_VECTORS + 1):
+        rows = min((machine.registers - vectors - 1) // vectors, WAYS)
+        if rows * vectors >= min(machine.accumulators, WAYS):
+            found.append(RegisterTile(rows, vectors, vectors * lanes))
+    return tuple(sorted(found, key=lambda tile: (-tile.rows * tile.vectors / (tile.rows + tile.vectors), -tile.vectors)))

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "rule_for"]
 
 RULES: dict[str, tuple[str, str]] = {
+    "depthwise_conv2d_nchw": ("depthwise", "depthwise_nchw"),
+    "depthwise_conv2d_nhwc": ("depthwise", "depthwise_nhwc"),
+    "matmul": ("gemm", "gemm"),
+    "batch_matmul": ("gemm", "gemm"),
+    "dense": ("gemm", "gemm"),
+    "packed_dense": ("gemm", "gemm"),
+    "attention": ("attention", "attention"),
 }
 """tag -> (module, function)."""
 

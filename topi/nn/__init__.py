@@ -5,6 +5,9 @@ from __future__ import annotations
 from ..lazily import lazily
 
 _HOMES: dict[str, str] = {
+    "depthwise_conv2d": "depthwise",
+    "depthwise_conv2d_nchw": "depthwise",
+    "depthwise_conv2d_nhwc": "depthwise",
     "dense": "dense",
     "packed_dense": "dense",
     "prepack_dense": "dense",

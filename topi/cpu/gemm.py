@@ -1,0 +1,185 @@
+"""Products of matrices: a tile of C in registers, over a panel of B in the second cache.
+
+    for task (batch, rows, columns; in parallel):
+        for panel:                                       # as many columns of B as a tile has
+            B.panel = B[:, panel]                        # packed, where it is read often enough
+            for tile of rows:
+                C.tile = 0                               # in registers
+                for k:
+                    for row (unrolled):  for column in lanes:  C.tile += A[row, k] * B.panel[k, column]
+                C[rows, panel] = C.tile ...              # with what follows element by element
+
+A sum that is too long for the cache is taken in blocks, C.tile being a panel then that a task adds to:
+
+        for panel:  C.panel = 0
+            for k.outer:  B.panel = B[k.outer, panel]
+                for tile of rows:  for k.inner:  C.panel += ...
+
+The sizes are gemm_plan's. (Goto and van de Geijn 2008; Van Zee and van de Geijn 2015, for the registers.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ...schedule import Stage
+from ...te.operation import ComputeOp, Operation
+from ...te.tensor import Tensor
+from ..reading import loads_of
+from .gemm_plan import Plan, Product, plan
+from .injective import constant
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["apply", "gemm"]
+
+PREFETCH = 8
+"""Rows of B that are asked for ahead where it is read in place: its rows lie too far apart for the processor to guess."""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The two factors as the sum reads them, and the sizes."""
+
+    a: ProducerLoad
+    b: ProducerLoad
+    product: Product
+
+
+def gemm(group: Group) -> None:
+    """The rule of matmul, batch_matmul, dense and packed_dense."""
+    anchor = group.anchor
+    if all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
+        found = operands(group)
+        apply(group, found, plan(found.product, group.machine))
+
+
+def operands(group: Group) -> Operands:
+    """What the anchor multiplies."""
+    anchor = group.anchor
+    a, b = loads_of(as_compute(anchor))
+    (k,) = reduce_axes(anchor)
+    *batch, i, j = anchor.axis
+    packed = anchor.tag == "packed_dense"
+    heads = {tensor for head in group.heads for tensor in head.outputs}
+    width = _number(b.producer.shape[-1])
+    product = Product(
+        m=constant(i) or 0, n=constant(j) or 0, k=constant(k) or 0, batch=prod(constant(axis) or 1 for axis in batch),
+        bits=max(b.dtype.bits, anchor.output(0).dtype.bits), stride=width, in_place=packed,
+        scattered=not packed and (b.indices[-1] is not j or b.producer in heads), columns=width if packed else 0)
+    return Operands(a, b, product)
+
+
+def apply(group: Group, found: Operands, chosen: Plan) -> None:
+    """Schedules the group as `chosen` says."""
+    s, anchor, tile = group.s, group.anchor, chosen.tile
+    panel = _packed_panel(group, found.b, tile.columns) if chosen.packed else None
+    if found.a.indices[-1] is not reduce_axes(anchor)[0]:
+        _pack_rows(group, found.a, tile.rows)
+    stage, sums = s[group.output], s[anchor]
+    if group.output is anchor:
+        sums = s[s.cache_write(anchor.output(0), "global" if chosen.depth else "local")]
+    else:
+        sums.set_scope("global" if chosen.depth else "local")
+    per_panel, per_tile = _tasks(stage, chosen)
+    sums.compute_at(stage, per_panel if chosen.depth else per_tile)
+    *batch, i, j = sums.op.axis
+    (k,) = reduce_axes(sums.op)
+    at = stage, per_panel
+    if chosen.depth:
+        rows, i = sums.split(i, factor=tile.rows)
+        blocks, k = sums.split(k, factor=chosen.depth)
+        sums.reorder(*batch, blocks, rows, k, i, j)
+        at = sums, blocks
+    else:
+        sums.reorder(*batch, k, i, j)
+    sums.unroll(i)
+    sums.vectorize(j)
+    if panel is not None:
+        s[panel].compute_at(*at)
+    elif not found.product.in_place and found.product.stride > tile.columns:
+        sums.prefetch(source(found.b), k, PREFETCH)
+
+
+def _tasks(stage: Stage, chosen: Plan) -> tuple[IterVar, IterVar]:
+    """The loops of what is stored; returns those of panels and of tiles of rows."""
+    *outer, i, j = stage.op.axis
+    rows, i = stage.split(i, factor=chosen.tile.rows)
+    panels, j = stage.split(j, factor=chosen.tile.columns)
+    some_rows, rows = stage.split(rows, factor=chosen.row_tiles)
+    some_panels, panels = stage.split(panels, factor=chosen.panels)
+    stage.reorder(*outer, some_rows, some_panels, panels, rows, i, j)
+    task = stage.fuse(*outer, some_rows, some_panels)
+    if chosen.parallel:
+        stage.parallel(task)
+    if not chosen.depth:
+        stage.unroll(i)
+    stage.vectorize(j)
+    return panels, rows
+
+
+def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
+    """B in panels, not placed yet; what it is computed from element by element is inlined into it."""
+    s, anchor = group.s, group.anchor
+    *_, j = anchor.axis
+    side_by_side = b.indices[-1] is j
+    panel = s.cache_read(source(b), "global", [anchor])
+    for head in _upstream(group, b):
+        s[head].compute_inline()
+    made = s[panel].transform_layout(
+        (lambda *at: [*at[:-2], at[-1] // columns, at[-2], at[-1] % columns]) if side_by_side
+        else (lambda *at: [*at[:-2], at[-2] // columns, at[-1], at[-2] % columns]), 0)
+    assert made is not None
+    if side_by_side:
+        s[panel].vectorize(made[-1])
+    return panel
+
+
+def _pack_rows(group: Group, a: ProducerLoad, rows: int) -> None:
+    """A, whose rows are columns in memory, once for all tasks: the elements that a tile takes at a step side by side."""
+    s = group.s
+    packed = s.cache_read(source(a), "global", [group.anchor])
+    for head in _upstream(group, a):
+        s[head].compute_inline()
+    made = s[packed].transform_layout(lambda *at: [*at[:-2], at[-1] // rows, at[-2], at[-1] % rows], 0)
+    assert made is not None
+    *outer, _, lane = made
+    s[packed].parallel(s[packed].fuse(*outer))
+    s[packed].vectorize(lane)
+
+
+def source(load: ProducerLoad) -> Tensor:
+    """The tensor that is read."""
+    assert isinstance(load.producer, Tensor)
+    return load.producer
+
+
+def _upstream(group: Group, load: ProducerLoad) -> list[Operation]:
+    """The heads that an operand is computed from."""
+    found: dict[Operation, None] = {}
+    stack = [source(load).op]
+    while stack:
+        op = stack.pop()
+        if op in group.heads and op not in found:
+            found[op] = None
+            stack.extend(tensor.op for tensor in op.input_tensors)
+    return list(found)
+
+
+def as_compute(op: Operation) -> ComputeOp:
+    """An operation that is known to be a compute."""
+    assert isinstance(op, ComputeOp)
+    return op
+
+
+def reduce_axes(op: Operation) -> tuple[IterVar, ...]:
+    """The axes that it sums over."""
+    return as_compute(op).reduce_axis
+
+
+def _number(extent: Expr) -> int:
+    return extent.value if isinstance(extent, IntImm) else 0

@@ -1,0 +1,125 @@
+"""Products of matrices, one or many.
+
+    C = topi.matmul(A, B)                   # C[i, j] = sum over k of A[i, k] * B[k, j]
+    Z = topi.batch_matmul(x, y)             # Z[b, i, j] = sum over k of x[b, i, k] * y[b, j, k]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..ir.arith.analyzer import Analyzer
+from ..ir.expr import Expr, IntImm
+from ..ir.ops import common_dtype
+from ..te.shape import same_extent
+from ..te.tensor import Tensor, tensor_text
+from .errors import BadOperand
+
+__all__ = ["apart", "batch_matmul", "check_depth", "check_matrices", "matmul", "product", "result_dtype"]
+
+
+def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str | None = None) -> Tensor:
+    """The product of two matrices, (n, m).
+
+    A: (n, k), or (k, n) with transpose_a; B: (k, m), or (m, k) with transpose_b. out_dtype: in which products are taken
+    and added up; the type that te gives to a sum of the two where it is not given. Of float32, each element is within
+    (k + 1) u times the sum of |a||b| of the exact value, u = 2**-24 (Higham 2002, section 3.1), in any schedule.
+    Raises BadOperand.
+    """
+    check_matrices("topi.matmul", A, B, 2, "topi.matmul(A, B): (n, k) times (k, m)")
+    rows, depth = _sides(A, transpose_a)
+    deep, columns = _sides(B, transpose_b)
+    check_depth("topi.matmul", A, B, depth, deep, "transpose_a=True takes A as (k, n), transpose_b=True takes B as (m, k)")
+    kind = result_dtype(A, B, out_dtype)
+    B = apart(A, B)
+    k = te.reduce_axis((0, depth), name="k")
+    made: Tensor = te.compute(
+        (rows, columns),
+        lambda i, j: te.sum(product(A[(k, i) if transpose_a else (i, k)], B[(j, k) if transpose_b else (k, j)], kind), axis=k),
+        name="matmul", tag="matmul")
+    return made
+
+
+def batch_matmul(
+    x: Tensor, y: Tensor, out_dtype: str | None = None, transpose_a: bool = False, transpose_b: bool = True,
+) -> Tensor:
+    """The products of two batches of matrices, (b, n, m). As in TVM, y is taken transposed unless it is said otherwise.
+
+    x: (b, n, k), or (b, k, n) with transpose_a; y: (b, m, k), or (b, k, m) where transpose_b is False. A batch of one
+    matrix serves for all of the other's. out_dtype, errors and bounds as for matmul.
+    """
+    usage = "topi.batch_matmul(x, y): (b, n, k) and (b, m, k); with transpose_b=False (b, n, k) and (b, k, m)"
+    check_matrices("topi.batch_matmul", x, y, 3, usage)
+    rows, depth = _sides(x, transpose_a)
+    deep, columns = _sides(y, transpose_b)
+    check_depth("topi.batch_matmul", x, y, depth, deep, usage)
+    one_x, one_y = _is_one(x.shape[0]), _is_one(y.shape[0])
+    if not (one_x or one_y or _agree(x.shape[0], y.shape[0])):
+        raise _bad("topi.batch_matmul", x, y, f"the batches {x.shape[0]} and {y.shape[0]} differ", usage)
+    kind = result_dtype(x, y, out_dtype)
+    y = apart(x, y)
+    k = te.reduce_axis((0, depth), name="k")
+
+    def element(b: Expr, i: Expr, j: Expr) -> Expr:
+        left, right = (0 if one_x else b), (0 if one_y else b)
+        return te.sum(product(x[(left, k, i) if transpose_a else (left, i, k)],
+                              y[(right, j, k) if transpose_b else (right, k, j)], kind), axis=k)
+
+    made: Tensor = te.compute((y.shape[0] if one_x else x.shape[0], rows, columns), element, name="batch_matmul",
+                              tag="batch_matmul")
+    return made
+
+
+def product(a: Expr, b: Expr, dtype: Any) -> Expr:
+    """a * b in `dtype`."""
+    return (a if a.dtype == dtype else a.astype(dtype)) * (b if b.dtype == dtype else b.astype(dtype))
+
+
+def apart(a: Tensor, b: Tensor) -> Tensor:
+    """b, as another tensor where it is a: a schedule then may read the two from different places."""
+    if a is not b:
+        return b
+    copy: Tensor = te.compute(b.shape, lambda *at: b(*at), name=f"{b.name}.again", tag="injective")
+    return copy
+
+
+def result_dtype(a: Tensor, b: Tensor, out_dtype: str | None) -> Any:
+    """The type of a product of matrices: as asked for, or the wider of the two."""
+    return common_dtype(a.dtype, b.dtype) if out_dtype is None else te.const(0, out_dtype).dtype
+
+
+def check_matrices(name: str, a: object, b: object, rank: int, usage: str) -> None:
+    """Raises BadOperand unless both are tensors of `rank` dimensions."""
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
+        wrong = b if isinstance(a, Tensor) else a
+        raise BadOperand(f"{name} takes tensors", reason=f"got {wrong!r}"[:200], called=user_source(), fix=usage)
+    if a.ndim != rank or b.ndim != rank:
+        raise _bad(name, a, b, f"{rank} dimensions are asked for, and there are {a.ndim} and {b.ndim}", usage)
+
+
+def check_depth(name: str, a: Tensor, b: Tensor, depth: Expr, deep: Expr, usage: str) -> None:
+    """Raises BadOperand where the extents that are summed over are not known to be equal."""
+    if not _agree(depth, deep):
+        raise _bad(name, a, b, f"the sum would run over {depth} elements of {a.name} and {deep} of {b.name}", usage)
+
+
+def _bad(name: str, a: Tensor, b: Tensor, reason: str, usage: str) -> BadOperand:
+    return BadOperand(f"{name} cannot multiply {tensor_text(a)} by {tensor_text(b)}", reason=reason,
+                       declared=a.source, called=user_source(), fix=usage)
+
+
+def _sides(matrix: Tensor, swapped: bool) -> tuple[Expr, Expr]:
+    """The last two extents, in the order in which they are used."""
+    first, second = matrix.shape[-2:]
+    return (second, first) if swapped else (first, second)
+
+
+def _is_one(extent: Expr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def _agree(a: Expr, b: Expr) -> bool:
+    """Whether two extents are surely equal: where they were not, elements beyond a tensor's end would be read."""
+    return same_extent(a, b) or Analyzer().can_prove_equal(a, b)

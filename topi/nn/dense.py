@@ -1,0 +1,120 @@
+"""Dense layers: a product with weights, which may be packed once for all calls.
+
+    y = topi.nn.dense(x, w, bias)               # y[i, j] = sum over k of x[i, k] * w[j, k], + bias[j]
+
+    packed = topi.nn.prepack_dense(weights)     # a numpy array in, one out: once, when a model is loaded
+    p = te.placeholder(packed.shape)            # from then on an argument of the kernel, or of its exported library
+    y = topi.nn.packed_dense(x, p, out_features, bias)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy
+
+from ... import te
+from ...codegen.target import Target
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import Expr, IntImm
+from ...ir.ops import ceildiv
+from ...te.shape import integer_expr
+from ...te.tensor import Tensor, tensor_text
+from ..cpu.machine import machine_of, register_tiles
+from ..errors import BadOperand
+from ..matmul import apart, check_depth, check_matrices, product, result_dtype
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["dense", "packed_dense", "prepack_dense"]
+
+
+def dense(x: Tensor, w: Tensor, bias: Tensor | None = None, out_dtype: str | None = None) -> Tensor:
+    """x times the transpose of w, plus bias: (n, out).
+
+    x: (n, k); w: (out, k); bias: (out,), or None. out_dtype and error bounds as for topi.matmul. Raises BadOperand.
+    """
+    usage = "topi.nn.dense(x, w, bias): (n, k), (out, k) and (out,)"
+    check_matrices("topi.nn.dense", x, w, 2, usage)
+    check_depth("topi.nn.dense", x, w, x.shape[1], w.shape[1], usage)
+    kind = result_dtype(x, w, out_dtype)
+    w = apart(x, w)
+    k = te.reduce_axis((0, x.shape[1]), name="k")
+    made: Tensor = te.compute((x.shape[0], w.shape[0]), lambda i, j: te.sum(product(x[i, k], w[j, k], kind), axis=k),
+                              name="dense", tag="dense")
+    return _biased(made, bias, usage)
+
+
+@overload
+def prepack_dense(w: Tensor, target: str | Target = "llvm") -> Tensor: ...
+@overload
+def prepack_dense(w: NDArray[Any], target: str | Target = "llvm") -> NDArray[Any]: ...
+
+
+def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Tensor | NDArray[Any]:
+    """Weights (out, k) as packed_dense takes them: (panels, k, width), the last panel filled up with zeros.
+
+    w: a numpy array, which is packed at once, or a tensor, for a kernel that packs. width: that of the register tile of
+    `target`. Raises BadOperand for anything but two dimensions.
+    """
+    if w.ndim != 2:
+        raise BadOperand("topi.nn.prepack_dense takes a matrix", reason=f"there are {w.ndim} dimensions",
+                          called=user_source(), fix="topi.nn.prepack_dense(w): (out, k)")
+    machine = machine_of(Target.parse(target))
+    if isinstance(w, Tensor):
+        width = register_tiles(machine, w.dtype.bits)[0].columns
+        outs, depth = w.shape
+        made: Tensor = te.compute(
+            (ceildiv(outs, width), depth, width),
+            lambda panel, k, lane: te.if_then_else(panel * width + lane < outs, w[panel * width + lane, k], te.const(0, w.dtype)),
+            name=f"{w.name}.packed", tag="injective")
+        return made
+    width = register_tiles(machine, 8 * w.dtype.itemsize)[0].columns
+    outs, depth = w.shape
+    panels = -(-outs // width)
+    filled: NDArray[Any] = numpy.zeros((panels * width, depth), w.dtype)
+    filled[:outs] = w
+    return numpy.ascontiguousarray(filled.reshape(panels, width, depth).transpose(0, 2, 1))
+
+
+def packed_dense(
+    x: Tensor, packed: Tensor, out_features: int | Expr, bias: Tensor | None = None, out_dtype: str | None = None,
+) -> Tensor:
+    """What dense(x, w, bias) computes, from what prepack_dense made of w: (n, out_features).
+
+    x: (n, k); packed: (panels, k, width), width being a number and panels enough for out_features. Raises BadOperand.
+    """
+    usage = "topi.nn.packed_dense(x, packed, out_features, bias): (n, k), (panels, k, width), a number and (out_features,)"
+    outs = integer_expr(out_features, "out_features")
+    check_matrices("topi.nn.packed_dense", x, x, 2, usage)
+    if packed.ndim != 3 or not isinstance(packed.shape[2], IntImm):
+        raise BadOperand(f"topi.nn.packed_dense cannot take {tensor_text(packed)} as packed weights",
+                          reason="they have three dimensions, the last of them a number", declared=packed.source,
+                          called=user_source(), fix=usage)
+    check_depth("topi.nn.packed_dense", x, packed, x.shape[1], packed.shape[1], usage)
+    width = packed.shape[2]
+    panels = packed.shape[0]
+    if not Analyzer().can_prove(outs <= panels * width):
+        raise BadOperand(f"topi.nn.packed_dense finds no {outs} features in {tensor_text(packed)}",
+                          reason=f"{panels} panels hold {width} each",
+                          declared=packed.source, called=user_source(), fix=usage)
+    kind = result_dtype(x, packed, out_dtype)
+    k = te.reduce_axis((0, x.shape[1]), name="k")
+    made: Tensor = te.compute(
+        (x.shape[0], outs), lambda i, j: te.sum(product(x[i, k], packed[j // width, k, j % width], kind), axis=k),
+        name="packed_dense", tag="packed_dense")
+    return _biased(made, bias, usage)
+
+
+def _biased(made: Tensor, bias: Tensor | None, usage: str) -> Tensor:
+    if bias is None:
+        return made
+    if bias.ndim != 1:
+        raise BadOperand(f"{made.name} cannot add {tensor_text(bias)}", reason="a bias has one dimension",
+                          declared=bias.source, called=user_source(), fix=usage)
+    check_depth(made.name, made, bias, made.shape[1], bias.shape[0], usage)
+    out: Tensor = te.compute(made.shape, lambda i, j: made[i, j] + bias[j].astype(made.dtype), name=f"{made.name}.biased",
+                             tag="broadcast")
+    return out
