@@ -1,0 +1,83 @@
+"""Arguments of operators, checked and brought into one form."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from ..errors import user_source
+from ..ir.expr import Expr, IntImm
+from ..te.shape import as_shape
+from ..te.tensor import Tensor, tensor_text
+from .errors import BadAxis, BadOperand, BadParameter
+
+__all__ = ["axes_of", "axis_of", "integers", "known", "shape_of", "tensor"]
+
+
+def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
+    """`value`, which has to be a tensor, of `rank` dimensions where that is given. Raises BadOperand."""
+    if not isinstance(value, Tensor):
+        raise BadOperand(f"{subject} takes a tensor", reason=f"got {value!r}"[:200], called=user_source(),
+                         fix="pass what te.placeholder, te.compute or an operator returned")
+    if rank is not None and value.ndim != rank:
+        raise BadOperand(f"{subject} takes a tensor of {rank} dimension{'' if rank == 1 else 's'}",
+                         reason=f"got {tensor_text(value)}", declared=value.source, called=user_source(),
+                         fix="topi.reshape brings it into that form")
+    return value
+
+
+def axis_of(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
+    """The dimension that `axis` names, counted from 0; negative ones count from the end. more: how many dimensions the
+    result has in addition, which it may name as well. Raises BadAxis."""
+    rank = data.ndim + more
+    at = _integer(axis)
+    if at is None or not -rank <= at < rank:
+        raise BadAxis(
+            f"{subject}: {tensor_text(data)} has no axis {axis!r}", declared=data.source, called=user_source(),
+            allowed=f"integers from {-rank} to {rank - 1}" if rank else "none: it has no dimensions",
+            fix=f"name one of its {rank} dimensions" if rank else "topi.expand_dims(x, 0) gives it one")
+    return at % rank
+
+
+def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
+    """The dimensions that `axis` names (one, several, or None for all), in ascending order. Raises BadAxis."""
+    if axis is None:
+        return tuple(range(data.ndim))
+    given = list(cast("Iterable[Any]", axis)) if isinstance(axis, (list, tuple)) else [axis]
+    found = [axis_of(data, one, subject) for one in given]
+    if len(set(found)) < len(found):
+        raise BadAxis(f"{subject} is given an axis twice", reason=f"got {axis!r} for {tensor_text(data)}", declared=data.source,
+                      called=user_source(), fix="name each dimension once; negative ones count from the end")
+    return tuple(sorted(found))
+
+
+def integers(values: Any, subject: str) -> list[int]:
+    """A Python integer or several, as a list. Raises BadParameter."""
+    several = isinstance(values, Iterable) and not isinstance(values, (str, Expr))
+    given = list(cast("Iterable[Any]", values)) if several else [values]
+    found = [_integer(one) for one in given]
+    if None in found:
+        raise BadParameter(f"{subject} takes integers", reason=f"got {values!r}"[:200], called=user_source(),
+                           fix="pass Python's integers: they shape the program, and are known when it is written")
+    return [one for one in found if one is not None]
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, IntImm):
+        return value.value
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def shape_of(shape: Any, subject: str) -> tuple[Expr, ...]:
+    """A shape as users write it, as extents. Raises BadExtent."""
+    return as_shape(shape, subject)
+
+
+def known(extents: Sequence[Expr]) -> list[int] | None:
+    """Extents as numbers; None where one is not known before the kernel runs."""
+    found = [extent.value for extent in extents if isinstance(extent, IntImm)]
+    return found if len(found) == len(extents) else None

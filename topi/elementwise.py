@@ -1,0 +1,355 @@
+"""Operators element by element, with numpy's broadcasting: arithmetic, comparisons, logic, bits, mathematics.
+
+Operands are tensors and numbers (or scalar expressions); of numbers alone the result is an expression. Types mix as they do
+between elements (te): int8 with int8 wraps in int8, an integer with a float gives the float, nothing becomes float64 by
+itself. Each makes one te.compute, tagged "elemwise" where shapes are the same and "broadcast" otherwise.
+
+Errors of float32 mathematics are those of the intrinsics (te.exp and so on); arithmetic is IEEE's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..ir import ops
+from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm
+from ..te.elementwise import bitwise, operate
+from ..te.shape import same_extent, scalar_dtype, shape_text
+from ..te.tensor import Tensor, tensor_text
+from .checks import shape_of, tensor
+from .errors import BadOperand, BadParameter
+
+__all__ = [
+    "abs", "acos", "acosh", "add", "arange", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "broadcast_to", "cast", "ceil", "ceil_log2", "clip", "cos", "cosh", "divide", "elemwise_sum",
+    "equal", "erf", "exp", "exp10", "exp2", "expm1", "floor", "floor_divide", "floor_mod", "full", "full_like", "greater",
+    "greater_equal", "hypot", "identity", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10",
+    "log1p", "log2", "log_add_exp", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod",
+    "multiply", "nearbyint", "negative", "not_equal", "ones", "ones_like", "power", "reinterpret", "right_shift", "round",
+    "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc", "trunc_divide", "trunc_mod",
+    "where", "zeros", "zeros_like",
+]
+
+Operand = Any
+"""A tensor, or a number or scalar expression."""
+
+
+def _lifted(name: str, function: Callable[..., Any], *operands: Operand) -> Any:
+    """`function` of the elements, under the name that the operation has."""
+    if any(isinstance(operand, Tensor) for operand in operands):
+        return operate(name, function, *operands)
+    return function(*operands)
+
+
+def _unary(name: str, meaning: str, function: Callable[..., Any] | None = None) -> Callable[[Operand], Any]:
+    apply = function or getattr(te, name)
+
+    def operator(x: Operand) -> Any:
+        return _lifted(name, apply, x)
+
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = meaning
+    return operator
+
+
+def _binary(name: str, meaning: str, function: Callable[..., Any]) -> Callable[[Operand, Operand], Any]:
+    def operator(lhs: Operand, rhs: Operand) -> Any:
+        return _lifted(name, function, lhs, rhs)
+
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = meaning
+    return operator
+
+
+def _comparison(name: str, symbol: str, kind: type[CompareOp]) -> Callable[[Operand, Operand], Any]:
+    return _binary(name, f"Whether lhs {symbol} rhs, as bool.", lambda a, b: ops.compare(kind, a, b))
+
+
+def _bits(name: str, meaning: str) -> Callable[[Operand, Operand], Any]:
+    def operator(lhs: Operand, rhs: Operand) -> Any:
+        if isinstance(lhs, Tensor) or isinstance(rhs, Tensor):
+            return bitwise(kind, lhs, rhs)
+        return ops.bitwise(kind, lhs, rhs)
+
+    kind = {"left_shift": "shift_left", "right_shift": "shift_right"}.get(name, name)
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = meaning
+    return operator
+
+
+# Arithmetic
+
+add = _binary("add", "lhs + rhs.", ops.add)
+subtract = _binary("subtract", "lhs - rhs.", ops.subtract)
+multiply = _binary("multiply", "lhs * rhs.", ops.multiply)
+divide = _binary("divide", "lhs / rhs of floats. Of two integers it raises AmbiguousDivision, as `/` does: floor_divide and "
+                 "trunc_divide say which quotient is meant.", ops.divide)
+floor_divide = _binary("floor_divide", "The quotient rounded towards minus infinity, as numpy's; of integers x // 0 = 0.",
+                       lambda a, b: _of_floats(a, b, lambda x, y: te.floor(x / y), ops.floordiv))
+floor_mod = _binary("floor_mod", "The remainder with the sign of rhs, as Python's and numpy's; of integers x % 0 = 0.",
+                    ops.floormod)
+trunc_divide = _binary("trunc_divide", "The quotient rounded towards zero, as C's; of integers x / 0 = 0.",
+                       lambda a, b: _of_floats(a, b, lambda x, y: te.trunc(x / y), ops.truncdiv))
+trunc_mod = _binary("trunc_mod", "The remainder with the sign of lhs, as C's and numpy's fmod.", ops.truncmod)
+mod = _binary("mod", "The remainder with the sign of lhs, as TVM has it under this name: trunc_mod. numpy's mod is floor_mod.",
+              ops.truncmod)
+maximum = _binary("maximum", "The greater one; a NaN where either is a NaN.", ops.maximum)
+minimum = _binary("minimum", "The lesser one; a NaN where either is a NaN.", ops.minimum)
+power = _binary("power", "lhs ** rhs. Integers take a constant exponent of at least 0, all else is computed in floats.", ops.power)
+hypot = _binary("hypot", "sqrt(lhs ** 2 + rhs ** 2), without overflow on the way.", te.hypot)
+atan2 = _binary("atan2", "The angle of the point (rhs, lhs), in radians.", te.atan2)
+log_add_exp = _binary("log_add_exp", "log(exp(lhs) + exp(rhs)), without overflow on the way.", lambda a, b: _log_add_exp(a, b))
+
+
+def _of_floats(a: Any, b: Any, floats: Callable[[Any, Any], Any], integers: Callable[[Any, Any], Any]) -> Any:
+    x, y = ops.match_types(a, b)
+    return floats(x, y) if x.dtype.is_float else integers(x, y)
+
+
+def _log_add_exp(a: Any, b: Any) -> Any:
+    x, y = ops.match_types(a, b)
+    high, low = te.max(x, y), te.min(x, y)
+    same = te.any(high == low)  # infinities of one sign, whose difference is no number
+    return te.select(same, high + te.log(te.const(2.0, high.dtype)), high + te.log1p(te.exp(low - high)))
+
+
+# Comparisons and logic
+
+equal = _comparison("equal", "==", EQ)
+not_equal = _comparison("not_equal", "!=", NE)
+less = _comparison("less", "<", LT)
+less_equal = _comparison("less_equal", "<=", LE)
+greater = _comparison("greater", ">", GT)
+greater_equal = _comparison("greater_equal", ">=", GE)
+
+
+def _truth(x: Any) -> Expr:
+    value = ops.convert(x)
+    return value if value.dtype.is_bool else ops.compare(NE, value, 0)
+
+
+logical_and = _binary("logical_and", "Whether both hold, as bool; a number holds where it is not 0.",
+                      lambda a, b: te.all(_truth(a), _truth(b)))
+logical_or = _binary("logical_or", "Whether at least one holds, as bool; a number holds where it is not 0.",
+                     lambda a, b: te.any(_truth(a), _truth(b)))
+logical_xor = _binary("logical_xor", "Whether exactly one holds, as bool; a number holds where it is not 0.",
+                      lambda a, b: ops.compare(NE, _truth(a), _truth(b)))
+logical_not = _unary("logical_not", "Whether x does not hold, as bool; a number holds where it is not 0.",
+                     lambda x: ops.logical_not(_truth(x)))
+
+# Bits
+
+bitwise_and = _bits("bitwise_and", "lhs & rhs of integers, or of bools.")
+bitwise_or = _bits("bitwise_or", "lhs | rhs of integers, or of bools.")
+bitwise_xor = _bits("bitwise_xor", "lhs ^ rhs of integers, or of bools.")
+left_shift = _bits("left_shift", "lhs << rhs of integers; bits that leave on the left are lost.")
+right_shift = _bits("right_shift", "lhs >> rhs of integers; the sign stays.")
+bitwise_not = _unary("bitwise_not", "~x of an integer, or of a bool.", ops.invert)
+
+# Mathematics
+
+identity = _unary("identity", "x itself, as a tensor of its own.", ops.convert)
+negative = _unary("negative", "-x.", ops.negative)
+abs = _unary("abs", "|x| in its dtype; the least int8 and its like wrap to themselves.", ops.absolute)
+square = _unary("square", "x * x.", lambda x: x * x)
+exp = _unary("exp", "e ** x. An integer is converted to float32, here and below.")
+exp2 = _unary("exp2", "2 ** x.")
+exp10 = _unary("exp10", "10 ** x.")
+expm1 = _unary("expm1", "exp(x) - 1, exact near 0.")
+log = _unary("log", "The natural logarithm.")
+log2 = _unary("log2", "The logarithm to base 2.")
+log10 = _unary("log10", "The logarithm to base 10.")
+log1p = _unary("log1p", "log(1 + x), exact near 0.")
+sqrt = _unary("sqrt", "The square root.")
+rsqrt = _unary("rsqrt", "1 / sqrt(x).")
+erf = _unary("erf", "The error function.")
+sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
+sin = _unary("sin", "The sine of x in radians.")
+cos = _unary("cos", "The cosine of x in radians.")
+tan = _unary("tan", "The tangent of x in radians.")
+asin = _unary("asin", "The arc sine, in radians.")
+acos = _unary("acos", "The arc cosine, in radians.")
+atan = _unary("atan", "The arc tangent, in radians.")
+sinh = _unary("sinh", "The hyperbolic sine.")
+cosh = _unary("cosh", "The hyperbolic cosine.")
+tanh = _unary("tanh", "The hyperbolic tangent.")
+asinh = _unary("asinh", "The inverse hyperbolic sine.")
+acosh = _unary("acosh", "The inverse hyperbolic cosine.")
+atanh = _unary("atanh", "The inverse hyperbolic tangent.")
+floor = _unary("floor", "The greatest whole number not above x; an integer is returned as it is.")
+ceil = _unary("ceil", "The least whole number not below x; an integer is returned as it is.")
+round = _unary("round", "The nearest whole number, halves away from zero, as TVM's and C's round; numpy's is nearbyint.")
+trunc = _unary("trunc", "x without its fraction; an integer is returned as it is.")
+nearbyint = _unary("nearbyint", "The nearest whole number, halves to even, as numpy's round.")
+isnan = _unary("isnan", "Whether x is a NaN, as bool.")
+isinf = _unary("isinf", "Whether x is infinite, as bool.")
+isfinite = _unary("isfinite", "Whether x is neither a NaN nor infinite, as bool.")
+
+
+def sign(x: Operand) -> Any:
+    """-1, 0 or 1 in the dtype of x, after its sign; a NaN of a NaN."""
+    return _lifted("sign", _sign, x)
+
+
+def _sign(x: Any) -> Expr:
+    value = ops.convert(x)
+    one, zero = ops.const(1, value.dtype), ops.const(0, value.dtype)
+    below = value if not value.dtype.is_signed else te.select(value < 0, ops.const(-1, value.dtype), value)
+    if not value.dtype.is_float:
+        below = te.select(value < 0, ops.const(-1, value.dtype), zero) if value.dtype.is_signed else zero
+    return te.select(value > 0, one, below)
+
+
+def ceil_log2(x: Operand) -> Any:
+    """The least integer n for which 2 ** n is not below x, in the dtype of x: of an integer from 1 on exact, of a float
+    ceil(log2(x))."""
+    def element(value: Any) -> Any:
+        value = ops.convert(value)
+        if value.dtype.is_float:
+            return te.ceil(te.log2(value))
+        return (te.const(value.dtype.bits, "int32") - te.clz(value - 1)).astype(value.dtype)
+
+    return _lifted("ceil_log2", element, x)
+
+
+def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
+    """min(max(x, a_min), a_max) in the dtype of x; a NaN stays a NaN."""
+    def element(value: Any) -> Any:
+        value = ops.convert(value)
+        low, high = ops.cast(ops.convert(a_min), value.dtype), ops.cast(ops.convert(a_max), value.dtype)
+        return te.max(te.min(value, high), low)
+
+    return _lifted("clip", element, x)
+
+
+def cast(x: Operand, dtype: object) -> Any:
+    """x converted to `dtype`: to integers towards zero, to bool whether it is not 0. Raises UnknownDType."""
+    target = scalar_dtype(dtype)
+    return _lifted("cast", lambda value: ops.cast(ops.convert(value), target), x)
+
+
+def reinterpret(x: Operand, dtype: object) -> Any:
+    """The bits of x read as `dtype`, of the same width. Raises BadReinterpret."""
+    return te.reinterpret(dtype, x)
+
+
+def where(condition: Operand, x: Operand, y: Operand) -> Any:
+    """x where the condition holds (a bool, or a number that is not 0), y elsewhere. All three broadcast."""
+    def element(chosen: Any, a: Any, b: Any) -> Any:
+        a, b = ops.match_types(a, b)
+        return te.select(_truth(chosen), a, b)
+
+    return _lifted("where", element, condition, x, y)
+
+
+def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors of one shape, in order. Raises BadParameter for none, BadOperand where shapes differ."""
+    if not xs:
+        raise BadParameter("elemwise_sum has nothing to add", called=user_source(), fix="pass at least one tensor")
+    first = tensor(xs[0], "elemwise_sum")
+    for other in xs[1:]:
+        other = tensor(other, "elemwise_sum", first.ndim)
+        if not all(map(same_extent, first.shape, other.shape)):
+            raise BadOperand(
+                f"elemwise_sum takes tensors of one shape: {shape_text(first.shape)} and {shape_text(other.shape)} differ",
+                reason=f"got {tensor_text(first)} and {tensor_text(other)}", declared=other.source, called=user_source(),
+                fix="topi.add broadcasts")
+
+    def element(*values: Any) -> Any:
+        total = values[0]
+        for value in values[1:]:
+            total = total + value
+        return total
+
+    return _lifted("elemwise_sum", element, *xs)
+
+
+# Making tensors
+
+
+def _filled(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
+    kind = scalar_dtype(dtype)
+    element = ops.cast(ops.convert(value), kind)
+    made: Tensor = te.compute(shape_of(shape, name), lambda *_: element, name=name, tag="elemwise")
+    return made
+
+
+def full(shape: Any, dtype: object, fill_value: Any) -> Tensor:
+    """A tensor of `shape` filled with one number or scalar expression, converted to `dtype`."""
+    return _filled(shape, dtype, fill_value, "T_full")
+
+
+def full_like(x: Tensor, fill_value: Any) -> Tensor:
+    """A tensor of x's shape and dtype, filled with one number."""
+    return _filled(tensor(x, "full_like").shape, x.dtype, fill_value, "T_full_like")
+
+
+def zeros(shape: Any, dtype: object = "float32") -> Tensor:
+    """A tensor of zeros."""
+    return full(shape, dtype, 0)
+
+
+def ones(shape: Any, dtype: object = "float32") -> Tensor:
+    """A tensor of ones."""
+    return full(shape, dtype, 1)
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    """Zeros of x's shape and dtype."""
+    return full_like(x, 0)
+
+
+def ones_like(x: Tensor) -> Tensor:
+    """Ones of x's shape and dtype."""
+    return full_like(x, 1)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: object = "float32") -> Tensor:
+    """start, start + step, ... up to but without stop; arange(stop) begins at 0. Element i is start + i * step, rounded to
+    `dtype` as that arithmetic is. The arguments are numbers, and integer expressions with steps of 1.
+
+    Raises BadParameter for a step of 0, or one of an unknown size.
+    """
+    if stop is None:
+        start, stop = 0, start
+    kind = scalar_dtype(dtype)
+    extent = _arange_extent(start, stop, step)
+    made: Tensor = te.compute(
+        (extent,), lambda i: ops.cast(ops.convert(start), kind) + ops.cast(i, kind) * ops.cast(ops.convert(step), kind),
+        name="T_arange", tag="elemwise")
+    return made
+
+
+def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
+    symbolic = any(isinstance(one, Expr) and not isinstance(one, IntImm) for one in (start, stop, step))
+    first, last, by = (one.value if isinstance(one, IntImm) else one for one in (start, stop, step))
+    if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):
+        raise BadParameter("arange cannot tell how many elements it has", reason=f"got the step {step}", called=user_source(),
+                           fix="a step of 1 where start or stop is an expression, any number but 0 elsewhere")
+    if symbolic:
+        return te.max(stop - start, 0)
+    return max(-int(-(last - first) // by), 0) if isinstance(first + last + by, int) else max(_ceiling((last - first) / by), 0)
+
+
+def _ceiling(x: float) -> int:
+    return -int(-x // 1)
+
+
+def broadcast_to(data: Tensor, shape: Any) -> Tensor:
+    """`data` repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand where it does not fit."""
+    source, extents = tensor(data, "broadcast_to"), shape_of(shape, "broadcast_to")
+    skipped = len(extents) - source.ndim
+    one = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]
+    fits = skipped >= 0 and all(single or same_extent(extent, extents[skipped + at])
+                                for at, (extent, single) in enumerate(zip(source.shape, one, strict=True)))
+    if not fits:
+        raise BadOperand(f"cannot broadcast {source.name} to {shape_text(extents)}", reason=f"got {tensor_text(source)}",
+                         declared=source.source, called=user_source(),
+                         allowed="aligned from the last dimension on, extents that are equal or 1", fix="topi.tile repeats parts")
+    made: Tensor = te.compute(
+        extents, lambda *i: source[tuple(0 if single else i[skipped + at] for at, single in enumerate(one))],
+        name="T_broadcast_to", tag="broadcast")
+    return made

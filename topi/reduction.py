@@ -1,0 +1,200 @@
+"""Reductions over any axes: sum, prod, max, min, mean, all, any, argmax, argmin.
+
+Each takes (data, axis=None, keepdims=False): one axis, several, or None for all; negative ones count from the end; with
+keepdims they stay, with extent 1. A reduction is tagged "comm_reduce", one over pairs of an index and a value
+"comm_reduce_idx"; what makes the result of it is elementwise.
+
+Sums, products and means of float16 and bfloat16 are computed in float32 and rounded once; of float32 and float64 in their
+own precision, in the order that the schedule takes: a sum of n values is off by at most n * eps times the sum of their
+absolute values. Integers wrap, and bools are counted in int32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..ir import ops
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IntImm, IterVar
+from ..ir.ops import is_const
+from ..te.elementwise import operate
+from ..te.shape import INT64_FROM
+from ..te.tensor import Tensor, tensor_text
+from .checks import axes_of, known, tensor
+from .errors import BadOperand
+
+__all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"]
+
+Axis = Any
+"""An axis, several, or None for all."""
+COMM_REDUCE, COMM_REDUCE_IDX = "comm_reduce", "comm_reduce_idx"
+
+
+def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The sum, in the dtype of data (int32 of bools). Raises BadAxis."""
+    return _reduced(data, axis, keepdims, te.sum, "sum", wide=True)
+
+
+def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The product, in the dtype of data (int32 of bools). Raises BadAxis."""
+    return _reduced(data, axis, keepdims, te.prod, "prod", wide=True)
+
+
+def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The greatest element; a NaN where there is one; of none minus infinity, or the least integer. Raises BadAxis."""
+    return _reduced(data, axis, keepdims, te.max, "max")
+
+
+def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The least element; a NaN where there is one; of none infinity, or the greatest integer. Raises BadAxis."""
+    return _reduced(data, axis, keepdims, te.min, "min")
+
+
+_ALL = te.comm_reducer(lambda x, y: te.all(x, y), lambda dtype: te.const(True, dtype), "all")
+_ANY = te.comm_reducer(lambda x, y: te.any(x, y), lambda dtype: te.const(False, dtype), "any")
+
+
+def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements hold (numbers: are not 0), as bool; of none it is true. Raises BadAxis."""
+    return _reduced(data, axis, keepdims, _ALL, "all", truth=True)
+
+
+def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether some element holds (numbers: is not 0), as bool; of none it is false. Raises BadAxis."""
+    return _reduced(data, axis, keepdims, _ANY, "any", truth=True)
+
+
+def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The sum divided by the number of elements: of integers and bools in float32, of floats in their dtype. Raises BadAxis;
+    of no elements it is a NaN."""
+    source = tensor(data, "mean")
+    axes = axes_of(source, axis, "mean")
+    counted = source if source.dtype.is_float else source.astype("float32")
+    count: Any = ops.const(1, "int32")
+    for at in axes:
+        count = count * source.shape[at]
+    total = _reduction(counted, axes, keepdims, te.sum, "sum", wide=True)
+    dtype = counted.dtype
+    result: Tensor = operate("mean", lambda x: (x / ops.cast(count, x.dtype)).astype(dtype), total)
+    return result
+
+
+def argmax(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
+    """The index of the greatest element, as int32 (int64 where more elements are reduced): the first one of several, or
+    the last. A NaN counts as the greatest, as numpy has it. Over several axes it is the index among the elements reduced,
+    in row-major order. Raises BadAxis, and BadOperand where there are no elements."""
+    return _arg(data, axis, keepdims, select_last_index, "argmax", lambda a, b: a > b, -math.inf)
+
+
+def argmin(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
+    """The index of the least element, as argmax gives that of the greatest. A NaN counts as the least."""
+    return _arg(data, axis, keepdims, select_last_index, "argmin", lambda a, b: a < b, math.inf)
+
+
+def _reduced(
+    data: Tensor, axis: Axis, keepdims: bool, reducer: Callable[..., Any], name: str, wide: bool = False, truth: bool = False,
+) -> Tensor:
+    source = tensor(data, name)
+    total = _reduction(source, axes_of(source, axis, name), keepdims, reducer, name, wide, truth)
+    return total.astype(source.dtype) if wide and source.dtype.is_float else total
+
+
+def _reduction(
+    data: Tensor, axes: tuple[int, ...], keepdims: bool, reducer: Callable[..., Any], name: str, wide: bool = False,
+    truth: bool = False,
+) -> Tensor:
+    """The reduction itself. wide: float16 and bfloat16 in float32; truth: of whether elements are not 0."""
+    def element(value: Any) -> Any:
+        if truth and not data.dtype.is_bool:
+            return value != ops.const(0, data.dtype)
+        return value.astype("float32") if wide and data.dtype.is_float and data.dtype.bits == 16 else value
+
+    reduce_axes = _reduce_axes(data, axes)
+
+    def fcompute(*indices: Any) -> Any:
+        value = element(data[_indices(data, axes, reduce_axes, indices, keepdims)])
+        if reduce_axes:
+            return reducer(value, axis=list(reduce_axes))
+        return value.astype("int32") if name in ("sum", "prod") and data.dtype.is_bool else value
+
+    result: Tensor = te.compute(_shape(data, axes, keepdims), fcompute, name=f"{data.name}_{name}",
+                                tag=COMM_REDUCE if reduce_axes else "elemwise")
+    return result
+
+
+def _reduce_axes(data: Tensor, axes: tuple[int, ...]) -> list[IterVar]:
+    return [te.reduce_axis((0, data.shape[at]), name=f"k{at}") for at in axes]
+
+
+def _shape(data: Tensor, axes: Sequence[int], keepdims: bool) -> list[Any]:
+    return [1 if at in axes else extent for at, extent in enumerate(data.shape) if keepdims or at not in axes]
+
+
+def _indices(
+    data: Tensor, axes: Sequence[int], reduce_axes: Sequence[IterVar], indices: Sequence[Any], keepdims: bool,
+) -> tuple[Any, ...]:
+    """Where the element lies that a reduction reads: `indices` are those of the result."""
+    running = dict(zip(axes, reduce_axes, strict=True))
+    given = iter(indices)
+    found: list[Any] = []
+    for at in range(data.ndim):
+        if at in running:
+            found.append(running[at])
+            if keepdims:
+                next(given)
+        else:
+            found.append(next(given))
+    return tuple(found)
+
+
+def _arg(
+    data: Tensor, axis: Axis, keepdims: bool, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float,
+) -> Tensor:
+    source = tensor(data, name)
+    axes = axes_of(source, axis, name)
+    if any_zero := [at for at in axes if is_const(source.shape[at], 0)]:
+        raise BadOperand(f"{name} over axis {any_zero[0]} of {tensor_text(source)} has no elements to choose from",
+                         declared=source.source, called=user_source(), fix="reduce over axes of at least one element")
+    reduce_axes = _reduce_axes(source, axes)
+    reducer = _arg_reducer(source.dtype, last, name, better, worst)
+    index_dtype = _index_dtype([source.shape[at] for at in axes])
+
+    def fcompute(*indices: Any) -> Any:
+        position: Any = ops.const(0, index_dtype)
+        for one, at in zip(reduce_axes, axes, strict=True):
+            position = position * ops.cast(source.shape[at], index_dtype) + ops.cast(one, index_dtype)
+        value = source[_indices(source, axes, reduce_axes, indices, keepdims)]
+        return reducer((position, value), axis=reduce_axes) if reduce_axes else (position, value)
+
+    index, _ = te.compute(_shape(source, axes, keepdims), fcompute, name=f"{source.name}_{name}_pair",
+                          tag=COMM_REDUCE_IDX if reduce_axes else "elemwise")
+    result: Tensor = te.compute(index.shape, lambda *i: index[i], name=f"{source.name}_{name}", tag="elemwise")
+    return result
+
+
+def _index_dtype(extents: Sequence[Expr]) -> DType:
+    sizes = known(extents)
+    many = (math.prod(sizes) >= INT64_FROM) if sizes is not None else False
+    return DType("int64" if many or [one for one in extents if one.dtype == "int64" and not isinstance(one, IntImm)] else "int32")
+
+
+def _arg_reducer(dtype: DType, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float) -> Callable[..., Any]:
+    """Of two (index, value) the better value; of equal ones the first index, or the last."""
+    def combine(x: Any, y: Any) -> Any:
+        (i, a), (j, b) = x, y
+        sooner = i > j if last else i < j
+        first = te.any(better(a, b), te.all(ops.equal(a, b), sooner))
+        if dtype.is_float:
+            first = te.any(te.all(te.isnan(a), te.any(~te.isnan(b), sooner)), te.all(~te.isnan(b), first))
+        return te.select(first, i, j), te.select(first, a, b)
+
+    def identity(index: str, value: str) -> Any:
+        kind = DType(value)
+        least = ops.const(worst, kind) if kind.is_float else te.min_value(kind) if worst < 0 else te.max_value(kind)
+        return te.const(-1, index) if last else te.max_value(index), least
+
+    return te.comm_reducer(combine, identity, name)

@@ -1,0 +1,470 @@
+"""Operators that move elements: shapes, orders, parts, joints, lookups.
+
+All are tagged "injective": each element is one element of what is read (or a constant), so that topi.schedule puts them into
+what reads them, or packs them where the reader is heavy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..ir import ops
+from ..ir.expr import Expr, IntImm
+from ..te.shape import INT64_FROM, same_extent, scalar_dtype
+from ..te.tensor import Tensor, tensor_text
+from .checks import axes_of, axis_of, integers, known, shape_of, tensor
+from .errors import BadAxis, BadOperand, BadParameter
+
+__all__ = [
+    "concatenate", "expand_dims", "flip", "gather", "gather_nd", "layout_transform", "one_hot", "pad", "repeat", "reshape",
+    "split", "squeeze", "stack", "strided_slice", "take", "tile", "transpose",
+]
+
+INJECTIVE = "injective"
+
+
+def _made(shape: Sequence[Any], element: Any, name: str) -> Tensor:
+    made: Tensor = te.compute(tuple(shape), element, name=name, tag=INJECTIVE)
+    return made
+
+
+# Shapes
+
+
+def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
+    """`num_newaxis` dimensions of extent 1 before dimension `axis`; negative ones count from the end of the result.
+
+    Raises BadAxis, BadParameter.
+    """
+    source = tensor(a, "expand_dims")
+    count, = integers(num_newaxis, "num_newaxis of expand_dims")
+    at = axis_of(source, axis, "expand_dims", 1) if count else 0
+    shape = [*source.shape[:at], *[1] * count, *source.shape[at:]]
+    return _made(shape, lambda *i: source[(*i[:at], *i[at + count:])], "T_expand_dims")
+
+
+def squeeze(a: Tensor, axis: Any = None) -> Tensor:
+    """Without the dimensions `axis` (one or several, None for all), which have extent 1. Raises BadAxis, BadOperand."""
+    source = tensor(a, "squeeze")
+    single = [at for at, extent in enumerate(source.shape) if isinstance(extent, IntImm) and extent.value == 1]
+    axes = tuple(single) if axis is None else axes_of(source, axis, "squeeze")
+    for at in axes:
+        if at not in single:
+            raise BadOperand(f"cannot squeeze axis {at} of {tensor_text(source)}: it is not known to have the extent 1",
+                             declared=source.source, called=user_source(), fix="topi.reshape merges dimensions")
+    kept = [at for at in range(source.ndim) if at not in axes]
+    place = {at: index for index, at in enumerate(kept)}
+    return _made([source.shape[at] for at in kept],
+                 lambda *i: source[tuple(i[place[at]] if at in place else 0 for at in range(source.ndim))], "T_squeeze")
+
+
+def reshape(a: Tensor, newshape: Any) -> Tensor:
+    """The elements in row-major order in another shape; one extent may be -1, and is what the others leave.
+
+    Where extents are symbols, shapes that do not have one number of elements are the caller's mistake. Raises BadOperand.
+    """
+    source = tensor(a, "reshape")
+    shape = _new_shape(source, newshape)
+    before, after = known(source.shape), known(shape)
+    if before is not None and after is not None and math.prod(before) != math.prod(after):
+        raise _no_such_shape(source, shape)
+    first, last = _in_common(source.shape, shape)
+    inner, middle = source.shape[first:source.ndim - last], shape[first:len(shape) - last]
+    wide = math.prod(before or after or [1]) >= INT64_FROM
+
+    def element(*i: Any) -> Any:
+        flat = _flattened([te.const(0, "int64") + one if wide else one for one in i[first:len(i) - last]], middle)
+        return source[(*i[:first], *_unflattened(flat, inner), *i[len(i) - last:])]
+
+    return _made(shape, element, "T_reshape")
+
+
+def _in_common(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[int, int]:
+    """How many dimensions two shapes have in common at their beginnings, and how many at their ends besides."""
+    shorter = min(len(a), len(b))
+    first = next((at for at in range(shorter) if not same_extent(a[at], b[at])), shorter)
+    rest = shorter - first
+    return first, next((at for at in range(rest) if not same_extent(a[-1 - at], b[-1 - at])), rest)
+
+
+def _no_such_shape(source: Tensor, shape: Sequence[Any]) -> BadOperand:
+    return BadOperand(f"cannot reshape {tensor_text(source)} to ({', '.join(map(str, shape))})", declared=source.source,
+                      called=user_source(), allowed="shapes of as many elements, one extent of which may be -1",
+                      fix="leave one extent open: topi.reshape(x, (n, -1))")
+
+
+def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
+    given = list(newshape) if isinstance(newshape, (list, tuple)) else [newshape]
+    holes = [at for at, extent in enumerate(given) if not isinstance(extent, Expr) and extent == -1]
+    if not holes:
+        return shape_of(given, "reshape")
+    rest = [extent for at, extent in enumerate(given) if at not in holes]
+    total, others = math.prod(source.shape), math.prod(rest)  # of numbers and of symbols
+    size = total.value if isinstance(total, IntImm) else total
+    if len(holes) > 1 or (isinstance(others, int) and (others <= 0 or (isinstance(size, int) and size % others))):
+        raise _no_such_shape(source, given)
+    given[holes[0]] = size // others
+    return shape_of(given, "reshape")
+
+
+def _flattened(indices: Sequence[Any], shape: Sequence[Expr]) -> Any:
+    flat: Any = 0
+    for index, extent in zip(indices, shape, strict=True):
+        flat = flat * extent + index
+    return flat
+
+
+def _unflattened(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for at, extent in reversed(list(enumerate(shape))):
+        found.append(flat % extent if at else flat)
+        flat = flat // extent
+    return tuple(reversed(found))
+
+
+def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """Dimension d of the result is dimension axes[d] of `a`; without axes their order is reversed. Raises BadAxis."""
+    source = tensor(a, "transpose")
+    order = list(reversed(range(source.ndim))) if axes is None else [axis_of(source, one, "transpose") for one in axes]
+    if sorted(order) != list(range(source.ndim)):
+        raise BadAxis(f"transpose of {tensor_text(source)} does not name every axis once", reason=f"got {axes!r}",
+                      declared=source.source, called=user_source(), fix="a permutation of its dimensions, such as "
+                      f"{tuple(reversed(range(source.ndim)))}")
+    place = {axis: at for at, axis in enumerate(order)}
+    return _made([source.shape[axis] for axis in order],
+                 lambda *i: source[tuple(i[place[at]] for at in range(source.ndim))], "T_transpose")
+
+
+def flip(a: Tensor, axis: int = 0) -> Tensor:
+    """The elements along one dimension in reverse order. Raises BadAxis."""
+    source = tensor(a, "flip")
+    at = axis_of(source, axis, "flip")
+    return _made(source.shape, lambda *i: source[(*i[:at], source.shape[at] - 1 - i[at], *i[at + 1:])], "T_flip")
+
+
+def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
+    """From one layout to another: "NCHW" to "NCHW16c" splits the channels into blocks of 16, the inner index last.
+
+    A capital letter is a dimension, a small one after a number its inner part. Where blocks do not divide a dimension, what
+    they have too much is 0; back from blocks, the dimension is as long as they are. Raises BadParameter, BadOperand.
+    """
+    source = tensor(array, "layout_transform")
+    src, dst = _layout(src_layout), _layout(dst_layout)
+    if len(src) != source.ndim:
+        raise BadOperand(f"layout_transform: {tensor_text(source)} does not have the {len(src)} dimensions of {src_layout}",
+                         declared=source.source, called=user_source(), fix="a letter for each dimension")
+    letters = {name for name, _ in src if name.isupper()}
+    if letters != {name for name, _ in dst if name.isupper()} or len({name for name, _ in dst}) < len(dst):
+        raise BadParameter(f"layout_transform cannot go from {src_layout} to {dst_layout}", called=user_source(),
+                           reason="they do not name the same dimensions", fix='the same capital letters: "NCHW" to "NHWC"')
+    sizes: dict[str, Any] = {}
+    for (name, block), extent in zip(src, source.shape, strict=True):
+        if block and not (isinstance(extent, IntImm) and extent.value == block):
+            raise BadOperand(f"layout_transform: a dimension of {tensor_text(source)} is not the block {block}{name}",
+                             declared=source.source, called=user_source(), fix="name the blocks that the tensor has")
+        sizes[name.upper()] = sizes.get(name.upper(), 1) * extent
+    inner = {name.upper(): block for name, block in dst if block}
+    shape = [block or ops.ceildiv(ops.convert(sizes[name]), inner.get(name, 1)) for name, block in dst]
+
+    def element(*i: Any) -> Any:
+        position: dict[str, Any] = {}
+        for (name, block), index in zip(dst, i, strict=True):
+            position[name.upper()] = position.get(name.upper(), 0) + (index if block else index * inner.get(name, 1))
+        blocks = {name.upper(): block for name, block in src if block}
+        indices = [position[name.upper()] % block if block else position[name] // blocks.get(name, 1) for name, block in src]
+        inside = [position[name] < sizes[name] for name, block in inner.items()
+                  if not (isinstance(size := ops.convert(sizes[name]), IntImm) and size.value % block == 0)]
+        value = source[tuple(indices)]
+        return te.if_then_else(te.all(*inside), value, ops.const(0, source.dtype)) if inside else value
+
+    return _made(shape, element, "T_layout_trans")
+
+
+def _layout(text: str) -> list[tuple[str, int]]:
+    """The letters of a layout, small ones with the size of their block, capitals with 0."""
+    found: list[tuple[str, int]] = []
+    number = ""
+    for letter in text:
+        if letter.isdigit():
+            number += letter
+        elif letter.isalpha() and letter.isupper() != bool(number):
+            found.append((letter, int(number or "0")))
+            number = ""
+        else:
+            found.clear()
+            break
+    names = [name for name, _ in found]
+    if not found or number or len(set(names)) < len(names) or any(name.upper() not in names for name in names):
+        raise BadParameter(f"there is no layout {text!r}", called=user_source(),
+                           fix='letters such as "NCHW", blocks as in "NCHW16c"')
+    return found
+
+
+# Parts and joints
+
+
+def strided_slice(
+    a: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None, slice_mode: str = "end",
+) -> Tensor:
+    """a[begin:end:stride] in each dimension, as Python's slices: negative numbers count from the end, and what lies outside
+    is clipped. axes: the dimensions meant, the first ones without. slice_mode "size": `end` holds how many elements are
+    taken, -1 for all that follow, and strides are 1. The numbers are known, and so are the extents of sliced dimensions.
+
+    Raises BadParameter, BadAxis, BadOperand.
+    """
+    source = tensor(a, "strided_slice")
+    begins, ends = integers(begin, "begin of strided_slice"), integers(end, "end of strided_slice")
+    steps = integers(strides, "strides of strided_slice") if strides is not None else []
+    steps += [1] * (len(begins) - len(steps))
+    places = [axis_of(source, one, "strided_slice") for one in axes] if axes is not None else list(range(len(begins)))
+    if not len(begins) == len(ends) == len(steps) == len(places) <= source.ndim or 0 in steps or slice_mode not in ("end", "size"):
+        raise BadParameter(
+            f"strided_slice of {tensor_text(source)} is told begins, ends and strides that are no slice",
+            reason=f"got begin {begin!r}, end {end!r}, strides {strides!r}, axes {axes!r}, slice_mode {slice_mode!r}",
+            declared=source.source, called=user_source(),
+            fix="a begin and an end for each dimension that is sliced, strides that are not 0")
+    first, step, shape = [0] * source.ndim, [1] * source.ndim, list(source.shape)
+    for at, low, high, by in zip(places, begins, ends, steps, strict=True):
+        extent = shape[at]
+        if not isinstance(extent, IntImm):
+            raise BadOperand(f"strided_slice along axis {at} of {tensor_text(source)}, whose extent is not known",
+                             declared=source.source, called=user_source(), fix="te.compute((n - 1,), lambda i: A[i + 1])")
+        if slice_mode == "size":
+            by, high = 1, (extent.value if high < 0 else (low + extent.value if low < 0 else low) + high)
+        taken = range(extent.value)[slice(low, None if by < 0 and high < -extent.value else high, by)]
+        first[at], step[at], shape[at] = (taken.start if len(taken) else 0), by, ops.const(len(taken), "int32")
+    return _made(shape, lambda *i: source[tuple(
+        low if isinstance(extent, IntImm) and extent.value <= 1 and by < 0 else low + index * by
+        for low, by, index, extent in zip(first, step, i, shape, strict=True))], "T_strided_slice")
+
+
+def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """Parts along one dimension: so many of equal size, or those between the given indices, as numpy's split.
+
+    Raises BadAxis, BadParameter, BadOperand.
+    """
+    source = tensor(ary, "split")
+    at = axis_of(source, axis, "split")
+    extent = source.shape[at]
+    if not isinstance(extent, IntImm):
+        raise BadOperand(f"split along axis {at} of {tensor_text(source)}, whose extent is not known", declared=source.source,
+                         called=user_source(), fix="te.compute says which elements a part has")
+    size, several = extent.value, isinstance(indices_or_sections, (list, tuple))
+    numbers = integers(indices_or_sections, "indices_or_sections of split")
+    if not several and (numbers[0] <= 0 or size % numbers[0]):
+        raise BadParameter(f"cannot split {size} elements into {numbers[0]} equal parts", declared=source.source,
+                           reason=f"axis {at} of {tensor_text(source)}", called=user_source(),
+                           fix="give the indices at which parts begin")
+    cuts = numbers if several else list(range(size // numbers[0], size, size // numbers[0])) if size else [0] * (numbers[0] - 1)
+    return [strided_slice(source, [low], [high], axes=[at]) for low, high in pairwise((0, *cuts, size))]
+
+
+def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Tensors of one dtype one after another along a dimension; the other extents are the same. Raises BadOperand, BadAxis."""
+    sources = _alike(a_tuple, "concatenate")
+    at = axis_of(sources[0], axis, "concatenate")
+    for other in sources:
+        if not all(same_extent(x, y) for dim, (x, y) in enumerate(zip(sources[0].shape, other.shape, strict=True)) if dim != at):
+            raise _not_alike("concatenate", sources[0], other)
+    ends: list[Any] = [sources[0].shape[at]]
+    for other in sources[1:]:
+        ends.append(ends[-1] + other.shape[at])
+
+    def element(*i: Any) -> Any:
+        begins = [0, *ends]
+        value = sources[-1][(*i[:at], i[at] - begins[-2], *i[at + 1:])]
+        for place in reversed(range(len(sources) - 1)):
+            part = sources[place][(*i[:at], i[at] - begins[place], *i[at + 1:])]
+            value = te.if_then_else(i[at] < ends[place], part, value)
+        return value
+
+    return _made([*sources[0].shape[:at], ends[-1], *sources[0].shape[at + 1:]], element, "T_concat")
+
+
+def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Tensors of one shape and dtype along a new dimension before `axis`. Raises BadOperand, BadAxis."""
+    sources = _alike(a, "stack")
+    at = axis_of(sources[0], axis, "stack", 1)
+    for other in sources:
+        if not all(map(same_extent, sources[0].shape, other.shape)):
+            raise _not_alike("stack", sources[0], other)
+
+    def element(*i: Any) -> Any:
+        rest = (*i[:at], *i[at + 1:])
+        value = sources[-1][rest]
+        for place in reversed(range(len(sources) - 1)):
+            value = te.if_then_else(ops.equal(i[at], place), sources[place][rest], value)
+        return value
+
+    return _made([*sources[0].shape[:at], len(sources), *sources[0].shape[at:]], element, "T_stack")
+
+
+def _alike(tensors: Any, subject: str) -> list[Tensor]:
+    """Tensors of one rank and dtype, at least one."""
+    if not isinstance(tensors, (list, tuple)) or not tensors:
+        raise BadParameter(f"{subject} takes a list of tensors", reason=f"got {tensors!r}"[:200], called=user_source(),
+                           fix=f"topi.{subject}([A, B])")
+    found = [tensor(one, subject) for one in tensors]
+    for other in found:
+        if other.ndim != found[0].ndim or other.dtype != found[0].dtype:
+            raise _not_alike(subject, found[0], other)
+    return found
+
+
+def _not_alike(subject: str, a: Tensor, b: Tensor) -> BadOperand:
+    return BadOperand(f"cannot {subject} {tensor_text(a)} and {tensor_text(b)}", declared=b.source, called=user_source(),
+                      allowed="tensors of one dtype and rank, whose other extents are the same" if subject == "concatenate" else
+                      "tensors of one shape and dtype", fix="topi.cast, topi.reshape and topi.broadcast_to bring them there")
+
+
+def pad(
+    data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None, pad_value: Any = 0.0, name: str = "PadInput",
+) -> Tensor:
+    """`data` with pad_before[d] elements before and pad_after[d] after it in each dimension, all of them pad_value.
+
+    pad_after: pad_before without. The numbers are from 0 on, or integer expressions. Raises BadParameter.
+    """
+    source = tensor(data, "pad")
+    before, after = list(pad_before), list(pad_before if pad_after is None else pad_after)
+    negative = any(isinstance(one, int) and one < 0 for one in (*before, *after))
+    if len(before) != source.ndim or len(after) != source.ndim or negative:
+        raise BadParameter(f"pad of {tensor_text(source)} takes a number from 0 on for each dimension",
+                           reason=f"got {before} before and {after} after", declared=source.source, called=user_source(),
+                           fix="topi.strided_slice takes elements away" if negative else "0 where a dimension is not padded")
+    filling = ops.cast(ops.convert(pad_value), source.dtype)
+    shape = [_extent(low) + extent + _extent(high) for low, extent, high in zip(before, source.shape, after, strict=True)]
+
+    def element(*i: Any) -> Any:
+        inside: list[Any] = []
+        for index, low, high, extent in zip(i, before, after, source.shape, strict=True):
+            inside += [index >= low] if not _is_zero(low) else []
+            inside += [index < _extent(low) + extent] if not _is_zero(high) else []
+        value = source[tuple(index if _is_zero(low) else index - low for index, low in zip(i, before, strict=True))]
+        return te.if_then_else(te.all(*inside), value, filling) if inside else value
+
+    return _made(shape, element, name)
+
+
+def _extent(value: Any) -> Expr:
+    return ops.convert(value)
+
+
+def _is_zero(value: Any) -> bool:
+    return (value.value if isinstance(value, IntImm) else value) == 0 if isinstance(value, (int, IntImm)) else False
+
+
+def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
+    """Each slice along `axis` `repeats` times in succession. Raises BadAxis, BadParameter."""
+    source = tensor(a, "repeat")
+    at = axis_of(source, axis, "repeat")
+    count, = _counts(repeats, "repeats of repeat")
+    shape = [*source.shape[:at], source.shape[at] * count, *source.shape[at + 1:]]
+    return _made(shape, lambda *i: source[(*i[:at], i[at] // count if count else i[at], *i[at + 1:])], "T_repeat")
+
+
+def tile(a: Tensor, reps: Any) -> Tensor:
+    """The whole tensor repeated reps[d] times along each dimension, the last ones aligned, as numpy's. Raises BadParameter."""
+    source = tensor(a, "tile")
+    counts = _counts(reps, "reps of tile")
+    rank = max(len(counts), source.ndim)
+    counts = [1] * (rank - len(counts)) + counts
+    shape: list[Any] = [1] * (rank - source.ndim) + list(source.shape)
+    skipped = rank - source.ndim
+    return _made([extent * count for extent, count in zip(shape, counts, strict=True)],
+                 lambda *i: source[tuple(i[skipped + at] if counts[skipped + at] == 1 else i[skipped + at] % extent
+                                         for at, extent in enumerate(source.shape))], "T_tile")
+
+
+def _counts(values: Any, subject: str) -> list[int]:
+    found = integers(values, subject)
+    if found and min(found) < 0:
+        raise BadParameter(f"{subject} counts from 0 on", reason=f"got {values!r}", called=user_source(), fix="0 gives no elements")
+    return found
+
+
+# Lookups
+
+
+def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Tensor:
+    """The elements (slices) of `a` at integer `indices`: along `axis`, or of the flattened tensor without.
+
+    The result has the dimensions of `indices` in place of that axis; batch_dims: the first ones of both are the same, and
+    looked up in each other. mode "clip": indices outside are taken to the nearest end; "wrap": modulo the extent; "fast":
+    they are inside, which the caller answers for. Raises BadOperand, BadAxis, BadParameter.
+    """
+    source, index = tensor(a, "take"), _of_integers(indices, "take")
+    if mode not in ("clip", "wrap", "fast"):
+        raise BadParameter(f"take has no mode {mode!r}", called=user_source(), allowed='"clip", "wrap" and "fast"',
+                           fix='mode="clip"')
+    if axis is None:
+        size = ops.convert(math.prod(source.shape)) if source.ndim else ops.const(1, "int32")
+        return _made(index.shape, lambda *i: source[_unflattened(_inside(index[i], size, mode), source.shape)], "T_take")
+    at = axis_of(source, axis, "take")
+    batch, = integers(batch_dims, "batch_dims of take")
+    if not 0 <= batch <= min(at, index.ndim) or not all(map(same_extent, source.shape[:batch], index.shape[:batch])):
+        raise BadParameter(f"take: {batch_dims} first dimensions are not the same", called=user_source(),
+                           reason=f"got {tensor_text(source)} and {tensor_text(index)}",
+                           fix="batch_dims counts dimensions before the axis that both have")
+    after = at + index.ndim - batch
+    shape = [*source.shape[:at], *index.shape[batch:], *source.shape[at + 1:]]
+    return _made(shape, lambda *i: source[(
+        *i[:at], _inside(index[(*i[:batch], *i[at:after])], source.shape[at], mode), *i[after:])], "T_take")
+
+
+def _inside(index: Expr, extent: Expr, mode: str) -> Any:
+    position = index if index.dtype.bits >= 32 and index.dtype.is_signed else index.astype("int64")
+    if mode == "fast":
+        return position
+    if mode == "wrap":
+        return position % extent
+    return te.max(te.min(position, extent - 1), 0)
+
+
+def _of_integers(indices: Any, subject: str) -> Tensor:
+    index = tensor(indices, subject)
+    if not index.dtype.is_integer:
+        raise BadOperand(f"{subject} takes integer indices", reason=f"got {tensor_text(index)}", declared=index.source,
+                         called=user_source(), fix='topi.cast(indices, "int32")')
+    return index
+
+
+def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
+    """result[i, j, k] = data[i, indices[i, j, k], k] for axis 1, and so on: `indices` has the rank of data, and no more
+    elements than it in the other dimensions. Indices have to be inside. Raises BadOperand, BadAxis."""
+    source = tensor(data, "gather")
+    index = _of_integers(tensor(indices, "gather", source.ndim), "gather")
+    at = axis_of(source, axis, "gather")
+    return _made(index.shape, lambda *i: source[(*i[:at], _inside(index[i], source.shape[at], "fast"), *i[at + 1:])], "T_gather")
+
+
+def gather_nd(a: Tensor, indices: Tensor) -> Tensor:
+    """result[i..., j...] = a[indices[0, i...], indices[1, i...], ..., j...]: the first dimension of `indices`, of a known
+    extent, holds the coordinates. They have to be inside. Raises BadOperand."""
+    source, index = tensor(a, "gather_nd"), _of_integers(indices, "gather_nd")
+    count = index.shape[0] if index.ndim else None
+    if not isinstance(count, IntImm) or count.value > source.ndim:
+        raise BadOperand("gather_nd: the first dimension of the indices is no number of coordinates",
+                         reason=f"got {tensor_text(source)} and {tensor_text(index)}", declared=index.source,
+                         called=user_source(), fix=f"indices of shape (m, ...), m at most {source.ndim}")
+    rank = index.ndim - 1
+    return _made([*index.shape[1:], *source.shape[count.value:]], lambda *i: source[(
+        *(_inside(index[(one, *i[:rank])], source.shape[one], "fast") for one in range(count.value)), *i[rank:])], "T_gather_nd")
+
+
+def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: object) -> Tensor:
+    """on_value where the index along a new dimension `axis` of extent `depth` is the element of `indices`, else off_value.
+
+    axis: -1 for the last. Raises BadOperand, BadAxis.
+    """
+    index = _of_integers(indices, "one_hot")
+    at = axis_of(index, axis, "one_hot", 1)
+    kind = scalar_dtype(dtype)
+    on, off = (ops.cast(ops.convert(value), kind) for value in (on_value, off_value))
+    shape = shape_of([*index.shape[:at], depth, *index.shape[at:]], "one_hot")
+    return _made(shape, lambda *i: te.select(ops.equal(index[(*i[:at], *i[at + 1:])], i[at]), on, off), "T_one_hot")
