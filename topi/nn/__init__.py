@@ -5,6 +5,10 @@ from __future__ import annotations
 from ..lazily import lazily
 
 _HOMES: dict[str, str] = {
+    **dict.fromkeys((
+        "batch_norm_inference bias_add elu flatten gelu hard_sigmoid hard_swish leaky_relu pad prelu relu relu6 "
+        "scale_shift_nchw scale_shift_nhwc sigmoid silu softplus tanh"
+    ).split(), "activation"),
     "depthwise_conv2d": "depthwise",
     "depthwise_conv2d_nchw": "depthwise",
     "depthwise_conv2d_nhwc": "depthwise",
@@ -18,6 +22,13 @@ _HOMES: dict[str, str] = {
     "conv2d_prepack": "conv2d",
     "conv2d_prepacked": "conv2d",
     "group_conv2d_nchw": "conv2d",
+    "softmax": "softmax",
+    "log_softmax": "softmax",
+    "layer_norm": "norm",
+    "instance_norm": "norm",
+    "rms_norm": "norm",
+    "l2_normalize": "norm",
+    "lrn": "norm",
 }
 """Where each name lives: the module below this package."""
 
