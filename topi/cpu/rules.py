@@ -25,6 +25,12 @@ RULES: dict[str, tuple[str, str]] = {
     "dense": ("gemm", "gemm"),
     "packed_dense": ("gemm", "gemm"),
     "attention": ("attention", "attention"),
+    "softmax": ("rows", "rows"),
+    "log_softmax": ("rows", "rows"),
+    "layer_norm": ("rows", "rows"),
+    "instance_norm": ("rows", "rows"),
+    "rms_norm": ("rows", "rows"),
+    "l2_normalize": ("rows", "rows"),
 }
 """tag -> (module, function)."""
 

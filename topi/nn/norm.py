@@ -1,0 +1,130 @@
+"""Normalisations: rows brought to mean 0 and variance 1, or to a length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr
+from ...te.tensor import Tensor
+from ..checks import axis_of
+from ..errors import BadAxis, BadParameter
+from .rowwise import Rows, wide_dtype
+
+__all__ = ["instance_norm", "l2_normalize", "layer_norm", "lrn", "rms_norm"]
+
+
+def layer_norm(
+    data: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, axis: int | Sequence[int] = -1,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance being those of the row along `axis`.
+
+    gamma, beta: of the extents of `axis`, or None for 1 and 0. The variance is the mean of squared distances from the mean,
+    taken in a second pass while the row is in the cache: where the mean is large beside the deviation, E[x^2] - E[x]^2 would
+    cancel. float16, bfloat16 and integers are computed in float32. In float32 the error of the normalised value, before
+    gamma and beta, is at most (n / 16 + 16) * 2^-24 * (1 + |value| + largest |x| / deviation) for rows of n.
+    Raises BadAxis, BadOperand.
+    """
+    rows = Rows("layer_norm", data, axis)
+    rows.check_weights("gamma", gamma, rows.axes)
+    rows.check_weights("beta", beta, rows.axes)
+    return _standardized(rows, epsilon, gamma, beta, rows.within)
+
+
+def instance_norm(
+    data: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, channel_axis: int = 1,
+    axis: int | Sequence[int] = (2, 3), epsilon: float = 1e-5,
+) -> Tensor:
+    """As layer_norm along `axis` (of images: height and width), with gamma and beta a number for each channel.
+
+    gamma, beta: (channels,), or None. Types, errors and bounds as of layer_norm; raises BadAxis, BadOperand.
+    """
+    rows = Rows("instance_norm", data, axis)
+    channel = axis_of(data, channel_axis, "topi.nn.instance_norm")
+    if channel in rows.axes:
+        raise BadAxis(f"topi.nn.instance_norm cannot normalise along axis {channel}", reason="it is that of the channels",
+                      declared=data.source, called=user_source(), fix="leave it out of axis, or use topi.nn.layer_norm")
+    rows.check_weights("gamma", gamma, (channel,))
+    rows.check_weights("beta", beta, (channel,))
+    return _standardized(rows, epsilon, gamma, beta, lambda i: (i[channel],))
+
+
+def _standardized(rows: Rows, epsilon: float, gamma: Tensor | None, beta: Tensor | None, place: Any) -> Tensor:
+    """Mean 0, variance 1, then weights, of which `place` says where those of an element are."""
+    count = rows.count.astype(rows.wide)
+    total = rows.reduced("sum", te.sum, rows.value)
+    mean = rows.of_row("mean", lambda row: total[row] / count)
+    squares = rows.reduced("squares", te.sum, lambda i: _square(rows.value(i) - mean[rows.row_of(i)]))
+    scale = rows.of_row("scale", lambda row: 1 / te.sqrt(squares[row] / count + te.const(epsilon, rows.wide)))
+
+    def element(i: Sequence[Any]) -> Expr:
+        value = (rows.value(i) - mean[rows.row_of(i)]) * scale[rows.row_of(i)]
+        if gamma is not None:
+            value = value * gamma[place(i)].astype(rows.wide)
+        return value if beta is None else value + beta[place(i)].astype(rows.wide)
+
+    return rows.result(element)
+
+
+def rms_norm(data: Tensor, weight: Tensor | None = None, axis: int | Sequence[int] = -1, epsilon: float = 1e-5) -> Tensor:
+    """data / sqrt(mean of data^2 + epsilon) * weight along `axis`.
+
+    weight: of the extents of `axis`, or None for 1. float16, bfloat16 and integers are computed in float32. In float32 the
+    relative error is at most (n / 32 + 8) * 2^-24 for rows of n. Raises BadAxis, BadOperand.
+    """
+    rows = Rows("rms_norm", data, axis)
+    rows.check_weights("weight", weight, rows.axes)
+    squares = rows.reduced("squares", te.sum, lambda i: _square(rows.value(i)))
+    scale = rows.of_row("scale", lambda row: 1 / te.sqrt(squares[row] / rows.count.astype(rows.wide)
+                                                          + te.const(epsilon, rows.wide)))
+
+    def element(i: Sequence[Any]) -> Expr:
+        value = rows.value(i) * scale[rows.row_of(i)]
+        return value if weight is None else value * weight[rows.within(i)].astype(rows.wide)
+
+    return rows.result(element)
+
+
+def l2_normalize(data: Tensor, eps: float, axis: int | Sequence[int] | None = None) -> Tensor:
+    """data / sqrt(max(sum of data^2, eps)) along `axis`, or over everything.
+
+    Types and bounds as of rms_norm. Raises BadAxis, BadOperand.
+    """
+    rows = Rows("l2_normalize", data, axis)
+    squares = rows.reduced("squares", te.sum, lambda i: _square(rows.value(i)))
+    scale = rows.of_row("scale", lambda row: 1 / te.sqrt(te.max(squares[row], te.const(eps, rows.wide))))
+    return rows.result(lambda i: rows.value(i) * scale[rows.row_of(i)])
+
+
+def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2.0) -> Tensor:
+    """Local response normalisation: data / (bias + alpha / size * sum of the squares of `size` neighbours along `axis`)^beta.
+
+    size: odd; of neighbours beyond the ends the square is 0. float16 and bfloat16 are computed in float32, in which the
+    relative error is at most (size + 8) * max(1, beta) * 2^-23. Raises BadAxis, BadParameter.
+    """
+    rows = Rows("lrn", data, [axis])
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1 or size % 2 == 0:
+        raise BadParameter("topi.nn.lrn takes an odd size", reason=f"got {size!r}", called=user_source(),
+                           fix="topi.nn.lrn(data, size=5): the element, and two on either side")
+    along, wide = rows.axes[0], wide_dtype(data.dtype)
+    extent = data.shape[along]
+    k = te.reduce_axis((0, size), name="k")
+
+    def neighbour(i: Sequence[Any]) -> Expr:
+        place = i[along] + k - size // 2
+        value = rows.value((*i[:along], place, *i[along + 1:]))
+        return te.if_then_else(te.all(place >= 0, place < extent), _square(value), te.const(0, wide))
+
+    squares = te.compute(data.shape, lambda *i: te.sum(neighbour(i), axis=k), name="lrn.squares", tag="comm_reduce")
+    made: Tensor = te.compute(
+        data.shape,
+        lambda *i: (rows.value(i) / te.pow(squares[i] * (alpha / size) + bias, te.const(beta, wide))).astype(rows.dtype),
+        name="lrn", tag="broadcast")
+    return made
+
+
+def _square(value: Expr) -> Expr:
+    return value * value

@@ -1,0 +1,111 @@
+"""What operators on rows share: a row is all the elements that differ in some axes only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir.dtype import FLOAT32, DType
+from ...ir.expr import Expr
+from ...te.shape import same_extent
+from ...te.tensor import Tensor, tensor_text
+from ..checks import axes_of, tensor
+from ..errors import BadAxis, BadOperand
+
+__all__ = ["Rows", "wide_dtype"]
+
+
+def wide_dtype(dtype: DType) -> DType:
+    """In what an operator on elements of `dtype` computes: float64 stays, all else is float32."""
+    return dtype if dtype == "float64" else FLOAT32
+
+
+class Rows:
+    """The rows of a tensor along some axes, for an operator of this name. Raises BadOperand, BadAxis.
+
+    axes: those of a row, in order; kept: the others. wide: the type in which sums are taken; dtype: that of the result,
+    the tensor's own if it is one of floats.
+    """
+
+    def __init__(self, name: str, x: Tensor, axis: Any) -> None:
+        self.name, self.x = name, tensor(x, f"topi.nn.{name}")
+        self.axes = axes_of(self.x, axis, f"topi.nn.{name}")
+        if not self.axes:
+            raise BadAxis(f"topi.nn.{name} has no axis to run over", reason=f"got {axis!r} for {tensor_text(self.x)}",
+                          declared=self.x.source, called=user_source(), fix="axis=-1 runs over the last of its dimensions")
+        self.kept = tuple(at for at in range(x.ndim) if at not in self.axes)
+        self.wide = wide_dtype(x.dtype)
+        self.dtype = x.dtype if x.dtype.is_float else FLOAT32
+
+    def check_weights(self, what: str, weights: Tensor | None, axes: Sequence[int]) -> None:
+        """Raises BadOperand unless the weights, where there are any, have the extents of these axes."""
+        if weights is None:
+            return
+        tensor(weights, f"{what} of topi.nn.{self.name}", len(axes))
+        wanted = [self.x.shape[at] for at in axes]
+        if not all(map(same_extent, weights.shape, wanted)):
+            raise BadOperand(f"topi.nn.{self.name} cannot take {tensor_text(weights)} as {what}",
+                             reason=f"along {what} of {tensor_text(self.x)} there are {' x '.join(map(str, wanted))} elements",
+                             declared=weights.source, called=user_source(),
+                             fix=f"te.placeholder(({', '.join(map(str, wanted))},), name={what!r})")
+
+    # Parts of the declaration
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What the schedule of the last operation asks for."""
+        return {"row_axes": self.axes}
+
+    @property
+    def count(self) -> Expr:
+        """How many elements a row has."""
+        found: Expr | None = None
+        for at in self.axes:
+            found = self.x.shape[at] if found is None else found * self.x.shape[at]
+        assert found is not None
+        return found
+
+    def at(self, kept: Sequence[Any], inside: Sequence[Any]) -> tuple[Any, ...]:
+        """Indices of the tensor, from those of the row and those within it."""
+        places = dict(zip((*self.kept, *self.axes), (*kept, *inside), strict=True))
+        return tuple(places[at] for at in range(self.x.ndim))
+
+    def row_of(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+        """Those indices that say which row it is."""
+        return tuple(indices[at] for at in self.kept)
+
+    def within(self, indices: Sequence[Any]) -> tuple[Any, ...]:
+        """Those that say where within the row."""
+        return tuple(indices[at] for at in self.axes)
+
+    def value(self, indices: Sequence[Any]) -> Expr:
+        """An element, as wide as sums are."""
+        return self.x[tuple(indices)].astype(self.wide)
+
+    def reduced(self, part: str, reduce: Any, element: Any) -> Tensor:
+        """A number for each row: `reduce` (te.sum) of `element(indices)` over the row. It may have rank 0."""
+        axes = [te.reduce_axis((0, self.x.shape[at]), name=f"k{at}") for at in self.axes]
+        made: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept),
+                                  lambda *kept: reduce(element(self.at(kept, axes)), axis=axes),
+                                  name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
+        return made
+
+    def of_row(self, part: str, element: Any) -> Tensor:
+        """A number for each row: `element(which row)`."""
+        made: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept), lambda *kept: element(kept),
+                                  name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
+        return made
+
+    def result(self, element: Any) -> Tensor:
+        """The operator's last operation: `element(indices)`, in the result's type."""
+        made: Tensor = te.compute(self.x.shape, lambda *i: _as(element(i), self.dtype), name=self.name, tag=self.name,
+                                  attrs=self.attrs)
+        return made
+
+
+def _as(value: Expr, dtype: DType) -> Expr:
+    return value if value.dtype == dtype else value.astype(dtype)
+
+

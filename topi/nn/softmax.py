@@ -1,0 +1,102 @@
+"""Softmax and its logarithm along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...ir.expr import Expr, IntImm
+from ...te.tensor import Tensor
+from .rowwise import Rows
+
+__all__ = ["BLOCK", "LONG", "log_softmax", "softmax"]
+
+LONG = 1 << 17
+"""Elements from which on a contiguous row is taken in blocks: a row and its exponentials no longer fit into an L2 cache."""
+BLOCK = 4096
+"""Elements of a block: with their exponentials they stay in the L1 cache."""
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """e^(x - max) / sum of e^(x - max) along an axis; the shape and, if it is one of floats, the type of x.
+
+    float16, bfloat16 and integers are computed in float32; integers give float32. In float32 the relative error of an
+    element is at most (n / 64 + |x - max| + 16) * 2^-24 plus the smallest normal number, for rows of n: e^d loses |d|
+    units where d = x - max is rounded, and sums are taken in 16 or more parts. A row with a NaN or with +infinity is NaN, and
+    so is one of -infinity alone. Contiguous rows of LONG elements or more are read twice, not three times: each block has
+    a maximum and a sum of its own, which are rescaled and added up (M. Milakov and N. Gimelshein, 2018, "Online normalizer
+    calculation for softmax", in blocks). Raises BadAxis.
+    """
+    rows = Rows("softmax", x, [axis])
+    if _is_long(rows):
+        greatest, total = _blocked(rows)
+        scale = rows.of_row("scale", lambda row: te.const(1, rows.wide) / total[row])
+        return rows.result(lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]) * scale[rows.row_of(i)])
+    greatest = rows.reduced("max", _maximum(rows), rows.value)
+    power = te.compute(x.shape, lambda *i: te.exp(rows.value(i) - greatest[rows.row_of(i)]), name="softmax.exp",
+                       tag="softmax.exp")
+    total = rows.reduced("sum", te.sum, lambda i: power[i])
+    scale = rows.of_row("scale", lambda row: te.const(1, rows.wide) / total[row])
+    return rows.result(lambda i: power[i] * scale[rows.row_of(i)])
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """x - max - log(sum of e^(x - max)) along an axis; the shape and, if it is one of floats, the type of x.
+
+    Types and special values as for softmax. In float32 the absolute error is at most
+    (n / 64 + |x - max| + log(n) + 16) * 2^-24 for rows of n. Raises BadAxis.
+    """
+    rows = Rows("log_softmax", x, [axis])
+    if _is_long(rows):
+        greatest, total = _blocked(rows)
+    else:
+        greatest = rows.reduced("max", _maximum(rows), rows.value)
+        total = rows.reduced("sum", te.sum, lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]))
+    logarithm = rows.of_row("log", lambda row: te.log(total[row]))
+    return rows.result(lambda i: (rows.value(i) - greatest[rows.row_of(i)]) - logarithm[rows.row_of(i)])
+
+
+def _maximum(rows: Rows) -> Any:
+    """The largest number, at least the least finite one. NaN is passed over: it comes back by the sum. One instruction a
+    vector where te.max, which keeps NaN, takes three."""
+    return te.comm_reducer(lambda a, b: te.select(b > a, b, a), lambda _: te.min_value(rows.wide), name="largest")
+
+
+def _is_long(rows: Rows) -> bool:
+    extent = rows.x.shape[-1] if rows.x.ndim else None
+    return rows.axes == (rows.x.ndim - 1,) and isinstance(extent, IntImm) and extent.value >= LONG
+
+
+def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
+    """The maximum of each row, and the sum of the exponentials, by blocks."""
+    x, count = rows.x, rows.count
+    assert isinstance(count, IntImm)
+    blocks = -(-count.value // BLOCK)
+    outer = x.shape[:-1]
+
+    def over_block(part: str, reduce: Any, element: Any) -> Tensor:
+        k = te.reduce_axis((0, BLOCK), name="k")
+        inside = None if count.value % BLOCK == 0 else (lambda block: block * BLOCK + k < count)
+        made: Tensor = te.compute(
+            (*outer, blocks),
+            lambda *i: reduce(element(i, rows.value((*i[:-1], i[-1] * BLOCK + k))), axis=k,
+                              **({} if inside is None else {"where": inside(i[-1])})),
+            name=f"{rows.name}.{part}", tag=f"{rows.name}.{part}")
+        return made
+
+    def over_blocks(part: str, reduce: Any, element: Any) -> Tensor:
+        b = te.reduce_axis((0, blocks), name="b")
+        made: Tensor = te.compute(outer, lambda *row: reduce(element(row, b), axis=b), name=f"{rows.name}.{part}",
+                                  tag=f"{rows.name}.{part}")
+        return made
+
+    def relative(value: Expr, to: Expr) -> Expr:
+        return te.exp(value - to)
+
+    block_max = over_block("block_max", _maximum(rows), lambda _, value: value)
+    block_sum = over_block("block_sum", te.sum, lambda i, value: relative(value, block_max[i]))
+    maxima, sums = te.compute(block_max.shape, lambda *i: (block_max[i], block_sum[i]), name=f"{rows.name}.block",
+                              tag=f"{rows.name}.block", attrs={"block": BLOCK})
+    greatest = over_blocks("max", _maximum(rows), lambda row, b: maxima[(*row, b)])
+    total = over_blocks("sum", te.sum, lambda row, b: sums[(*row, b)] * relative(maxima[(*row, b)], greatest[row]))
+    return greatest, total
