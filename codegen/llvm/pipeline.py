@@ -22,6 +22,7 @@ from ...ir.passes.shared_windows import shared_windows
 from ...ir.passes.simplify import simplify
 from ...ir.passes.storage import plan_storage
 from ...ir.passes.target_facts import resolve_facts
+from ...ir.passes.transposed_loads import transposed_loads
 from ...ir.passes.unroll import unroll
 from ...ir.passes.unsafe_select import unsafe_select
 from ...ir.passes.vectorize import MAX_LANES, vectorize
@@ -61,6 +62,7 @@ def cpu_pipeline(
         Pass("vectorize", lambda function: vectorize(function, vector_bits)),
         Pass("unroll", unroll),                        # after vectorize, whose chunks are unrolled loops
         Pass("shared_windows", shared_windows),        # what an unrolled loop reads is one run of statements now
+        Pass("transposed_loads", transposed_loads),    # of the columns that are left
         Pass("narrow", narrow_offsets),                # every gather is there now
         # every allocation is there, of one known size
         Pass("storage", lambda function: plan_storage(function, options.share_memory)),

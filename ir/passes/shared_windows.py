@@ -24,7 +24,7 @@ from ..stmt import BufferStore, Function, Seq, Stmt
 from ..visit import Rewriter, children, rebuild, rewrite
 from .linear import Key, Linear, is_index, linear
 
-__all__ = ["WIDEST_STRIDE", "shared_windows"]
+__all__ = ["WIDEST_STRIDE", "active_lanes", "shared_windows", "sure_loads"]
 
 WIDEST_STRIDE = 4
 """Beyond, most of what the vectors hold is thrown away."""
@@ -82,7 +82,7 @@ def _shared(run: list[BufferStore]) -> list[BufferStore]:
     stored = {store.buffer for store in run} if len(run) > 1 else set[Buffer]()
     groups: dict[Key, list[_Strided]] = {}
     for store in run:
-        for load in _sure_loads(store.value):
+        for load in sure_loads(store.value):
             if load.buffer not in stored:
                 _enter(groups, load)
     made: dict[int, Expr] = {}
@@ -99,7 +99,7 @@ def _shared(run: list[BufferStore]) -> list[BufferStore]:
     return [rewrite(store, rule) for store in run]
 
 
-def _sure_loads(value: Expr) -> Iterator[BufferLoad]:
+def sure_loads(value: Expr) -> Iterator[BufferLoad]:
     """The loads in a value that are made whatever is chosen, and that mention nothing bound within."""
     stack: list[Node] = [value]
     while stack:
@@ -120,7 +120,7 @@ def _enter(groups: dict[Key, list[_Strided]], load: BufferLoad) -> None:
     stride, lanes = index.stride.value, load.dtype.lanes
     if not 2 <= stride <= WIDEST_STRIDE or lanes & (lanes - 1) or load.dtype.kind == "bool":
         return
-    active = None if load.predicate is None else _active(load.predicate)
+    active = None if load.predicate is None else active_lanes(load.predicate)
     if load.predicate is not None and not active:
         return
     form = linear(index.base)
@@ -202,7 +202,7 @@ def _window(member: _Strided, start: int, first: int, last: int) -> Expr:
 # Constant masks
 
 
-def _active(predicate: Expr) -> frozenset[int] | None:
+def active_lanes(predicate: Expr) -> frozenset[int] | None:
     """The lanes of a constant mask; None of one that is not known."""
     values = _lanes(predicate)
     return None if values is None else frozenset(lane for lane, value in enumerate(values) if value)
