@@ -196,18 +196,12 @@ def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...]
 def _triangular(domain: Range, low: Expr, extent: Expr, width: int) -> bool:
     """Whether a region from the domain's begin on has an extent that changes, up to all of the domain, as it is for the
     triangular loops of tiles: i * 32 + 32, min(i * 32 + 32, n). Its greatest value would stand for the domain each time."""
-    if not is_const(domain.begin, 0) or not is_const(low, 0):
+    if not is_const(domain.begin, 0) or not is_const(low, 0) or any(isinstance(node, Max) for node in post_order(extent)):
         return False
-    whole, parts = domain.extent, [extent]
-    if isinstance(extent, Min):
-        parts = [part for part in (extent.a, extent.b) if not _same(part, whole)]
-    elif not isinstance(whole, IntImm) or width < whole.value:
-        return False
-    return len(parts) == 1 and not any(isinstance(node, (Min, Max)) for node in post_order(parts[0]))
-
-
-def _same(a: Expr, b: Expr) -> bool:
-    return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
+    whole = domain.extent
+    if isinstance(whole, IntImm):
+        return width >= whole.value
+    return isinstance(extent, Min) and (extent.a is whole or extent.b is whole)
 
 
 def _is_plain(extent: Expr) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..lazily import lazily
 
 _HOMES: dict[str, str] = {
+    "attention": "attention",
     **dict.fromkeys((
         "batch_norm_inference bias_add elu flatten gelu hard_sigmoid hard_swish leaky_relu pad prelu relu relu6 "
         "scale_shift_nchw scale_shift_nhwc sigmoid silu softplus tanh"

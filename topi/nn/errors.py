@@ -17,7 +17,7 @@ class BadConvolution(TensorExpressionError):
     code = "TW0191"
 
 
-class BadRows(TensorExpressionError):
-    """Axes, or weights, of an operator on rows (softmax, a norm) that do not fit its tensor."""
+class BadAttention(TensorExpressionError):
+    """Queries, keys and values whose dimensions, sizes or types do not fit each other."""
 
-    code = "TW0196"
+    code = "TW0197"
