@@ -1,0 +1,368 @@
+"""topi element by element, its reductions, and what moves elements, against numpy at odd sizes, 0 and 1."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+from tilewright import te, topi
+from tilewright.errors import TensorExpressionError
+from topi_run import SIZES, evaluate, floats, placeholders, run, whole
+
+EPS = 2.0**-23
+
+UNARY = {
+    "abs": np.abs, "negative": np.negative, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "erf": scipy.special.erf,
+    "sigmoid": scipy.special.expit, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh, "atan": np.arctan, "asinh": np.arcsinh, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
+    "nearbyint": np.rint, "sign": np.sign, "square": np.square, "identity": np.array, "exp10": lambda x: 10.0**x,
+    "round": lambda x: np.trunc(x + np.copysign(0.5, x)),
+}
+POSITIVE = {"log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt,
+            "rsqrt": lambda x: 1 / np.sqrt(x), "acosh": lambda x: np.arccosh(x), "ceil_log2": lambda x: np.ceil(np.log2(x))}
+WITHIN_ONE = {"asin": np.arcsin, "acos": np.arccos, "atanh": np.arctanh}
+
+
+@pytest.mark.parametrize("name", [*UNARY, *POSITIVE, *WITHIN_ONE])
+def test_unary_mathematics(name: str) -> None:
+    reference = {**UNARY, **POSITIVE, **WITHIN_ONE}[name]
+    low, high = (1.001, 9.0) if name in POSITIVE else (-0.99, 0.99) if name in WITHIN_ONE else (-3.0, 3.0)
+    x = floats((5, 67), low=low, high=high)
+    want = reference(x.astype("float64"))
+    np.testing.assert_allclose(run(getattr(topi, name), x), want, rtol=16 * EPS, atol=4 * EPS)
+
+
+BINARY = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+    "floor_divide": np.floor_divide, "floor_mod": np.mod, "mod": np.fmod, "trunc_mod": np.fmod, "equal": np.equal,
+    "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal, "greater": np.greater,
+    "greater_equal": np.greater_equal, "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+}
+SHAPES = [((5, 17), (5, 17)), ((5, 17), (17,)), ((5, 1), (1, 17)), ((3, 1, 5), (4, 1)), ((0, 3), (3,)), ((1,), (1,)), ((), (7,))]
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("dtype", ["int32", "float32", "int8"])
+def test_binary_arithmetic_broadcasts(name: str, dtype: str) -> None:
+    for at, (left, right) in enumerate(SHAPES):
+        make = whole if dtype.startswith("int") else floats
+        a, b = make(left, dtype, seed=at), make(right, dtype, seed=at + 50)
+        if dtype == "float32" and name in ("floor_divide", "floor_mod", "mod", "trunc_mod"):
+            a, b = np.round(a * 8), np.round(b * 4) + 0.5  # quotients that are not near whole numbers by rounding
+        with np.errstate(all="ignore"):
+            want = BINARY[name](a, b)
+        if dtype.startswith("int") and name in ("floor_divide", "floor_mod", "mod", "trunc_mod"):
+            want = np.where(b == 0, 0, want)
+        got = run(getattr(topi, name), a, b)
+        assert got.shape == want.shape and got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"])
+def test_bits(name: str) -> None:
+    a, b = whole((5, 19), low=-1000, high=1000), whole((19,), low=0, high=8, seed=1)
+    np.testing.assert_array_equal(run(getattr(topi, name), a, b), getattr(np, name)(a, b))
+    np.testing.assert_array_equal(run(topi.bitwise_not, a), ~a)
+    np.testing.assert_array_equal(run(topi.logical_not, a), a == 0)
+
+
+def test_operators_between_floats() -> None:
+    a, b = floats((4, 31), low=0.2), floats((31,), low=0.2, seed=1)
+    x, y = a.astype("float64"), b.astype("float64")
+    for operator, want in ((topi.divide, x / y), (topi.power, x**y), (topi.hypot, np.hypot(x, y)), (topi.atan2, np.arctan2(x, y)),
+                           (topi.log_add_exp, np.logaddexp(x, y)), (topi.trunc_divide, np.trunc(x / y))):
+        np.testing.assert_allclose(run(operator, a, b), want, rtol=16 * EPS, atol=4 * EPS)
+    infinite = np.array([-np.inf, np.inf, 0.0], "float32")
+    np.testing.assert_array_equal(run(topi.log_add_exp, infinite, infinite[:2].repeat([2, 1])),
+                                  np.logaddexp(infinite, infinite[:2].repeat([2, 1])))
+
+
+def test_scalars_and_numbers_are_operands_too() -> None:
+    a = whole((3, 5), "int8")
+    np.testing.assert_array_equal(run(lambda x: topi.add(x, 3), a), a + np.int8(3))
+    np.testing.assert_array_equal(run(lambda x: topi.subtract(1, x), a), np.int8(1) - a)
+    assert topi.multiply(te.const(2, "int32"), 3).value == 6
+
+
+def test_choices_and_conversions() -> None:
+    c, a, b = whole((4, 1), "int32", -1, 2), floats((4, 9)), floats((9,), seed=1)
+    np.testing.assert_array_equal(run(topi.where, c, a, b), np.where(c != 0, a, b))
+    np.testing.assert_array_equal(run(lambda x: topi.clip(x, -0.5, 1.0), a), np.clip(a, -0.5, 1.0))
+    np.testing.assert_array_equal(run(lambda x: topi.clip(x, 2, 5), whole((9,), "uint8")), np.clip(whole((9,), "uint8"), 2, 5))
+    for dtype in ("int32", "float64", "float16", "bool", "uint8"):
+        got = run(lambda x, dtype=dtype: topi.cast(x, dtype), np.abs(a) * 3)
+        np.testing.assert_array_equal(got, (np.abs(a) * 3).astype(dtype))
+    np.testing.assert_array_equal(run(lambda x: topi.reinterpret(x, "int32"), a), a.view("int32"))
+    nans = np.array([1.0, np.nan, np.inf, -np.inf], "float32")
+    for name in ("isnan", "isinf", "isfinite"):
+        np.testing.assert_array_equal(run(getattr(topi, name), nans), getattr(np, name)(nans))
+    np.testing.assert_array_equal(run(topi.sign, nans), np.sign(nans))
+    np.testing.assert_array_equal(run(topi.sign, whole((9,), "uint8")), np.sign(whole((9,), "uint8")))
+    powers = np.array([1, 2, 3, 4, 5, 1023, 1024, 1025], "int32")
+    np.testing.assert_array_equal(run(topi.ceil_log2, powers), np.ceil(np.log2(powers)))
+    np.testing.assert_array_equal(run(lambda *x: topi.elemwise_sum(x), a, a * 2, a), a + a * 2 + a)
+
+
+def test_tensors_from_nothing() -> None:
+    assert (evaluate([], topi.full((3, 5), "int16", 7), []) == 7).all()
+    assert evaluate([], topi.zeros((), "float64"), []) == 0
+    np.testing.assert_array_equal(run(topi.ones_like, floats((3, 0))), np.ones((3, 0), "float32"))
+    for arguments in ((5,), (2, 11), (0, 10, 3), (10, 0, -3), (0,), (5, 5), (0.0, 1.0, 0.25), (3, 1)):
+        np.testing.assert_array_equal(evaluate([], topi.arange(*arguments), []), np.arange(*arguments).astype("float32"))
+    np.testing.assert_array_equal(evaluate([], topi.arange(7, dtype="int64"), []), np.arange(7))
+
+
+@pytest.mark.parametrize("shape, to", [((3, 1), (3, 5)), ((1,), (4, 2)), ((), (3,)), ((5,), (0, 5)), ((2, 3), (2, 3))])
+def test_broadcast_to(shape: tuple[int, ...], to: tuple[int, ...]) -> None:
+    a = floats(shape)
+    np.testing.assert_array_equal(run(lambda x: topi.broadcast_to(x, to), a), np.broadcast_to(a, to))
+
+
+# Reductions
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "all", "any"])
+@pytest.mark.parametrize("shape", SIZES)
+def test_reductions(name: str, shape: tuple[int, ...]) -> None:
+    x = floats(shape, low=0.99, high=1.01)
+    axes: list[Any] = [None, 0, -1, tuple(range(len(shape))), (0, len(shape) - 1)]
+    for axis in axes:
+        if 0 in shape and name in ("max", "min", "mean"):
+            continue
+        for keepdims in (False, True):
+            got = run(lambda a, axis=axis, keepdims=keepdims: getattr(topi, name)(a, axis, keepdims), x)
+            wide = x if name in ("all", "any") else x.astype("float64")
+            want = getattr(np, name)(wide, axis=axis, keepdims=keepdims)
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=2 * EPS * max(x.size, 1))
+
+
+def test_sums_are_within_the_documented_bound() -> None:
+    x = floats((3, 100_003), low=-1, high=1)
+    bound = x.shape[1] * EPS / 2 * np.abs(x.astype("float64")).sum(1)
+    assert (np.abs(run(lambda a: topi.sum(a, 1), x) - x.astype("float64").sum(1)) <= bound).all()
+    half = floats((4, 9001), "float16", 0, 1)
+    np.testing.assert_allclose(run(lambda a: topi.mean(a, 1), half).astype("float64"), half.astype("float64").mean(1), rtol=2e-3)
+    assert run(lambda a: topi.sum(a, 1), half).dtype == np.float16
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "bool"])
+def test_reductions_of_integers(dtype: str) -> None:
+    x = whole((11, 37), dtype, 0 if dtype == "bool" else -9, 2 if dtype == "bool" else 9)
+    for axis in (None, 0, 1):
+        got = run(lambda a, axis=axis: topi.sum(a, axis), x)
+        np.testing.assert_array_equal(got, x.sum(axis, dtype="int32" if dtype == "bool" else dtype))
+        np.testing.assert_array_equal(run(lambda a, axis=axis: topi.max(a, axis), x), x.max(axis))
+        np.testing.assert_allclose(run(lambda a, axis=axis: topi.mean(a, axis), x), x.mean(axis), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "float16"])
+def test_arguments_of_extremes(name: str, dtype: str) -> None:
+    for shape in ((7, 33), (1, 1), (0, 5), (64, 3), (1000,), (3, 4, 5)):
+        x = whole(shape, "int32", 0, 5).astype(dtype)  # with ties
+        for axis in (None, 0, -1):
+            if axis != 0 and 0 in shape and axis is None:
+                continue
+            if 0 in shape and (axis is None or x.shape[axis] == 0):
+                continue
+            for keepdims in (False, True):
+                got = run(lambda a, axis=axis, keepdims=keepdims: getattr(topi, name)(a, axis, keepdims), x)
+                want = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+                np.testing.assert_array_equal(got, want)
+    x = whole((5, 40), "int32", 0, 3).astype(dtype)
+    last = run(lambda a: getattr(topi, name)(a, 1, select_last_index=True), x)
+    np.testing.assert_array_equal(last, 39 - getattr(np, name)(x[:, ::-1], axis=1))
+
+
+def test_arguments_over_several_axes_and_of_nans() -> None:
+    x = floats((3, 4, 5))
+    np.testing.assert_array_equal(run(lambda a: topi.argmax(a, (1, 2)), x), x.reshape(3, 20).argmax(1))
+    x[0, 1, 2] = x[1, 3, 4] = x[1, 2, 0] = np.nan
+    np.testing.assert_array_equal(run(lambda a: topi.argmax(a, (1, 2)), x), x.reshape(3, 20).argmax(1))
+    np.testing.assert_array_equal(run(lambda a: topi.argmin(a, (0,)), x), x.argmin(0))
+    infinite = np.full((2, 40), -np.inf, "float32")
+    np.testing.assert_array_equal(run(lambda a: topi.argmax(a, 1), infinite), [0, 0])
+    assert np.isnan(run(lambda a: topi.max(a), x)) and np.isnan(run(lambda a: topi.min(a, 2), x)[0, 1])
+
+
+# Moving elements
+
+
+def test_shapes() -> None:
+    a = floats((4, 6, 5))
+    for shape in ((24, 5), (4, 30), (5, 6, 4), (-1,), (2, -1, 5), (4, 6, 5), (1, 4, 1, 6, 5), (8, 3, 5)):
+        np.testing.assert_array_equal(run(lambda x, shape=shape: topi.reshape(x, shape), a), a.reshape(shape))
+    np.testing.assert_array_equal(run(lambda x: topi.reshape(x, (0, 7)), floats((3, 0))), np.zeros((0, 7)))
+    assert run(lambda x: topi.reshape(x, ()), floats((1, 1))).shape == ()
+    for axis in (0, 1, -1, 3, -4):
+        np.testing.assert_array_equal(run(lambda x, axis=axis: topi.expand_dims(x, axis), a), np.expand_dims(a, axis))
+    assert run(lambda x: topi.expand_dims(x, 1, 2), a).shape == (4, 1, 1, 6, 5)
+    one = floats((1, 5, 1))
+    np.testing.assert_array_equal(run(topi.squeeze, one), one.squeeze())
+    np.testing.assert_array_equal(run(lambda x: topi.squeeze(x, -1), one), one.squeeze(-1))
+    for axes in (None, (0, 2, 1), (2, 0, 1), (-1, 0, 1)):
+        np.testing.assert_array_equal(run(lambda x, axes=axes: topi.transpose(x, axes), a), a.transpose(axes))
+    for axis in (0, -1):
+        np.testing.assert_array_equal(run(lambda x, axis=axis: topi.flip(x, axis), a), np.flip(a, axis))
+
+
+def test_large_transpose_and_concatenation() -> None:
+    a, b = floats((130, 75)), floats((41, 75), seed=1)
+    np.testing.assert_array_equal(run(topi.transpose, a), a.T)
+    np.testing.assert_array_equal(run(lambda x, y: topi.concatenate([x, y]), a, b), np.concatenate([a, b]))
+    np.testing.assert_array_equal(run(lambda x, y: topi.concatenate([topi.transpose(x), topi.transpose(y)], -1), a, b),
+                                  np.concatenate([a.T, b.T], 1))
+
+
+@pytest.mark.parametrize("begin, end, strides", [
+    ([1], [5], None), ([1, 2], [7, -1], [2, 3]), ([-1, 0], [-9, 3], [-2, 1]), ([5], [2], None), ([0, -3], [100, 100], [1, 1]),
+    ([7, 8], [-20, -20], [-1, -3]), ([3, 3], [3, 4], [1, 1]),
+])
+def test_slices(begin: list[int], end: list[int], strides: list[int] | None) -> None:
+    a = floats((8, 9))
+    steps = strides or [1] * len(begin)
+    want = a[tuple(slice(low, None if by < 0 and high < -8 else high, by) for low, high, by in zip(begin, end, steps, strict=True))]
+    np.testing.assert_array_equal(run(lambda x: topi.strided_slice(x, begin, end, strides), a), want)
+
+
+def test_parts_and_joints() -> None:
+    a, b = floats((6, 8)), floats((6, 8), seed=1)
+    np.testing.assert_array_equal(run(lambda x: topi.strided_slice(x, [2, -3], [3, 2], slice_mode="size"), a), a[2:5, 5:7])
+    np.testing.assert_array_equal(run(lambda x: topi.strided_slice(x, [1], [4], axes=[1]), a), a[:, 1:4])
+    for sections, axis in ((2, 0), (4, 1), ([1, 5], -1), ([0, 3, 3], 0)):
+        for got, want in zip(run(lambda x, n=sections, axis=axis: topi.split(x, n, axis), a), np.split(a, sections, axis), strict=True):
+            np.testing.assert_array_equal(got, want)
+    for axis in (0, 1, -1, 2):
+        np.testing.assert_array_equal(run(lambda x, y, axis=axis: topi.stack([x, y, x], axis), a, b), np.stack([a, b, a], axis))
+    empty = floats((0, 8))
+    np.testing.assert_array_equal(run(lambda x, y, z: topi.concatenate([x, y, z]), a, empty, b), np.concatenate([a, empty, b]))
+    np.testing.assert_array_equal(run(lambda x: topi.pad(x, (1, 0), (2, 3), 9.0), a), np.pad(a, ((1, 2), (0, 3)), constant_values=9))
+    np.testing.assert_array_equal(run(lambda x: topi.nn.pad(x, (2, 1)), a), np.pad(a, ((2, 2), (1, 1))))
+    np.testing.assert_array_equal(run(lambda x: topi.repeat(x, 3, 1), a), np.repeat(a, 3, 1))
+    np.testing.assert_array_equal(run(lambda x: topi.tile(x, (2, 1, 3)), a), np.tile(a, (2, 1, 3)))
+    np.testing.assert_array_equal(run(lambda x: topi.tile(x, 2), a), np.tile(a, 2))
+
+
+def test_lookups() -> None:
+    a = floats((5, 7, 3))
+    index = whole((2, 3), "int32", -9, 20)
+    np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i, 1), a, index), np.take(a, index, 1, mode="clip"))
+    np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i, -1, mode="wrap"), a, index), np.take(a, index, 2, mode="wrap"))
+    np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i), a, index * 5), np.take(a, index * 5, mode="clip"))
+    unsigned = whole((4,), "uint8", 0, 5)
+    np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i, 0, mode="fast"), a, unsigned), a[unsigned])
+    rows = whole((5, 2), "int64", 0, 7)
+    np.testing.assert_array_equal(run(lambda x, i: topi.take(x, i, 1, batch_dims=1), a, rows), np.stack([a[n][rows[n]] for n in range(5)]))
+    along = whole((5, 2, 3), "int32", 0, 7)
+    np.testing.assert_array_equal(run(lambda x, i: topi.gather(x, 1, i), a, along), np.take_along_axis(a, along, 1))
+    pairs = np.stack([whole((4, 2), high=5, low=0), whole((4, 2), high=7, low=0, seed=1)])
+    np.testing.assert_array_equal(run(topi.gather_nd, a, pairs), a[pairs[0], pairs[1]])
+    hot = whole((3, 4), "int32", -1, 6)
+    for axis in (-1, 0, 1):
+        got = run(lambda i, axis=axis: topi.one_hot(i, 2.0, -1.0, 5, axis, "float32"), hot)
+        np.testing.assert_array_equal(got, np.moveaxis(np.where(hot[..., None] == np.arange(5), 2.0, -1.0), -1, axis))
+
+
+def test_layouts() -> None:
+    a = floats((2, 13, 3, 5))
+    np.testing.assert_array_equal(run(lambda x: topi.layout_transform(x, "NCHW", "NHWC"), a), a.transpose(0, 2, 3, 1))
+    blocked = np.pad(a, ((0, 0), (0, 3), (0, 0), (0, 0))).reshape(2, 4, 4, 3, 5).transpose(0, 1, 3, 4, 2)
+    np.testing.assert_array_equal(run(lambda x: topi.layout_transform(x, "NCHW", "NCHW4c"), a), blocked)
+    np.testing.assert_array_equal(run(lambda x: topi.layout_transform(x, "NCHW4c", "NHWC"), np.ascontiguousarray(blocked)),
+                                  np.pad(a, ((0, 0), (0, 3), (0, 0), (0, 0))).transpose(0, 2, 3, 1))
+
+
+# Activations
+
+
+def test_activations() -> None:
+    a = floats((3, 37), low=-6, high=6)
+    x = a.astype("float64")
+    sigmoid = scipy.special.expit
+    for operator, want in (
+        (topi.nn.relu, np.maximum(x, 0)), (topi.nn.relu6, np.clip(x, 0, 6)), (lambda t: topi.nn.leaky_relu(t, 0.1), np.where(x > 0, x, x * 0.1)),
+        (topi.nn.sigmoid, sigmoid(x)), (topi.nn.tanh, np.tanh(x)), (topi.nn.silu, x * sigmoid(x)),
+        (topi.nn.gelu, x * 0.5 * (1 + scipy.special.erf(x / math.sqrt(2)))),
+        (lambda t: topi.nn.gelu(t, "tanh"), x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+        (topi.nn.elu, np.where(x > 0, x, np.expm1(x))), (topi.nn.softplus, np.logaddexp(x, 0)),
+        (topi.nn.hard_sigmoid, np.clip(x + 3, 0, 6) / 6), (topi.nn.hard_swish, x * np.clip(x + 3, 0, 6) / 6),
+    ):
+        np.testing.assert_allclose(run(operator, a), want, rtol=16 * EPS, atol=8 * EPS)
+    half = a.astype("float16")
+    np.testing.assert_allclose(run(topi.nn.silu, half).astype("float64"), half.astype("float64") * sigmoid(half.astype("float64")),
+                               rtol=2**-10, atol=2**-14)
+
+
+def test_channels() -> None:
+    a, c, d = floats((2, 5, 3, 4)), floats((5,), seed=1), floats((5,), seed=2)
+    mean, var = floats((5,), seed=3), floats((5,), low=0.1, seed=4)
+    at = lambda v: v.astype("float64")[:, None, None]
+    x = a.astype("float64")
+    np.testing.assert_allclose(run(topi.nn.bias_add, a, c), x + at(c), rtol=4 * EPS, atol=4 * EPS)
+    np.testing.assert_allclose(run(topi.nn.scale_shift_nchw, a, c, d), x * at(c) + at(d), rtol=8 * EPS, atol=8 * EPS)
+    np.testing.assert_allclose(run(topi.nn.prelu, a, c), np.where(x > 0, x, x * at(c)), rtol=4 * EPS)
+    got = run(topi.nn.batch_norm_inference, a, c, d, mean, var)
+    np.testing.assert_allclose(got, (x - at(mean)) / np.sqrt(at(var) + 1e-5) * at(c) + at(d), rtol=32 * EPS, atol=64 * EPS)
+    last = np.ascontiguousarray(a.transpose(0, 2, 3, 1))
+    got = run(lambda *t: topi.nn.batch_norm_inference(*t, axis=-1), last, c, d, mean, var)
+    np.testing.assert_allclose(got, run(topi.nn.batch_norm_inference, a, c, d, mean, var).transpose(0, 2, 3, 1), rtol=4 * EPS, atol=8 * EPS)
+    np.testing.assert_allclose(run(topi.nn.scale_shift_nhwc, last, c, d), last * c + d, rtol=8 * EPS, atol=8 * EPS)
+    np.testing.assert_array_equal(run(topi.nn.flatten, a), a.reshape(2, 60))
+
+
+def test_shapes_unknown_until_the_call() -> None:
+    n, m = te.size_var("n"), te.size_var("m")
+    a, b = te.placeholder((n, m), name="A"), te.placeholder((m,), name="B")
+    c = topi.nn.relu(topi.add(a, b))
+    total = topi.sum(topi.exp(a), 1)
+    flat = topi.reshape(topi.transpose(a), (n * m,))
+    joined = topi.concatenate([a, a], 1)
+    import tilewright as tw
+
+    kernel = tw.build(topi.schedule([c, total, flat, joined]), [a, b, c, total, flat, joined])
+    for shape in ((7, 33), (1, 1), (0, 4), (65, 130)):
+        x, y = floats(shape), floats(shape[1:], seed=1)
+        results = [np.zeros(shape, "float32"), np.zeros(shape[0], "float32"), np.zeros(x.size, "float32"),
+                   np.zeros((shape[0], 2 * shape[1]), "float32")]
+        kernel(x, y, *results)
+        np.testing.assert_array_equal(results[0], np.maximum(x + y, 0))
+        np.testing.assert_allclose(results[1], np.exp(x.astype("float64")).sum(1), rtol=1e-5)
+        np.testing.assert_array_equal(results[2], x.T.ravel())
+        np.testing.assert_array_equal(results[3], np.concatenate([x, x], 1))
+
+
+@pytest.mark.parametrize("wrong, message", [
+    (lambda a: topi.sum(a, 2), r"sum: A: float32\[4, 5\] has no axis 2"),
+    (lambda a: topi.sum(a, (0, -2)), "given an axis twice"),
+    (lambda a: topi.argmax(te.placeholder((0, 2), name="E"), 0), "no elements to choose from"),
+    (lambda a: topi.transpose(a, (0, 0)), "does not name every axis once"),
+    (lambda a: topi.reshape(a, (3, 7)), "cannot reshape"),
+    (lambda a: topi.reshape(a, (-1, 3)), "cannot reshape"),
+    (lambda a: topi.squeeze(a, 0), "not known to have the extent 1"),
+    (lambda a: topi.concatenate([a, topi.transpose(a)], 0), "cannot concatenate"),
+    (lambda a: topi.concatenate([]), "takes a list of tensors"),
+    (lambda a: topi.stack([a, topi.cast(a, "int32")]), "cannot stack"),
+    (lambda a: topi.split(a, 3), "cannot split 4 elements into 3"),
+    (lambda a: topi.strided_slice(a, [0], [1, 2]), "no slice"),
+    (lambda a: topi.take(a, a), "takes integer indices"),
+    (lambda a: topi.take(a, topi.cast(a, "int32"), mode="raise"), "no mode 'raise'"),
+    (lambda a: topi.pad(a, (1,)), "a number from 0 on for each dimension"),
+    (lambda a: topi.broadcast_to(a, (5, 4)), "cannot broadcast A"),
+    (lambda a: topi.layout_transform(a, "NC", "NH"), "cannot go from NC to NH"),
+    (lambda a: topi.layout_transform(a, "N1", "NC"), "there is no layout 'N1'"),
+    (lambda a: topi.nn.gelu(a, "fast"), "no approximation 'fast'"),
+    (lambda a: topi.nn.bias_add(a, te.placeholder((4,), name="b")), "does not have a value for each index"),
+    (lambda a: topi.arange(0, 3, 0), "how many elements"),
+    (lambda a: topi.nn.relu(3), "relu takes a tensor"),
+    (lambda a: topi.repeat(a, -1), "counts from 0 on"),
+    (lambda a: topi.elemwise_sum([]), "nothing to add"),
+    (lambda a: topi.elemwise_sum([a, topi.transpose(a)]), "tensors of one shape"),
+])
+def test_refusals(wrong: Any, message: str) -> None:
+    a = placeholders(floats((4, 5)))[0]
+    with pytest.raises(TensorExpressionError, match=message):
+        wrong(a)
