@@ -86,6 +86,12 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--threads", type=_counts, default=[1, 2], metavar="N,...", help="numbers of threads (default: 1,2)")
     bench.add_argument("--out", default="out", metavar="FOLDER", help="where JSON and page go (default: out)")
     bench.set_defaults(command=_bench)
+
+    cache = commands.add_parser("cache", help="the folder of built kernels: show it, or clear it", description=(
+        "Shows where built kernels are kept for other processes, and how much they take; --clear removes them. "
+        "TILEWRIGHT_CACHE_DIR chooses the folder, TILEWRIGHT_CACHE_MB its size, TILEWRIGHT_CACHE=0 turns it off."))
+    cache.add_argument("--clear", action="store_true", help="remove every kept kernel")
+    cache.set_defaults(command=_cache)
     return parser
 
 
@@ -113,6 +119,23 @@ def _bench(options: argparse.Namespace) -> int:
     from .benchmarks.harness import main as bench
 
     return bench(options.names, everything=options.all, out=Path(options.out), threads=options.threads, console=Console())
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from .cache.store import open_store
+
+    store = open_store()
+    if store is None:
+        print("off: TILEWRIGHT_CACHE=0")
+        return 0
+    if options.clear:
+        print(f"removed {store.clear()} kernels from {store.folder}")
+    found = store.usage()
+    if found.problem:
+        _say(f"tilewright cache: {found.problem}")
+        return 1
+    print(f"{found.folder}: {found.entries} kernels, {found.size / 2**20:.1f} of {found.limit >> 20} MB")
+    return 0
 
 
 def _run(options: argparse.Namespace) -> int:

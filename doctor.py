@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .runtime.cuda_driver import ask_driver
-from .runtime.places import cache_folder, default_database
+from .runtime.places import default_database
 
 __all__ = ["Finding", "examine", "report", "time_table"]
 
@@ -139,9 +139,20 @@ def _versions() -> Iterable[Finding]:
     yield Finding("xgboost", False, "not installed: pip install 'tilewright[tune]'")
 
 
+def _cache() -> Finding:
+    from .cache.store import open_store
+
+    store = open_store()
+    if store is None:
+        return Finding("cache", False, "off: TILEWRIGHT_CACHE=0; every kernel is built anew")
+    found = store.usage()
+    held = f"{found.entries} kernels, {found.size / 2**20:.1f} of {found.limit >> 20} MB"
+    return Finding("cache", not found.problem, found.problem or f"{found.folder} ({held})")
+
+
 def _places() -> Iterable[Finding]:
-    folder, database = cache_folder(), default_database()
-    yield Finding("cache", True, f"{folder}" + ("" if folder.exists() else " (not made yet)"))
+    yield _cache()
+    database = default_database()
     yield Finding("database", True, f"{database}" + ("" if database.exists() else " (not made yet)"))
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
+from .cache.keeping import kept_or_built
+from .cache.key import Program
 from .codegen.bundle import bundling
 from .codegen.errors import ArgumentNotBuildable, NameNotAllowed
-from .codegen.kernel import build_kernels
+from .codegen.kernel import Compiled, build_kernels
 from .codegen.target import Target
 from .errors import user_source
 from .ir import Function, Var
@@ -66,12 +68,20 @@ def build_with_options(
     """As build, with passes left out or doing more."""
     chosen = _chosen(target)
     with deep_recursion(), bundling(lambda: _evidence(what) | {"target.txt": f"{target}\n"}):
-        if isinstance(what, Mapping):
-            functions = [replace(_function(_tuned(each, chosen, tuned), None, key), name=key) for key, each in what.items()]
-            return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math, options=options)
-        function = _function(_tuned(what, chosen, tuned), args, name)
-        made = build_kernels([function], chosen, bounds_check=bounds_check, fast_math=fast_math, options=options)
-        return made[function.name]
+        several = isinstance(what, Mapping)
+        given = list(what.items()) if isinstance(what, Mapping) else [(name, what)]
+        programs: list[Program] = [(key, _tuned(each, chosen, tuned), None if several else args) for key, each in given]
+        for key, *_ in programs:
+            _check_name(key)
+
+        def anew(programs: Sequence[Program], made: Callable[[Compiled], None] | None = None) -> Module:
+            functions = [_function(each, own, key) for key, each, own in programs]
+            if several:
+                functions = [replace(one, name=key) for one, (key, *_) in zip(functions, programs, strict=True)]
+            return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math, options=options, made=made)
+
+        module = kept_or_built(programs, chosen, (bounds_check, fast_math, options), anew)
+        return module if several else module[next(iter(module))]
 
 
 def _chosen(target: str | Target) -> Target:

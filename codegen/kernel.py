@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from ..errors import user_source
@@ -14,6 +15,7 @@ from ..runtime.diagnose import kernel_failure
 from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ..runtime.module import Module
+from ..runtime.signature import Signature
 from .cuda.build import cuda_kernel
 from .export.library import Exporter
 from .export.program import Program
@@ -29,13 +31,27 @@ from .signature import signature_of
 from .stub import stub_symbols, stub_text
 from .target import Target
 
-__all__ = ["build_kernels"]
+__all__ = ["Compiled", "build_kernels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Machine code for this machine as it came to be. parallel: it shares loops among threads. calls_python: it holds the
+    addresses of Python functions. imports_c: it calls what came from C."""
+
+    module: CompiledModule
+    signatures: Sequence[Signature]
+    parallel: bool
+    calls_python: bool
+    imports_c: bool
 
 
 def build_kernels(
     functions: Sequence[Function], target: Target, *, bounds_check: bool, fast_math: bool, options: PassOptions = AS_USUAL,
+    made: Callable[[Compiled], None] | None = None,
 ) -> Module:
-    """A kernel for each function by name, all in one module of machine code that lives as long as any of them."""
+    """A kernel for each function by name, all in one module of machine code that lives as long as any of them. made: is told
+    of machine code that this machine can run."""
     functions = [with_options(function, options) for function in functions]
     watchers: list[Watcher] = environment_watchers()
     symbols = {function.name: tuple(shape_symbols(function)) for function in functions}
@@ -59,6 +75,8 @@ def build_kernels(
     ))
     exporter = Exporter(tuple(Program(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True)), target, fast_math)
     kernels = {p.signature.name: _kernel(p, compiled, exporter, packed) for p in exporter.programs}
+    if made is not None and target.runs_here:
+        made(Compiled(compiled, signatures, parallel, bool(packed.symbols), any(f.attrs.get("import_c") for f in final)))
     return Module(kernels, exporter)
 
 

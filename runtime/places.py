@@ -9,8 +9,8 @@ __all__ = ["cache_folder", "default_database"]
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for built kernels: $TILEWRIGHT_CACHE, or tilewright/ in $XDG_CACHE_HOME or ~/.cache."""
-    chosen = os.environ.get("TILEWRIGHT_CACHE")
+    """The user's cache folder: $TILEWRIGHT_CACHE_DIR, or tilewright/ in $XDG_CACHE_HOME or ~/.cache."""
+    chosen = os.environ.get("TILEWRIGHT_CACHE_DIR")
     if chosen:
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright"

@@ -18,7 +18,9 @@ ALLOWED = {
     "codegen": {"errors", "ir", "runtime"},
     "topi": {"errors", "ir", "te", "schedule", "codegen.target", "codegen.llvm.features", "autotune.records"},
     "autotune": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime"},
-    "driver": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime", "autotune"},
+    "cache": {"errors", "ir", "te", "schedule", "codegen", "runtime"},
+    "driver": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime", "autotune", "cache"},
+    "jit": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime", "driver"},
     "seeing": {"errors", "ir", "te", "schedule", "codegen"},
     "verifying": {"errors", "ir", "te", "schedule", "codegen", "runtime", "driver"},
 }

@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import re
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -20,7 +20,7 @@ from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..target import Target
 from .lone_lanes import may_have_lone_lanes, spell_out_lone_lanes
 
-__all__ = ["CompiledModule", "assembly", "compile_text", "foreign_target", "object_code"]
+__all__ = ["CompiledModule", "assembly", "compile_text", "foreign_target", "object_code", "process_symbols"]
 
 _library_numbers = itertools.count()
 
@@ -50,6 +50,12 @@ class CompiledModule:
         if self._addresses is None:
             self._addresses = _link(self)
         return self._addresses[name]
+
+    def outside(self) -> tuple[str, ...]:
+        """The functions that the code calls and does not define."""
+        text = "\n".join(self._parts)
+        wanted = set(_DECLARATION.findall(text)) - set(_DEFINITION.findall(text))
+        return tuple(sorted(name for name in wanted if not name.startswith("llvm.")))
 
     def asm(self) -> str:
         """The machine code as assembly text."""
@@ -257,12 +263,19 @@ def _unload(tracker: llvm.ResourceTracker, jit: llvm.LLJIT) -> None:
 
 def _outside_symbols(compiled: CompiledModule) -> dict[str, int]:
     """The address of each function that the code calls and does not define."""
-    text = "\n".join(compiled._parts)  # pyright: ignore[reportPrivateUsage]
-    wanted = set(_DECLARATION.findall(text)) - set(_DEFINITION.findall(text))
     found = dict(compiled._symbols)  # pyright: ignore[reportPrivateUsage]
-    for name in sorted(wanted - set(found)):
-        if name.startswith("llvm."):
-            continue
+    found.update(process_symbols(name for name in compiled.outside() if name not in found))
+    for name in _IMPLIED:
+        address = _process_symbol(name)
+        if address is not None:
+            found.setdefault(name, address)
+    return found
+
+
+def process_symbols(names: Iterable[str]) -> dict[str, int]:
+    """The addresses of functions of this process and of the C libraries, by name. Raises UnresolvedSymbol."""
+    found: dict[str, int] = {}
+    for name in names:
         address = _process_symbol(name)
         if address is None:
             raise UnresolvedSymbol(
@@ -271,10 +284,6 @@ def _outside_symbols(compiled: CompiledModule) -> dict[str, int]:
                 fix='load its library before building: ctypes.CDLL("libname.so", ctypes.RTLD_GLOBAL)',
             )
         found[name] = address
-    for name in _IMPLIED:
-        address = _process_symbol(name)
-        if address is not None:
-            found.setdefault(name, address)
     return found
 
 

@@ -14,7 +14,8 @@ from ...errors import FAULTS, TilewrightError, internal_error
 from ..stmt import Function
 from ..visit import deep_recursion
 
-__all__ = ["Dumping", "Pass", "Timing", "Verifying", "Watcher", "environment_watchers", "pass_times", "run_pipeline"]
+__all__ = ["Dumping", "Pass", "Timing", "Verifying", "Watcher", "environment_watchers", "is_watched", "pass_times",
+           "run_pipeline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ def pass_times() -> Iterator[dict[str, float]]:
         yield times
     finally:
         _listening.remove(times)
+
+
+def is_watched() -> bool:
+    """Whether somebody waits to see passes run."""
+    return bool(_listening) or bool(environment_watchers())
 
 
 def run_pipeline(function: Function, passes: Iterable[Pass], watchers: Sequence[Watcher] = ()) -> Function:
