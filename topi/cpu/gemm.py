@@ -20,17 +20,15 @@ The sizes are gemm_plan's. (Goto and van de Geijn 2008; Van Zee and van de Geijn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
-from ...te.operation import ComputeOp, Operation
 from ...te.tensor import Tensor
-from ..reading import loads_of
-from .gemm_plan import Plan, Product, plan
+from .gemm_plan import Plan, plan
+from .gemv import gemv, thin
 from .injective import constant
+from .operands import Operands, as_compute, operands, reduce_axes, source, upstream
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -41,37 +39,16 @@ PREFETCH = 8
 """Rows of B that are asked for ahead where it is read in place: its rows lie too far apart for the processor to guess."""
 
 
-@dataclass(frozen=True)
-class Operands:
-    """The two factors as the sum reads them, and the sizes."""
-
-    a: ProducerLoad
-    b: ProducerLoad
-    product: Product
-
-
 def gemm(group: Group) -> None:
     """The rule of matmul, batch_matmul, dense and packed_dense."""
     anchor = group.anchor
     if all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         found = operands(group)
+        shape = thin(found, as_compute(anchor))
+        if shape is not None:
+            gemv(group, found, shape)
+            return
         apply(group, found, plan(found.product, group.machine))
-
-
-def operands(group: Group) -> Operands:
-    """What the anchor multiplies."""
-    anchor = group.anchor
-    a, b = loads_of(as_compute(anchor))
-    (k,) = reduce_axes(anchor)
-    *batch, i, j = anchor.axis
-    packed = anchor.tag == "packed_dense"
-    heads = {tensor for head in group.heads for tensor in head.outputs}
-    width = _number(b.producer.shape[-1])
-    product = Product(
-        m=constant(i) or 0, n=constant(j) or 0, k=constant(k) or 0, batch=prod(constant(axis) or 1 for axis in batch),
-        bits=max(b.dtype.bits, anchor.output(0).dtype.bits), stride=width, in_place=packed,
-        scattered=not packed and (b.indices[-1] is not j or b.producer in heads), columns=width if packed else 0)
-    return Operands(a, b, product)
 
 
 def apply(group: Group, found: Operands, chosen: Plan) -> None:
@@ -128,7 +105,7 @@ def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
     *_, j = anchor.axis
     side_by_side = b.indices[-1] is j
     panel = s.cache_read(source(b), "global", [anchor])
-    for head in _upstream(group, b):
+    for head in upstream(group, b):
         s[head].compute_inline()
     made = s[panel].transform_layout(
         (lambda *at: [*at[:-2], at[-1] // columns, at[-2], at[-1] % columns]) if side_by_side
@@ -143,7 +120,7 @@ def _pack_rows(group: Group, a: ProducerLoad, rows: int) -> None:
     """A, whose rows are columns in memory, once for all tasks: the elements that a tile takes at a step side by side."""
     s = group.s
     packed = s.cache_read(source(a), "global", [group.anchor])
-    for head in _upstream(group, a):
+    for head in upstream(group, a):
         s[head].compute_inline()
     made = s[packed].transform_layout(lambda *at: [*at[:-2], at[-1] // rows, at[-2], at[-1] % rows], 0)
     assert made is not None
@@ -152,34 +129,3 @@ def _pack_rows(group: Group, a: ProducerLoad, rows: int) -> None:
     s[packed].vectorize(lane)
 
 
-def source(load: ProducerLoad) -> Tensor:
-    """The tensor that is read."""
-    assert isinstance(load.producer, Tensor)
-    return load.producer
-
-
-def _upstream(group: Group, load: ProducerLoad) -> list[Operation]:
-    """The heads that an operand is computed from."""
-    found: dict[Operation, None] = {}
-    stack = [source(load).op]
-    while stack:
-        op = stack.pop()
-        if op in group.heads and op not in found:
-            found[op] = None
-            stack.extend(tensor.op for tensor in op.input_tensors)
-    return list(found)
-
-
-def as_compute(op: Operation) -> ComputeOp:
-    """An operation that is known to be a compute."""
-    assert isinstance(op, ComputeOp)
-    return op
-
-
-def reduce_axes(op: Operation) -> tuple[IterVar, ...]:
-    """The axes that it sums over."""
-    return as_compute(op).reduce_axis
-
-
-def _number(extent: Expr) -> int:
-    return extent.value if isinstance(extent, IntImm) else 0

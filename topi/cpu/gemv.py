@@ -1,0 +1,184 @@
+"""Products of a matrix and a few vectors: every element of the matrix is read once, so memory decides, and its rows are to
+be read as they lie.
+
+    rows along the sum (w[j, k])                          rows across it (B[k, j])
+
+    for task:  for tile of rows j:                        for part of the sum (in parallel):
+        for k.outer:                                          for eight rows k:
+            for j of the tile:  for k in lanes:                   for j in lanes:
+                partial[j, lane] += w[j, k] * x[k]                    part[j] += B[k, j] * x[k] + B[k + 1, j] * x[k + 1] ...
+        y[j] = sum over lanes of partial[j, lane]         y[j] = sum over parts of part[j]
+
+A processor fetches ahead along a few rows at a time, and across the ends of rows that are read whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from ...ir.expr import ProducerLoad
+from ...schedule import Stage
+from ...te.operation import ComputeOp
+from ...te.tensor import Tensor
+from .gemm_plan import TASKS
+from .injective import constant
+from .operands import Operands, reduce_axes, source, upstream
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["Thin", "gemv", "thin"]
+
+ALONG, ACROSS = 8, 4
+"""The most vectors beside a matrix whose rows lie along the sum, and across it: with more, arithmetic decides."""
+STREAMS = 8
+"""Rows read side by side."""
+WORTH_THREADS = 1 << 17
+"""Elements of a matrix below which one thread is done before a second has been woken."""
+LEAST_PART = 64
+"""Rows of a part of the sum."""
+
+
+@dataclass(frozen=True)
+class Thin:
+    """matrix: the operand that is read once; vectors: the other; outer: the place of the matrix's axis among the last two of
+    the result, and few: how many vectors there are; along: whether the matrix's rows lie along the sum."""
+
+    matrix: ProducerLoad
+    vectors: ProducerLoad
+    outer: int
+    few: int
+    along: bool
+
+
+def thin(found: Operands, anchor: ComputeOp) -> Thin | None:
+    """How a product is one of a matrix and a few vectors; None where it is not."""
+    (k,) = reduce_axes(anchor)
+    if found.product.in_place:
+        return None
+    for matrix, vectors, outer in ((found.b, found.a, 1), (found.a, found.b, 0)):
+        few, last = constant(anchor.axis[-1 - outer if outer else -1]), matrix.indices[-1]
+        if few is None or constant(anchor.axis[-2 + outer]) == 1 and outer == 0:
+            continue
+        if last is k and few <= ALONG:
+            return Thin(matrix, vectors, outer, few, True)
+        if last is anchor.axis[-2 + outer] and few <= ACROSS:
+            return Thin(matrix, vectors, outer, few, False)
+    return None
+
+
+def gemv(group: Group, found: Operands, shape: Thin) -> None:
+    """Schedules the group. What the matrix is computed from element by element is inlined: each is read once."""
+    for head in upstream(group, shape.matrix):
+        group.s[head].compute_inline()
+    product = found.product
+    threads = group.machine.cores if max(product.m, product.n) * (product.k or 1) * product.batch >= WORTH_THREADS else 1
+    if shape.along:
+        _along(group, shape, threads)
+    else:
+        _across(group, shape, product.batch, threads)
+
+
+def _along(group: Group, shape: Thin, threads: int) -> None:
+    s, anchor, output = group.s, group.anchor, group.output
+    (k,) = reduce_axes(anchor)
+    if shape.vectors.indices[-1] is not k:
+        _lay_along(group, shape.vectors)
+    lanes = group.machine.lanes(anchor.output(0).dtype.bits)
+    _, lane = s[anchor].split(k, factor=min(lanes, constant(k) or lanes))
+    partial = s.rfactor(anchor.output(0), lane, factor_axis=len(anchor.axis))
+    assert isinstance(partial, Tensor)
+    stage = s[output]
+    axes = list(stage.op.axis)
+    outer, few = axes[-2 + shape.outer], axes[-1 - shape.outer]
+    most = (group.machine.registers - 2) // 2 // max(shape.few, 1)
+    extent = constant(outer)
+    rows = max(min(STREAMS, most, extent or STREAMS, ceil((extent or 1 << 30) / threads)), 1)
+    tile, row = stage.split(outer, factor=rows)
+    task, tile = stage.split(tile, factor=max(ceil((extent or 1 << 14) / rows / (threads * TASKS)), 1))
+    stage.reorder(*axes[:-2], task, tile, few, row)
+    task = stage.fuse(*axes[:-2], task)
+    if threads > 1:
+        stage.parallel(task)
+    sums = s[anchor]
+    if output is not anchor:
+        sums.set_scope("local")
+        sums.compute_at(stage, tile)
+        for axis in sums.op.axis[-2:]:
+            sums.unroll(axis)
+    else:
+        stage.unroll(row)
+    sums.unroll(reduce_axes(sums.op)[0])
+    inner = s[partial]
+    inner.set_scope("local")
+    inner.compute_at(stage, tile)
+    *batch, i, j, lane = inner.op.axis
+    inner.reorder(*batch, *reduce_axes(inner.op), i, j, lane)
+    inner.unroll(i)
+    inner.unroll(j)
+    inner.vectorize(lane)
+
+
+def _lay_along(group: Group, vectors: ProducerLoad) -> None:
+    """A copy of the vectors in which each lies along the sum."""
+    s = group.s
+    copy = s.cache_read(source(vectors), "global", [group.anchor])
+    for head in upstream(group, vectors):
+        s[head].compute_inline()
+    s[copy].transform_layout(lambda *at: [*at[:-2], at[-1], at[-2]])
+
+
+def _across(group: Group, shape: Thin, batch: int, threads: int) -> None:
+    s, anchor, output = group.s, group.anchor, group.output
+    (k,) = reduce_axes(anchor)
+    lanes = group.machine.lanes(anchor.output(0).dtype.bits)
+    depth, width = constant(k) or 0, max(group.machine.l1 // 2 * 8 // anchor.output(0).dtype.bits, lanes)
+    parts = min(threads * TASKS, depth // LEAST_PART) if threads > 1 and batch < threads else 1
+    stage, sums = s[output], s[anchor]
+    if parts > 1:
+        part, _ = sums.split(k, nparts=parts)
+        partial = s.rfactor(anchor.output(0), part)
+        assert isinstance(partial, Tensor)
+        _add_rows(s[partial], shape, lanes, width)
+        s[partial].parallel(s[partial].op.axis[0])
+    if output is anchor:
+        sums = s[s.cache_write(anchor.output(0), "global")]
+    else:
+        sums.set_scope("global")
+    axes = list(stage.op.axis)
+    wide, row = stage.split(axes[-2 + shape.outer], factor=width)
+    stage.reorder(*axes[:-2], wide, axes[-1 - shape.outer], row)
+    task = stage.fuse(*axes[:-2], wide)
+    if shape.outer or shape.few == 1:
+        stage.vectorize(row)
+    sums.compute_at(stage, task)
+    if parts > 1:
+        *outer, i, j = sums.op.axis
+        few, row = (i, j) if shape.outer else (j, i)
+        chunk, row = sums.split(row, factor=STREAMS * lanes)
+        sums.reorder(*outer, few, chunk, *reduce_axes(sums.op), row)
+        sums.vectorize(row)
+    else:
+        _add_rows(sums, shape, lanes, width)
+        if threads > 1:
+            stage.parallel(task)
+
+
+def _add_rows(sums: Stage, shape: Thin, lanes: int, width: int) -> None:
+    """A few rows of the matrix at a time, times their elements of the vectors, onto sums in the first cache."""
+    if not shape.outer and shape.few > 1:
+        sums.transform_layout(lambda *at: [*at[:-2], at[-1], at[-2]])
+        *outer, few, row = sums.op.axis
+    else:
+        *outer, i, j = sums.op.axis
+        few, row = (i, j) if shape.outer else (j, i)
+    (k,) = reduce_axes(sums.op)
+    several, k = sums.split(k, factor=STREAMS)
+    wide, row = sums.split(row, factor=width)
+    vector, lane = sums.split(row, factor=lanes)
+    sums.reorder(*outer, wide, several, vector, few, k, lane)
+    sums.unroll(few)
+    sums.unroll(k)
+    sums.vectorize(lane)
