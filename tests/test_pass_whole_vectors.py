@@ -27,7 +27,7 @@ def row(A: float32[{n}], w: float32[1], C: out float32[{n}]):
 
 
 @pytest.mark.parametrize(("n", "wide"), [
-    (1, 1), (3, 3), (7, 8), (12, 12), (13, 16), (14, 16), (16, 16), (17, 17), (27, 32), (30, 32), (32, 32)])
+    (1, 1), (3, 4), (4, 4), (7, 8), (12, 16), (13, 16), (14, 16), (16, 16), (17, 17), (24, 24), (27, 32), (30, 32), (32, 32)])
 def test_row_is_as_long_as_its_vectors(n: int, wide: int) -> None:
     result = after(ROW.format(n=n), whole_vectors)
     assert f"T: local float32[{wide}]" in str(result)
@@ -46,6 +46,26 @@ def row(w: int32, A: float32[13], C: out float32[13]):
         C[x] = {reads}
 """, whole_vectors, w=1)
     assert "T: local float32[13]" in str(result)
+
+
+def test_rows_that_an_if_cuts_short() -> None:
+    """What split loops leave where partition makes no more copies."""
+    text = """
+def row(n: int32, A: float32[28], C: out float32[28]):
+    for xo in 2:
+        T: local float32[16]
+        for x in vectorized(16):
+            if likely({guard}):
+                T[x] = A[xo * 14 + x]
+        for x in vectorized(16):
+            if {guard}:
+                C[xo * 14 + x] = T[x] + T[x]
+"""
+    short = str(after(text.format(guard="x < 14"), whole_vectors, n=1))
+    assert "if_then_else(x < 14" in short and "vectorized(14)" in short and "if likely" not in short
+    symbolic = str(after(text.format(guard="xo * 14 + x < n"), whole_vectors, n=5))
+    assert "if_then_else" in symbolic and symbolic.count("if xo") == 1
+    after(text.format(guard="x < 12 + xo * 2"), whole_vectors, flatten, vectorize, remove_likely, n=5)
 
 
 def test_loop_that_stores_elsewhere_too_is_not_longer() -> None:

@@ -42,7 +42,7 @@ MAX_NODES = 6000
 
 def loop_partition(function: Function, masked_lanes: int = 0) -> Function:
     """`function` with loops cut where their guards end. masked_lanes: a vectorized loop of so many iterations or fewer is
-    not cut where a guard only chooses what is read: the machine masks such a vector at no cost."""
+    only cut where indices are clamped: the machine masks such a vector at no cost, but a clamped one is gathered."""
     return function.with_body(_Partitioner(masked_lanes).visit(function.body))
 
 
@@ -60,14 +60,13 @@ class Cut:
 class _Guard:
     """A comparison in a loop's body. node: what is decided where it holds, itself or the clamp that it is made from.
     likely: the schedule's own guard of a split. inner: the loops between. lanes: whether it may differ between the
-    lanes of a vectorized loop. choice: whether it is the condition of an if_then_else."""
+    lanes of a vectorized loop."""
 
     condition: Expr
     node: Expr
     likely: bool
     inner: tuple[For, ...]
     lanes: bool = False
-    choice: bool = False
 
     @property
     def worth_symbols(self) -> bool:
@@ -98,7 +97,7 @@ class _Bound:
 def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
     """Where to cut `loop`, or None. masked_lanes: as of loop_partition."""
     one_vector = loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
-    guards = (guard for guard in _guards(loop) if not (one_vector and guard.choice))
+    guards = (guard for guard in _guards(loop) if not (one_vector and guard.node is guard.condition))
     bounds = [bound for guard in guards if (bound := _bound(guard, loop.var)) is not None]
     if not bounds:
         return None
@@ -165,7 +164,7 @@ def _guards(loop: For) -> Iterator[_Guard]:
             for part, likely in _parts_of(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
                 if likely or lanes:
-                    yield _Guard(part, part, likely, inner, lanes, choice=True)
+                    yield _Guard(part, part, likely, inner, lanes)
         elif isinstance(node, (Min, Max)) and is_index(node):
             condition = _clamps_nothing(node)
             if _differs_in_lanes(condition, (loop, *inner)):

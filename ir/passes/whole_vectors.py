@@ -15,13 +15,15 @@ every vector at no cost.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..buffer import Buffer
-from ..expr import LT, BufferLoad, Expr, IfThenElse, IntImm, Let, Node, Var
-from ..ops import const
+from ..expr import LE, LT, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Node, Var
+from ..ops import all_of, const
 from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
-from ..visit import Rewriter, free_vars, rewrite, walk
+from ..visit import Rewriter, rewrite, walk
+from .linear import Key, expr_key
 from .vectorize import DEFAULT_VECTOR_BITS
 
 __all__ = ["whole_vectors"]
@@ -31,34 +33,96 @@ def whole_vectors(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS) ->
     """`function` with its private rows, and the loops that fill them, as long as vectors of `vector_bits` are."""
     rows = _Rows(vector_bits)
     rows.walk(function.body)
-    wider = rows.wider()
-    return function.with_body(_Widener(wider).visit(function.body)) if wider else function
+    return function.with_body(_Widener(rows.wider()).visit(function.body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """The lanes in which a vectorized loop from 0 does anything: those below `extent` for which `guards` hold, which is what
+    an If around its body says. guards_key: what two loops of the same guards share; body: what stands under the If."""
+
+    extent: int
+    guards: tuple[Expr, ...]
+    guards_key: Key
+    body: Stmt
+
+    @staticmethod
+    def of(loop: For) -> _Active | None:
+        if loop.kind is not LoopKind.VECTORIZED or not isinstance(loop.extent, IntImm) or not _is_zero(loop.begin):
+            return None
+        extent, body = loop.extent.value, loop.body
+        guards: list[Expr] = []
+        if isinstance(body, If) and body.else_body is None and not loop.pragmas:
+            parts = list(_parts(body.condition))
+            if all(_mentions(part, loop.var) and not _reads(part) for part in parts):
+                for part in parts:
+                    bound = _constant_bound(part, loop.var)
+                    if bound is None:
+                        guards.append(part)
+                    else:
+                        extent = min(extent, bound)
+                body = body.then_body
+        named = [expr_key(rewrite(guard, lambda node: const(-1, node.dtype) if node is loop.var else None)) for guard in guards]
+        return _Active(extent, tuple(guards), frozenset(named), body)
+
+    @property
+    def key(self) -> Key:
+        return self.extent, self.guards_key
+
+
+def _parts(condition: Expr) -> Iterator[Expr]:
+    """The conditions all of which must hold, without the hint."""
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += (part.a, part.b)
+        elif isinstance(part, Call) and part.name == "likely":
+            stack.append(part.args[0])
+        else:
+            yield part
+
+
+def _mentions(expr: Expr, var: Var) -> bool:
+    return any(node is var for node in walk(expr))
+
+
+def _reads(expr: Expr) -> bool:
+    return any(isinstance(node, (BufferLoad, Let)) for node in walk(expr))
+
+
+def _constant_bound(condition: Expr, var: Var) -> int | None:
+    """Where a condition is `var < n`, the number."""
+    if isinstance(condition, (LT, LE)) and condition.a is var and isinstance(condition.b, IntImm):
+        return max(condition.b.value + isinstance(condition, LE), 0)
+    return None
 
 
 @dataclass(slots=True)
 class _Row:
-    """What is known of an allocated buffer: the extent of the vectorized loops over its last dimension, 0 before one is
+    """What is known of an allocated buffer: the lanes of the vectorized loops over its last dimension, None before one is
     met; whether it is accessed in any other way."""
 
-    extent: int = 0
+    active: _Active | None = None
     otherwise: bool = False
 
 
 class _Rows:
-    """The allocated buffers of a function whose rows are read and written by vectorized loops from their beginning."""
+    """The allocated buffers of a function whose rows are read and written by vectorized loops over the same lanes."""
 
     def __init__(self, vector_bits: int) -> None:
         self.vector_bits = vector_bits
         self.found: dict[Buffer, _Row] = {}
-        self._lanes: dict[Var, int] = {}
+        self._lanes: dict[Var, _Active] = {}
 
     def walk(self, body: Stmt) -> None:
         for node in walk(body):  # loops and allocations are met before what they enclose
             if isinstance(node, Allocate):
                 self._allocated(node.buffer)
             elif isinstance(node, For):
-                if node.kind is LoopKind.VECTORIZED and isinstance(node.extent, IntImm) and _is_zero(node.begin):
-                    self._lanes[node.var] = node.extent.value
+                active = _Active.of(node)
+                if active is not None:
+                    self._lanes[node.var] = active
             elif isinstance(node, (BufferLoad, BufferStore)):
                 self._access(node)
             elif isinstance(node, Attr) and isinstance(node.subject, Buffer) and node.subject in self.found:
@@ -73,21 +137,23 @@ class _Rows:
         if row is None:
             return
         last = node.indices[-1]
-        extent = self._lanes.get(last, 0) if isinstance(last, Var) else 0
+        active = self._lanes.get(last) if isinstance(last, Var) else None
         others = any(isinstance(inner, Var) and inner in self._lanes for index in node.indices[:-1] for inner in walk(index))
-        if not extent or others or node.predicate is not None or row.extent not in (0, extent):
+        if active is None or others or node.predicate is not None or row.active is not None and row.active.key != active.key:
             row.otherwise = True
-        row.extent = extent
+        row.active = active
 
     def wider(self) -> dict[Buffer, int]:
         """The last extent that each buffer gets whose rows end within a vector."""
         found: dict[Buffer, int] = {}
         for buffer, row in self.found.items():
-            lanes = max(self.vector_bits // max(buffer.dtype.bits, 8), 1)
-            extent = row.extent
+            if row.otherwise or row.active is None or not row.active.extent:
+                continue
+            extent, lanes = row.active.extent, max(self.vector_bits // max(buffer.dtype.bits, 8), 1)
+            ragged = (extent % lanes if extent > lanes else extent).bit_count() > 1
             wide = 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
-            if not row.otherwise and extent and (extent % lanes if extent > lanes else extent).bit_count() > 2:
-                found[buffer] = wide
+            if ragged or row.active.guards:
+                found[buffer] = wide if ragged else extent
         return found
 
 
@@ -96,6 +162,8 @@ def _is_zero(value: Expr) -> bool:
 
 
 class _Widener(Rewriter):
+    """Gives buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one."""
+
     def __init__(self, wider: dict[Buffer, int]) -> None:
         self.wider = wider
         self.buffers: dict[Buffer, Buffer] = {}
@@ -105,28 +173,27 @@ class _Widener(Rewriter):
         if old not in self.wider:
             return self.generic(node)
         last = old.shape[-1]
-        self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(self.wider[old], _value(last)), last.dtype)))
+        assert isinstance(last, IntImm)
+        self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(self.wider[old], last.value), last.dtype)))
         return Allocate(self.buffers[old], self.visit(node.body))
 
     def For(self, node: For) -> Stmt:
-        loop = self.generic(node)
-        extent = self._extent(node)
-        if extent is None:
-            return loop
-        return replace(loop, extent=const(extent, node.extent.dtype), body=_guarded(loop.body, node.var, node.extent, self._new))
+        active = _Active.of(node)
+        if active is None:
+            return self.generic(node)
+        extent = self._extent(node.var, active.body)
+        if extent is None:  # a constant bound is the loop's own
+            body = active.body if not active.guards else If(all_of(*active.guards), active.body)
+            return replace(node, extent=const(active.extent, node.extent.dtype), body=self.visit(body))
+        body = _guarded(self.visit(active.body), node.var, extent, active, frozenset(self.buffers.values()))
+        return replace(node, extent=const(extent, node.extent.dtype), body=body)
 
-    @property
-    def _new(self) -> frozenset[Buffer]:
-        return frozenset(self.buffers.values())
-
-    def _extent(self, loop: For) -> int | None:
-        """The extent of a loop that does nothing but fill widened rows; None of another."""
-        if loop.kind is not LoopKind.VECTORIZED:
-            return None
+    def _extent(self, var: Var, body: Stmt) -> int | None:
+        """The extent that a loop gets which does nothing but fill widened rows; None of another."""
         extents: set[int] = set()
-        for node in walk(loop.body):
+        for node in walk(body):
             if isinstance(node, BufferStore):
-                if node.buffer not in self.wider or node.indices[-1] is not loop.var:
+                if node.buffer not in self.wider or node.indices[-1] is not var:
                     return None
                 extents.add(self.wider[node.buffer])
             elif isinstance(node, (For, Evaluate, Allocate, LetStmt, Let, Attr, If)):
@@ -142,17 +209,16 @@ class _Widener(Rewriter):
         return replace(new, buffer=self.buffers[node.buffer]) if node.buffer in self.buffers else new
 
 
-def _value(extent: Expr) -> int:
-    assert isinstance(extent, IntImm)
-    return extent.value
-
-
-def _guarded(body: Stmt, var: Var, extent: Expr, own: frozenset[Buffer]) -> Stmt:
-    """`body` reading what is not `own` only for iterations below `extent`."""
+def _guarded(body: Stmt, var: Var, extent: int, active: _Active, own: frozenset[Buffer]) -> Stmt:
+    """The body of a loop of `extent`, reading what is not `own` only in active lanes."""
+    guards = [*([LT(var, const(active.extent, var.dtype))] if active.extent < extent else []), *active.guards]
+    if not guards:
+        return body
+    inside = all_of(*guards)
 
     def rule(node: Node) -> Node | None:
-        if isinstance(node, BufferLoad) and node.buffer not in own and var in free_vars(node):
-            return IfThenElse(LT(var, extent), node, const(0, node.dtype))
+        if isinstance(node, BufferLoad) and node.buffer not in own and _mentions(node, var):
+            return IfThenElse(inside, node, const(0, node.dtype))
         return None
 
     return rewrite(body, rule)

@@ -65,8 +65,10 @@ def out_extent(size: Any, before: int, after: int, reach: int, stride: int, what
     return te.indexdiv(room, stride) + 1
 
 
-def padded(data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: str = "pad_temp") -> Tensor:
-    """`data` with `pads` around its dimensions `at` (height, width), or itself where nothing is added."""
+def padded(data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: str = "pad_temp",
+           peeled: bool = False) -> Tensor:
+    """`data` with `pads` around its dimensions `at` (height, width), or itself where nothing is added. peeled: loops that
+    read it are cut where the padding ends."""
     if not any(pads):
         return data
     top, left, bottom, right = pads
@@ -81,7 +83,8 @@ def padded(data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: 
             there[dim] = indices[dim] - before if before else indices[dim]
             conditions += [indices[dim] >= before] if before else []
             conditions += [indices[dim] < data.shape[dim] + before] if after else []
-        return te.if_then_else(te.all(*conditions), data[tuple(there)], outside)
+        inside = te.all(*conditions)
+        return te.if_then_else(te.likely(inside) if peeled else inside, data[tuple(there)], outside)
 
     return te.compute(tuple(shape), element, name=name, tag="injective,pad")
 

@@ -1,0 +1,144 @@
+"""Depthwise convolution: each channel is convolved by windows of its own.
+
+    y[n, c * m + k, i, j] = sum over p, q of  data[n, c, i * stride + p * dilation, j * stride + q * dilation] * kernel[c, k, p, q]
+
+for k below the channel multiplier m, over data that is padded by zeros. Each element is a sum of K = KH * KW products: for
+float32 it is within K * 2**-24 * sum |data * kernel| of the exact one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm
+from ...te.shape import same_extent, shape_text
+from ...te.tensor import Tensor
+from .errors import BadConvolution
+from .window import out_extent, pad_amounts, padded, pair
+
+__all__ = ["depthwise_conv2d", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
+
+
+def depthwise_conv2d(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, layout: str = "NCHW", out_dtype: Any = None,
+) -> Tensor:
+    """Depthwise convolution in either layout.
+
+    layout: "NCHW" (data (N, C, H, W), kernel (C, M, KH, KW)) or "NHWC" (data (N, H, W, C), kernel (KH, KW, C, M)), M the
+    channel multiplier; the result has C * M channels. In NCHW the kernel may also be (C * M, 1, KH, KW), as torch has it.
+    stride, dilation: a number, or a pair for height and width. padding: a number, a pair, (top, left, bottom, right), "SAME"
+    or "VALID". out_dtype: what is summed in, the data's dtype if None. Raises BadConvolution and BadWindow.
+    """
+    if layout == "NCHW":
+        return depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype)
+    if layout == "NHWC":
+        return depthwise_conv2d_nhwc(data, kernel, stride, padding, dilation, out_dtype)
+    raise BadConvolution(f"there is no layout {layout!r}", reason="layouts name the order of batch, channels, height and width",
+                         called=user_source(), fix='layout="NCHW"', allowed='"NCHW", "NHWC"')
+
+
+def depthwise_conv2d_nchw(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None,
+) -> Tensor:
+    """depthwise_conv2d over data (N, C, H, W) and kernel (C, M, KH, KW)."""
+    _four(data, "(N, C, H, W)")
+    _four(kernel, "(C, M, KH, KW)")
+    batch, channels, *size = data.shape
+    outer, multiplier, *reach = kernel.shape
+    stacked = _is_one(multiplier) and _times(outer, channels)
+    if stacked:
+        multiplier = te.const(stacked, "int32")
+    elif not same_extent(outer, channels):
+        raise _misfit(data, kernel, channels, outer)
+    image, place, out = _windows(data, size, reach, stride, padding, dilation, (2, 3))
+    p, q = _taps(reach)
+    dtype = out_dtype or data.dtype
+
+    def element(n: Any, c: Any, i: Any, j: Any) -> Expr:
+        of, which = _channel(c, multiplier)
+        weight = kernel[c, 0, p, q] if stacked else kernel[of, which, p, q]
+        return te.sum(image[(n, of, *place(i, j, p, q))].astype(dtype) * weight.astype(dtype), axis=[p, q])
+
+    return te.compute((batch, channels * multiplier, *out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw",
+                      attrs={"stride": pair(stride, "stride")})
+
+
+def depthwise_conv2d_nhwc(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None,
+) -> Tensor:
+    """depthwise_conv2d over data (N, H, W, C) and kernel (KH, KW, C, M)."""
+    _four(data, "(N, H, W, C)")
+    _four(kernel, "(KH, KW, C, M)")
+    batch, *size, channels = data.shape
+    *reach, outer, multiplier = kernel.shape
+    if not same_extent(outer, channels):
+        raise _misfit(data, kernel, channels, outer)
+    image, place, out = _windows(data, size, reach, stride, padding, dilation, (1, 2))
+    p, q = _taps(reach)
+    dtype = out_dtype or data.dtype
+
+    def element(n: Any, i: Any, j: Any, c: Any) -> Expr:
+        of, which = _channel(c, multiplier)
+        value = image[(n, *place(i, j, p, q), of)]
+        return te.sum(value.astype(dtype) * kernel[p, q, of, which].astype(dtype), axis=[p, q])
+
+    return te.compute((batch, *out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc",
+                      attrs={"stride": pair(stride, "stride")})
+
+
+def _windows(data: Tensor, size: list[Any], reach: list[Any], stride: Any, padding: Any, dilation: Any,
+             at: tuple[int, int]) -> tuple[Tensor, Any, tuple[Any, Any]]:
+    """The padded image, where in it tap (p, q) of window (i, j) reads, and how many windows there are."""
+    steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
+    spans = ((_constant(reach[0]) - 1) * spread[0] + 1, (_constant(reach[1]) - 1) * spread[1] + 1)
+    pads = pad_amounts(padding, spans)
+    high, wide = (out_extent(size[dim], pads[dim], pads[dim + 2], spans[dim], steps[dim], ("height", "width")[dim])
+                  for dim in (0, 1))
+
+    def place(i: Any, j: Any, p: Any, q: Any) -> tuple[Any, Any]:
+        return i * steps[0] + p * spread[0], j * steps[1] + q * spread[1]
+
+    return padded(data, pads, at, peeled=True), place, (high, wide)
+
+
+def _taps(reach: list[Any]) -> tuple[te.IterVar, te.IterVar]:
+    return te.reduce_axis((0, reach[0]), "ry"), te.reduce_axis((0, reach[1]), "rx")
+
+
+def _channel(c: Any, multiplier: Any) -> tuple[Any, Any]:
+    """The channel of the data that channel c of the result is made from, and which of its windows it has."""
+    return (c, 0) if _is_one(multiplier) else (te.indexdiv(c, multiplier), te.indexmod(c, multiplier))
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def _times(outer: Any, channels: Any) -> int:
+    """How many windows each channel has where the kernel lists them one after the other; 0 where it does not."""
+    if not (isinstance(outer, IntImm) and isinstance(channels, IntImm)) or same_extent(outer, channels) or not channels.value:
+        return 0
+    return 0 if outer.value % channels.value else outer.value // channels.value
+
+
+def _constant(extent: Any) -> int:
+    if isinstance(extent, IntImm):
+        return extent.value
+    raise BadConvolution(f"the kernel's extent {extent} is no constant", called=user_source(),
+                         reason="how far windows reach is part of the program", fix="declare the kernel's shape by numbers")
+
+
+def _four(tensor: Tensor, layout: str) -> None:
+    if tensor.ndim != 4:
+        raise BadConvolution(f"{tensor.name} has {tensor.ndim} dimensions", declared=tensor.source, called=user_source(),
+                             reason=f"its shape is {shape_text(tensor.shape)}; here it is read as {layout}",
+                             fix="pass the layout that the data has, or transpose it")
+
+
+def _misfit(data: Tensor, kernel: Tensor, channels: Any, outer: Any) -> BadConvolution:
+    shapes = [f"{tensor.name} of shape {shape_text(tensor.shape)}" for tensor in (data, kernel)]
+    return BadConvolution(f"{shapes[0]} and {shapes[1]} do not fit", declared=kernel.source, called=user_source(),
+                          reason=f"data has {channels} channels, the kernel has windows for {outer}",
+                          fix="a depthwise kernel is (C, M, KH, KW), or (KH, KW, C, M) for NHWC")
