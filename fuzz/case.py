@@ -31,11 +31,17 @@ def draw_case(seed: int, case: int, target: str) -> tuple[Choices, Choices, Opti
 
 
 def _label(program: Program, op: Any) -> str:
-    """What an operation is counted as: in chains by what it does, otherwise as the whole program; what only prepares or
-    converts, in a dtype that the program itself has not, by what it does too."""
-    if program.name != "chain" and (op.kind != "compute" or str(op.output(0).dtype) in OPERATIONS[program.name]):
+    """What an operation is counted as: in chains by what it does, otherwise as the whole program; what stands around a script,
+    or is in a dtype that the program itself has not, by what it does too."""
+    own = op.kind == "hybrid" if program.name == "hybrid" else program.name != "chain"
+    if own and (op.kind != "compute" or _dtype(op) in OPERATIONS[program.name]):
         return program.name
     return op.body[0].combiner.name if op.reduce_axis else "elementwise"
+
+
+def _dtype(op: Any) -> str:
+    """Of the value where an operation also gives its index."""
+    return str(op.outputs[-1].dtype)
 
 
 def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0) -> dict[str, Any]:
@@ -52,7 +58,7 @@ def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float =
         report["tried"], report["refused"] = made.tried, made.refused
         report["lowering"] = check(program, s, options)
         if not report["lowering"]:
-            cells = [(_label(program, op), str(op.output(0).dtype), primitive) for op, primitive in made.taken]
+            cells = [(_label(program, op), _dtype(op), primitive) for op, primitive in made.taken]
             report["cells"] = [cell for cell in cells if cell[0] in OPERATIONS]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         report.update(explain(seed, case, program, s, options, numbers.made, error, shrink_seconds))

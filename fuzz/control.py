@@ -17,13 +17,14 @@ __all__ = ["draw_hybrid", "draw_product", "draw_scan"]
 
 
 def draw_scan(choices: Choices) -> Program:
-    """A recurrence over time, of one state or two, some with a stage on the way, some read by a stage behind."""
+    """A recurrence over time, of one state or two, some with a stage on the way or a reduction over the state, some read by a
+    stage behind."""
     draw = Draw(choices, "scan")
     time, width = Size((n := draw.number(1, 7)), n), draw.size(17, 0.2)
     dtype = draw.pick(DTYPES)
     x = draw.source((time, width), dtype, small(draw, (time.value, width.value), dtype))
     states = [te.placeholder((time.te, width.te), dtype, f"state{at}") for at in range(draw.number(1, 2))]
-    backwards, on_the_way = draw.chance(0.3), draw.chance(0.4)
+    backwards, on_the_way, reducing = draw.chance(0.3), draw.chance(0.4), draw.chance(0.3)
     last: Any = width.te - 1
 
     def joined(a: Any, b: Any) -> Any:
@@ -32,9 +33,14 @@ def draw_scan(choices: Choices) -> Program:
     def previous(t: Any, i: Any) -> Any:
         return states[0][t - 1, last - i if backwards else i]
 
-    seen = te.compute((time.te, width.te), lambda t, i: joined(previous(t, i), x.tensor[t, i]), "W") if on_the_way else None
+    seen = None
+    if on_the_way and not reducing:
+        seen = te.compute((time.te, width.te), lambda t, i: joined(previous(t, i), x.tensor[t, i]), "W")
 
     def step(t: Any, i: Any) -> Any:
+        if reducing:  # of all elements of the last step
+            k = te.reduce_axis((0, width.te), "k")
+            return te.max(te.if_then_else((k + i) % 2 == 0, states[0][t - 1, k], x.tensor[t, i]), axis=k)
         return seen[t, i] if seen is not None else joined(previous(t, i), x.tensor[t, i])
 
     first = [te.compute((1, width.te), lambda _, i: x.tensor[0, i], f"I{at}") for at in range(len(states))]
@@ -46,7 +52,11 @@ def draw_scan(choices: Choices) -> Program:
     join = np.logical_or if dtype == "bool" else np.maximum
     for t in range(1, time.value):
         before = expected[0][t - 1]
-        expected[0][t] = join(before[::-1] if backwards else before, x.array[t])
+        if reducing and width.value:
+            even = np.add.outer(np.arange(width.value), np.arange(width.value)) % 2 == 0
+            expected[0][t] = np.where(even, before, x.array[t][:, None]).max(axis=1)
+        else:
+            expected[0][t] = join(before[::-1] if backwards else before, x.array[t])
         if len(states) > 1:
             expected[1][t] = join(expected[1][t - 1], before)
     results: list[Any] = list(made) if isinstance(made, (list, tuple)) else [made]

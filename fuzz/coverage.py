@@ -26,6 +26,10 @@ _OF_REDUCTIONS = {"rfactor": "only a reduction has an axis to factor"}
 _OF_OTHERS = {"compute_inline": "a reduction cannot be inlined"}
 _NOT_OF_STAGES = {"auto_inline": "it is called on a whole schedule"}
 _OF_PRODUCTS = {"tensorize": "the intrinsic computes products of packed matrices"}
+_OF_SCRIPTS = dict.fromkeys(
+    ("cache_write", "storage_align", "set_store_predicate", "prefetch", "transform_layout", "rolling_buffer"),
+    "a script has loops, and no expression of an element that could be computed elsewhere or otherwise",
+) | {"compute_inline": "a script has no expression to put into its readers", "rfactor": "a script reduces in its own words"}
 
 
 def illegal(operation: str, dtype: str, primitive: str) -> str:
@@ -38,6 +42,8 @@ def illegal(operation: str, dtype: str, primitive: str) -> str:
         return _OF_REDUCTIONS[primitive]
     if operation in _REDUCTIONS and primitive in _OF_OTHERS:
         return _OF_OTHERS[primitive]
+    if operation == "hybrid" and primitive in _OF_SCRIPTS:
+        return _OF_SCRIPTS[primitive]
     if operation != "product" and primitive in _OF_PRODUCTS:
         return _OF_PRODUCTS[primitive]
     return ""

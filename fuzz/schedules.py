@@ -14,6 +14,7 @@ from ..ir.expr import IntImm
 from ..ir.ops import is_const
 from ..schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from ..schedule.axes import declared_ranges
+from .behind import WINDOW
 from .choices import Choices
 from .gpu import begin, finish
 from .state import exact
@@ -46,6 +47,11 @@ class Mutator:
 
     def __init__(self, choices: Choices, s: Any) -> None:
         self.choices, self.s = choices, s
+        rolls = any(stage.op.tag == WINDOW for stage in s.stages) and self.chance(0.4)
+        self.focus = "rolling_buffer" if rolls else self.pick(SELDOM) if self.chance(FOCUSED) else ""
+        """What this schedule is about, where it is about one primitive."""
+        self.groups: list[tuple[Any, Any]] = []
+        """Groups that have no place yet, and the stage that each gives."""
         self.subject: Any = None
         """The stage that the primitive in the making is for."""
 
@@ -328,6 +334,25 @@ class Mutator:
         scope = self.pick(["local", "shared", "global", ""])
         return f"set_scope({stage.name}, {scope})", lambda: stage.set_scope(scope)
 
+    def create_group(self) -> Attempt | None:
+        """A stage, with those that only it reads or not, as one; or such a group put to a loop of its reader."""
+        if self.groups and self.chance(0.7):
+            group, self.subject = self.groups.pop()
+            parents = self.readers(self.subject)
+            axes = parents[0].leaf_iter_vars if parents else []
+            if not axes:
+                return None
+            axis = self.pick(axes)
+            return f"{group} at {axis.name} of {parents[0].name}", lambda: group.compute_at(parents[0], axis)
+        stage = self.some_stage(lambda stage: not stage.is_output and stage.op.input_tensors and len(self.readers(stage)) == 1)
+        if stage is None:
+            return None
+        inputs, whole = list(stage.op.input_tensors), self.chance(0.5)
+
+        def make() -> None:
+            self.groups.append((self.s.create_group(stage.op.output(0), inputs, whole), stage))
+        return f"create_group({stage.name}, {inputs}, {whole})", make
+
     def rfactor(self) -> Attempt | None:
         def factorable(stage: Any) -> list[Any]:
             return [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce" and self.begins_at_zero(stage, axis)
@@ -397,7 +422,7 @@ class Mutator:
         if self.chance(WILD):
             return "wild", self.wild()
         for _ in range(20):
-            name = self.choices.weighted(TABLE)
+            name = self.focus if self.focus and self.chance(0.5) else self.choices.weighted(TABLE)
             found = getattr(self, name)()
             if found is not None:
                 return name, found
@@ -408,9 +433,13 @@ TABLE = (
     (20, "split"), (6, "fuse"), (7, "reorder"), (5, "tile"), (5, "parallel"), (7, "vectorize"), (4, "unroll"), (7, "bind"),
     (2, "pragma"), (11, "compute_at"), (4, "compute_inline"), (1, "compute_root"), (1, "auto_inline"), (5, "cache_read"),
     (5, "cache_write"), (2, "set_scope"), (4, "rfactor"), (2, "storage_align"), (2, "set_store_predicate"), (2, "double_buffer"),
-    (1, "rolling_buffer"), (2, "prefetch"), (2.5, "transform_layout"), (3, "tensorize"),
+    (1, "rolling_buffer"), (2, "prefetch"), (2.5, "transform_layout"), (3, "tensorize"), (1, "create_group"),
 )
 """Every primitive, and how often it is drawn."""
+SELDOM = ("rolling_buffer", "double_buffer", "transform_layout", "rfactor", "compute_inline", "create_group", "set_scope")
+"""What is drawn seldom, or fits few stages."""
+FOCUSED = 0.15
+"""The share of schedules that are about one of these."""
 PRIMITIVES = tuple(name for _, name in TABLE)
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from ...errors import InternalError
@@ -19,14 +17,14 @@ from ...ir.expr import IntImm, Var
 from ...ir.ops import is_const
 from ...ir.passes.nontemporal import NONTEMPORAL
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ...ir.visit import walk
+from ...ir.visit import seq, walk
 from . import memory
 from .arithmetic import convert
 from .debug import DebugLines
 from .emit_expr import ExprEmitter
 from .facts import IndexFacts
 from .memory import OWN_ALIGNMENT, Place
-from .outline import Captured, captures, constant_bytes, context_slot, has_loop, pointer_parameter, stored_buffers, task_entry
+from .outline import Captured, captures, constant_bytes, context_slot, loops_in, pointer_parameter, stored_buffers, task_entry
 from .plain_loops import plain_lanes
 from .text import FunctionText, ModuleText
 from .types import llvm_type, memory_type
@@ -41,7 +39,7 @@ _UNROLLED_VECTORS = 32
 """Accesses to vectors in a loop's body up to which LLVM may unroll it. What has more is a tile of registers already: of its
 copies LLVM would share the loads, and hold them in registers that there are not."""
 _MOST_LOOPS = 32
-"""Loops side by side, or within each other, in one function: several of LLVM's loop passes look at all of a function's loops
+"""Loops of one function, where they can be split among several: several of LLVM's loop passes look at all of a function's loops
 whenever they have changed one."""
 _PARALLEL_FOR = ("tw_parallel_for", "i32", ("ptr", "ptr", "i32"))
 
@@ -60,6 +58,8 @@ class KernelText:
     debug: DebugLines | None = None
     messages: list[str] = field(default_factory=list[str])
     outlined: int = 0
+    loops: dict[Stmt, int] = field(default_factory=dict[Stmt, int])
+    """How many are in each statement that was asked about."""
 
     def status_of(self, message: str) -> int:
         """The status that stands for an assertion's message."""
@@ -179,20 +179,20 @@ class StmtEmitter:
     # Simple statements
 
     def sequence(self, stmt: Seq) -> None:
-        parts = _flat(stmt)
-        loops = [has_loop(part) for part in parts] if len(parts) > _MOST_LOOPS else []
-        if sum(loops) <= _MOST_LOOPS:
-            for part in parts:
+        parts, counted = _flat(stmt), self.kernel.loops
+        several = loops_in(stmt, counted) > _MOST_LOOPS and sum(counted[part] > 0 for part in parts) > 1
+        together: list[Stmt] = []
+        for part in parts:
+            loops = counted[part] if several else 0
+            if together and (not loops or sum(counted[one] for one in together) + loops > _MOST_LOOPS):
+                self._apart(seq(*together))
+                together = []
+            if loops:
+                together.append(part)
+            else:
                 self.statement(part)
-            return
-        for looping, group in groupby(zip(loops, parts, strict=True), key=itemgetter(0)):
-            some = [part for _, part in group]
-            for at in range(0, len(some), _MOST_LOOPS):
-                together = Seq(tuple(some[at : at + _MOST_LOOPS]))
-                if looping:
-                    self._apart(together)
-                else:
-                    self.statement(together)
+        if together:
+            self._apart(seq(*together))
 
     def store(self, stmt: BufferStore) -> None:
         value = self.exprs.value(stmt.value)

@@ -15,7 +15,7 @@ from .emit_expr import ExprEmitter
 from .text import FunctionText, ModuleText
 from .types import llvm_type
 
-__all__ = ["Captured", "captures", "constant_bytes", "context_slot", "has_loop", "pointer_parameter",
+__all__ = ["Captured", "captures", "constant_bytes", "context_slot", "loops_in", "pointer_parameter",
            "stored_buffers", "task_entry"]
 
 
@@ -71,15 +71,18 @@ def stored_buffers(body: Stmt) -> set[Buffer]:
     return found
 
 
-def has_loop(stmt: Stmt) -> bool:
-    """Whether there is a loop in it; does not look at expressions."""
+def loops_in(stmt: Stmt, known: dict[Stmt, int]) -> int:
+    """How many loops are in a statement; does not look at expressions. known: what was counted before, and now."""
     stack = [stmt]
     while stack:
-        stmt = stack.pop()
-        if isinstance(stmt, For):
-            return True
-        stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
-    return False
+        inside = [child for child in children(stack[-1]) if isinstance(child, Stmt)]
+        open_ones = [child for child in inside if child not in known]
+        if open_ones:
+            stack += open_ones
+        else:
+            done = stack.pop()
+            known[done] = isinstance(done, For) + sum(known[child] for child in inside)
+    return known[stmt]
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,9 @@ def context_slot(f: FunctionText, structure: str, context: str, i: int) -> str:
 def task_entry(
     module: ModuleText, name: str, attributes: str, structure: str, kinds: list[str], strided: bool = False,
 ) -> None:
-    """What tw_parallel_for calls: unpacks the context and runs the task's share, extent / tasks iterations, the first
-    extent % tasks tasks one more: consecutive ones or, where `strided`, each tasks-th from its own number on."""
+    """What tw_parallel_for calls: unpacks the context and runs the task's share: consecutive iterations, from task * extent /
+    tasks on, or, where `strided`, each tasks-th from its own number on. Tasks that are one longer lie between others, so that
+    threads, which take several neighbours each, get the same number of iterations, to within one."""
     f = FunctionText(module, f"define internal i32 @{name}(i32 %task, i32 %tasks, ptr %context) {attributes}")
     values = [f.read(f"load {kind}, ptr {context_slot(f, structure, '%context', i)}") for i, kind in enumerate(kinds)]
     begin, extent = values[:2]
@@ -134,12 +138,12 @@ def task_entry(
         f.finish()
         return
     share, more = f.op(f"udiv i64 {extent}, {tasks}"), f.op(f"urem i64 {extent}, {tasks}")
-    extra = f.op(f"call i64 @llvm.umin.i64(i64 {task}, i64 {more})")
-    first = f.op(f"add nsw i64 {f.op(f'mul nsw i64 {task}, {share}')}, {extra}")
-    longer = f.op(f"icmp ult i64 {task}, {more}")
-    size = f.op(f"add nsw i64 {share}, {f.op(f'zext i1 {longer} to i64')}")
-    lo = f.op(f"add nsw i64 {begin}, {first}")
-    hi = f.op(f"add nsw i64 {lo}, {size}")
+    ends: list[str] = []
+    for number in (task, f.op(f"add nuw nsw i64 {task}, 1")):
+        extra = f.op(f"udiv i64 {f.op(f'mul nuw nsw i64 {number}, {more}')}, {tasks}")
+        end = f.op(f"add nuw nsw i64 {f.op(f'mul nsw i64 {number}, {share}')}, {extra}")
+        ends.append(f.op(f"add nsw i64 {begin}, {end}"))
+    lo, hi = ends
     arguments = [f"i64 {lo}", f"i64 {hi}", *captured]
     status = f.read(f"call i32 @{name}_chunk({', '.join(arguments)})")
     f.do(f"ret i32 {status}")
