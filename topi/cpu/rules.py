@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "rule_for"]
 
 RULES: dict[str, tuple[str, str]] = {
+    "conv2d_nchw": ("conv", "conv2d_nchw"),
+    "group_conv2d_nchw": ("conv", "conv2d_nchw"),
+    "conv2d_nhwc": ("conv", "conv2d_nhwc"),
+    "group_conv2d_nhwc": ("conv", "conv2d_nhwc"),
+    "conv2d_NCHWc": ("conv", "conv2d_NCHWc"),
     "depthwise_conv2d_nchw": ("depthwise", "depthwise_nchw"),
     "depthwise_conv2d_nhwc": ("depthwise", "depthwise_nhwc"),
     "matmul": ("gemm", "gemm"),
@@ -25,12 +30,15 @@ RULES: dict[str, tuple[str, str]] = {
     "dense": ("gemm", "gemm"),
     "packed_dense": ("gemm", "gemm"),
     "attention": ("attention", "attention"),
+    "weight_only_dense": ("weight_only", "weight_only_dense"),
     "softmax": ("rows", "rows"),
     "log_softmax": ("rows", "rows"),
     "layer_norm": ("rows", "rows"),
     "instance_norm": ("rows", "rows"),
     "rms_norm": ("rows", "rows"),
     "l2_normalize": ("rows", "rows"),
+    "comm_reduce": ("reduce", "reduce"),
+    "comm_reduce_idx": ("reduce", "reduce"),
 }
 """tag -> (module, function)."""
 
