@@ -49,11 +49,11 @@ def build(
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
-    what: a schedule with its `args`; a list of tensors, inputs then outputs, which runs unscheduled; a lowered
+    what: a schedule with its `args`; a list of tensors, inputs then outputs, which topi.schedule schedules; a lowered
     function; or a dict of name to any of these. target: "llvm" for this machine, "llvm -mcpu=... -mattr=..." for another
     CPU, "cuda -arch=sm_90" for an NVIDIA GPU, "cuda -emulate" for an emulated one, "interpret" for the checking interpreter.
-    tuned: a database of autotune's, from which lists of tensors take their schedules; those that it has no result for run
-    unscheduled. bounds_check: also check data-dependent indices while running.
+    tuned: a database of autotune's, from which lists of tensors take their schedules; those that it has no result for
+    take topi.schedule's. bounds_check: also check data-dependent indices while running.
     fast_math: floats may be reassociated and divided by reciprocals, which changes last bits; NaN and infinity keep their
     meaning. The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
     Raises LoweringError, CodegenError; RecordError for a database that cannot be read.
@@ -75,7 +75,7 @@ def build_with_options(
             _check_name(key)
 
         def anew(programs: Sequence[Program], made: Callable[[Compiled], None] | None = None) -> Module:
-            functions = [_function(each, own, key) for key, each, own in programs]
+            functions = [_function(each, own, key, chosen) for key, each, own in programs]
             if several:
                 functions = [replace(one, name=key) for one, (key, *_) in zip(functions, programs, strict=True)]
             return build_kernels(functions, chosen, bounds_check=bounds_check, fast_math=fast_math, options=options, made=made)
@@ -101,8 +101,8 @@ def _evidence(what: Any) -> dict[str, str]:
     return {f"{key}_{name}": text for key, part in parts for name, text in _evidence(part).items()}
 
 
-def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Function:
-    """The lowered function of anything that can be built."""
+def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str, target: Target | None = None) -> Function:
+    """The lowered function of anything that can be built. target: for which lists of tensors are scheduled."""
     _check_name(name)
     if isinstance(what, Function):
         return what
@@ -111,7 +111,7 @@ def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Func
     if isinstance(what, (list, tuple)):
         parts = list(cast("Sequence[Any]", what))
         if parts and all(isinstance(part, (Tensor, Var)) for part in parts):
-            return lower_schedule(create_schedule(outputs_of(parts)), parts, name)
+            return lower_schedule(_scheduled(parts, target), parts, name)
         if len(parts) == 2 and isinstance(parts[0], Schedule):
             return lower_schedule(parts[0], list(cast("Sequence[Tensor | Var]", parts[1])), name)
     missing = f"got {type(cast(object, what)).__name__}"
@@ -124,6 +124,16 @@ def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str) -> Func
                 "(a schedule inside a dict as (schedule, args))",
         fix="tw.build(s, [A, B, C]): the tensors in the order in which the kernel will be called",
     )
+
+
+def _scheduled(parts: Sequence[Tensor | Var], target: Target | None) -> Schedule:
+    """The schedule of a list of tensors: topi's, in which those that are passed are stored though others read them."""
+    passed = [one for one in parts if isinstance(one, Tensor) and one.op.kind != "placeholder"]
+    if target is None or not passed:
+        return create_schedule(outputs_of(parts))
+    from .topi.scheduling import schedule  # what brings its own schedule need not load the rules
+
+    return schedule(passed, target)
 
 
 def _tuned(what: Any, target: Target, database: str | PathLike[str] | Database | None) -> Any:

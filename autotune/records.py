@@ -312,7 +312,7 @@ def find_schedule(args: Sequence[Tensor], target: Target, database: Database | s
     A file that does not exist is warned of: most likely its name is wrong. Raises what opening a database raises.
     """
     if not isinstance(database, Database) and not Path(database).exists():
-        warnings.warn(f"there is no database {str(database)!r}: the kernel is built unscheduled", stacklevel=4)
+        warnings.warn(f"there is no database {str(database)!r}: the kernel takes topi's schedule", stacklevel=4)
         return None
     if target.kind != "llvm" or not target.runs_here or not all(isinstance(e, IntImm) for one in args for e in one.shape):
         return None

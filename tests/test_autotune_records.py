@@ -71,7 +71,7 @@ def test_best_and_build_take_the_fastest_record(database: Database) -> None:
     assert plain.source("ir").count("B[") == 1
 
 
-def test_build_without_a_record_is_unscheduled_and_a_missing_file_is_warned_of(tmp_path: Path, database: Database) -> None:
+def test_build_without_a_record_takes_the_rules_and_a_missing_file_is_warned_of(tmp_path: Path, database: Database) -> None:
     assert tw.build(faults.doubling(), tuned=database.path).source("ir").count("B[") == 1
     with pytest.warns(UserWarning, match=r"there is no database .*nowhere"):
         tw.build(faults.doubling(), tuned=tmp_path / "nowhere.sqlite")

@@ -223,6 +223,6 @@ def test_want_of_memory_is_a_status(tmp_path: Path) -> None:
     D = te.placeholder((16,), name="D")
     T = te.compute((16, 1 << 26), lambda i, j: D[i] * j, name="T")
     E = te.compute((16,), lambda i: T[i, 5] + T[15 - i, (1 << 26) - 1], name="E")
-    path = tw.build([D, E], name="hungry").export(tmp_path / "libhungry.so", threads="none")[0]
+    path = tw.build(te.create_schedule(E.op), [D, E], name="hungry").export(tmp_path / "libhungry.so", threads="none")[0]
     done = run([sys.executable, "-c", LITTLE_MEMORY, path])
     assert done.stdout.startswith("-1 TW0517: hungry could not get memory"), done
