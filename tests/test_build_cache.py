@@ -386,7 +386,7 @@ def test_links_and_writable_files_in_place_of_an_entry_are_not_read(folder: Path
 
 
 def test_a_full_disk_leaves_nothing_behind(folder: Path) -> None:
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n" + PROGRAM + """
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n" + PROGRAM + """
 from tilewright.cache.store import open_store
 print(open_store().problem)
 """
