@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from . import te as te
     from . import topi as topi
     from .driver import build, lower
+    from .just_in_time import jit
     from .ir import Function
     from .ir.builder import ir_builder
     from .ir.packed import register_func
@@ -44,12 +45,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
     "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
-    "array", "build", "cpu", "cuda", "empty", "ir_builder", "load", "lower", "num_threads", "register_func",
+    "array", "build", "cpu", "cuda", "empty", "ir_builder", "jit", "load", "lower", "num_threads", "register_func",
     "set_num_threads", "te", "topi",
 ]
 
 _HOMES = {
-    "build": "driver", "lower": "driver",
+    "build": "driver", "lower": "driver", "jit": "just_in_time",
     "Function": "ir", "ir_builder": "ir.builder", "register_func": "ir.packed",
     "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "Module": "runtime", "array": "runtime", "cpu": "runtime",
     "cuda": "runtime", "empty": "runtime", "load": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",

@@ -158,6 +158,24 @@ class NoSuchKernel(CallError, KeyError):
         return self.render()
 
 
+class NotSpecialisable(CallError):
+    """An argument of a tw.jit function that no kernel can be kept by."""
+
+    code = "TW0530"
+
+
+class NoResult(CallError):
+    """A tw.jit function that does not return tensors of known shapes."""
+
+    code = "TW0531"
+
+
+class WrongOutputs(CallError):
+    """Another number of arrays in out= than the function has outputs."""
+
+    code = "TW0532"
+
+
 class NothingToExport(ExportError):
     """A kernel that was not compiled here, and so cannot be exported."""
 

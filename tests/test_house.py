@@ -20,7 +20,7 @@ ALLOWED = {
     "autotune": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime"},
     "cache": {"errors", "ir", "te", "schedule", "codegen", "runtime"},
     "driver": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime", "autotune", "cache"},
-    "jit": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime", "driver"},
+    "just_in_time": {"errors", "ir", "te", "schedule", "topi", "codegen", "runtime", "driver"},
     "seeing": {"errors", "ir", "te", "schedule", "codegen"},
     "verifying": {"errors", "ir", "te", "schedule", "codegen", "runtime", "driver"},
 }
