@@ -1,86 +1,65 @@
-"""Depthwise convolution.
+"""Windows that slide over images channel by channel: depthwise convolution and pooling.
 
-NCHW: lanes along a row of the result, several rows at once, so that what is read for one is used for those around it:
+Lanes along the last dimension of the result (a row, or the channels), several places of the one before it at once (rows, or
+columns), so that what is read for one is used for those around it. For rows:
 
     for n, c (parallel):
         for x.outer in vectors of a row:                 # unrolled where there are few: their masks are then constants
             for y.outer:
-                for ry, rx (unrolled):
-                    for y.inner in ROWS (unrolled):
+                for y.inner in ROWS (unrolled):
+                    for ry, rx (unrolled):
                         sum[y.inner, lanes] += data[...] * kernel[c, ry, rx]
                 result[y.outer * ROWS + y.inner, lanes] = sum
 
-NHWC: lanes along the channels, several columns at once. Padding is never stored: rows in it are peeled off, and in lanes
-it is masked.
+Padding is never stored: rows in it are peeled off, and in lanes it is masked.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar
 from ...te.operation import ComputeOp, Operation
 from .injective import constant, worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["accumulator", "best_rows", "depthwise_nchw", "depthwise_nhwc"]
+__all__ = ["accumulator", "best_rows", "windows"]
 
 MOST_ROWS = 8
-"""Rows or columns of the result computed together: beyond, little is read twice, and code gets long."""
+"""Places computed together: beyond, little is read twice, and code gets long."""
 FEW_VECTORS = 4
 """Vectors of a row that are unrolled, borders and all."""
+MOST_TAPS = 32
+"""Taps of a window that are unrolled."""
 SCRATCH = 4
 """Registers kept for what is neither a sum nor a weight."""
 
 
-def depthwise_nchw(group: Group) -> None:
-    """The rule for data (N, C, H, W)."""
-    s = group.s
-    _inline_heads(group)
-    anchor = group.anchor
+def windows(group: Group) -> None:
+    """The rule for windows over (..., rows, columns, [lanes]), each of which gives one element. The anchor's attrs say how
+    windows move ("stride", of height and width) and whether its last dimension but one is height or width ("tile", 0 or 1)."""
+    s, anchor = group.s, group.anchor
     assert isinstance(anchor, ComputeOp)
-    taps = [constant(axis) or 1 for axis in anchor.reduce_axis]
+    for head in group.heads:
+        s[head].compute_inline()
     sums = accumulator(group)
     stage = s[group.output]
-    n, c, y, x = stage.op.axis
-    lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    high, wide = constant(y) or 0, constant(x) or 0
-    rows = best_rows(high, taps[0], _step(anchor, 0), _room(group, taps[0] * taps[1]))
-    column, lane = stage.split(x, factor=min(lanes, _power_of_two(wide)) if wide else lanes)
-    block, row = stage.split(y, factor=rows)
-    stage.reorder(n, c, column, block, row, lane)
+    *outer, place, last = stage.op.axis
+    lanes, extent = group.machine.lanes(anchor.output(0).dtype.bits), constant(last)
+    vector, lane = stage.split(last, factor=min(lanes, _power_of_two(extent)) if extent else lanes)
+    block, row = stage.split(place, factor=_rows(group, anchor, constant(place) or 0))
+    stage.reorder(*outer, vector, block, row, lane)
     stage.unroll(row)
-    if wide and -(-wide // lanes) <= FEW_VECTORS:
-        stage.unroll(column)
-    if constant(x) != 0:
+    if extent and -(-extent // lanes) <= FEW_VECTORS:
+        stage.unroll(vector)
+    if extent != 0:
         stage.vectorize(lane)
-    _share(group, [n, c], anchor)
-    _sum_up(group, sums, block)
-
-
-def depthwise_nhwc(group: Group) -> None:
-    """The rule for data (N, H, W, C)."""
-    s = group.s
-    _inline_heads(group)
-    anchor = group.anchor
-    assert isinstance(anchor, ComputeOp)
-    taps = [constant(axis) or 1 for axis in anchor.reduce_axis]
-    sums = accumulator(group)
-    stage = s[group.output]
-    n, y, x, c = stage.op.axis
-    lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    deep = constant(c) or 0
-    columns = best_rows(constant(x) or 0, taps[1], _step(anchor, 1), _room(group, taps[0] * taps[1]))
-    channel, lane = stage.split(c, factor=min(lanes, _power_of_two(deep)) if deep else lanes)
-    block, column = stage.split(x, factor=columns)
-    stage.reorder(n, y, channel, block, column, lane)
-    stage.unroll(column)
-    if constant(c) != 0:
-        stage.vectorize(lane)
-    _share(group, [n, y], anchor)
-    _sum_up(group, sums, block)
+    if worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
+        stage.parallel(stage.fuse(*outer) if outer else block)
+    s[sums].compute_at(stage, block)
+    _sum_up(group, sums)
 
 
 def accumulator(group: Group) -> Operation:
@@ -104,20 +83,13 @@ def best_rows(extent: int, taps: int, step: int, room: int) -> int:
     return min(range(1, most + 1), key=read)
 
 
-def _inline_heads(group: Group) -> None:
-    for head in group.heads:
-        group.s[head].compute_inline()
-
-
-def _room(group: Group, weights: int) -> int:
-    """How many sums the registers hold beside the weights; where those alone are too many, they are read each time."""
+def _rows(group: Group, anchor: ComputeOp, extent: int) -> int:
+    """How many places to compute together; where the weights alone are too many for the registers, they are read each time."""
+    taps = [constant(axis) or 1 for axis in anchor.reduce_axis]
     room = group.machine.registers - SCRATCH
-    return room - weights if room - weights >= 2 else room // 2
-
-
-def _step(anchor: ComputeOp, dimension: int) -> int:
-    """By how many rows (0) or columns (1) of the data neighbouring results lie apart."""
-    return anchor.attrs["stride"][dimension]
+    weights = prod(taps) if len(anchor.input_tensors) > 1 else 0
+    tile = anchor.attrs["tile"]
+    return best_rows(extent, taps[tile], anchor.attrs["stride"][tile], room - weights if room - weights >= 2 else room // 2)
 
 
 def _power_of_two(extent: int) -> int:
@@ -125,22 +97,17 @@ def _power_of_two(extent: int) -> int:
     return 1 << max(extent - 1, 0).bit_length()
 
 
-def _share(group: Group, outer: list[IterVar], anchor: ComputeOp) -> None:
-    """The outermost loops over the threads, where there is enough to do."""
-    stage = group.s[group.output]
-    if worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
-        stage.parallel(stage.fuse(*outer))
-
-
-def _sum_up(group: Group, sums: Operation, at: IterVar) -> None:
-    """The sums of one tile, whose loops are the last two: taps outside, so that each weight is read once for all rows."""
+def _sum_up(group: Group, sums: Operation) -> None:
+    """The sums of one tile, whose loops are the last two: sum after sum, so that few rows of the data are held at a time."""
     stage = group.s[sums]
-    group.s[sums].compute_at(group.s[group.output], at)
-    *outer, first, lane = stage.op.axis
+    *outer, place, lane = stage.op.axis
     ry, rx = stage.op.reduce_axis
-    stage.reorder(*outer, first, ry, rx, lane)
-    for axis in (first, ry, rx):
-        stage.unroll(axis)
+    stage.reorder(*outer, place, ry, rx, lane)
+    stage.unroll(place)
+    taps = [constant(axis) or 1 for axis in (ry, rx)]
+    if taps[1] <= MOST_TAPS:
+        stage.unroll(rx)
+    if prod(taps) <= MOST_TAPS:
+        stage.unroll(ry)
     if constant(lane) != 0:
         stage.vectorize(lane)
-

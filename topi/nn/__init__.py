@@ -10,6 +10,13 @@ _HOMES: dict[str, str] = {
         "batch_norm_inference bias_add elu flatten gelu hard_sigmoid hard_swish leaky_relu pad prelu relu relu6 "
         "scale_shift_nchw scale_shift_nhwc sigmoid silu softplus tanh"
     ).split(), "activation"),
+    "adaptive_pool": "pool",
+    "avg_pool2d": "pool",
+    "global_avg_pool2d": "pool",
+    "global_max_pool2d": "pool",
+    "global_pool": "pool",
+    "max_pool2d": "pool",
+    "pool2d": "pool",
     "depthwise_conv2d": "depthwise",
     "depthwise_conv2d_nchw": "depthwise",
     "depthwise_conv2d_nhwc": "depthwise",

@@ -62,7 +62,7 @@ def depthwise_conv2d_nchw(
         return te.sum(image[(n, of, *place(i, j, p, q))].astype(dtype) * weight.astype(dtype), axis=[p, q])
 
     return te.compute((batch, channels * multiplier, *out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw",
-                      attrs={"stride": pair(stride, "stride")})
+                      attrs={"stride": pair(stride, "stride"), "tile": 0})
 
 
 def depthwise_conv2d_nhwc(
@@ -85,7 +85,7 @@ def depthwise_conv2d_nhwc(
         return te.sum(value.astype(dtype) * kernel[p, q, of, which].astype(dtype), axis=[p, q])
 
     return te.compute((batch, *out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc",
-                      attrs={"stride": pair(stride, "stride")})
+                      attrs={"stride": pair(stride, "stride"), "tile": 1})
 
 
 def _windows(data: Tensor, size: list[Any], reach: list[Any], stride: Any, padding: Any, dilation: Any,

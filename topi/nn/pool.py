@@ -1,0 +1,222 @@
+"""Pooling: the greatest or the mean of windows, over the two dimensions of images.
+
+Windows slide as in a convolution. What padding adds never is a maximum; of a mean it counts as zeros, or not at all where
+count_include_pad is False. In ceil mode a last window may reach beyond the padding, as long as it begins before it ends, as
+torch and ONNX have it. Means of K numbers are within K * 2**-24 * (mean of the magnitudes) of the exact ones in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm
+from ...te.shape import shape_text
+from ...te.tensor import Tensor
+from .errors import BadWindow
+from .window import Pads, out_extent, pad_amounts, padded, pair
+
+__all__ = ["adaptive_pool", "avg_pool2d", "global_avg_pool2d", "global_max_pool2d", "global_pool", "max_pool2d", "pool2d"]
+
+
+def max_pool2d(data: Tensor, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+               layout: str = "NCHW") -> Tensor:
+    """The greatest element of each window.
+
+    kernel, stride (kernel's if None), dilation: a number, or a pair for height and width. padding: a number, a pair, or
+    (top, left, bottom, right). layout: where height and width are, "NCHW", "NHWC", "CHW" .... Raises BadWindow.
+    """
+    return pool2d(data, kernel, stride, dilation, padding, "max", ceil_mode, layout)
+
+
+def avg_pool2d(data: Tensor, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True, layout: str = "NCHW", dilation: Any = 1) -> Tensor:
+    """The mean of each window. count_include_pad: whether padding counts as zeros. Else as max_pool2d."""
+    return pool2d(data, kernel, stride, dilation, padding, "avg", ceil_mode, layout, count_include_pad)
+
+
+def pool2d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, ceil_mode: bool = False,
+           layout: str = "NCHW", count_include_pad: bool = True) -> Tensor:
+    """max_pool2d or avg_pool2d, by pool_type "max" or "avg", with TVM's order of arguments."""
+    at = _image(data, layout)
+    windows = _Windows.of(data, at, kernel, stride, dilation, padding, ceil_mode)
+    if pool_type == "max":
+        return _reduced(data, at, windows, "max")
+    if pool_type == "avg":
+        return _mean(data, at, windows, count_include_pad)
+    raise BadWindow(f"there is no pooling {pool_type!r}", called=user_source(), reason="windows give their maximum or their mean",
+                    allowed='"max", "avg"', fix='pool_type="max"')
+
+
+def global_avg_pool2d(data: Tensor, layout: str = "NCHW") -> Tensor:
+    """The mean of each whole image: height and width of the result are 1."""
+    return global_pool(data, "avg", layout)
+
+
+def global_max_pool2d(data: Tensor, layout: str = "NCHW") -> Tensor:
+    """The greatest element of each whole image: height and width of the result are 1."""
+    return global_pool(data, "max", layout)
+
+
+def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
+    """Pooling ("max" or "avg") over whole images; their height and width may be symbols."""
+    return adaptive_pool(data, 1, pool_type, layout)
+
+
+def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
+    """Pooling ("max" or "avg") to images of `output_size` (a number, or height and width): window i of n begins at
+    floor(i * size / n) and ends before ceil((i + 1) * size / n), so that windows cover the image, and overlap where they
+    must."""
+    at = _image(data, layout)
+    if pool_type not in ("max", "avg"):
+        raise BadWindow(f"there is no pooling {pool_type!r}", called=user_source(), allowed='"max", "avg"', fix='pool_type="max"',
+                        reason="windows give their maximum or their mean")
+    out = pair(output_size, "output_size")
+    shape = list(data.shape)
+    shape[at[0]], shape[at[1]] = out
+
+    def bounds(index: Any, dim: int) -> tuple[Any, Any]:
+        size, count = data.shape[at[dim]], out[dim]
+        if count == 1:
+            return 0, size
+        return te.indexdiv(index * size, count), te.indexdiv((index + 1) * size + count - 1, count)
+
+    def longest(dim: int) -> Any:
+        size, count = data.shape[at[dim]], out[dim]
+        if count == 1:
+            return size
+        if isinstance(size, IntImm):
+            return max((-(-(i + 1) * size.value // count) - i * size.value // count for i in range(count)), default=0)
+        return te.indexdiv(size - 1, count) + 2
+
+    ry, rx = te.reduce_axis((0, longest(0)), "ry"), te.reduce_axis((0, longest(1)), "rx")
+
+    def element(*indices: Any) -> Expr:
+        there, inside = list(indices), list[Any]()
+        for dim, tap in ((0, ry), (1, rx)):
+            begin, end = bounds(indices[at[dim]], dim)
+            there[at[dim]] = begin + tap
+            inside += [] if out[dim] == 1 else [begin + tap < end]
+        where = te.all(*inside) if inside else None
+        value = data[tuple(there)]
+        return te.max(value, axis=[ry, rx], where=where) if pool_type == "max" else te.sum(_wide(value), axis=[ry, rx], where=where)
+
+    whole = out == (1, 1)
+    found = te.compute(tuple(shape), element, name=f"adaptive_{pool_type}_pool", tag="pool_whole" if whole else "")
+    if pool_type == "max":
+        return found
+
+    def mean(*indices: Any) -> Expr:
+        (top, bottom), (left, right) = bounds(indices[at[0]], 0), bounds(indices[at[1]], 1)
+        return _quotient(found[indices], (bottom - top) * (right - left), data)
+
+    return te.compute(tuple(shape), mean, name="adaptive_avg_pool_mean", tag="injective")
+
+
+# Windows
+
+
+class _Windows:
+    """How windows lie on an image: height before width."""
+
+    def __init__(self, taps: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], pads: Pads,
+                 beyond: tuple[int, int], out: tuple[Any, Any]) -> None:
+        self.taps, self.stride, self.dilation, self.pads, self.beyond, self.out = taps, stride, dilation, pads, beyond, out
+
+    @staticmethod
+    def of(data: Tensor, at: tuple[int, int], kernel: Any, stride: Any, dilation: Any, padding: Any,
+           ceil_mode: bool) -> _Windows:
+        taps, spread = pair(kernel, "kernel"), pair(dilation, "dilation")
+        steps = taps if stride is None else pair(stride, "stride")
+        reach = ((taps[0] - 1) * spread[0] + 1, (taps[1] - 1) * spread[1] + 1)
+        pads = pad_amounts(padding, reach)
+        beyond, out = [0, 0], list[Any]()
+        for dim in (0, 1):
+            size = data.shape[at[dim]]
+            what = ("height", "width")[dim]
+            count = out_extent(size, pads[dim], pads[dim + 2], reach[dim], steps[dim], what)
+            if ceil_mode:
+                count, beyond[dim] = _one_more(size, pads[dim], pads[dim + 2], reach[dim], steps[dim], what)
+            out.append(count)
+        return _Windows(taps, steps, spread, pads, (beyond[0], beyond[1]), (out[0], out[1]))
+
+
+def _one_more(size: Any, before: int, after: int, reach: int, step: int, what: str) -> tuple[Any, int]:
+    """In ceil mode: how many windows there are, and how far the last may reach beyond the padding."""
+    if not isinstance(size, IntImm):
+        raise BadWindow(f"the {what} {size} is no constant", called=user_source(), fix="ceil_mode=False, or a size that is known",
+                        reason="in ceil mode the number of windows depends on it in a way that shapes do not express")
+    count = -(-(size.value + before + after - reach) // step) + 1
+    if (count - 1) * step >= size.value + before:
+        count -= 1
+    return count, max((count - 1) * step + reach - (size.value + before + after), 0)
+
+
+def _reduced(data: Tensor, at: tuple[int, int], windows: _Windows, kind: str) -> Tensor:
+    """The maximum or the sum of each window."""
+    top, left, bottom, right = windows.pads
+    high, wide = windows.beyond
+    outside = 0 if kind == "sum" else float("-inf") if data.dtype.is_float else data.dtype.least
+    image = padded(data, (top, left, bottom + high, right + wide), at, outside, peeled=True)
+    ry, rx = te.reduce_axis((0, windows.taps[0]), "ry"), te.reduce_axis((0, windows.taps[1]), "rx")
+    shape = list(data.shape)
+    shape[at[0]], shape[at[1]] = windows.out
+
+    def element(*indices: Any) -> Expr:
+        there = list(indices)
+        for dim, tap in ((0, ry), (1, rx)):
+            there[at[dim]] = indices[at[dim]] * windows.stride[dim] + tap * windows.dilation[dim]
+        value = image[tuple(there)]
+        return te.max(value, axis=[ry, rx]) if kind == "max" else te.sum(_wide(value), axis=[ry, rx])
+
+    tile = len(shape) - 2
+    return te.compute(tuple(shape), element, name=f"pool_{kind}", tag="pool" if tile in at else "",
+                      attrs={"stride": windows.stride, "tile": at.index(tile)} if tile in at else {})
+
+
+def _mean(data: Tensor, at: tuple[int, int], windows: _Windows, count_include_pad: bool) -> Tensor:
+    sums = _reduced(data, at, windows, "sum")
+
+    def along(index: Any, dim: int) -> Any:
+        """How many taps of a window count, along one dimension."""
+        size, taps, spread = data.shape[at[dim]], windows.taps[dim], windows.dilation[dim]
+        before, after = windows.pads[dim], windows.pads[dim + 2]
+        if count_include_pad and not windows.beyond[dim] or not (before or after or windows.beyond[dim]):
+            return taps
+        begin = index * windows.stride[dim] - before
+        end = te.min(begin + (taps - 1) * spread + 1, size + (after if count_include_pad else 0))
+        first = begin if count_include_pad else te.max(begin, te.indexmod(begin, spread) if spread > 1 else 0)
+        return te.max(te.indexdiv(end - first + spread - 1, spread), 1)
+
+    def mean(*indices: Any) -> Expr:
+        high, wide = along(indices[at[0]], 0), along(indices[at[1]], 1)
+        return _quotient(sums[indices], high * wide, data)
+
+    return te.compute(sums.shape, mean, name="pool_avg", tag="injective")
+
+
+def _wide(value: Expr) -> Expr:
+    """What sums are made of: integers of 32 bits, so that windows of bytes do not wrap."""
+    if value.dtype.is_float or value.dtype.bits >= 32:
+        return value
+    return value.astype("uint32" if value.dtype.kind == "uint" else "int32")
+
+
+def _quotient(total: Expr, count: Any, data: Tensor) -> Expr:
+    """total / count in the data's dtype; of integers rounded toward zero."""
+    if data.dtype.is_float:
+        if isinstance(count, int):
+            return total * te.const(1.0 / count, total.dtype) if count & (count - 1) == 0 else total / te.const(count, total.dtype)
+        return total / count.astype(total.dtype)
+    divisor = te.const(count, total.dtype) if isinstance(count, int) else count.astype(total.dtype)
+    return te.truncdiv(total, divisor).astype(data.dtype)
+
+
+def _image(data: Tensor, layout: str) -> tuple[int, int]:
+    """Where height and width are in a layout of the data's rank."""
+    if len(layout) != data.ndim or layout.count("H") != 1 or layout.count("W") != 1 or layout.index("H") > layout.index("W"):
+        raise BadWindow(f"{data.name} is not {layout!r}", declared=data.source, called=user_source(),
+                        reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, H before W",
+                        fix='layout="NCHW", "NHWC", or "CHW"')
+    return layout.index("H"), layout.index("W")
