@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..dtype import DType
-from ..expr import Add, BufferLoad, Cast, Expr, IntImm, Mul, Sub, Var
+from ..expr import Add, BufferLoad, Call, Cast, CompareOp, Expr, IntImm, Let, Mul, Sub, Var
 from ..ops import const, floordiv, maximum
 from ..stmt import BufferStore, For, Function, If, LoopKind, Stmt
-from ..visit import Rewriter, children, rebuild, seq
+from ..visit import Rewriter, children, rebuild, seq, walk
 from .copying import fold, fresh_copy
 from .vector_exprs import NotVectorizable
 from .vector_stmts import LaneStmts
@@ -48,10 +48,19 @@ class Lanes:
 
 
 def choose_lanes(body: Stmt, vector_bits: int) -> Lanes:
-    """By the data types in `body`: the narrowest fills a register, if the widest then takes no more than MAX_REGISTERS."""
+    """By the data types in `body`: the narrowest fills a register, if the widest then takes no more than MAX_REGISTERS.
+    Where data are compared, no vector is longer than that: conditions of several registers are packed into one mask, and
+    taken apart again."""
     widths = list(_data_widths(body)) or [32]
     whole = max(1, min(MAX_LANES, MAX_REGISTERS * vector_bits // max(widths)))
-    return Lanes(max(1, min(whole, vector_bits // min(widths))), whole)
+    chunk = max(1, min(whole, vector_bits // min(widths)))
+    return Lanes(chunk, chunk if _compares_data(body) else whole)
+
+
+def _compares_data(body: Stmt) -> bool:
+    """Whether it decides by what it has loaded."""
+    return any(isinstance(node, CompareOp) and any(isinstance(part, (BufferLoad, Let)) for part in walk(node)) or
+               isinstance(node, Call) and node.dtype.kind == "bool" and node.name != "likely" for node in walk(body))
 
 
 def _data_widths(body: Stmt) -> Iterator[int]:
