@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["apply", "gemm"]
 
 PREFETCH = 8
-"""Rows of B that are asked for ahead where it is read in place: its rows lie too far apart for the processor to guess."""
+"""Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
 
 
 def gemm(group: Group) -> None:
@@ -111,8 +111,16 @@ def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
         (lambda *at: [*at[:-2], at[-1] // columns, at[-2], at[-1] % columns]) if side_by_side
         else (lambda *at: [*at[:-2], at[-2] // columns, at[-1], at[-2] % columns]), 0)
     assert made is not None
-    if side_by_side:
-        s[panel].vectorize(made[-1])
+    stage, lane = s[panel], made[-1]
+    if not side_by_side:  # as many rows of B as there are lanes: loaded along the sum, and transposed in registers
+        lanes = group.machine.lanes(b.dtype.bits)
+        steps, step = stage.split(made[-2], factor=lanes)
+        vectors, lane = stage.split(lane, factor=lanes)
+        stage.reorder(steps, vectors, step, lane)
+        stage.unroll(step)
+    else:
+        stage.prefetch(source(b), made[-2], PREFETCH)
+    stage.vectorize(lane)
     return panel
 
 

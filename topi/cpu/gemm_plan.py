@@ -1,7 +1,7 @@
 """How a product of matrices is cut: the register tile, the depth of a block, packed or not, and the tasks.
 
 Pure functions of sizes and the machine. Costs are cycles for one step along the sum, of the whole product: a tile of r rows
-and v vectors takes r * v multiply-adds, and no less than the latency of one asks for.
+and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little for each of its r + v loads.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from .machine import WAYS, Machine, RegisterTile, register_tiles
 
 __all__ = ["Plan", "Product", "grid", "plan"]
 
-DIRECT_ROWS = 256
-"""Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom."""
+DIRECT_ROWS, CROWDED_ROWS = 256, 48
+"""Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom. Fewer, where all rows
+of B compete for the same places in the first cache."""
 PACKING = 9
 """Cycles that packing a vector takes, of a matrix that comes from memory."""
+LOADING = 0.08
+"""What a load costs beside the multiply-adds that hide it, as measured on tiles that differ in little else."""
 WORTH_THREADS = 1 << 19
 """Multiply-adds below which one thread is done before a second has been woken."""
 ASSUMED = 1024
@@ -65,15 +68,22 @@ def plan(product: Product, machine: Machine) -> Plan:
     work = sized.m * sized.n * sized.k * sized.batch
     threads = machine.cores if work >= WORTH_THREADS else 1
     lanes = machine.lanes(sized.bits)
-    packed = not sized.in_place and (sized.scattered or sized.m > DIRECT_ROWS and sized.n > MAX_DIRECT * lanes)
-    found: list[tuple[float, int, Plan]] = []
-    for place, tile in enumerate(_tiles(sized, machine)):
+    packed = not sized.in_place and (sized.scattered or sized.m > _direct_rows(sized, machine) and sized.n > MAX_DIRECT * lanes)
+    best: tuple[float, Plan] | None = None
+    for tile in _tiles(sized, machine):
         depth = _depth(sized, tile, packed, machine)
         most_rows = max(machine.l2 // 4 // (tile.columns * sized.bits // 8) // tile.rows, 1) if depth else 1 << 30
         row_tiles, panels, cost = grid(sized, tile, threads, packed, lanes, machine.accumulators, most_rows)
         serial = grid(sized, tile, 1, packed, lanes, machine.accumulators, most_rows)[2]
-        found.append((cost * threads + serial, place, Plan(tile, depth, packed, row_tiles, panels, threads > 1)))
-    return min(found, key=lambda one: one[:2])[2]
+        if best is None or cost * threads + serial < best[0]:
+            best = cost * threads + serial, Plan(tile, depth, packed, row_tiles, panels, threads > 1)
+    assert best is not None
+    return best[1]
+
+
+def _direct_rows(product: Product, machine: Machine) -> int:
+    crowded = product.stride * product.bits // 8 % (machine.l1 // WAYS) == 0
+    return CROWDED_ROWS if crowded else DIRECT_ROWS
 
 
 MAX_DIRECT = 4
@@ -138,4 +148,4 @@ def _cycles(product: Product, tile: RegisterTile, row_tiles: int, panels: int, l
     whole_columns, rest_columns = divmod(columns, tile.columns)
     heights = [(tile.rows, whole_rows), (rest_rows, 1 if rest_rows else 0)]
     widths = [(tile.vectors, whole_columns), (ceil(rest_columns / lanes), 1 if rest_columns else 0)]
-    return float(sum(max(r * v, latency) * a * b for r, a in heights for v, b in widths))
+    return float(sum((max(r * v, latency) + LOADING * (r + v)) * a * b for r, a in heights for v, b in widths))
