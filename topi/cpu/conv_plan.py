@@ -20,12 +20,15 @@ MOST_PLACES = 28
 MOST_VECTORS = 4
 LOADS = 2
 """Vectors that processors load in a cycle."""
+TURNS = 4
+"""Tasks that each thread should have, so that one which is held up leaves some to others."""
+MOST_ROWS = 32
 ROW_BYTES = 14 * 1024
 """What the sums of a band take at most: they live in the first cache until they are stored."""
-TEAMS = (1, 2, 4, 8, 16, 32, 64)
-"""Numbers of threads among which the tasks shall divide well."""
-PACKING = 3
+PACKING = 4
 """Cycles for a vector of the image that is copied to a panel."""
+BEGINNING = 300
+"""Cycles that a task takes besides."""
 USUAL = 64
 """For a size that is not known until the call."""
 
@@ -147,7 +150,7 @@ def plan(layer: Layer, machine: Machine) -> Plan:
     chunks = -(-layer.outputs // chunk) * layer.groups
     height = layer.height or USUAL
     if not _banded(layer, machine, -(-height // max(tile.rows, 4)), chunks):
-        return Plan(tile, tile.rows, strip, False, chunks)
+        return Plan(tile, _first_band(layer, tile), strip, False, chunks)
     best = max(_bands(layer, tile, machine, chunks), key=lambda found: found[0])
     return Plan(tile, best[1], strip, True, best[2])
 
@@ -171,18 +174,27 @@ def _banded(layer: Layer, machine: Machine, bands: int, chunks: int) -> bool:
     return bands_outside < chunks_outside
 
 
+def _first_band(layer: Layer, tile: Tile) -> int:
+    """The fewest rows of a band: a tile's, unless the last tile is cut, which only a loop of its own can see beforehand."""
+    whole = -(-layer.height // tile.rows) * tile.rows
+    return whole if layer.height % tile.rows else tile.rows
+
+
 def _bands(layer: Layer, tile: Tile, machine: Machine, chunks: int) -> Iterator[tuple[float, int, int]]:
     """(how well threads are used, rows of a band, parts of the channels)."""
     height, width = layer.height or USUAL, layer.width or USUAL
-    for rows in range(tile.rows, max(min(height, 16), tile.rows) + 1, tile.rows):
-        if rows > tile.rows and layer.image(rows) > machine.l2 // 2:
+    teams = {machine.cores, TURNS * machine.cores, *(1 << power for power in range(machine.cores.bit_length()))}
+    terms = layer.inputs * prod(layer.taps)
+    first = _first_band(layer, tile)
+    for rows in range(first, max(min(height, MOST_ROWS), first) + 1, tile.rows):
+        if rows > first and layer.image(rows) > machine.l2 // 2:
             return
-        for parts in (1, 2, 4, 8):
-            if parts > chunks or chunks % parts:
+        copied = layer.image(rows) * 8 // layer.bits / layer.lanes * PACKING * layer.groups if layer.padded else 0.0
+        for parts in range(1, min(chunks, 2 * machine.cores) + 1):
+            if chunks % parts:
                 continue
-            tasks = (layer.batch or 1) * -(-height // rows) * parts
-            busy = sum(tasks / (-(-tasks // team) * team) for team in TEAMS) / len(TEAMS)
-            terms = layer.inputs * prod(layer.taps)
-            work = rows * width * layer.outputs * layer.groups / parts * terms / layer.lanes
-            copied = layer.image(rows) * 8 // layer.bits / layer.lanes * PACKING * layer.groups if layer.padded else 0.0
-            yield busy / (1 + copied / max(work, 1)), rows, parts
+            whole, cut = divmod(height, rows)
+            tasks = (layer.batch or 1) * (whole + bool(cut)) * parts
+            busy = sum((tasks * height) / (-(-tasks // team) * team * (whole + bool(cut)) * rows) for team in teams) / len(teams)
+            work = rows * width * layer.outputs * layer.groups / parts * terms / layer.lanes / machine.fma_rate
+            yield busy / (1 + (copied + BEGINNING) / max(work, 1)), rows, parts
