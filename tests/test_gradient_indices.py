@@ -9,6 +9,7 @@ import drawn
 import numpy as np
 import pytest
 from gradient_check import check_gradient, draw, evaluate, placeholder
+import tilewright as tw
 from tilewright import te
 from tilewright.ir.expr import IntImm
 
@@ -95,18 +96,61 @@ def test_a_permutation_needs_no_loop_in_its_gradient() -> None:
         assert not [stage.name for stage in stages if stage.reduce_axis], name
 
 
-def test_a_gathers_gradient_asks_at_each_output_position() -> None:
-    x, index = placeholder("x", 50), te.placeholder((20,), "int32", "index")
+@pytest.mark.parametrize("rows, kind", [(16, "compute"), (17, "hybrid"), (50, "hybrid")])
+def test_a_gathers_gradient_is_a_scatter_unless_there_are_few_elements(rows: int, kind: str) -> None:
+    x, index = placeholder("x", rows), te.placeholder((20,), "int32", "index")
     y = te.compute((20,), lambda i: x[index[i]], "y")
     made, = te.gradient(y, x, te.placeholder((20,), "float64", "head"))
-    assert [int(axis.dom.extent) for axis in made.op.reduce_axis] == [20]
+    assert made.op.kind == kind
+    loops = made.op.axis if kind == "hybrid" else (*made.op.axis, *made.op.reduce_axis)
+    assert [int(axis.dom.extent) for axis in loops] == ([20] if kind == "hybrid" else [16, 20])
     values = np.arange(20, dtype="int32") % 7
-    head = made.op.input_tensors[-1] if made.op.input_tensors[-1].name == "head" else made.op.input_tensors[0]
+    head = next(tensor for tensor in made.op.input_tensors if tensor.name == "head")
     weights = np.random.default_rng(0).standard_normal(20)
     got, = evaluate([made], {index: values, head: weights})
-    want = np.zeros(50)
+    want = np.zeros(rows)
     np.add.at(want, values, weights)
     np.testing.assert_allclose(got, want)
+
+
+def _embedding() -> tuple[te.Tensor, te.Tensor, te.Tensor, te.Tensor]:
+    table, index = placeholder("table", 33, 5), te.placeholder((19,), "int32", "index")
+    weights = placeholder("weights", 19, 5)
+    chosen = te.compute((19, 5), lambda i, j: te.if_then_else(index[i] > 3, table[index[i], j] * weights[i, j], 0.0), "chosen")
+    y = te.compute((19, 5), lambda i, j: chosen[i, j] * chosen[i, j] + table[i, j], "y")
+    return table, index, weights, y
+
+
+def test_a_scatter_adds_to_what_other_reads_give() -> None:
+    table, index, weights, y = _embedding()
+    rng = np.random.default_rng(7)
+    check_gradient(y, {index: rng.integers(0, 33, 19).astype("int32"), table: draw(table), weights: draw(weights)},
+                   interpret=True, jacobian=True)
+
+
+def test_the_gradient_goes_through_a_scatter() -> None:
+    """The derivative of the table's gradient by the weights, which is a gather again."""
+    table, index, weights, y = _embedding()
+    head, again = placeholder("head", 19, 5), placeholder("again", 33, 5)
+    first, = te.gradient(y, table, head)
+    second, = te.gradient(first, weights, again)
+    values = {tensor: draw(tensor) for tensor in (table, weights, head, again)} | {
+        index: np.random.default_rng(8).integers(0, 33, 19).astype("int32")}
+    got, = evaluate([second], values)
+    at = values[index]
+    rows = values[table][at]
+    want = np.where(at[:, None] > 3, 4 * rows * values[weights] * values[head] * values[again][at], 0.0)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_a_loop_of_a_scatter_whose_steps_may_meet_is_not_made_parallel() -> None:
+    table, index, _, y = _embedding()
+    made, = te.gradient(te.compute((19, 5), lambda i, j: table[index[i], j], "rows"), table)
+    s = te.create_schedule(made)
+    i, j = made.op.axis[-2:]
+    with pytest.raises(tw.ScheduleError, match=r"TW0280.*cannot make parallel 'i'"):
+        s[made].parallel(i)
+    s[made].parallel(j)
 
 
 def test_a_division_by_a_cell_size_visits_one_cell() -> None:

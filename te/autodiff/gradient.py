@@ -27,7 +27,8 @@ from ..tensor import Tensor
 from ..wrapping import wrapping
 from .backward import Condition, Contribution, adjoints_of_reads, conjuncts
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
-from .reductions import pieces_of
+from .reductions import Piece, pieces_of
+from .scatter import is_scatter, pays, scatter, through_scatter
 from .transpose import Term, transpose
 
 __all__ = ["gradient"]
@@ -46,8 +47,9 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     input that `output` does not depend on gets zeros. At kinks one side is taken: of equal operands te.min and te.max
     follow the first, a reduction by te.min or te.max follows the first element in loop order. te.prod divides the
     product by the factor, zeros apart. A combiner of one's own that chooses nothing takes work that is quadratic in the
-    length of the reduction; so does a read at an index that is data, in the elements that it may meet, since its
-    gradient asks for each element at each of them. Raises NotTensors, GradientOfIntegers, BadHead, and NotDifferentiable
+    length of the reduction. The gradient of a read at indices that are data is a scatter: an operation of loops, as hybrid
+    scripts are, that adds to the elements that were read; over dimensions of up to 16 elements, which ask each read instead,
+    it is a sum. Raises NotTensors, GradientOfIntegers, BadHead, and NotDifferentiable
     for outside code, bits, and combiners that choose.
     """
     wanted = _checked(output, inputs)
@@ -167,12 +169,19 @@ class _Backward:
         terms: list[tuple[tuple[IterVar, ...], Term]] = []
         for read in self.reads.pop(tensor, ()):
             heads, own = _axes("h", self.prefix), _element_axes(tensor)
-            adjoint = _Adjoint(self.heads, read.adjoint).at(heads)
             axes = (*heads, *own)
+            if pays(read.load):
+                scattered = scatter(f"grad_{tensor.name}", read.load, read.adjoint, self.heads, read.axes)
+                terms.append((axes, Term((), ops.const(True, "bool"), ProducerLoad(scattered, axes))))
+                continue
+            adjoint = _Adjoint(self.heads, read.adjoint).at(heads)
             terms += ((axes, term) for term in transpose(read.load, adjoint, read.axes, own, axes))
         if not terms:
             return None
         axes, term = terms[0]
+        if len(terms) == 1 and isinstance(term.value, ProducerLoad) and is_scatter(cast("Tensor", term.value.producer).op):
+            self.made[tensor] = cast("Tensor", term.value.producer)
+            return _Adjoint(axes, Contribution((), term.value))
         if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
             conditions = tuple(Condition(part, lazy=True) for part in conjuncts(term.where))
             if tensor in self.wanted:
@@ -184,6 +193,9 @@ class _Backward:
 
     def _through(self, op: Operation, tensor: Tensor, adjoint: _Adjoint) -> None:
         """Take the adjoint of one output of `op` to what it reads."""
+        if is_scatter(op):
+            self._into(op, through_scatter(op, lambda place: adjoint.at((*self.heads, *place))))
+            return
         if not isinstance(op, ComputeOp):
             raise NotDifferentiable(
                 f"the gradient would go through {op.name}, whose elements are not expressions", declared=op.source,
@@ -193,9 +205,13 @@ class _Backward:
             )
         seed = adjoint.at((*self.heads, *op.axis))
         for piece in pieces_of(op, tensor.value_index, seed):
-            for load, contribution in adjoints_of_reads(piece.value, piece.seed, self._concerns, op.source):
-                producer = cast("Tensor", load.producer)
-                self.reads.setdefault(producer, []).append(_Read(load, contribution, piece.axes))
+            self._into(op, piece)
+
+    def _into(self, op: Operation, piece: Piece) -> None:
+        """Note what each read of a piece contributes."""
+        for load, contribution in adjoints_of_reads(piece.value, piece.seed, self._concerns, op.source):
+            producer = cast("Tensor", load.producer)
+            self.reads.setdefault(producer, []).append(_Read(load, contribution, piece.axes))
 
     def _concerns(self, load: ProducerLoad) -> bool:
         return load.producer in self.relevant
