@@ -12,6 +12,7 @@ from ..stub import kernel_symbol
 from ..target import Target
 from .debug import DebugLines
 from .emit_stmt import emit_kernel, shape_symbols
+from .features import maths_options
 from .imported import with_imports
 from .jit import CompiledModule, compile_text
 from .text import ModuleText
@@ -52,7 +53,8 @@ def module_text(
         messages[function.name] = emit_kernel(
             module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
             attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math,
-            store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "", debug=debug)
+            store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "",
+            maths=maths_options(target, fast=options.fast_math), debug=debug)
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     from_c = dict.fromkeys(text for function in functions for text in function.attrs.get("import_c", ()))
     imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))

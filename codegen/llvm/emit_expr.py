@@ -52,6 +52,7 @@ from . import memory
 from .arithmetic import compare, convert, divide, float_floor_quotient, float_remainder, maximum_of, select
 from .facts import IndexFacts
 from .intrinsics import emit_call
+from .maths_lanes import MathsOptions
 from .memory import Place
 from .text import FunctionText
 from .types import computing_dtype, float_constant, int_constant, llvm_type, mangled, shuffle_mask, zero
@@ -62,8 +63,8 @@ __all__ = ["ExprEmitter"]
 class ExprEmitter:
     """Writes expressions into one function. `variables` and `places` say where variables and buffers are."""
 
-    def __init__(self, f: FunctionText, facts: IndexFacts, *, fast_math: bool) -> None:
-        self.f, self.facts = f, facts
+    def __init__(self, f: FunctionText, facts: IndexFacts, *, fast_math: bool, maths: MathsOptions) -> None:
+        self.f, self.facts, self.maths = f, facts, maths
         self.variables: dict[Var, str] = {}
         self.places: dict[Buffer, Place] = {}
         self._memo: dict[int, str] = {}

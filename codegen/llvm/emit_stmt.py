@@ -23,6 +23,7 @@ from .arithmetic import convert
 from .debug import DebugLines
 from .emit_expr import ExprEmitter
 from .facts import IndexFacts
+from .maths_lanes import PORTABLE, MathsOptions
 from .memory import OWN_ALIGNMENT, Place
 from .outline import Captured, captures, constant_bytes, context_slot, loops_in, pointer_parameter, stored_buffers, task_entry
 from .plain_loops import plain_lanes
@@ -55,6 +56,7 @@ class KernelText:
     fast_math: bool
     store_fence: str = ""
     """The instruction that orders stores past the caches before those that follow, where the machine does not."""
+    maths: MathsOptions = PORTABLE
     debug: DebugLines | None = None
     messages: list[str] = field(default_factory=list[str])
     outlined: int = 0
@@ -79,13 +81,13 @@ def shape_symbols(function: Function) -> tuple[Var, ...]:
 
 def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,
                 vector_bits: int, fast_math: bool, store_fence: str = "",
-                debug: DebugLines | None = None) -> tuple[str, ...]:
+                maths: MathsOptions = PORTABLE, debug: DebugLines | None = None) -> tuple[str, ...]:
     """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
 
     symbols: the free shape symbols in the order in which callers pass them. store_fence: see KernelText. debug: notes at
     each instruction the line that its statement came from.
     """
-    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, store_fence, debug)
+    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, store_fence, maths, debug)
     parameters: list[str] = []
     written = stored_buffers(function.body)
     for i, param in enumerate(function.params):
@@ -119,7 +121,7 @@ class StmtEmitter:
 
     def __init__(self, kernel: KernelText, f: FunctionText, *, in_parallel: bool) -> None:
         self.kernel, self.f, self.in_parallel = kernel, f, in_parallel
-        self.exprs = ExprEmitter(f, IndexFacts(), fast_math=kernel.fast_math)
+        self.exprs = ExprEmitter(f, IndexFacts(), fast_math=kernel.fast_math, maths=kernel.maths)
         self.exprs.leave_if = self.leave_if
         self._stack_left = _STACK_BUDGET
         self._status: str | None = None

@@ -7,8 +7,9 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ..target import Target
+from .maths_lanes import MathsOptions
 
-__all__ = ["target_has"]
+__all__ = ["maths_options", "target_has"]
 
 _CALL_ACROSS = """
 declare void @inner()
@@ -44,3 +45,10 @@ def target_has(target: Target, feature: str) -> bool:
             passes = builder.getModulePassManager()
             passes.run(module, builder)
         return "@wanted" not in str(module)
+
+
+def maths_options(target: Target, *, fast: bool) -> MathsOptions:
+    """The instructions that mathematical functions may use by name on a target."""
+    x86 = target.architecture == "x86_64"
+    fused = target_has(target, "fma") if x86 else target.architecture == "aarch64"
+    return MathsOptions(fast, fused, x86 and all(target_has(target, name) for name in ("avx512f", "avx512vl")), target.lanes(32))

@@ -72,7 +72,7 @@ def _libm(name: str) -> FloatRow:
     def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
         own = FLOAT32_FUNCTIONS.get(name)
         if own is not None and dtype.bits == 32:
-            return own(em.f, operands[0], dtype)
+            return own(em, operands, dtype)
         scalar = llvm_type(dtype.element)
         function = em.f.module.declare(name + ("f" if dtype.bits == 32 else ""), scalar, [scalar] * len(operands),
                                        "nounwind willreturn memory(none)")
@@ -85,7 +85,7 @@ def _libm(name: str) -> FloatRow:
 def _sigmoid(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
     """1 / (1 + e^-x)."""
     if dtype.bits == 32:
-        return FLOAT32_FUNCTIONS["sigmoid"](em.f, operands[0], dtype)
+        return FLOAT32_FUNCTIONS["sigmoid"](em, operands, dtype)
     kind, one = llvm_type(dtype), float_constant(1.0, dtype)
     decayed = _libm("exp")(em, [em.f.op(f"fneg {kind} {operands[0]}")], dtype)
     return em.f.op(f"fdiv {kind} {one}, {em.f.op(f'fadd {kind} {decayed}, {one}')}")

@@ -5,7 +5,7 @@ Text rather than llvmlite's IR builder: it is several times faster to make and s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 __all__ = ["FunctionText", "ModuleText"]
@@ -20,10 +20,22 @@ class ModuleText:
         self._metadata: list[str] = []
         self._named: list[str] = []
         self._strings: dict[str, str] = {}
+        self._own: set[str] = set()
+        self._kept: dict[str, None] = {}
 
     def add(self, function: str) -> None:
         """A finished function."""
         self._functions.append(function)
+
+    def define_once(self, name: str, write: Callable[[], None]) -> None:
+        """A helping function, which `write` adds unless it is there already."""
+        if name not in self._own:
+            self._own.add(name)
+            write()
+
+    def keep(self, name: str) -> None:
+        """Own function `name` stays, though nothing may be seen to call it yet."""
+        self._kept[name] = None
 
     def declare(self, name: str, result: str, operands: Sequence[str], attributes: str = "nounwind") -> str:
         """An outside function, declared once; its name with @. LLVM's own intrinsics need no declaration."""
@@ -62,7 +74,10 @@ class ModuleText:
 
     def text(self, header: str = "") -> str:
         """The whole module. header: target lines."""
-        return "\n".join([header, *self._functions, *self._declared.values(), *self._named, *self._metadata, ""])
+        kept = ", ".join(f"ptr @{name}" for name in self._kept)
+        used = [f'@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{kept}], section "llvm.metadata"']
+        return "\n".join([header, *(used if kept else []), *self._functions, *self._declared.values(), *self._named,
+                          *self._metadata, ""])
 
 
 class FunctionText:

@@ -1,0 +1,198 @@
+"""Floats of one width as the mathematical functions use them: float32 or float64, one or as many as a vector has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.dtype import BOOL, FLOAT64, INT32, INT64, DType
+from ...ir.ops import round_float
+from .arithmetic import compare, select
+from .text import FunctionText
+from .types import float_constant, int_constant, llvm_type, mangled
+
+__all__ = ["PORTABLE", "Lanes", "MathsOptions", "exponent_and_mantissa", "power_of_two_times", "rounded"]
+
+ROUNDING = 12582912.0
+"""1.5 * 2^23: adding it rounds to an integer, which then stands in the low bits."""
+
+
+@dataclass(frozen=True)
+class MathsOptions:
+    """fast: errors up to 16 units in the last place instead of 2. fused: a * b + c with one rounding is an instruction.
+    avx512: vectors of 4, 8 and 16 floats have AVX-512's instructions for exponents and mantissas. lanes: of a register."""
+
+    fast: bool = False
+    fused: bool = False
+    avx512: bool = False
+    lanes: int = 4
+
+
+PORTABLE = MathsOptions()
+"""What every machine can do."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Operations of one dtype in the function f. Constants are written where they are used, rounded to the dtype."""
+
+    f: FunctionText
+    dtype: DType
+    options: MathsOptions
+
+    @property
+    def word(self) -> DType:
+        """The integers of the same size."""
+        return (INT32 if self.dtype.bits == 32 else INT64).with_lanes(self.dtype.lanes)
+
+    @property
+    def kind(self) -> str:
+        return llvm_type(self.dtype)
+
+    def text(self, value: str | float) -> str:
+        if isinstance(value, str):
+            return value
+        return float_constant(round_float(value, self.dtype.element), self.dtype)
+
+    def _binary(self, operation: str, a: str | float, b: str | float) -> str:
+        return self.f.op(f"{operation} {self.kind} {self.text(a)}, {self.text(b)}")
+
+    def add(self, a: str | float, b: str | float) -> str:
+        return self._binary("fadd", a, b)
+
+    def sub(self, a: str | float, b: str | float) -> str:
+        return self._binary("fsub", a, b)
+
+    def mul(self, a: str | float, b: str | float) -> str:
+        return self._binary("fmul", a, b)
+
+    def div(self, a: str | float, b: str | float) -> str:
+        return self._binary("fdiv", a, b)
+
+    def call(self, name: str, *operands: str | float) -> str:
+        """An intrinsic of LLVM's that is overloaded by the dtype."""
+        passed = ", ".join(f"{self.kind} {self.text(x)}" for x in operands)
+        return self.f.op(f"call {self.kind} @llvm.{name}.{mangled(self.dtype)}({passed})")
+
+    def mul_add(self, a: str | float, b: str | float, c: str | float) -> str:
+        """a * b + c, fused where that is an instruction."""
+        return self.call("fmuladd", a, b, c)
+
+    def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
+        """By Horner's rule; the constant term first."""
+        result: str | float = coefficients[-1]
+        for coefficient in reversed(coefficients[:-1]):
+            result = self.mul_add(result, x, coefficient)
+        return self.text(result)
+
+    def negative(self, x: str) -> str:
+        return self.f.op(f"fneg {self.kind} {x}")
+
+    def absolute(self, x: str) -> str:
+        return self.call("fabs", x)
+
+    def with_sign(self, x: str, sign: str) -> str:
+        return self.call("copysign", x, sign)
+
+    def choose(self, condition: str, a: str | float, b: str | float) -> str:
+        return select(self.f, condition, self.text(a), self.text(b), self.dtype)
+
+    def compare(self, symbol: str, a: str, b: str | float) -> str:
+        return compare(self.f, symbol, a, self.text(b), self.dtype)
+
+    def both(self, operation: str, a: str, b: str) -> str:
+        """Conditions joined by "and" or "or"."""
+        return self.f.op(f"{operation} {llvm_type(BOOL.with_lanes(self.dtype.lanes))} {a}, {b}")
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """x within [low, high]; a NaN stays."""
+        return self.at_most(self.choose(self.compare("<", x, low), low, x), high)
+
+    def at_most(self, x: str, high: float) -> str:
+        """The lesser of x and `high`; a NaN stays."""
+        return self.choose(self.compare(">", x, high), high, x)
+
+    # The bits
+
+    def bits(self, x: str) -> str:
+        return self.f.op(f"bitcast {self.kind} {x} to {llvm_type(self.word)}")
+
+    def from_bits(self, x: str) -> str:
+        return self.f.op(f"bitcast {llvm_type(self.word)} {x} to {self.kind}")
+
+    def integer(self, operation: str, a: str, b: str | int) -> str:
+        right = b if isinstance(b, str) else int_constant(b, self.word)
+        return self.f.op(f"{operation} {llvm_type(self.word)} {a}, {right}")
+
+    def to_float(self, x: str) -> str:
+        return self.f.op(f"sitofp {llvm_type(self.word)} {x} to {self.kind}")
+
+    def flipped(self, x: str, bits: str) -> str:
+        """x with other bits where those of `bits` are set."""
+        return self.from_bits(self.integer("xor", self.bits(x), bits))
+
+    def power_of_two(self, n: str) -> str:
+        """2^n of integers n from -126 to 127, float32."""
+        return self.from_bits(self.integer("shl", self.integer("add", n, 127), 23))
+
+    # Both widths
+
+    def wide(self) -> Lanes:
+        """As many float64s."""
+        return Lanes(self.f, FLOAT64.with_lanes(self.dtype.lanes), self.options)
+
+    def widened(self, x: str) -> str:
+        return self.f.op(f"fpext {self.kind} {x} to {self.wide().kind}")
+
+    def narrowed(self, x: str) -> str:
+        """A float64 of as many lanes, rounded to this dtype."""
+        return self.f.op(f"fptrunc {self.wide().kind} {x} to {self.kind}")
+
+    # AVX-512
+
+    @property
+    def has_avx512(self) -> bool:
+        return self.options.avx512 and self.dtype.bits == 32 and self.dtype.lanes in (4, 8, 16)
+
+    def avx512(self, name: str, *operands: str) -> str:
+        """An AVX-512 instruction under a mask of all lanes, with the current rounding where it rounds.
+
+        operands: typed, those before the pass-through; an immediate stands among them.
+        """
+        lanes = self.dtype.lanes
+        mask = "i16 -1" if lanes == 16 else "i8 -1"
+        rounding = ", i32 4" if lanes == 16 and not name.startswith("rsqrt14") else ""
+        return self.f.op(f"call {self.kind} @llvm.x86.avx512.{name}.{lanes * 32}"
+                         f"({', '.join(operands)}, {self.kind} {self.text(0.0)}, {mask}{rounding})")
+
+
+def rounded(v: Lanes, x: str, times: float = 1.0) -> tuple[str, str]:
+    """The integer nearest to `times` x, below 2^22, as a float, and with ROUNDING added: its low bits are the integer's.
+    (Where products are rounded before sums, halves may go either way.)"""
+    shifted = v.add(x, ROUNDING) if times == 1.0 else v.mul_add(x, times, ROUNDING)
+    return v.sub(shifted, ROUNDING), shifted
+
+
+def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:
+    """x 2^n with one rounding, for x near 1 and n from -252 to 254, given as `rounded` gives it."""
+    if v.has_avx512:
+        return v.avx512("mask.scalef.ps", f"{v.kind} {x}", f"{v.kind} {whole}")
+    n = v.integer("sub", v.bits(shifted), 0x4B400000)
+    half = v.integer("ashr", n, 1)  # in two steps: neither leaves the range where the first is exact
+    return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.integer("sub", n, half)))
+
+
+def exponent_and_mantissa(v: Lanes, x: str) -> tuple[str, str]:
+    """k and m of x = 2^k m with m in [3/4, 3/2), k as a float, for x >= 0 whose k is infinite for infinities and 0 (minus),
+    and NaN for what is less or a NaN."""
+    if v.has_avx512:
+        m = v.avx512("mask.getmant.ps", f"{v.kind} {x}", "i32 11")  # [3/4, 3/2); NaN for less than 0
+        return v.sub(*(v.avx512("mask.getexp.ps", f"{v.kind} {y}") for y in (x, m))), m
+    small = v.compare("<", x, 1.1754943508222875e-38)
+    bits = v.bits(v.choose(small, v.mul(x, 8388608.0), x))
+    exponent = v.integer("ashr", v.integer("sub", bits, 0x3F400000), 23)
+    m = v.from_bits(v.integer("sub", bits, v.integer("shl", exponent, 23)))
+    k = v.sub(v.to_float(exponent), v.choose(small, 23.0, 0.0))
+    k = v.choose(v.compare("<", x, float("inf")), k, x)
+    k = v.choose(v.compare("==", x, 0.0), -float("inf"), k)
+    return v.choose(v.compare("<", x, 0.0), float("nan"), k), m
