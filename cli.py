@@ -118,7 +118,7 @@ def _doctor(_: argparse.Namespace) -> int:
 def _bench(options: argparse.Namespace) -> int:
     from .benchmarks.harness import main as bench
 
-    return bench(options.names, everything=options.all, out=Path(options.out), threads=options.threads, console=Console())
+    return bench(options.names, everything=options.all, out=Path(options.out), threads=options.threads)
 
 
 def _cache(options: argparse.Namespace) -> int:

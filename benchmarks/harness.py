@@ -31,7 +31,7 @@ def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, th
 
     Returns 0; 1 where a kernel of ours did not run or gave something else than its peers; 2 for a name that nobody has.
     """
-    console = console or Console()
+    console = console or Console(width=None if sys.stdout.isatty() else 160)
     try:
         cases = load_cases(wanted)
     except KeyError as unknown:
@@ -84,9 +84,10 @@ def _one_process(left: list[Case], count: int) -> Iterator[Row]:
 
 
 def _environment(count: int) -> dict[str, str]:
-    """As many threads for everyone."""
+    """As many threads for everyone, which do not spin into the turn of the next: OpenBLAS's would for 2^26 cycles."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "HL_NUM_THREADS")
-    return {**os.environ, **dict.fromkeys(names, str(count)), "PYTHONWARNINGS": "ignore"}
+    return {**os.environ, **dict.fromkeys(names, str(count)), "OPENBLAS_THREAD_TIMEOUT": "24",
+            "PYTHONWARNINGS": "ignore"}
 
 
 # What is shown
@@ -107,10 +108,12 @@ def _share(row: Row, text: str = "{}") -> str:
 def table(name: str, rows: Sequence[Row]) -> Table:
     """The rows of a group: times in ms, ratio above 1 where ours is faster than the best peer."""
     peers = peer_names(rows)
-    made = Table("shape", "threads", "ours", *peers, "ratio", "of the ceiling", title=name, title_justify="left")
+    made = Table(title=name, title_justify="left")
+    for heading in ("shape", "threads", "ours", *peers, "ratio", "of the ceiling"):
+        made.add_column(heading, justify="left" if heading == "shape" else "right", no_wrap=True)
     for row in rows:
         if "failed" in row:
-            made.add_row(row["name"], str(row["threads"]), "failed", *[""] * len(peers), "", row["failed"][:60])
+            made.add_row(row["name"], str(row["threads"]), "failed", *[""] * len(peers), "", "")
             continue
         times = (_time(row, peer) for peer in peers)
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"

@@ -25,7 +25,7 @@ __all__ = ["ROUNDS", "check", "measure"]
 ROUNDS = 11
 _TURN = 0.006
 """Seconds that a side is timed for in a turn, at least: short work is repeated."""
-_PAUSE = 0.004
+_PAUSE = 0.008
 """Seconds between sides, in which the threads of the last one stop spinning for more work."""
 
 
@@ -34,6 +34,8 @@ class Side:
     """One contender: what it runs, how often in a turn, and what it took, in seconds a run."""
 
     run: Runner
+    keeps: Arrays = ()
+    """What it writes to, which libraries know by its address."""
     number: int = 1
     spent: list[float] = field(default_factory=list[float])
     busy: list[float] = field(default_factory=list[float])
@@ -77,7 +79,7 @@ def _built(case: Case, inputs: Arrays) -> tuple[dict[str, Side], dict[str, list[
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:   # what libraries refuse by
             missing[name] = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
         else:
-            sides[name] = Side(run)
+            sides[name] = Side(run, outputs)
     return sides, results, missing
 
 
