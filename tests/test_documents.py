@@ -41,6 +41,11 @@ def test_the_page_of_errors_lists_every_error_as_its_class_says() -> None:
     assert (ROOT / "docs" / "errors.md").read_text() == make_errors.render_index(), "run python docs/make_errors.py"
 
 
+def test_the_program_of_the_page_on_running_kernels_runs() -> None:
+    (program,) = [text for language, text in BLOCK.findall((ROOT / "docs" / "running-kernels.md").read_text()) if language == "python"]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "CacheInfo(hits=0, misses=2, currsize=2)\n", done.stderr
+
 
 _RUN_EACH = """
 import json, sys
