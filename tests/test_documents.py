@@ -42,7 +42,8 @@ def test_the_page_of_errors_lists_every_error_as_its_class_says() -> None:
 
 
 def test_the_program_of_the_page_on_running_kernels_runs() -> None:
-    (program,) = [text for language, text in BLOCK.findall((ROOT / "docs" / "running-kernels.md").read_text()) if language == "python"]
+    page = (ROOT / "docs" / "running-kernels.md").read_text()
+    (program,) = [text for language, text in BLOCK.findall(page) if language == "python"]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "CacheInfo(hits=0, misses=2, currsize=2)\n", done.stderr
 
