@@ -25,6 +25,8 @@ def add_command(commands: Any) -> None:
         "Draws programs and schedules of them; each must be refused by a typed error, or compute on arrays between guard "
         "pages what the unscheduled program, interpreted, and numpy do. A failure is made smaller and written as a Python "
         "file that repeats it. Prints what was reached: operation x dtype x primitive. Status 1 where a case failed."))
+    fuzz.add_argument("--mode", choices=("schedules", "operators"), default="schedules",
+                      help="drawn schedules of drawn programs, or compositions of topi's operators under topi.schedule")
     fuzz.add_argument("--seconds", type=float, help="how long (default: 60, where --cases does not say how many)")
     fuzz.add_argument("--seed", type=int, help="of all draws (default: the time)")
     fuzz.add_argument("--cases", type=_range, metavar="N or A:B", help="how many cases, or which: from A up to B, B excluded")
@@ -45,7 +47,7 @@ def _range(text: str) -> range:
 
 
 def _fuzz(options: argparse.Namespace) -> int:
-    from .case import run_case
+    from .modes import runner
     from .tally import Tally
     from .workers import run_cases
 
@@ -53,7 +55,9 @@ def _fuzz(options: argparse.Namespace) -> int:
     os.environ.setdefault("TILEWRIGHT_VERIFY", "1")
     seconds = options.seconds if options.seconds is not None else (60.0 if options.cases is None else None)
     cases = _within(itertools.count() if options.cases is None else options.cases, seconds)
-    reports = (run_cases(seed, options.target, cases, options.workers) if options.workers
+    target = options.target if options.mode == "schedules" else f"{options.mode}:{options.target}"
+    run_case = runner(target)
+    reports = (run_cases(seed, target, cases, options.workers) if options.workers
                else (run_case(seed, case, options.target) for case in cases))
     tally, console, folder, began = Tally(seed), Console(highlight=False, soft_wrap=True), Path(options.out), time.monotonic()
     for report in reports:
@@ -63,7 +67,8 @@ def _fuzz(options: argparse.Namespace) -> int:
             if len(tally.failures) >= _ENOUGH:
                 break
     console.print(str(tally), markup=False)
-    console.print(str(tally.coverage), markup=False)
+    if options.mode == "schedules":
+        console.print(str(tally.coverage), markup=False)
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / "coverage.json"
     table.write_text(json.dumps(tally.plain(), indent=1) + "\n")

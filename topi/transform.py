@@ -240,7 +240,7 @@ def strided_slice(
         taken = range(extent.value)[slice(low, None if by < 0 and high < -extent.value else high, by)]
         first[at], step[at], shape[at] = (taken.start if len(taken) else 0), by, ops.const(len(taken), "int32")
     return _made(shape, lambda *i: source[tuple(
-        low if isinstance(extent, IntImm) and extent.value <= 1 and by < 0 else low + index * by
+        index if isinstance(extent, IntImm) and extent.value == 0 else low + index * by
         for low, by, index, extent in zip(first, step, i, shape, strict=True))], "T_strided_slice")
 
 

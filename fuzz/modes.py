@@ -1,0 +1,33 @@
+"""What the fuzzer draws: schedules of programs ("llvm", "cuda", "all"), or compositions of operators ("operators:llvm" ...)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["explain_death", "runner"]
+
+_OPERATORS = "operators:"
+
+
+def runner(target: str) -> Callable[..., dict[str, Any]]:
+    """What runs a case: (seed, case, target without its mode) -> report."""
+    if target.startswith(_OPERATORS):
+        from .operators import run_operators
+
+        return run_operators
+    from .case import run_case
+
+    return run_case
+
+
+def explain_death(seed: int, case: int, target: str) -> str:
+    """The program of a case that ends the process that runs it."""
+    if target.startswith(_OPERATORS):
+        from .operators import explain_operators_death
+
+        return explain_operators_death(seed, case, target.removeprefix(_OPERATORS))
+    from .case import draw_case
+    from .reproduction import explain_death as explain
+
+    return explain(*draw_case(seed, case, target), f"case {case} of seed {seed} ends the process", seconds=20.0)
