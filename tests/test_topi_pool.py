@@ -38,8 +38,8 @@ def reference(x: Any, kind: str, kernel: Any, stride: Any, pads: Any, dilation: 
     y = np.zeros((n, c, *out))
     for i in range(out[0]):
         for j in range(out[1]):
-            places = [[k for t in range(kernel[d]) if -pads[d] <= (k := at * stride[d] - pads[d] + t * dilation[d]) < size[d] + pads[d + 2]]
-                      for d, at in ((0, i), (1, j))]
+            taps = [[at * stride[d] - pads[d] + t * dilation[d] for t in range(kernel[d])] for d, at in ((0, i), (1, j))]
+            places = [[k for k in taps[d] if -pads[d] <= k < size[d] + pads[d + 2]] for d in (0, 1)]
             inside = [[k for k in places[d] if 0 <= k < size[d]] for d in (0, 1)]
             values = x[:, :, inside[0]][:, :, :, inside[1]].astype(np.float64)
             if kind == "max":

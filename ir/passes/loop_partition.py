@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..expr import GE, GT, LE, LT, Add, And, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Var
+from ..expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Var
 from ..ops import TRUE, const, floordiv, maximum, minimum
 from ..stmt import For, Function, If, LoopKind, Stmt
 from ..visit import Rewriter, children, seq, walk
@@ -42,7 +42,7 @@ MAX_NODES = 6000
 
 def loop_partition(function: Function, masked_lanes: int = 0) -> Function:
     """`function` with loops cut where their guards end. masked_lanes: a vectorized loop of so many iterations or fewer is
-    only cut where indices are clamped: the machine masks such a vector at no cost, but a clamped one is gathered."""
+    only cut where guards choose indices: the machine masks such a vector at no cost, but would gather it."""
     return function.with_body(_Partitioner(masked_lanes).visit(function.body))
 
 
@@ -60,13 +60,14 @@ class Cut:
 class _Guard:
     """A comparison in a loop's body. node: what is decided where it holds, itself or the clamp that it is made from.
     likely: the schedule's own guard of a split. inner: the loops between. lanes: whether it may differ between the
-    lanes of a vectorized loop."""
+    lanes of a vectorized loop. place: whether it chooses where to read, so that lanes would be gathered."""
 
     condition: Expr
     node: Expr
     likely: bool
     inner: tuple[For, ...]
     lanes: bool = False
+    place: bool = False
 
     @property
     def worth_symbols(self) -> bool:
@@ -97,7 +98,7 @@ class _Bound:
 def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
     """Where to cut `loop`, or None. masked_lanes: as of loop_partition."""
     one_vector = loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
-    guards = (guard for guard in _guards(loop) if not (one_vector and guard.node is guard.condition))
+    guards = (guard for guard in _guards(loop) if guard.place or not one_vector)
     bounds = [bound for guard in guards if (bound := _bound(guard, loop.var)) is not None]
     if not bounds:
         return None
@@ -155,23 +156,24 @@ def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
 
 def _guards(loop: For) -> Iterator[_Guard]:
     """The comparisons that guard something in the body of `loop`, with the loops that stand between."""
-    stack: list[tuple[Node, tuple[For, ...]]] = [(loop.body, ())]
+    stack: list[tuple[Node, tuple[For, ...], bool]] = [(loop.body, (), False)]
     while stack:
-        node, inner = stack.pop()
+        node, inner, in_index = stack.pop()
         if isinstance(node, If):
             yield from (_Guard(part, part, likely, inner) for part, likely in _parts_of(node.condition))
         elif isinstance(node, IfThenElse):
             for part, likely in _parts_of(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
                 if likely or lanes:
-                    yield _Guard(part, part, likely, inner, lanes)
+                    yield _Guard(part, part, likely, inner, lanes, in_index)
         elif isinstance(node, (Min, Max)) and is_index(node):
             condition = _clamps_nothing(node)
             if _differs_in_lanes(condition, (loop, *inner)):
-                yield _Guard(condition, node, False, inner, True)
+                yield _Guard(condition, node, False, inner, True, True)
         elif isinstance(node, For):
             inner = (*inner, node)
-        stack.extend((child, inner) for child in children(node))
+        in_index = in_index or isinstance(node, BufferLoad)
+        stack.extend((child, inner, in_index) for child in children(node))
 
 
 def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from ..lazily import lazily
 
 _HOMES: dict[str, str] = {
+    "box_blur": "blur",
+    "gaussian_blur": "blur",
+    "unsharp_mask": "unsharp",
 }
 """Where each name lives: the module below this package."""
 

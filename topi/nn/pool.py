@@ -73,7 +73,7 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
         raise BadWindow(f"there is no pooling {pool_type!r}", called=user_source(), allowed='"max", "avg"', fix='pool_type="max"',
                         reason="windows give their maximum or their mean")
     out = pair(output_size, "output_size")
-    shape = list(data.shape)
+    shape: list[Any] = list(data.shape)
     shape[at[0]], shape[at[1]] = out
 
     def bounds(index: Any, dim: int) -> tuple[Any, Any]:

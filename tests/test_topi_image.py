@@ -1,0 +1,143 @@
+"""Image operators against numpy: exact where integers are, within the stated bounds where not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drawn
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te, topi
+from tilewright.topi.image.blur import gaussian_taps
+from tilewright.topi.image.errors import BadImage
+
+MODES = {"edge": "edge", "reflect": "reflect", "zero": "constant"}
+
+
+def run(make: Any, *arrays: Any, target: str = "llvm") -> Any:
+    inputs = [te.placeholder(a.shape, str(a.dtype), name=f"a{i}") for i, a in enumerate(arrays)]
+    y = make(*inputs)
+    got = np.zeros([extent.value for extent in y.shape], str(y.dtype))
+    tw.build(topi.schedule(y, target), [*inputs, y], target)(*arrays, got)
+    return got
+
+
+def bytes_of(*shape: int, seed: int = 0, dtype: Any = np.uint8) -> Any:
+    return np.random.default_rng(seed).integers(0, np.iinfo(dtype).max + 1, shape).astype(dtype)
+
+
+def windows(x: Any, size: int, border: str, at: int) -> Any:
+    """x with each pixel's window, (..., size, size), height and width being dimensions `at` and the next."""
+    reach = size // 2
+    if border != "valid":
+        pads = [(0, 0)] * x.ndim
+        pads[at] = pads[at + 1] = (reach, reach)
+        x = np.pad(x, pads, MODES[border])
+    return np.lib.stride_tricks.sliding_window_view(x, (size, size), (at, at + 1))
+
+
+@pytest.mark.parametrize("border", ["edge", "reflect", "zero", "valid"])
+@pytest.mark.parametrize(("shape", "layout", "size"), [((37, 131), "HW", 3), ((9, 41, 3), "HWC", 5), ((2, 3, 19, 33), "NCHW", 3)])
+def test_box_blur_of_integers_is_exact(shape: tuple[int, ...], layout: str, size: int, border: str) -> None:
+    x = bytes_of(*shape, dtype=np.uint16)
+    means = windows(x.astype(np.int64), size, border, layout.index("H")).sum(-1) // size
+    np.testing.assert_array_equal(run(lambda a: topi.image.box_blur(a, size, border, layout), x), means.sum(-1) // size)
+
+
+def test_box_blur_of_halves_in_16_bits() -> None:
+    """As fast as it goes: sums that are known to fit stay in the image's own dtype, in vectors of 16-bit lanes."""
+    x = bytes_of(35, 98, dtype=np.uint16) // 3
+    got = run(lambda a: topi.image.box_blur(a, 3, "valid", sum_dtype="uint16"), x)
+    np.testing.assert_array_equal(got, (windows(x.astype(int), 3, "valid", 0).sum(-1) // 3).sum(-1) // 3)
+    a = te.placeholder((1602, 2562), "uint16", name="a")
+    y = topi.image.box_blur(a, 3, "valid", sum_dtype="uint16")
+    target = "llvm -mcpu=znver4"
+    code = tw.build(topi.schedule(y, target), [a, y], target).source("asm")
+    task = code[code.index("_chunk,@function"):].split(".Lfunc_end")[0]
+    assert "vpmulhuw" in task and "(%rsp)" not in task
+    assert not any(wide in task for wide in ("vpmovzxwd", "vpmulld", "gather"))
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((20, 67), "HW"), ((2, 11, 23), "CHW"), ((13, 21, 4), "HWC"), ((1, 1), "HW")])
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_gaussian_blur_of_floats(shape: tuple[int, ...], layout: str, size: int) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    border = "edge" if min(shape) == 1 else "reflect"
+    w = np.array(gaussian_taps(size, 1.3))
+    found = windows(x.astype(np.float64), size, border, layout.index("H"))
+    got = run(lambda a: topi.image.gaussian_blur(a, size, 1.3, border, layout), x)
+    assert (abs(got - found @ w @ w) <= 2 * size * 2.0**-24 * abs(found).max((-1, -2)) + 1e-30).all()
+
+
+@pytest.mark.parametrize(("size", "sigma"), [(1, None), (3, 0.4), (5, None), (9, 4.0)])
+def test_gaussian_blur_of_bytes(size: int, sigma: Any) -> None:
+    x = bytes_of(21, 45, 3)
+    w = np.array(gaussian_taps(size, sigma))
+    real = windows(x.astype(np.float64), size, "reflect", 0) @ w @ w
+    got = run(lambda a: topi.image.gaussian_blur(a, size, sigma), x)
+    assert abs(got - real).max() <= 0.5 + size / 100
+    flat = np.full((9, 40), 255, np.uint8)
+    np.testing.assert_array_equal(run(lambda a: topi.image.gaussian_blur(a, size, sigma), flat), flat)
+    wide = bytes_of(12, 17, dtype=np.int16).astype(np.int16)
+    real = windows(wide.astype(np.float64), size, "edge", 0) @ w @ w
+    assert abs(run(lambda a: topi.image.gaussian_blur(a, size, sigma, "edge"), wide) - real).max() <= 0.51
+
+
+@pytest.mark.parametrize("amount", [0, 0.3, 1.5, 6])
+def test_unsharp_mask(amount: float) -> None:
+    w = np.array(gaussian_taps(5))
+    x = bytes_of(27, 61, 3)
+    blur = windows(x.astype(np.float64), 5, "reflect", 0) @ w @ w
+    real = np.clip(x + amount * (x - blur), 0, 255)
+    got = run(lambda a: topi.image.unsharp_mask(a, amount=amount), x)
+    assert abs(got - real).max() <= 1 + amount * 5 / 50
+    y = np.random.default_rng(0).standard_normal((18, 37)).astype(np.float32)
+    blur = windows(y.astype(np.float64), 5, "edge", 0) @ w @ w
+    got = run(lambda a: topi.image.unsharp_mask(a, amount=amount, border="edge"), y)
+    np.testing.assert_allclose(got, y + amount * (y - blur), rtol=1e-4, atol=1e-5)
+
+
+def test_drawn_borders() -> None:
+    for case in range(drawn.count(4, 100)):
+        rng = drawn.rng("borders", case)
+        size = int(rng.choice([1, 3, 5]))
+        border = str(rng.choice(["edge", "reflect", "zero", "valid"]))
+        h, w = (int(v) for v in rng.integers(size, 70, 2))
+        print("borders", drawn.SEED, case, h, w, size, border)
+        x = bytes_of(h, w, seed=case)
+        found = windows(x.astype(int), size, border, 0).sum(-1) // size
+        np.testing.assert_array_equal(run(lambda a, s=size, b=border: topi.image.box_blur(a, s, b), x), found.sum(-1) // size)
+
+
+def test_on_gpus() -> None:
+    x = bytes_of(9, 13)
+    found = windows(x.astype(int), 3, "edge", 0).sum(-1) // 3
+    np.testing.assert_array_equal(run(topi.image.box_blur, x, target="cuda -emulate"), found.sum(-1) // 3)
+
+
+def test_size_that_the_call_decides() -> None:
+    h, w = te.size_var("h"), te.size_var("w")
+    a = te.placeholder((h, w), "uint8", name="a")
+    y = topi.image.box_blur(a)
+    f = tw.build(topi.schedule(y), [a, y])
+    for shape in ((1, 1), (9, 32), (17, 71)):
+        x, got = bytes_of(*shape), np.zeros(shape, np.uint8)
+        f(x, got)
+        np.testing.assert_array_equal(got, (windows(x.astype(int), 3, "edge", 0).sum(-1) // 3).sum(-1) // 3)
+
+
+def test_refusals() -> None:
+    x = te.placeholder((9, 9), name="x")
+    with pytest.raises(BadImage, match="size is 4"):
+        topi.image.box_blur(x, 4)
+    with pytest.raises(BadImage, match="border 'wrap'"):
+        topi.image.gaussian_blur(x, 3, border="wrap")
+    with pytest.raises(BadImage, match="is not 'CHW'"):
+        topi.image.box_blur(x, 3, layout="CHW")
+    with pytest.raises(BadImage, match="sigma is 0"):
+        topi.image.gaussian_blur(x, 3, 0)
+    with pytest.raises(BadImage, match="amount is -1"):
+        topi.image.unsharp_mask(x, amount=-1)
+    with pytest.raises(BadImage, match="does not fit into the height"):
+        topi.image.box_blur(te.placeholder((1, 9), name="x"), 3, "valid")

@@ -1,0 +1,11 @@
+"""What can be wrong with an operator on images."""
+
+from __future__ import annotations
+
+from ...errors import TensorExpressionError
+
+
+class BadImage(TensorExpressionError):
+    """A tensor, a size, a border or a weight that an operator on images cannot take."""
+
+    code = "TW0195"
