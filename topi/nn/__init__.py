@@ -6,6 +6,11 @@ from ..lazily import lazily
 
 _HOMES: dict[str, str] = {
     "attention": "attention",
+    **dict.fromkeys(("dequantize_groups", "quantize_groups", "weight_only_dense"), "weight_only"),
+    **dict.fromkeys((
+        "dense_bf16 dense_int8 dequantize packed_dense_bf16 packed_dense_int8 prepack_bf16 prepack_int8 quantize "
+        "quantize_channels quantized_dense requantize"
+    ).split(), "quantized"),
     **dict.fromkeys((
         "batch_norm_inference bias_add elu flatten gelu hard_sigmoid hard_swish leaky_relu pad prelu relu relu6 "
         "scale_shift_nchw scale_shift_nhwc sigmoid silu softplus tanh"
@@ -29,6 +34,9 @@ _HOMES: dict[str, str] = {
     "conv2d_nhwc": "conv2d",
     "conv2d_prepack": "conv2d",
     "conv2d_prepacked": "conv2d",
+    "conv2d_winograd": "winograd",
+    "conv2d_winograd_prepack": "winograd",
+    "conv2d_winograd_prepacked": "winograd",
     "group_conv2d_nchw": "conv2d",
     "softmax": "softmax",
     "log_softmax": "softmax",

@@ -1,0 +1,189 @@
+"""Winograd's convolution: 3 by 3 at stride 1, with 2.25 or 4 times fewer multiplications.
+
+Tiles of m by m results come from squares of a = m + 2 elements a side (Lavin and Gray 2016, Fast Algorithms for
+Convolutional Neural Networks): with B, G and A of the minimal filtering algorithm F(m, 3),
+
+    y = A^T [ (G w G^T) * (B^T d B), summed over input channels ] A
+
+The products are a^2 matrix products, one for each place of the square. The weights' side is made once, by
+conv2d_winograd_prepack.
+
+The error is that of the transforms: an element is wrong by as much as its neighbours are large. With S the greatest sum of
+|data * kernel| that any element of the result has, and numbers that are normally distributed, no element is further from
+the exact one than
+
+    tile = 2:  16 * 2**-24 * S         tile = 4:  128 * 2**-24 * S
+
+which tests/test_topi_winograd.py asserts. (On ResNet-50's layers tile = 2 stays below 1.5 * 2**-24 * S, which is about what
+libraries' direct convolutions do, tile = 4 below 25.) Where data or weights span many orders of magnitude within an image,
+what is small drowns: take conv2d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm
+from ...te.shape import same_extent, shape_text
+from ...te.tensor import Tensor
+from .conv2d import PACK
+from .errors import BadConvolution
+from .window import out_extent, pad_amounts
+
+__all__ = ["conv2d_winograd", "conv2d_winograd_prepack", "conv2d_winograd_prepacked"]
+
+Matrix = tuple[tuple[float, ...], ...]
+
+_B: dict[int, Matrix] = {
+    2: ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
+    4: ((4, 0, -5, 0, 1, 0), (0, -4, -4, 1, 1, 0), (0, 4, -4, -1, 1, 0), (0, -2, -1, 2, 1, 0), (0, 2, -1, -2, 1, 0),
+        (0, 4, 0, -5, 0, 1)),
+}
+"""B transposed: a square of the image -> what is multiplied. By m."""
+_G: dict[int, Matrix] = {
+    2: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
+    4: ((1 / 4, 0, 0), (-1 / 6, -1 / 6, -1 / 6), (-1 / 6, 1 / 6, -1 / 6), (1 / 24, 1 / 12, 1 / 6), (1 / 24, -1 / 12, 1 / 6),
+        (0, 0, 1)),
+}
+"""Weights -> what is multiplied."""
+_A: dict[int, Matrix] = {
+    2: ((1, 1, 1, 0), (0, 1, -1, -1)),
+    4: ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
+}
+"""A transposed: products -> results."""
+
+
+def conv2d_winograd(data: Tensor, kernel: Tensor, padding: Any = 1, tile: int = 2) -> Tensor:
+    """conv2d over data (N, C, H, W) and kernel (O, C, 3, 3) at stride 1. tile: results of a side that are computed together,
+    2 or 4: the larger one multiplies less, and errs more (see the module). Raises BadConvolution and BadWindow."""
+    if kernel.ndim != 4 or not all(isinstance(extent, IntImm) and extent.value == 3 for extent in kernel.shape[2:]):
+        raise BadConvolution(f"{kernel.name} of shape {shape_text(kernel.shape)} is not 3 by 3", declared=kernel.source,
+                             called=user_source(), reason="Winograd's algorithm is laid out for windows of 3 by 3 at stride 1",
+                             fix="topi.nn.conv2d(data, kernel, stride, padding)")
+    outputs = kernel.shape[0]
+    if not isinstance(outputs, IntImm):
+        raise BadConvolution(f"{kernel.name} has {outputs} output channels", declared=kernel.source, called=user_source(),
+                             reason="their number is part of the program", fix="declare the kernel's shape by numbers")
+    return conv2d_winograd_prepacked(data, conv2d_winograd_prepack(kernel, tile), outputs.value, padding)
+
+
+def conv2d_winograd_prepack(kernel: Any, tile: int = 2) -> Any:
+    """Weights (O, I, 3, 3) as G w G^T: (a, a, ceil(O / 16), I, 16) with a = tile + 2, output channels filled up with zeros.
+
+    kernel: a numpy array, of which a new one is made (in float64, rounded once), or a tensor.
+    """
+    matrix = _matrix(_G, tile)
+    if isinstance(kernel, Tensor):
+        return _packed_tensor(kernel, matrix)
+    given = np.asarray(kernel)
+    made = np.einsum("ap,ocpq,bq->aboc", np.array(matrix), given.astype(np.float64), np.array(matrix))
+    outputs, inputs = given.shape[:2]
+    blocks = -(-outputs // PACK)
+    packed = np.zeros((len(matrix), len(matrix), blocks * PACK, inputs), given.dtype)
+    packed[:, :, :outputs] = made
+    return np.ascontiguousarray(packed.reshape(len(matrix), len(matrix), blocks, PACK, inputs).swapaxes(3, 4))
+
+
+def _packed_tensor(kernel: Tensor, matrix: Matrix) -> Tensor:
+    outputs, inputs = kernel.shape[:2]
+    assert isinstance(outputs, IntImm)
+    size, blocks = len(matrix), -(-outputs.value // PACK)
+    half = te.compute((size, 3, outputs, inputs), lambda a, q, o, c: combined(a, matrix, lambda p: kernel[o, c, p, q]),
+                      name=f"{kernel.name}_rows", tag="injective")
+
+    def element(a: Any, b: Any, ob: Any, c: Any, v: Any) -> Expr:
+        channel = ob * PACK + v
+        value = combined(b, matrix, lambda q: half[a, q, channel, c])
+        return value if outputs.value % PACK == 0 else te.if_then_else(channel < outputs, value, te.const(0, kernel.dtype))
+
+    return te.compute((size, size, blocks, inputs, PACK), element, name=f"{kernel.name}_packed", tag="injective")
+
+
+def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, padding: Any = 1) -> Tensor:
+    """conv2d_winograd over data (N, C, H, W) with the weights that conv2d_winograd_prepack gives; channels: O."""
+    fits = data.ndim == 4 and packed.ndim == 5 and same_extent(data.shape[1], packed.shape[3])
+    if not fits or not isinstance(packed.shape[0], IntImm):
+        raise BadConvolution(
+            f"{data.name} of shape {shape_text(data.shape)} and {packed.name} of shape {shape_text(packed.shape)} do not fit",
+            reason="data is (N, C, H, W), packed weights are (a, a, blocks, C, 16)", declared=packed.source, called=user_source(),
+            fix="pack the weights (O, C, 3, 3) by conv2d_winograd_prepack")
+    size = packed.shape[0].value
+    m = size - 2
+    to_image, back = _matrix(_B, m), _matrix(_A, m)
+    batch, inputs, height, width = data.shape
+    pads = pad_amounts(padding, (3, 3))
+    out = [out_extent(extent, pads[at], pads[at + 2], 3, 1, what)
+           for at, extent, what in ((0, height, "height"), (1, width, "width"))]
+    down, across = (te.indexdiv(extent + (m - 1), m) if isinstance(extent, Expr) else -(-extent // m) for extent in out)
+    image = _padded(data, (pads[0], pads[1]), (down * m + 2, across * m + 2))
+    rows = te.compute(
+        (batch, inputs, down, size, across * m + 2),
+        lambda n, c, y, a, w: combined(a, to_image, lambda r: image[n, c, y * m + r, w]),
+        name="winograd_rows", tag="conv2d_winograd.rows")
+    squares = te.compute(
+        (size, size, batch, inputs, down, across),
+        lambda a, b, n, c, y, x: combined(b, to_image, lambda s: rows[n, c, y, a, x * m + s]),
+        name="winograd_squares", tag="conv2d_winograd.squares")
+    c = te.reduce_axis((0, inputs), "c")
+    blocks, lanes = packed.shape[2], packed.shape[4]
+    products = te.compute(
+        (size, size, batch, blocks, down, across, lanes),
+        lambda a, b, n, ob, y, x, v: te.sum(squares[a, b, n, c, y, x] * packed[a, b, ob, c, v], axis=c),
+        name="winograd_products", tag="conv2d_winograd.products")
+    columns = te.compute(
+        (batch, blocks, down * m, size, across, lanes),
+        lambda n, ob, i, b, x, v: combined(te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]),
+        name="winograd_columns", tag="conv2d_winograd.columns")
+    results = te.compute(
+        (batch, blocks, down * m, across * m, lanes),
+        lambda n, ob, i, j, v: combined(te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]),
+        name="winograd_results", tag="conv2d_winograd.results")
+    return te.compute(
+        (batch, channels, *out), lambda n, o, i, j: results[n, te.indexdiv(o, lanes), i, j, te.indexmod(o, lanes)],
+        name="conv2d_winograd", tag="conv2d_winograd", attrs={"tile": m})
+
+
+def combined(row: Any, matrix: Matrix, value: Callable[[int], Any]) -> Expr:
+    """Row `row` of the matrix times a vector of values: unrolled over `row`, a few additions."""
+    sums = [_sum(coefficients, value) for coefficients in matrix]
+    found = sums[-1]
+    for at in reversed(range(len(sums) - 1)):
+        found = te.select(row.equal(at) if isinstance(row, Expr) else row == at, sums[at], found)
+    return found
+
+
+def _sum(coefficients: Sequence[float], value: Callable[[int], Any]) -> Expr:
+    total: Any = None
+    for at, factor in enumerate(coefficients):
+        if not factor:
+            continue
+        if total is None:
+            total = value(at) if factor == 1 else value(at) * factor
+        else:
+            term = value(at) if abs(factor) == 1 else value(at) * abs(factor)
+            total = total + term if factor > 0 else total - term
+    return total
+
+
+def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any]) -> Tensor:
+    """The image with zeros before it, and behind it up to whole tiles."""
+    batch, inputs, height, width = data.shape
+
+    def element(n: Any, c: Any, i: Any, j: Any) -> Expr:
+        inside = te.all(i >= before[0], i < height + before[0], j >= before[1], j < width + before[1])
+        return te.if_then_else(inside, data[n, c, i - before[0], j - before[1]], te.const(0, data.dtype))
+
+    return te.compute((batch, inputs, *size), element, name="pad_temp", tag="conv2d_winograd.image")
+
+
+def _matrix(of: dict[int, Matrix], tile: int) -> Matrix:
+    if tile not in of:
+        raise BadConvolution(f"there is no tile of {tile!r}"[:200], called=user_source(), allowed="2 and 4",
+                             reason="tiles are squares of results that are computed together",
+                             fix="tile=2, or tile=4 for fewer multiplications and more error")
+    return of[tile]
