@@ -91,7 +91,11 @@ def _sine(z: mpmath.mpf) -> mpmath.mpf:
 
 
 def _log_tail(t: mpmath.mpf) -> mpmath.mpf:
-    return (mp.log1p(t) - t + t * t / 2) / t**3 if t else mpmath.mpf(1) / 3
+    return (mp.log1p(t) - t) / t**2 if t else mpmath.mpf(-1) / 2
+
+
+def _log_to_base(base: float, slope: float) -> Callable[[mpmath.mpf], mpmath.mpf]:
+    return lambda t: (mp.log1p(t) / t if t else mpmath.mpf(1)) / mp.log(base) - slope
 
 
 def _log2_quotient(t: mpmath.mpf) -> mpmath.mpf:
@@ -130,9 +134,14 @@ FITS = {
     # log(erfc(x)) = -x + x P(x)
     "ERF": Fit(lambda x: _log_erfc_quotient(x) + 1, 0.0, 4.0, 9, _of_erf),
     "ERF_FAST": Fit(lambda x: _log_erfc_quotient(x) + 1, 0.0, 4.0, 6, _of_erf),
-    # log(1 + t) = t - t^2 / 2 + t^3 P(t)
-    "LOG": Fit(_log_tail, -0.25, 0.5, 8, _relative(3, np.log1p)),
-    "LOG_FAST": Fit(_log_tail, -0.25, 0.5, 6, _relative(3, np.log1p)),
+    # log(1 + t) = t + t^2 P(t)
+    "LOG": Fit(_log_tail, -0.25, 0.5, 9, _relative(2, np.log1p)),
+    "LOG_FAST": Fit(_log_tail, -0.25, 0.5, 7, _relative(2, np.log1p)),
+    # log2(1 + t) = 3/2 t + t P(t), log10(1 + t) = 7/16 t + t P(t)
+    "LOG2": Fit(_log_to_base(2, 1.5), -0.25, 0.5, 10, _relative(1, lambda t: np.log1p(t) / math.log(2))),
+    "LOG2_FAST": Fit(_log_to_base(2, 1.5), -0.25, 0.5, 8, _relative(1, lambda t: np.log1p(t) / math.log(2))),
+    "LOG10": Fit(_log_to_base(10, 0.4375), -0.25, 0.5, 10, _relative(1, lambda t: np.log1p(t) / math.log(10))),
+    "LOG10_FAST": Fit(_log_to_base(10, 0.4375), -0.25, 0.5, 8, _relative(1, lambda t: np.log1p(t) / math.log(10))),
     # log2(1 + t) = t P(t)
     "POW_LOG2": Fit(_log2_quotient, -0.25, 0.5, 14, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),
     "POW_LOG2_FAST": Fit(_log2_quotient, -0.25, 0.5, 10, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),

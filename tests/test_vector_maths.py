@@ -165,7 +165,8 @@ def test_huge_angles_are_reduced_exactly() -> None:
 
 @pytest.mark.parametrize(("module", "constant"), [
     (maths_exp, "EXP"), (maths_exp, "EXP_FAST"), (maths_exp, "EXP2"), (maths_exp, "EXP2_FAST"), (maths_exp, "EXPM1"),
-    (maths_exp, "EXPM1_FAST"), (maths_exp, "ERF"), (maths_exp, "ERF_FAST"), (maths_log, "LOG"), (maths_log, "LOG_FAST"),
+    (maths_exp, "EXPM1_FAST"), (maths_exp, "ERF"), (maths_exp, "ERF_FAST"), (maths_log, "LOG"), (maths_log, "LOG_FAST"), (maths_log, "LOG2"), (maths_log, "LOG2_FAST"),
+    (maths_log, "LOG10"), (maths_log, "LOG10_FAST"),
     (maths_log, "POW_LOG2"), (maths_log, "POW_LOG2_FAST"), (maths_trig, "SIN")])
 def test_coefficients_are_as_good_as_the_fit(module: Any, constant: str) -> None:
     row = fit_maths.FITS[constant]

@@ -166,6 +166,11 @@ class Lanes:
                          f"({', '.join(operands)}, {self.kind} {self.text(0.0)}, {mask}{rounding})")
 
 
+    def scaled(self, x: str, n: str) -> str:
+        """x 2^n, one instruction of AVX-512."""
+        return self.avx512("mask.scalef.ps", f"{self.kind} {x}", f"{self.kind} {n}")
+
+
 def rounded(v: Lanes, x: str, times: float = 1.0) -> tuple[str, str]:
     """The integer nearest to `times` x, below 2^22, as a float, and with ROUNDING added: its low bits are the integer's.
     (Where products are rounded before sums, halves may go either way.)"""
@@ -176,7 +181,7 @@ def rounded(v: Lanes, x: str, times: float = 1.0) -> tuple[str, str]:
 def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:
     """x 2^n with one rounding, for x near 1 and n from -252 to 254, given as `rounded` gives it."""
     if v.has_avx512:
-        return v.avx512("mask.scalef.ps", f"{v.kind} {x}", f"{v.kind} {whole}")
+        return v.scaled(x, whole)
     n = v.integer("sub", v.bits(shifted), 0x4B400000)
     half = v.integer("ashr", n, 1)  # in two steps: neither leaves the range where the first is exact
     return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.integer("sub", n, half)))

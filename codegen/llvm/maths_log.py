@@ -1,6 +1,6 @@
 """log, log2, log10, log1p and pow of float32.
 
-x = 2^k m with m in [3/4, 3/2); log m of t = m - 1, which is exact, by t - t^2 / 2 + t^3 P(t). pow takes log2 in float64,
+x = 2^k m with m in [3/4, 3/2); log m of t = m - 1, which is exact, by t + t^2 P(t). pow takes log2 in float64,
 whose spare bits the product with the exponent uses up. Coefficients: tests/fit_maths.py, whose names for them these are.
 """
 
@@ -15,10 +15,18 @@ __all__ = ["log", "log1p", "log2", "log10", "power"]
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
 _LOG10_2_HIGH, _LOG10_2_LOW = 0.301025390625, 4.605038981195214e-06
 
-_LOG = (0.3333345055580139, -0.25000107288360596, 0.1999082863330841, -0.16646894812583923, 0.14477960765361786,
+_LOG = (-0.5, 0.3333345055580139, -0.25000107288360596, 0.1999082863330841, -0.16646894812583923, 0.14477960765361786,
         -0.13164564967155457, 0.104725681245327, -0.04514699429273605)
-_LOG_FAST = (0.3333107531070709, -0.24985617399215698, 0.20094811916351318, -0.17274846136569977, 0.14064480364322662,
-             -0.06708359718322754)
+_LOG_FAST = (-0.5000016689300537, 0.33330705761909485, -0.24979279935359955, 0.20095399022102356, -0.17337094247341156,
+             0.14153093099594116, -0.06719732284545898)
+_LOG2 = (-0.05730496346950531, -0.7213475108146667, 0.48090043663978577, -0.36067602038383484, 0.28839653730392456,
+         -0.240141823887825, 0.2089506983757019, -0.1901506781578064, 0.15111079812049866, -0.06493298709392548)
+_LOG2_FAST = (-0.057304747402668, -0.7213506102561951, 0.4808468818664551, -0.36033955216407776, 0.2900983393192291,
+              -0.2506226897239685, 0.20386463403701782, -0.09587164223194122)
+_LOG10 = (-0.0032055198680609465, -0.21714724600315094, 0.14476555585861206, -0.10857395082712173, 0.08681225776672363,
+          -0.07229182869195938, 0.06294585019350052, -0.05727958306670189, 0.045353371649980545, -0.01936681941151619)
+_LOG10_FAST = (-0.003205454209819436, -0.21714816987514496, 0.14474932849407196, -0.10847305506467819, 0.08732844144105911,
+               -0.07544463127851486, 0.0613679513335228, -0.02885901927947998)
 _POW_LOG2 = (1.4426950408885733, -0.7213475205958014, 0.4808983474239557, -0.3606737213295918, 0.2885388887198203,
              -0.2404519049619443, 0.20610980831795003, -0.1802657754464644, 0.15992482294598548, -0.14474774340701968,
              0.1365876935290013, -0.12676230229393862, 0.09054891343652259, -0.03229348770131788)
@@ -26,15 +34,10 @@ _POW_LOG2_FAST = (1.4426950348994207, -0.7213475373702767, 0.4809007725791781, -
                   -0.2401481710786377, 0.2091010504440895, -0.19027892889838377, 0.15066769561080384, -0.06434449045369212)
 
 
-def _tail(v: Lanes, t: str) -> str:
-    """log(1 + t) - t."""
-    square = v.mul(t, t)
-    return v.mul_add(v.mul(square, t), v.polynomial(t, _LOG_FAST if v.options.fast else _LOG), v.mul(square, -0.5))
-
-
 def _natural(v: Lanes, k: str, t: str) -> str:
     """k ln 2 + log(1 + t)."""
-    return v.mul_add(k, _LN2_HIGH, v.add(v.mul_add(k, _LN2_LOW, _tail(v, t)), t))
+    tail = v.mul_add(v.mul(t, t), v.polynomial(t, _LOG_FAST if v.options.fast else _LOG), v.mul(k, _LN2_LOW))
+    return v.mul_add(k, _LN2_HIGH, v.add(tail, t))
 
 
 def log(v: Lanes, x: str) -> str:
@@ -42,29 +45,25 @@ def log(v: Lanes, x: str) -> str:
     return _natural(v, k, v.sub(m, 1.0))
 
 
-def _less_greatest(v: Lanes, t: str, high: float, low: float) -> str:
-    """log(1 + t) (high + low) - t high: the product with t, which dominates near x = 1, is to keep its last bits."""
-    tail = _tail(v, t)
-    return v.mul_add(v.add(t, tail), low, v.mul(tail, high))
-
-
 def log2(v: Lanes, x: str) -> str:
+    """k + 3/2 t + the rest, which is small near x = 1: the first product is exact."""
     k, m = exponent_and_mantissa(v, x)
-    t, high = v.sub(m, 1.0), 1.5  # times t it is exact
-    small = _less_greatest(v, t, high, -0.05730495911103659)
+    t = v.sub(m, 1.0)
+    small = v.mul(t, v.polynomial(t, _LOG2_FAST if v.options.fast else _LOG2))
     if v.options.fused:
-        return v.add(v.mul_add(t, high, small), k)
-    greatest = v.mul(t, high)
+        return v.add(v.mul_add(t, 1.5, small), k)
+    greatest = v.mul(t, 1.5)
     whole = v.add(k, greatest)
     result = v.add(whole, v.add(v.sub(greatest, v.sub(whole, k)), small))  # with what `whole` was rounded by (T. Dekker, 1971)
     return v.choose(v.compare("<", v.absolute(k), 1000.0), result, k)
 
 
 def log10(v: Lanes, x: str) -> str:
+    """k log10(2) + 7/16 t + the rest, likewise."""
     k, m = exponent_and_mantissa(v, x)
-    t, high = v.sub(m, 1.0), 0.43408203125
-    small = v.add(_less_greatest(v, t, high, 0.00021245065325182765), v.mul(k, _LOG10_2_LOW))
-    return v.mul_add(k, _LOG10_2_HIGH, v.mul_add(t, high, small))
+    t = v.sub(m, 1.0)
+    small = v.mul_add(t, v.polynomial(t, _LOG10_FAST if v.options.fast else _LOG10), v.mul(k, _LOG10_2_LOW))
+    return v.mul_add(k, _LOG10_2_HIGH, v.mul_add(t, 0.4375, small))
 
 
 def log1p(v: Lanes, x: str) -> str:
@@ -73,13 +72,18 @@ def log1p(v: Lanes, x: str) -> str:
     taken = v.sub(u, 1.0)
     lost = v.add(v.sub(1.0, v.sub(u, taken)), v.sub(x, taken))
     k, m = exponent_and_mantissa(v, u)
-    # 2^-k; for k beyond 100 nothing is lost that counts.
-    _, shifted = rounded(v, v.clamp(k, -30.0, 100.0), -1.0)
-    scale = v.from_bits(v.integer("add", v.integer("shl", v.bits(shifted), 23), 0x3F800000))
-    t = v.mul_add(lost, scale, v.sub(m, 1.0))
+    t = v.add(_divided_by_power(v, lost, k), v.sub(m, 1.0))
     result = _natural(v, k, t)
     result = v.choose(v.compare("<", x, float("inf")), result, x)  # where the rounding error is a NaN
     return v.with_sign(result, x)
+
+
+def _divided_by_power(v: Lanes, x: str, k: str) -> str:
+    """x 2^-k of a small x, for k from -30 on; beyond 100 what is left of it does not matter."""
+    if v.has_avx512:
+        return v.scaled(x, v.negative(v.choose(v.compare("<", k, -30.0), -30.0, k)))
+    _, shifted = rounded(v, v.clamp(k, -30.0, 100.0), -1.0)
+    return v.mul(x, v.from_bits(v.integer("add", v.integer("shl", v.bits(shifted), 23), 0x3F800000)))
 
 
 def power(v: Lanes, x: str, y: str) -> str:
