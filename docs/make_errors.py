@@ -65,7 +65,8 @@ class Example:
     @property
     def _head(self) -> tuple[str, ...]:
         text = "\n".join(self.lines)
-        used = [line for line, name in zip(PRELUDE, ("np", "tw", "te"), strict=True) if re.search(rf"\b{name}\.", text)]
+        used = [line for line, name in zip(PRELUDE, ("np", "tw", "te"), strict=True)
+                if re.search(rf"\b{name}\.", text) and not re.search(rf"^from .* import .*\b{name}\b", text, re.MULTILINE)]
         imports = self.lines[0].startswith(("from ", "import "))
         return tuple(used) if imports or not used else (*used, "")
 

@@ -49,7 +49,7 @@ def test_cases_repeat_and_choices_make_them_again() -> None:
 
 
 def test_a_wrong_schedule_is_found_made_smaller_and_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(outputs, target="llvm", tuned=None):  # noqa: ARG001
+    def wrong(outputs, target="llvm", tuned=None):
         s = topi_schedule(outputs, target)
         for op in s.outputs:
             if op.reduce_axis == () and op.axis and len(op.axis) > 1:
