@@ -73,7 +73,7 @@ def ours(layer: Layer, how: str) -> Builder:
 
 def torch_prepacked(layer: Layer) -> Builder:
     """oneDNN through torch with the weights in the layout that it asks for."""
-    def builder(inputs: Arrays, outputs: Arrays) -> Runner:
+    def builder(inputs: Arrays, _outputs: Arrays) -> Runner:
         import torch
 
         x, w = torch_peer.tensors(inputs)
