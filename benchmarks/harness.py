@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,14 +136,16 @@ def _time(row: Row, peer: str) -> str:
 
 
 def _written(rows: Sequence[Row], out: Path, stem: str) -> Iterator[Path]:
-    from .page import render
-
     about = described()
     out.mkdir(parents=True, exist_ok=True)
-    paths = {out / f"{stem}.json": json.dumps({"about": about, "rows": rows}, indent=1), out / f"{stem}.html": render(about, rows)}
-    for path, text in paths.items():
-        path.write_text(text)
-        yield path
+    figures, page = out / f"{stem}.json", out / f"{stem}.html"
+    figures.write_text(json.dumps({"about": about, "rows": rows}, indent=1))
+    yield figures
+    with suppress(ModuleNotFoundError):     # without jinja2 there is no page
+        from .page import render
+
+        page.write_text(render(about, rows))
+        yield page
 
 
 def described() -> Mapping[str, str]:

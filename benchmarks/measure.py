@@ -148,9 +148,9 @@ def _number(run: Runner) -> int:
 
 
 def _take_turns(case: Case, sides: dict[str, Side], ceilings: Ceilings, rounds: int) -> dict[str, list[float]]:
-    """Times every side in every round, beginning with another one each time; returns the ceilings of each round."""
-    limits: dict[str, list[float]] = {"fma": [], "read": [], "copy": []}
-    needed = {"fma": ("fma",), "read": ("read",), "copy": ("copy",), "roof": ("fma", "copy")}[case.ceiling]
+    """Times every side in every round, beginning with another one each time; returns the ceilings of each round: those of
+    the roofline, and the case's own."""
+    limits: dict[str, list[float]] = {kind: [] for kind in dict.fromkeys(("fma", "copy", *_bounds(case)))}
     order = list(sides.values())
     for turn in range(rounds):
         for side in order[turn % len(order):] + order[:turn % len(order)]:
@@ -163,9 +163,14 @@ def _take_turns(case: Case, sides: dict[str, Side], ceilings: Ceilings, rounds: 
             side.busy.append((time.process_time() - busy) / spent)
             side.spent.append(spent / side.number)
         time.sleep(_PAUSE)
-        for kind in needed:
-            limits[kind].append(getattr(ceilings, kind)())
+        for kind, rates in limits.items():
+            rates.append(getattr(ceilings, kind)())
     return limits
+
+
+def _bounds(case: Case) -> tuple[str, ...]:
+    """The loops whose rates bound the case."""
+    return ("fma", "copy") if case.ceiling == "roof" else (case.ceiling,)
 
 
 def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]]) -> dict[str, Any]:
@@ -173,7 +178,7 @@ def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]])
     peers = {name: {"ms": 1e3 * statistics.median(side.spent), "ratio": _paired(side.spent, ours.spent),
                     "busy": round(statistics.median(side.busy), 2)} for name, side in sides.items()}
     best = min(peers, key=lambda name: peers[name]["ms"], default=None)
-    best_rates = {kind: max(rates) for kind, rates in limits.items() if rates}
+    best_rates = {kind: max(rates) for kind, rates in limits.items()}
     return {
         "ours_ms": 1e3 * statistics.median(ours.spent), "ours_fastest_ms": 1e3 * min(ours.spent), "rounds": len(ours.spent),
         "peers": peers, "best": best, "ratio": peers[best]["ratio"] if best else None,
@@ -190,8 +195,7 @@ def _paired(theirs: Sequence[float], ours: Sequence[float]) -> float:
 def _share(case: Case, spent: Sequence[float], limits: dict[str, float]) -> float | None:
     """The time that the work takes at the ceiling, which is the best that the loops reached in any turn, over the median of
     what it took; None for work of which neither operations nor bytes are known."""
-    computing = case.flops / limits["fma"] if "fma" in limits else 0.0
-    least = max([computing, *(case.bytes / limits[kind] for kind in ("read", "copy") if kind in limits)])
+    least = max((case.flops if kind == "fma" else case.bytes) / limits[kind] for kind in _bounds(case))
     return least / statistics.median(spent) if least else None
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,78 @@ def test_a_ceiling_that_nobody_knows_is_refused() -> None:
 def test_the_ceilings_loops_run() -> None:
     found = Ceilings(2)
     assert min(found.fma(0.0005), found.read(), found.copy()) > 1e8
+
+
+# Peers
+
+
+def peer(name: str) -> Any:
+    pytest.importorskip({"ort": "onnxruntime", "opencv": "cv2"}.get(name, name))
+    return import_module(f"tilewright.benchmarks.peers.{name}_peer")
+
+
+def run_peer(builder: Any, inputs: list[Any], shape: tuple[int, ...], dtype: str = "float32") -> Any:
+    out = empty(shape, dtype)
+    given = builder(inputs, [out])()
+    return out if given is None else np.asarray(given)
+
+
+@pytest.mark.parametrize("name, m, k, n", [
+    ("numpy", 5, 7, 9), ("torch", 5, 7, 9), ("ort", 5, 7, 9), ("jax", 5, 7, 9), ("halide", 13, 20, 130), ("halide", 30, 8, 16)])
+def test_peers_products(name: str, m: int, k: int, n: int) -> None:
+    a, b = floats((m, k), (k, n))(np.random.default_rng(0))
+    np.testing.assert_allclose(run_peer(peer(name).matmul, [a, b], (m, n)), a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_peers_softmax_by_halide_and_onnxruntime() -> None:
+    (x,) = floats((11, 128))(np.random.default_rng(0))
+    wanted = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    node = peer("ort").Node("Softmax", ["x0"], attributes={"axis": -1})
+    np.testing.assert_allclose(run_peer(peer("ort").call([node]), [x], x.shape), wanted, rtol=1e-4)
+    np.testing.assert_allclose(run_peer(peer("halide").softmax, [x], x.shape), wanted, rtol=1e-4)
+
+
+def test_peers_weights_may_be_part_of_onnxruntimes_model() -> None:
+    a, b = floats((3, 4), (4, 5))(np.random.default_rng(0))
+    nodes = [peer("ort").Node("MatMul", ["x0", "x1"], ["product"]), peer("ort").Node("Add", ["product", "one"])]
+    got = run_peer(peer("ort").call(nodes, constants=[1], extra={"one": np.ones(1, np.float32)}), [a, b], (3, 5))
+    np.testing.assert_allclose(got, a @ b + 1, rtol=1e-5)
+
+
+def test_peers_blur_by_halide_and_numba() -> None:
+    x = np.random.default_rng(0).integers(0, 65536 // 3, (66, 130)).astype(np.uint16)
+    rows = (x[:, :-2] + x[:, 1:-1] + x[:, 2:]) // 3
+    wanted = (rows[:-2] + rows[1:-1] + rows[2:]) // 3
+    np.testing.assert_array_equal(run_peer(peer("halide").box_blur, [x], wanted.shape, "uint16"), wanted)
+
+
+def loops(x: Any, y: Any) -> None:
+    for i in prange(x.shape[0]):                 # noqa: F821  (numba_peer puts it here)
+        y[i] = x[i] * 2
+
+
+def test_peers_loops_by_numba_and_functions_of_opencv() -> None:
+    (x,) = floats((50, 60))(np.random.default_rng(0))
+    np.testing.assert_array_equal(run_peer(peer("numba").call(loops), [x], x.shape), x * 2)
+    twice = peer("opencv").call(lambda cv2, inputs, outputs: cv2.add(inputs[0], inputs[0], dst=outputs[0]) is None)
+    out = empty(x.shape, "float32")
+    twice([x], [out])()
+    np.testing.assert_array_equal(out, x * 2)
+
+
+def test_the_network_gives_what_torch_gives_without_folding() -> None:
+    torch = pytest.importorskip("torch")
+    from tilewright.benchmarks import resnet18
+
+    image, logits = floats((1, 3, 224, 224))(np.random.default_rng(0))[0], np.empty((1, 1000), np.float32)
+    network = resnet18.Network(image, resnet18.weights(), logits)
+    network()
+    wanted = resnet18.torch_forward(torch.from_numpy(image), resnet18.weights(), fold=False)().numpy()
+    np.testing.assert_allclose(logits, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+    assert len(network.steps) == 23 and resnet18.flops() == pytest.approx(3.63e9, rel=1e-2)
+    first = logits.copy()
+    network()
+    np.testing.assert_array_equal(logits, first)         # activations are written anew
 
 
 # The cases that there are
