@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64
-from ...ir.expr import IntImm, Var
+from ...ir.expr import BufferLoad, IntImm, Var
 from ...ir.ops import is_const
 from ...ir.passes.nontemporal import NONTEMPORAL
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -39,6 +39,8 @@ _MOST_UNROLLED = 16
 _UNROLLED_VECTORS = 32
 """Accesses to vectors in a loop's body up to which LLVM may unroll it. What has more is a tile of registers already: of its
 copies LLVM would share the loads, and hold them in registers that there are not."""
+_FEW_UNROLLED = 8
+"""Iterations up to which such a loop is always left to it."""
 _MOST_LOOPS = 32
 """Loops of one function, where they can be split among several: several of LLVM's loop passes look at all of a function's loops
 whenever they have changed one."""
@@ -127,6 +129,7 @@ class StmtEmitter:
         self._status: str | None = None
         self._described = "" if kernel.debug is None else kernel.debug.function(f)
         self._heap: list[str] = []
+        self._own: set[Buffer] = set()
         self._depth = 0
         self._long_within = False
 
@@ -297,7 +300,7 @@ class StmtEmitter:
         long_before, self._long_within = self._long_within, False
         with f.scope():
             self.statement(stmt.body)
-        long = count is not None and count > _MOST_UNROLLED or self._long_within
+        long = count is not None and (count > _MOST_UNROLLED or self._gains_nothing(stmt, count)) or self._long_within
         full = self.exprs.vector_accesses > _UNROLLED_VECTORS
         scheduled = long or full if count is not None else self.exprs.vector_accesses > 0
         self._long_within = long_before or long or count is None
@@ -314,6 +317,14 @@ class StmtEmitter:
         f.branch(f.read(f"icmp slt {kind} {following}, {end}"), loop, after, hint)
         f.begin(after)
 
+    def _gains_nothing(self, loop: For, count: int) -> bool:
+        """Whether a loop of vectors that is not quite short reads what lies outside of the function alone: the accumulators in
+        it become registers without being unrolled, and a processor that sees one load in a loop fetches ahead."""
+        if count < _FEW_UNROLLED or not self.exprs.vector_accesses:
+            return False
+        return not any(isinstance(node, (BufferLoad, BufferStore)) and node.buffer in self._own
+                       and any(part is loop.var for index in node.indices for part in walk(index)) for node in walk(loop.body))
+
     # Memory
 
     def allocate(self, stmt: Allocate) -> None:
@@ -321,6 +332,7 @@ class StmtEmitter:
 
     def _with_memory(self, buffer: Buffer, write: Callable[[], None]) -> None:
         """What `write` writes, with memory for a buffer."""
+        self._own.add(buffer)
         size = constant_bytes(buffer)
         rounded = max(-(-(size or 0) // OWN_ALIGNMENT) * OWN_ALIGNMENT, OWN_ALIGNMENT)
         if size is not None and rounded <= self._stack_left:

@@ -29,7 +29,7 @@ from ..stmt import Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
 from ..visit import Rewriter, rebuild, seq, walk
 from .copying import fold, fresh_copy, substitute_expr
 from .linear import is_index, linear
-from .vectorize import choose_lanes
+from .vectorize import Lanes, choose_lanes
 
 __all__ = ["NONTEMPORAL", "UNALIGNED", "stream_stores"]
 
@@ -38,6 +38,8 @@ NONTEMPORAL = "nontemporal_store"
 UNALIGNED = "unaligned_elements"
 """The intrinsic: unaligned_elements(a pointer, bytes), how many elements lie before the next multiple of so many bytes."""
 LINE_BYTES = 64
+LONG_CHUNKS = 8
+"""From so many of the widest vectors on, those are taken: the loop then costs less, and computations overlap."""
 SHORT_CHUNKS = 4
 """Loops of no more vectors than this are not peeled."""
 
@@ -67,10 +69,11 @@ class _Streams(Rewriter):
         loop: For = rebuild(node, [node.begin, node.extent, body])
         if not wanted or node.kind is not LoopKind.VECTORIZED or not isinstance(body, BufferStore):
             return loop
-        return _streamed(loop, body, choose_lanes(body, self.vector_bits).chunk)
+        return _streamed(loop, body, choose_lanes(body, self.vector_bits))
 
 
-def _streamed(loop: For, store: BufferStore, lanes: int) -> Stmt:
+def _streamed(loop: For, store: BufferStore, widths: Lanes) -> Stmt:
+    lanes = widths.chunk
     index, extent = store.indices[0], loop.extent
     if lanes == 1 or store.predicate is not None or not _counts(index, loop.var):
         return loop
@@ -78,7 +81,8 @@ def _streamed(loop: For, store: BufferStore, lanes: int) -> Stmt:
     start = pointer(store.buffer, [first], const(0), READS)
     before = Call(UNALIGNED, (start, const(LINE_BYTES)), INT32)
     if not isinstance(extent, IntImm) or extent.value > SHORT_CHUNKS * lanes:
-        return _peeled(loop, store, lanes, before)
+        long = isinstance(extent, IntImm) and extent.value >= LONG_CHUNKS * widths.whole
+        return _peeled(loop, store, widths.whole if long else lanes, before)
     if extent.value == 0 or extent.value % lanes:
         return loop
     return If(EQ(before, const(0)), _marked(store.buffer, loop), _piece(loop, loop.begin, extent))

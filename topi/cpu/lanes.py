@@ -24,8 +24,9 @@ from .machine import Machine
 __all__ = ["across_lanes", "fused", "length", "power_below"]
 
 MOST_ACCUMULATORS = 8
-ROUNDS = 4
-"""Iterations that each accumulator should take part in, for the tree above it to pay."""
+ROUNDS = 12
+"""Iterations that each accumulator takes part in at least: the tree above it has to pay, and shorter loops are unrolled, whose
+many loads a processor does not see to be one stream that it could fetch ahead."""
 
 
 def across_lanes(

@@ -24,7 +24,7 @@ from ...te.operation import ComputeOp, Operation
 from ..reading import is_expensive
 from .injective import constant, inlined_into, worth_threads
 from .lanes import across_lanes, fused, length
-from .streams import stream
+from .streams import stream, streams
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -69,8 +69,12 @@ def _side_by_side(group: Group, inside: Sequence[IterVar]) -> None:
         for one in _part_of_row(group, part, len(outer)):
             if row is not None:
                 one.compute_at(stage, row)
-    last = _vectors(group, stage, inside)
-    stream(group, last)
+    if streams(group):
+        last = fused(stage, inside)
+        stage.vectorize(last)
+        stream(group, last)
+    else:
+        _vectors(group, stage, inside)
 
 
 def _part_of_row(group: Group, part: Operation, outer: int) -> list[Stage]:
@@ -129,13 +133,12 @@ def _in_blocks(group: Group, block: Operation) -> None:
     stream(group, inner)
 
 
-def _vectors(group: Group, stage: Stage, axes: Sequence[IterVar]) -> IterVar:
-    """All of these axes in vectors: cut for the machine later where their length is known, here where it is not."""
-    axis = fused(stage, axes)
-    if length(axes) is None:
-        axis = stage.split(axis, factor=VECTORS * group.machine.lanes(_bits(group)))[1]
+def _vectors(group: Group, stage: Stage, axes: Sequence[IterVar]) -> None:
+    """All of these axes in vectors, several at a time."""
+    axis, size, several = fused(stage, axes), length(axes), VECTORS * group.machine.lanes(_bits(group))
+    if size is None or size > several:
+        axis = stage.split(axis, factor=several)[1]
     stage.vectorize(axis)
-    return axis
 
 
 def _bits(group: Group) -> int:

@@ -12,17 +12,21 @@ from ..reading import elements
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["last_cache", "stream"]
+__all__ = ["last_cache", "stream", "streams"]
 
 _USUAL = 32 << 20
 
 
-def stream(group: Group, axis: IterVar) -> None:
-    """Lets a loop of the group's output, vectorized, store past the caches, where the output and as much that it reads do not
-    fit into the last cache. What a tensor of unknown size does is not known, so it stays."""
-    output = group.output.output(0)
+def streams(group: Group) -> bool:
+    """Whether the group's output goes past the caches: it and as much that it reads do not fit into the last one. Of unknown
+    sizes that is not known."""
     size = elements(group.output)
-    if size is not None and 2 * size * output.dtype.bytes >= last_cache():
+    return size is not None and 2 * size * group.output.output(0).dtype.bytes >= last_cache()
+
+
+def stream(group: Group, axis: IterVar) -> None:
+    """Lets a loop of the group's output, vectorized, store past the caches where the output goes there."""
+    if streams(group):
         group.s[group.output].pragma(axis, "nontemporal_store")
 
 

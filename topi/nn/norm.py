@@ -61,9 +61,10 @@ def _standardized(rows: Rows, epsilon: float, gamma: Tensor | None, beta: Tensor
     scale = rows.of_row("scale", lambda row: 1 / te.sqrt(squares[row] / count + te.const(epsilon, rows.wide)))
 
     def element(i: Sequence[Any]) -> Expr:
-        value = (rows.value(i) - mean[rows.row_of(i)]) * scale[rows.row_of(i)]
-        if gamma is not None:
+        value = rows.value(i) - mean[rows.row_of(i)]
+        if gamma is not None:  # before the scale, which is known last
             value = value * gamma[place(i)].astype(rows.wide)
+        value = value * scale[rows.row_of(i)]
         return value if beta is None else value + beta[place(i)].astype(rows.wide)
 
     return rows.result(element)
@@ -82,8 +83,8 @@ def rms_norm(data: Tensor, weight: Tensor | None = None, axis: int | Sequence[in
                                                           + te.const(epsilon, rows.wide)))
 
     def element(i: Sequence[Any]) -> Expr:
-        value = rows.value(i) * scale[rows.row_of(i)]
-        return value if weight is None else value * weight[rows.within(i)].astype(rows.wide)
+        value = rows.value(i) if weight is None else rows.value(i) * weight[rows.within(i)].astype(rows.wide)
+        return value * scale[rows.row_of(i)]
 
     return rows.result(element)
 
