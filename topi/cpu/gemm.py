@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
 from ...te.tensor import Tensor
-from .gemm_plan import Plan, plan
+from .gemm_plan import Plan, Product, plan
 from .gemv import gemv, thin
 from .injective import constant
 from .operands import Operands, as_compute, operands, reduce_axes, source, upstream
+from .streams import last_cache
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -37,6 +38,8 @@ __all__ = ["apply", "gemm"]
 
 PREFETCH = 8
 """Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
+SHALLOW = 256
+"""Sums up to which stores cost something beside them."""
 
 
 def gemm(group: Group) -> None:
@@ -63,6 +66,8 @@ def apply(group: Group, found: Operands, chosen: Plan) -> None:
     else:
         sums.set_scope("global" if chosen.depth else "local")
     per_panel, per_tile = _tasks(stage, chosen)
+    if _passes_by(group, found.product):
+        stage.pragma(stage.leaf_iter_vars[-1], "nontemporal_store")
     sums.compute_at(stage, per_panel if chosen.depth else per_tile)
     *batch, i, j = sums.op.axis
     (k,) = reduce_axes(sums.op)
@@ -82,17 +87,36 @@ def apply(group: Group, found: Operands, chosen: Plan) -> None:
         sums.prefetch(source(found.b), k, PREFETCH)
 
 
+def _passes_by(group: Group, product: Product) -> bool:
+    """Whether the result is stored past the caches: it does not stay there, and memory is as busy as arithmetic."""
+    element = group.output.output(0).dtype.bytes
+    rows, depth, columns = product.m * product.batch, product.k, product.n
+    moved = (rows * depth + depth * columns * product.batch + rows * columns) * element
+    return (group.output in group.s.outputs and 0 < depth <= SHALLOW and columns * element % group.machine.line == 0
+            and moved >= last_cache() // 2)
+
+
 def _tasks(stage: Stage, chosen: Plan) -> tuple[IterVar, IterVar]:
     """The loops of what is stored; returns those of panels and of tiles of rows."""
     *outer, i, j = stage.op.axis
     rows, i = stage.split(i, factor=chosen.tile.rows)
     panels, j = stage.split(j, factor=chosen.tile.columns)
+    if not chosen.row_tiles:  # sizes that the call decides: loops of sums, whose last tiles can be told from the others
+        stage.reorder(*outer, panels, rows, i, j)
+        stage.parallel(stage.fuse(*outer) if outer else panels)
+        return _written_out(stage, chosen, panels, rows, i, j)
     some_rows, rows = stage.split(rows, factor=chosen.row_tiles)
     some_panels, panels = stage.split(panels, factor=chosen.panels)
     stage.reorder(*outer, some_rows, some_panels, panels, rows, i, j)
     task = stage.fuse(*outer, some_rows, some_panels)
     if chosen.parallel:
         stage.parallel(task)
+    return _written_out(stage, chosen, panels, rows, i, j)
+
+
+def _written_out(
+    stage: Stage, chosen: Plan, panels: IterVar, rows: IterVar, i: IterVar, j: IterVar,
+) -> tuple[IterVar, IterVar]:
     if not chosen.depth:
         stage.unroll(i)
     stage.vectorize(j)

@@ -1,13 +1,13 @@
 """How a product of matrices is cut: the register tile, the depth of a block, packed or not, and the tasks.
 
 Pure functions of sizes and the machine. Costs are cycles for one step along the sum, of the whole product: a tile of r rows
-and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little for each of its r + v loads.
+and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, gcd
 
 from .machine import WAYS, Machine, RegisterTile, register_tiles
@@ -19,8 +19,8 @@ DIRECT_ROWS, CROWDED_ROWS = 256, 48
 of B compete for the same places in the first cache."""
 PACKING = 9
 """Cycles that packing a vector takes, of a matrix that comes from memory."""
-LOADING = 0.08
-"""What a load costs beside the multiply-adds that hide it, as measured on tiles that differ in little else."""
+STEP, DIRECT_STEP = 0.65, 2.0
+"""Cycles that a tile loses at each step, as measured for tiles of all shapes: over a packed panel, and over rows of B in place."""
 WORTH_THREADS = 1 << 19
 """Multiply-adds below which one thread is done before a second has been woken."""
 ASSUMED = 1024
@@ -51,7 +51,7 @@ class Product:
 class Plan:
     """tile: rows and columns of C in registers. depth: how much of the sum is taken before the next rows, 0 for all of it,
     so that the tile is finished in registers. packed: whether a panel of B is copied first. row_tiles, panels: what a task
-    has of them. parallel: whether tasks go to threads."""
+    has of them, 0 where a task is a panel because the call decides on their number. parallel: whether tasks go to threads."""
 
     tile: RegisterTile
     depth: int
@@ -78,7 +78,7 @@ def plan(product: Product, machine: Machine) -> Plan:
         if best is None or cost * threads + serial < best[0]:
             best = cost * threads + serial, Plan(tile, depth, packed, row_tiles, panels, threads > 1)
     assert best is not None
-    return best[1]
+    return best[1] if product.m and product.n else replace(best[1], depth=0, row_tiles=0, panels=0, parallel=True)
 
 
 def _direct_rows(product: Product, machine: Machine) -> int:
@@ -129,7 +129,7 @@ def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes
         for many in {ceil(one * threads / parts / product.batch) for one in range(1, TASKS + 1)} | {1, columns}:
             panels = ceil(columns / min(max(many, 1), columns))
             tasks = ceil(rows / row_tiles) * ceil(columns / panels) * product.batch
-            task = _cycles(product, tile, row_tiles, panels, lanes, latency)
+            task = _cycles(product, tile, row_tiles, panels, lanes, latency, STEP if packed or product.in_place else DIRECT_STEP)
             task += packed * PACKING * tile.vectors * panels
             work = ceil(tasks / threads) * task
             coarse = 1 / min(tasks, threads * TASKS) if threads > 1 else tasks
@@ -140,7 +140,7 @@ def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes
     return best[2], best[3], best[0]
 
 
-def _cycles(product: Product, tile: RegisterTile, row_tiles: int, panels: int, lanes: int, latency: int) -> float:
+def _cycles(product: Product, tile: RegisterTile, row_tiles: int, panels: int, lanes: int, latency: int, step: float) -> float:
     """One step along the sum of a task: whole tiles, the last of which may be cut where the product ends."""
     rows = min(row_tiles * tile.rows, product.m)
     columns = min(panels * tile.columns, product.n)
@@ -148,4 +148,4 @@ def _cycles(product: Product, tile: RegisterTile, row_tiles: int, panels: int, l
     whole_columns, rest_columns = divmod(columns, tile.columns)
     heights = [(tile.rows, whole_rows), (rest_rows, 1 if rest_rows else 0)]
     widths = [(tile.vectors, whole_columns), (ceil(rest_columns / lanes), 1 if rest_columns else 0)]
-    return float(sum((max(r * v, latency) + LOADING * (r + v)) * a * b for r, a in heights for v, b in widths))
+    return float(sum((max(r * v, latency) + step) * a * b for r, a in heights for v, b in widths))

@@ -33,8 +33,8 @@ __all__ = ["Thin", "gemv", "thin"]
 
 ALONG, ACROSS = 8, 4
 """The most vectors beside a matrix whose rows lie along the sum, and across it: with more, arithmetic decides."""
-STREAMS = 8
-"""Rows read side by side."""
+STREAMS, ACROSS_STREAMS = 8, 6
+"""Rows read side by side: along the sum, and across it."""
 WORTH_THREADS = 1 << 17
 """Elements of a matrix below which one thread is done before a second has been woken."""
 LEAST_PART = 64
@@ -175,7 +175,7 @@ def _add_rows(sums: Stage, shape: Thin, lanes: int, width: int) -> None:
         *outer, i, j = sums.op.axis
         few, row = (i, j) if shape.outer else (j, i)
     (k,) = reduce_axes(sums.op)
-    several, k = sums.split(k, factor=STREAMS)
+    several, k = sums.split(k, factor=ACROSS_STREAMS)
     wide, row = sums.split(row, factor=width)
     vector, lane = sums.split(row, factor=lanes)
     sums.reorder(*outer, wide, several, vector, few, k, lane)
