@@ -1,0 +1,206 @@
+"""Code for AArch64, with NEON and with SVE: exported, linked into static programs, and run by qemu where that is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+import static_elf
+import test_vector_maths
+import tilewright as tw
+from tilewright import te, topi
+from tilewright.codegen.target import Target
+
+QEMU = shutil.which("qemu-aarch64")
+NEON = "llvm -mtriple=aarch64-unknown-linux-gnu"
+MACHINES = {"neon": NEON, "sve": NEON + " -mattr=+sve"}
+
+needs_qemu = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+
+# read(0, ...) and write(1, ...) by system call, as there is no C library
+_DRIVER = """
+target triple = "aarch64-unknown-linux-gnu"
+{buffers}
+declare i32 @kernel({pointers})
+
+; mov x8, x0; mov x0, x1; mov x1, x2; mov x2, x3; svc #0; ret
+@system = internal constant [6 x i32] [i32 u0xAA0003E8, i32 u0xAA0103E0, i32 u0xAA0203E1, i32 u0xAA0303E2, i32 u0xD4000001,
+                                       i32 u0xD65F03C0], align 4
+
+define internal void @transfer(i64 %number, i64 %file, ptr %p, i64 %size) noinline {{
+entry:
+  %begin = ptrtoint ptr %p to i64
+  %end = add i64 %begin, %size
+  br label %more
+more:
+  %at = phi i64 [ %begin, %entry ], [ %next, %more ]
+  %left = sub i64 %end, %at
+  %moved = call i64 @system(i64 %number, i64 %file, i64 %at, i64 %left)
+  %next = add i64 %at, %moved
+  %ended = icmp sle i64 %moved, 0
+  %full = icmp uge i64 %next, %end
+  %stop = or i1 %ended, %full
+  br i1 %stop, label %done, label %more
+done:
+  ret void
+}}
+
+; what the check of the processor asks the system for: pairs behind the program's arguments and environment
+@stack = internal global ptr null
+
+define i64 @getauxval(i64 %wanted) {{
+entry:
+  %begin = load ptr, ptr @stack
+  %count = load i64, ptr %begin
+  %skipped = add i64 %count, 2
+  %environment = getelementptr i64, ptr %begin, i64 %skipped
+  br label %skip
+skip:
+  %e = phi ptr [ %environment, %entry ], [ %e1, %skip ]
+  %value = load i64, ptr %e
+  %e1 = getelementptr i64, ptr %e, i64 1
+  %last = icmp eq i64 %value, 0
+  br i1 %last, label %look, label %skip
+look:
+  %p = phi ptr [ %e1, %skip ], [ %p1, %other ]
+  %kind = load i64, ptr %p
+  %content_at = getelementptr i64, ptr %p, i64 1
+  %content = load i64, ptr %content_at
+  %found = icmp eq i64 %kind, %wanted
+  br i1 %found, label %done, label %other
+other:
+  %p1 = getelementptr i64, ptr %p, i64 2
+  %ended = icmp eq i64 %kind, 0
+  br i1 %ended, label %done, label %look
+done:
+  %result = phi i64 [ %content, %look ], [ 0, %other ]
+  ret i64 %result
+}}
+
+define void @main(ptr %stack) noreturn {{
+  store ptr %stack, ptr @stack
+{reads}
+  %status = call i32 @kernel({arguments})
+{writes}
+  %failed = icmp ne i32 %status, 0
+  %code = zext i1 %failed to i64
+  %never = call i64 @system(i64 93, i64 %code, i64 0, i64 0)
+  unreachable
+}}
+"""
+
+
+def _driver(sizes: Sequence[int], inputs: int) -> bytes:
+    """The object of a program that reads the inputs, calls the kernel, and writes the outputs."""
+    def moves(number: int, file: int, which: range) -> str:
+        return "\n".join(f"  call void @transfer(i64 {number}, i64 {file}, ptr @b{i}, i64 {sizes[i]})" for i in which)
+
+    text = _DRIVER.format(
+        buffers="\n".join(f"@b{i} = internal global [{size} x i8] zeroinitializer, align 64" for i, size in enumerate(sizes)),
+        pointers=", ".join(["ptr"] * len(sizes)), arguments=", ".join(f"ptr @b{i}" for i in range(len(sizes))),
+        reads=moves(63, 0, range(inputs)), writes=moves(64, 1, range(inputs, len(sizes))))
+    machine = Target.parse(NEON).machine()
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        return machine.emit_object(module)
+
+
+def run(kernel: Any, inputs: Sequence[np.ndarray], out: np.ndarray, folder: Path, cpu: str = "max") -> np.ndarray:
+    """What the kernel, named "kernel", computes there."""
+    done = start(kernel, inputs, [out.nbytes], folder, cpu)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    return np.frombuffer(done.stdout, out.dtype).reshape(out.shape)
+
+
+def start(kernel: Any, inputs: Sequence[np.ndarray], outputs: Sequence[int], folder: Path,
+          cpu: str = "max") -> subprocess.CompletedProcess[bytes]:
+    """The program, run. outputs: their sizes in bytes."""
+    library, _, _ = kernel.export(folder / "kernel.o", threads="none")
+    program = folder / "program"
+    sizes = [*(x.nbytes for x in inputs), *outputs]
+    program.write_bytes(static_elf.link([_driver(sizes, len(inputs)), library.read_bytes()]))
+    program.chmod(0o755)
+    assert QEMU is not None
+    data = b"".join(x.tobytes() for x in inputs)
+    return subprocess.run([QEMU, "-cpu", cpu, program], input=data, capture_output=True, timeout=60, check=False)
+
+
+def build(tensors: Sequence[te.Tensor], target: str, lanes: int = 0) -> Any:
+    """The last tensor's kernel; in vectors of so many lanes along its last axis."""
+    result = tensors[-1]
+    s = te.create_schedule(result)
+    if lanes:
+        s[result].vectorize(s[result].split(result.op.axis[-1], lanes)[1])
+    return tw.build(s, list(tensors), target=target, name="kernel")
+
+
+@needs_qemu
+@pytest.mark.parametrize("machine", MACHINES)
+def test_vectors_are_added(machine: str, tmp_path: Path) -> None:
+    a, b = (te.placeholder((1003,), name=name) for name in "ab")
+    c = te.compute((1003,), lambda i: a[i] + b[i] * 2, "c")
+    x, y = (np.random.default_rng(seed).normal(size=1003).astype(np.float32) for seed in (1, 2))
+    for lanes in (0, 4, 16):
+        kernel = build([a, b, c], MACHINES[machine], lanes)
+        got = run(kernel, [x, y], np.empty(1003, np.float32), tmp_path)
+        np.testing.assert_allclose(got, x + y * 2, rtol=1e-6, atol=1e-6)
+    assert ".4s" in kernel.source("asm") or "z0.s" in kernel.source("asm")
+
+
+@needs_qemu
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_product_of_matrices_in_register_tiles(machine: str, tmp_path: Path) -> None:
+    """By topi's schedule for that machine: sizes that no tile divides."""
+    m, n, k = 45, 53, 37
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((k, n), name="b")
+    c = topi.matmul(a, b)
+    kernel = tw.build(topi.schedule(c, MACHINES[machine]), [a, b, c], target=MACHINES[machine], name="kernel")
+    x, y = (np.random.default_rng(i).normal(size=shape).astype(np.float32) for i, shape in enumerate([(m, k), (k, n)]))
+    got = run(kernel, [x, y], np.empty((m, n), np.float32), tmp_path)
+    np.testing.assert_allclose(got, x.astype(np.float64) @ y, rtol=1e-4, atol=1e-5)
+    assert "fmla" in kernel.source("asm")
+
+
+@needs_qemu
+@pytest.mark.parametrize("machine", MACHINES)
+def test_functions_keep_their_bounds(machine: str, tmp_path: Path) -> None:
+    """All of them in one program: a row each."""
+    names = [name for name in test_vector_maths.FUNCTIONS if name != "pow"]
+    (every,) = test_vector_maths.sample("other machines")
+    x = every[np.random.default_rng(0).permutation(every.size)[:4000]]
+    a = te.placeholder(x.shape, name="a")
+    rows = [te.compute(x.shape, lambda i, name=name: getattr(te, name)(a[i]), name) for name in names]
+    s = te.create_schedule(rows)
+    for row in rows:
+        s[row].vectorize(s[row].split(row.op.axis[0], 4)[1])
+    kernel = tw.build(s, [a, *rows], target=MACHINES[machine], name="kernel")
+    done = start(kernel, [x], [x.nbytes] * len(rows), tmp_path)
+    got = np.frombuffer(done.stdout, x.dtype).reshape(len(rows), -1)
+    for name, result in zip(names, got, strict=True):
+        with np.errstate(all="ignore"):
+            exact = test_vector_maths.FUNCTIONS[name](x.astype(np.float64))
+        error = test_vector_maths.errors(result, exact)
+        assert error.max() <= 2, f"{name}({x[np.argmax(error)]!r})"
+
+
+def test_no_library_is_needed() -> None:
+    """Conversions and functions of vectors are instructions there."""
+    a, h = te.placeholder((64,), name="a"), te.placeholder((64,), "float16", name="h")
+    c = te.compute((64,), lambda i: te.exp(a[i]) + te.erf(a[i]) + h[i].astype("float32"), "c")
+    for target in MACHINES.values():
+        assert not [line for line in build([a, h, c], target, 4).source("asm").splitlines()
+                    if line.split()[:1] in (["bl"], ["b"]) and line.split()[1].startswith(("exp", "erf", "__"))]
+
+
+@needs_qemu
+def test_a_processor_without_the_instructions_is_told_of(tmp_path: Path) -> None:
+    a = te.placeholder((16,), name="a")
+    kernel = build([a, te.compute((16,), lambda i: a[i] * 2, "c")], MACHINES["sve"], 4)
+    done = start(kernel, [np.ones(16, np.float32)], [64], tmp_path, "cortex-a57")
+    assert done.returncode != 0
+    assert not np.frombuffer(done.stdout, np.float32).any(), "nothing was computed"
