@@ -10,7 +10,7 @@ import sys
 
 from ...errors import TilewrightError as TVMError
 from ...ir.dtype import DType as DataType
-from . import arith, contrib, error, ir, nd, runtime, target, te, testing, tir, tir_transform, transform
+from . import arith, contrib, error, ir, nd, runtime, target, te, testing, tir, tir_transform, topi, transform
 from . import nd as ndarray
 from . import tir as expr
 from . import tir as stmt
@@ -50,5 +50,5 @@ __all__ = [
     "log10", "log2", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint", "placeholder",
     "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "round", "rsqrt", "runtime", "schedule",
     "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum", "tag_scope", "tanh", "target", "te", "tensor",
-    "testing", "thread_axis", "tir", "transform", "trunc", "truncdiv", "truncmod", "var",
+    "testing", "thread_axis", "tir", "topi", "transform", "trunc", "truncdiv", "truncmod", "var",
 ]

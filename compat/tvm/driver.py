@@ -138,15 +138,21 @@ def load_module(path: str | PathLike[str], fmt: str = "") -> Module:
 
 
 def lower(inp: Schedule | Function | IRModule, args: Args | None = None, name: str = "main", simple_mode: bool = False) -> IRModule:
-    """The loops of a schedule, after the passes of tir.add_lower_pass. simple_mode is accepted: ours are always simple."""
+    """The loops of a schedule, after the passes of tir.add_lower_pass. simple_mode is accepted: ours are always simple.
+    Outputs that are no arguments, which TVM takes for memory of the function's own, are added to them."""
     del simple_mode
     if isinstance(inp, IRModule):
         return inp
-    function = inp if isinstance(inp, Function) else driver.lower(inp, list(args or ()), name)
+    function = inp if isinstance(inp, Function) else driver.lower(inp, _and_outputs(inp, list(args or ())), name)
     mod = IRModule({function.name: function})
     for step in PassContext.current().lower_passes:
         mod = step(mod)
     return mod
+
+
+def _and_outputs(s: Schedule, args: list[Tensor | Var]) -> list[Tensor | Var]:
+    left_out = [op for op in getattr(s, "outputs", ()) if not any(tensor in args for tensor in op.outputs)]
+    return [*args, *(tensor for op in left_out for tensor in op.outputs)] if args else args
 
 
 def build(

@@ -1,0 +1,11 @@
+"""topi.x86: schedule_injective and its like, of this machine."""
+
+from __future__ import annotations
+
+from .schedules import NAMES, schedules
+
+__getattr__ = schedules("llvm")
+
+
+def __dir__() -> list[str]:
+    return [*NAMES, "default_schedule"]
