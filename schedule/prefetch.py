@@ -94,21 +94,22 @@ def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int) -> Stmt:
     assert loop.var is not None
     ahead: dict[Var, Expr] = {loop.var: loop.var + offset}
     buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
+    parts = [(Span.of(const(0, whole.dtype), whole) if span is None else span, whole)
+             for span, whole in zip(found, buffer.shape, strict=True)]
     loops: list[tuple[Var, Expr]] = []
     indices: list[Expr] = []
     conditions: list[Expr] = []
-    for at, (span, whole) in enumerate(zip(found, buffer.shape, strict=True)):
-        within = Span.of(const(0, whole.dtype), whole) if span is None else span
-        low = substitute(within.low, ahead) if span is not None else within.low
-        step = max(_LINE_BYTES // tensor.dtype.bytes, 1) if at == len(buffer.shape) - 1 else 1
+    steps = _steps([within for within, _ in parts], buffer.shape, tensor.dtype.bytes, nest)
+    for at, (within, whole) in enumerate(parts):
+        low = substitute(within.low, ahead)
         extent = _extent(within, whole, nest)
-        count = analyzer.simplify(ceildiv(extent, step))
-        var = Var(f"line{at}" if step > 1 else f"ahead{at}", whole.dtype)
+        count = analyzer.simplify(ceildiv(extent, steps[at]))
+        var = Var(f"line{at}" if steps[at] > 1 else f"ahead{at}", whole.dtype)
         index = cast(low, whole.dtype)
         if not (isinstance(count, IntImm) and count.value == 1):
             loops.append((var, count))
             analyzer.bind(var, Range(const(0, var.dtype), count))
-            index = index + var * step
+            index = index + var * steps[at]
         if origin is not None:
             index = index - cast(origin[at], whole.dtype)
         index = analyzer.simplify(nest.value(index, {}))
@@ -118,6 +119,20 @@ def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int) -> Stmt:
     if conditions:
         body = If(analyzer.simplify(all_of(*conditions)), body)
     return _nested(loops, body)
+
+
+def _steps(spans: Sequence[Span], shape: Sequence[Expr], size: int, nest: Nest) -> list[int]:
+    """How far apart in each dimension the elements lie that are asked for: a line in the last one, and where that is shorter
+    and wholly read, so that its rows fill a line together, in the one before it."""
+    steps = [1] * len(shape)
+    line = max(_LINE_BYTES // size, 1)
+    for at in reversed(range(len(shape))):
+        steps[at], whole = line, shape[at]
+        if not (isinstance(whole, IntImm) and 0 < whole.value <= line and line % whole.value == 0
+                and nest.analyzer.can_prove_equal(_extent(spans[at], whole, nest), whole)):
+            break
+        line //= whole.value
+    return steps
 
 
 def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:

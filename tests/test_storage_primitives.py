@@ -316,6 +316,36 @@ def test_prefetches_stay_within_the_tensor_and_change_nothing(at: str) -> None:
         assert guards(function) == ["i + 1 < n"]
 
 
+def test_short_rows_that_fill_a_line_together_are_one_prefetch() -> None:
+    """A block of 16 rows of 4 bytes is a line; rows of 3 bytes do not fill lines, and are asked for one by one."""
+    for rows, width, lines in ((16, 4, 1), (32, 4, 2), (12, 3, 12)):
+        A = te.placeholder((9, rows, width), "uint8", name="A")
+        B = te.compute(A.shape, lambda *at: A[at] + te.const(1, "uint8"), name="B")
+        s = te.create_schedule(B.op)
+        s[B].prefetch(A, B.op.axis[0], 2)
+        text = str(s)
+        head = text[: text.index("prefetch(")]
+        assert ("for line1 in 2" in head) == (lines == 2)
+        assert ("for ahead1 in 12" in head) == (lines == 12)
+        assert ("access_ptr(handle, A[i0 + 2, 0, 0]" in text) == (lines == 1)
+        a, found = np.arange(9 * rows * width).astype("uint8").reshape(9, rows, width), np.zeros((9, rows, width), "uint8")
+        tw.build(s, [A, B])(a, found)
+        np.testing.assert_array_equal(found, a + np.uint8(1))
+
+
+def test_a_stage_computed_where_it_is_read_prefetches_along_the_loop_around_it() -> None:
+    A = te.placeholder((20, 64), name="A")
+    B = te.compute(A.shape, lambda i, j: A[i, j] * 2.0, name="B")
+    C = te.compute(A.shape, lambda i, j: B[i, j] + 1.0, name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].prefetch(A, B.op.axis[0], 3)
+    assert "A[i + 3, line1 * 16]" in str(s)
+    a, found = np.random.default_rng(0).random((20, 64), dtype=np.float32), np.zeros((20, 64), "float32")
+    tw.build(s, [A, C])(a, found)
+    np.testing.assert_array_equal(found, a * 2 + 1)
+
+
 def test_a_gpu_is_not_asked_to_prefetch() -> None:
     A, _, C = chain(64)
     s = te.create_schedule(C.op)
