@@ -163,7 +163,8 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
         spans.update((axis, found) for axis in together)
         if not unknown.isdisjoint(together):
             unknown.update(together)
-    whole: Container[IterVar] = computation.op.tensor_axis if isinstance(computation.op, TensorComputeOp) else ()
+    whole: Container[IterVar] = (
+        computation.op.tensor_axis if isinstance(computation.op, TensorComputeOp) else _filled(computation.stage))
     if computation.linked:
         whole = {*axes}.difference(*computation.linked)
     for axis, found in spans.items():
@@ -172,6 +173,19 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
     for axis, scan in computation.held.items():
         region[axis] = Range(cast(bounds.of[scan].values[scan.op.axis[0]], axis.dtype), const(1, axis.dtype))
     return region
+
+
+def _filled(stage: Stage) -> set[IterVar]:
+    """The axes that a tensor intrinsic runs along from end to end: it does all of its work, however little of it is read."""
+    place = next((at for at, axis in enumerate(stage.leaf_iter_vars) if stage.attr(axis).kind == "tensorized"), None)
+    intrinsic = stage.attr(stage.leaf_iter_vars[place]).intrinsic if place is not None else None
+    if intrinsic is None:
+        return set()
+    mine = [axis for axis in stage.leaf_iter_vars[place:] if axis in stage.op.axis]
+    pairs = zip(reversed(mine), reversed(intrinsic.op.axis), strict=False)
+    return {axis for axis, its in pairs if axis.dom is not None and its.dom is not None
+            and isinstance(axis.dom.extent, IntImm) and isinstance(its.dom.extent, IntImm)
+            and axis.dom.extent.value == its.dom.extent.value}
 
 
 def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Range:
@@ -401,7 +415,7 @@ def _derive(found: StageBounds, keeps_factor: Mapping[IterVar, bool], analyzer: 
 def _loop(stage: Stage, axis: IterVar, extent: Expr, analyzer: Analyzer) -> Loop:
     attr = stage.attr(axis)
     extent = extent if isinstance(extent, IntImm) else analyzer.simplify(extent)
-    if is_const(extent, 1) and attr.bind_thread is None and not attr.pragmas:
+    if is_const(extent, 1) and attr.bind_thread is None and not (attr.pragmas or attr.prefetches):
         return Loop(axis, stage, extent, attr, None, const(0, axis.dtype))
     var = Var(axis.name, axis.dtype)
     within = (0, None) if reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype))

@@ -80,6 +80,7 @@ def test_features_come_with_processors() -> None:
     assert target_has(Target.parse("llvm -mcpu=x86-64 -mattr=+avx512vnni"), "avx512vnni")
     assert not target_has(Target.parse("llvm -mcpu=cascadelake -mattr=-avx512vnni"), "avx512vnni")
     assert not target_has(Target(), "no-such-feature")
+    assert not target_has(Target.parse("llvm -mattr=+avx512vnni,-avx512f"), "avx512vnni"), "it goes with what it builds on"
 
 
 def test_registers_hold_the_sums_of_the_inner_loop() -> None:

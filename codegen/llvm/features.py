@@ -32,9 +32,10 @@ def target_has(target: Target, feature: str) -> bool:
     function that needs the feature into one for the target.
     """
     named = [word[0] == "+" for word in target.llvm_features.split(",") if word[1:] == feature]
-    if named:
+    removes = any(word[0] == "-" for word in target.features)  # and with a feature all that build on it
+    if named and not (named[-1] and removes):
         return named[-1]
-    if not target.cpu or not feature.replace("-", "").replace("_", "").replace(".", "").isalnum():
+    if not (target.cpu or named) or not feature.replace("-", "").replace("_", "").replace(".", "").isalnum():
         return False
     base = "x86-64" if target.architecture == "x86_64" else "generic"
     text = _CALL_ACROSS.format(base=base, feature=feature, cpu=target.llvm_cpu, features=target.llvm_features)

@@ -17,7 +17,7 @@ from ..packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from .arithmetic import compare, convert
 from .maths import FLOAT32_FUNCTIONS
 from .memory import address
-from .types import computing_dtype, float_constant, int_constant, llvm_type, mangled
+from .types import bfloat_type, computing_dtype, float_constant, int_constant, llvm_type, mangled
 
 if TYPE_CHECKING:
     from .emit_expr import ExprEmitter
@@ -286,8 +286,21 @@ def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
     """An LLVM intrinsic by its full name. A constant that it wants as an immediate is given as one."""
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an LLVM intrinsic call is its name"
-    operands = ", ".join(f"{llvm_type(arg.dtype)} {em.value(arg)}" for arg in call.args[1:])
-    return em.f.read(f"call {llvm_type(call.dtype)} @{name.value}({operands})")
+    operands = ", ".join(_as_declared(em, arg) for arg in call.args[1:])
+    if call.dtype.kind != "bfloat":
+        return em.f.read(f"call {llvm_type(call.dtype)} @{name.value}({operands})")
+    own = bfloat_type(call.dtype)
+    found = em.f.read(f"call {own} @{name.value}({operands})")
+    return em.f.op(f"bitcast {own} {found} to {llvm_type(call.dtype)}")
+
+
+def _as_declared(em: ExprEmitter, arg: Expr) -> str:
+    """An operand of an LLVM intrinsic, with its type: bfloat16, which is carried as its bits, as what LLVM declares."""
+    kind, value = llvm_type(arg.dtype), em.value(arg)
+    if arg.dtype.kind != "bfloat":
+        return f"{kind} {value}"
+    own = bfloat_type(arg.dtype)
+    return f"{own} {em.f.op(f'bitcast {kind} {value} to {own}')}"
 
 
 def _target_has(em: ExprEmitter, call: Call) -> str:  # noqa: ARG001

@@ -11,8 +11,8 @@ from functools import cache
 
 from ...ir.dtype import FLOAT32, DType
 
-__all__ = ["computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type", "shuffle_mask",
-           "splat", "zero"]
+__all__ = ["bfloat_type", "computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type",
+           "shuffle_mask", "splat", "zero"]
 
 _REGISTER = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double",
              "handle": "ptr"}
@@ -33,6 +33,11 @@ def llvm_type(dtype: DType) -> str:
 def memory_type(dtype: DType) -> str:
     """The type of a value of `dtype` in memory."""
     return _vector("i8" if dtype.kind == "bool" else _scalar(dtype), dtype.lanes)
+
+
+def bfloat_type(dtype: DType) -> str:
+    """What LLVM's own intrinsics take a value of bfloat16 as."""
+    return _vector("bfloat", dtype.lanes)
 
 
 def _vector(element: str, lanes: int) -> str:

@@ -1,6 +1,7 @@
-"""16 dot products of 4 bytes, unsigned by signed, added to 16 sums of 32 bits.
+"""16 dot products of 4 bytes, unsigned by signed or signed by unsigned, added to 16 sums of 32 bits.
 
     c[i] += a[0] * b[i, 0] + ... + a[3] * b[i, 3]      a: uint8[4], b: int8[16, 4] compact, c: int32[16]
+                                                       a: int8[4], b: uint8[16, 4] compact, c: int32[16]
 
 One instruction (vpdpbusd) with AVX-512 VNNI; elsewhere products of bytes, of which neighbours are added twice. Exact
 either way.
@@ -21,7 +22,7 @@ from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 from .registry import shipped
 
-__all__ = ["dot_u8i8_16x4"]
+__all__ = ["dot_i8u8_16x4", "dot_u8i8_16x4"]
 
 LANES, GROUP = 16, 4
 _SUMS = DType("int32x16")
@@ -31,8 +32,18 @@ _SUMS = DType("int32x16")
 def dot_u8i8_16x4() -> TensorIntrin:
     """The intrinsic. For `te.sum(A[..., k].astype("int32") * B[..., i, k].astype("int32"), axis=k)` over 16 i and 4 k,
     B being packed so that the 64 bytes lie side by side."""
-    a = placeholder((GROUP,), "uint8", "a")
-    b = placeholder((LANES, GROUP), "int8", "b")
+    return _declared("uint8", "int8", "dot_u8i8_16x4")
+
+
+@shipped("x86.dot_i8u8_16x4")
+def dot_i8u8_16x4() -> TensorIntrin:
+    """The same with the signs exchanged: A[..., k] is int8, and the packed B[..., i, k] uint8."""
+    return _declared("int8", "uint8", "dot_i8u8_16x4")
+
+
+def _declared(left: str, right: str, name: str) -> TensorIntrin:
+    a = placeholder((GROUP,), left, "a")
+    b = placeholder((LANES, GROUP), right, "b")
     k = reduce_axis((0, GROUP), "k")
     c = compute((LANES,), lambda i: reduce_sum(a[k].astype("int32") * b[i, k].astype("int32"), axis=k), "c")
     binds = {
@@ -40,7 +51,7 @@ def dot_u8i8_16x4() -> TensorIntrin:
         b: decl_buffer(b.shape, b.dtype, "b", strides=[GROUP, 1], offset_factor=1),
         c: decl_buffer(c.shape, c.dtype, "c", strides=[1], offset_factor=1),
     }
-    return decl_tensor_intrin(c.op, _bodies, "dot_u8i8_16x4", binds)
+    return decl_tensor_intrin(c.op, _bodies, name, binds)
 
 
 def _bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
@@ -51,13 +62,14 @@ def _bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
 
 def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
     ib = ir_builder()
-    quad = call("reinterpret", a.vload([0], "uint8x4"), dtype="int32")
-    bytes_of_a = call("reinterpret", cast(quad, _SUMS), dtype="uint8x64")
+    quad = call("reinterpret", a.vload([0], a.dtype.with_lanes(GROUP)), dtype="int32")
+    bytes_of_a = call("reinterpret", cast(quad, _SUMS), dtype=a.dtype.with_lanes(LANES * GROUP))
+    bytes_of_b = b.vload([0, 0], b.dtype.with_lanes(LANES * GROUP))
     with ib.if_scope(target_has("avx512vnni")):
-        ib.emit(c.vstore([0], call_llvm_intrin(
-            _SUMS, "llvm.x86.avx512.vpdpbusd.512", sums, bytes_of_a, b.vload([0, 0], "int8x64"))))
+        unsigned, signed = (bytes_of_a, bytes_of_b) if a.dtype == "uint8" else (bytes_of_b, bytes_of_a)
+        ib.emit(c.vstore([0], call_llvm_intrin(_SUMS, "llvm.x86.avx512.vpdpbusd.512", sums, unsigned, signed)))
     with ib.else_scope():
-        products = cast(bytes_of_a, "int32x64") * cast(b.vload([0, 0], "int8x64"), "int32x64")
+        products = cast(bytes_of_a, "int32x64") * cast(bytes_of_b, "int32x64")
         ib.emit(c.vstore([0], sums + _neighbours_added(_neighbours_added(products))))
     return ib.get()
 

@@ -24,6 +24,7 @@ RULES: dict[str, tuple[str, str]] = {
     "group_conv2d_nhwc": ("conv", "conv2d_nhwc"),
     "conv2d_NCHWc": ("conv", "conv2d_NCHWc"),
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
+    "bilateral_slice": ("bilateral", "bilateral_slice"),
     "stencil": ("stencil", "stencil"),
     "pool": ("depthwise", "windows"),
     "pool_whole": ("pool", "whole"),

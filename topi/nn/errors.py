@@ -21,3 +21,9 @@ class BadAttention(TensorExpressionError):
     """Queries, keys and values whose dimensions, sizes or types do not fit each other."""
 
     code = "TW0197"
+
+
+class BadQuantised(TensorExpressionError):
+    """Quantised data, weights, scales or zero points whose types or sizes do not fit each other."""
+
+    code = "TW0198"

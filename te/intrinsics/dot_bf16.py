@@ -1,0 +1,65 @@
+"""16 dot products of 2 bfloat16, added to 16 sums of float32.
+
+    c[i] += a[0] * b[i, 0] + a[1] * b[i, 1]            a: bfloat16[2], b: bfloat16[16, 2] compact, c: float32[16]
+
+One instruction (vdpbf16ps) with AVX512-BF16, which takes subnormal numbers as 0 and rounds each of the two additions to
+nearest; elsewhere, conversions and multiply-adds in float32.
+"""
+
+from __future__ import annotations
+
+from ...ir.buffer import Buffer
+from ...ir.builder import ir_builder
+from ...ir.dtype import DType
+from ...ir.expr import Expr, Shuffle
+from ...ir.ops import call, cast, const
+from ...ir.stmt import Stmt
+from ..axis import reduce_axis
+from ..compute import compute, placeholder
+from ..extern_calls import call_llvm_intrin, target_has
+from ..reduce import sum as reduce_sum
+from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from .registry import shipped
+
+__all__ = ["dot_bf16_16x2"]
+
+LANES, GROUP = 16, 2
+_SUMS = DType("float32x16")
+_PAIRS = DType("bfloat16x32")
+
+
+@shipped("x86.dot_bf16_16x2")
+def dot_bf16_16x2() -> TensorIntrin:
+    """The intrinsic. For `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 16 i and 2 k,
+    B being packed so that the 32 numbers lie side by side."""
+    a = placeholder((GROUP,), "bfloat16", "a")
+    b = placeholder((LANES, GROUP), "bfloat16", "b")
+    k = reduce_axis((0, GROUP), "k")
+    c = compute((LANES,), lambda i: reduce_sum(a[k].astype("float32") * b[i, k].astype("float32"), axis=k), "c")
+    binds = {
+        a: decl_buffer(a.shape, a.dtype, "a", strides=[1], offset_factor=1),
+        b: decl_buffer(b.shape, b.dtype, "b", strides=[GROUP, 1], offset_factor=1),
+        c: decl_buffer(c.shape, c.dtype, "c", strides=[1], offset_factor=1),
+    }
+    return decl_tensor_intrin(c.op, _bodies, "dot_bf16_16x2", binds)
+
+
+def _bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
+    (a, b), (c,) = ins, outs
+    zero = const(0, _SUMS)
+    return _dot(a, b, c, zero), c.vstore([0], zero), _dot(a, b, c, c.vload([0], _SUMS))
+
+
+def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
+    ib = ir_builder()
+    pairs = b.vload([0, 0], _PAIRS)
+    with ib.if_scope(target_has("avx512bf16")):
+        pair = call("reinterpret", a.vload([0], "bfloat16x2"), dtype="int32")
+        everywhere = call("reinterpret", cast(pair, "int32x16"), dtype=_PAIRS)
+        ib.emit(c.vstore([0], call_llvm_intrin(_SUMS, "llvm.x86.avx512bf16.dpbf16ps.512", sums, everywhere, pairs)))
+    with ib.else_scope():
+        for k in range(GROUP):
+            ones = Shuffle((pairs,), tuple(range(k, LANES * GROUP, GROUP)))
+            sums = sums + cast(cast(a.vload([k]), "float32"), _SUMS) * cast(ones, _SUMS)
+        ib.emit(c.vstore([0], sums))
+    return ib.get()

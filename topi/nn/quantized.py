@@ -1,0 +1,332 @@
+"""Dense layers of bytes and of bfloat16, and what turns numbers into bytes and back.
+
+    w8, w_scale = topi.nn.quantize_channels(weights)             # numpy arrays: once, when a model is loaded
+    packed, sums = topi.nn.prepack_int8(w8)
+    p, s = te.placeholder(packed.shape, "int8"), te.placeholder(sums.shape, "int32")
+    y = topi.nn.quantized_dense(x8, p, s, x_scale, w_scale, x_zero_point=3, out_scale=0.1, out_zero_point=-5)
+
+Weights lie in panels of 16 rows, and of a panel 16 rows by 4 bytes (2 of bfloat16) at a time: what one instruction
+multiplies by 4 bytes of x and adds to 16 sums.
+
+    packed[n // 16, k // 4, n % 16, k % 4] = w[n, k], 0 behind the last row and column
+    sums[n] = sum over k of w[n, k]
+
+The instruction takes bytes of x as unsigned; signed ones are taken 128 higher, and 128 times `sums` is taken off again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm
+from ...ir.ops import ceildiv
+from ...te.shape import integer_expr
+from ...te.tensor import Tensor, tensor_text
+from .errors import BadQuantised
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["dense_bf16", "dense_int8", "dequantize", "packed_dense_bf16", "packed_dense_int8", "prepack_bf16", "prepack_int8",
+           "quantize", "quantize_channels", "quantized_dense", "requantize"]
+
+PANEL = 16
+GREATEST_DEPTH = (1 << 31) // (255 * 128)
+"""Products of bytes of which as many fit into a sum of 32 bits, whatever they are."""
+Scale = float | Expr | Tensor
+ZeroPoint = int | Expr | Tensor
+
+
+# Numbers and bytes
+
+
+def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "int8") -> Tensor:
+    """Bytes for the floats x, of x's shape: round(x / scale) + zero_point within the range of `dtype` ("int8" or "uint8").
+
+    scale, zero_point: one, or a tensor with one for each index of x's last dimension. Halves are rounded to even. Of numbers
+    within the range, scale * (q - zero_point) is within scale / 2 (and float32's rounding) of x. Raises BadQuantised.
+    """
+    _check_type("topi.nn.quantize", dtype)
+    made: Tensor = te.compute(
+        x.shape, lambda *at: _rounded(x[at].astype("float32") / _at(scale, at, x), _at(zero_point, at, x), dtype),
+        name=f"{x.name}.quantized", tag="elementwise")
+    return made
+
+
+def dequantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0) -> Tensor:
+    """The float32 that bytes (or sums of 32 bits) stand for: scale * (x - zero_point), both as quantize takes them."""
+    made: Tensor = te.compute(
+        x.shape, lambda *at: (x[at].astype("int32") - _at(zero_point, at, x)).astype("float32") * _at(scale, at, x),
+        name=f"{x.name}.dequantized", tag="elementwise")
+    return made
+
+
+def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "int8") -> Tensor:
+    """Bytes for sums of 32 bits: round(x * scale) + zero_point within the range of `dtype`, computed in float32.
+
+    scale: what a step of x is worth in steps of the result, one for all or one for each index of the last dimension. The
+    result is off by at most 1 where x * scale lies within 2**-23 of itself of a half. Raises BadQuantised.
+    """
+    _check_type("topi.nn.requantize", dtype)
+    if x.dtype != "int32":
+        raise BadQuantised(f"topi.nn.requantize cannot take {tensor_text(x)}", reason="sums are int32", declared=x.source,
+                           called=user_source(), fix="topi.nn.quantize takes floats")
+    made: Tensor = te.compute(
+        x.shape, lambda *at: _rounded(x[at].astype("float32") * _at(scale, at, x), _at(zero_point, at, x), dtype),
+        name=f"{x.name}.requantized", tag="elementwise")
+    return made
+
+
+def _rounded(value: Expr, zero_point: Any, dtype: str) -> Expr:
+    """In float32, in which whole numbers of this size are exact; what lies outside the range is its nearest end."""
+    low, high = (-128.0, 127.0) if dtype == "int8" else (0.0, 255.0)
+    shift = zero_point.astype("float32") if isinstance(zero_point, Expr) else float(zero_point)
+    return te.max(te.min(te.nearbyint(value) + shift, high), low).astype(dtype)
+
+
+def _at(value: Any, at: tuple[Any, ...], x: Tensor) -> Any:
+    """A scale or zero point for one element: itself, or its place in a tensor that has one for all, or for each channel."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.ndim == 0:
+        return value()
+    channels, last = value.shape[0], x.shape[-1] if x.ndim else None
+    if value.ndim == 1 and not (isinstance(channels, IntImm) and isinstance(last, IntImm) and channels.value != last.value):
+        return value[at[-1]]
+    raise BadQuantised(f"{tensor_text(value)} has no scale or zero point for each channel of {tensor_text(x)}",
+                       reason=f"channels run along the last dimension, {last}", declared=value.source, called=user_source(),
+                       fix="one number for all, or a tensor of one dimension, as long as the last one")
+
+
+@overload
+def quantize_channels(w: Tensor) -> tuple[Tensor, Tensor]: ...
+@overload
+def quantize_channels(w: NDArray[Any]) -> tuple[NDArray[numpy.int8], NDArray[numpy.float32]]: ...
+
+
+def quantize_channels(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple[NDArray[Any], NDArray[Any]]:
+    """Weights (out, k) of floats as int8 (out, k) and a float32 scale for each row, its greatest magnitude over 127: each
+    weight is within half a scale of its level times the scale. w: a numpy array, or a tensor, for a kernel that does it."""
+    if isinstance(w, Tensor):
+        k = te.reduce_axis((0, w.shape[1]), name="k")
+        peak = te.compute((w.shape[0],), lambda n: te.max(te.abs(w[n, k].astype("float32")), axis=k), name=f"{w.name}.peak")
+        scale: Tensor = te.compute(peak.shape, lambda n: te.max(peak[n], 0.0) / 127.0, name=f"{w.name}.scale", tag="elementwise")
+        levels: Tensor = te.compute(w.shape, lambda n, k: te.select(
+            scale[n] > 0.0, te.nearbyint(w[n, k].astype("float32") / te.select(scale[n] > 0.0, scale[n], te.const(1, "float32"))),
+            te.const(0, "float32")).astype("int8"), name=f"{w.name}.levels", tag="elementwise")
+        return levels, scale
+    floats = w.astype(numpy.float32)
+    scales = (numpy.abs(floats).max(1, initial=0) / numpy.float32(127)).astype(numpy.float32)
+    by = scales[:, None]
+    return numpy.rint(numpy.divide(floats, by, out=numpy.zeros_like(floats), where=by != 0)).astype(numpy.int8), scales
+
+
+# Weights in panels
+
+
+@overload
+def prepack_int8(w: Tensor) -> tuple[Tensor, Tensor]: ...
+@overload
+def prepack_int8(w: NDArray[numpy.int8]) -> tuple[NDArray[numpy.int8], NDArray[numpy.int32]]: ...
+
+
+def prepack_int8(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple[NDArray[Any], NDArray[Any]]:
+    """int8 weights (out, k) in panels, and the sums (out,) of their rows, as packed_dense_int8 takes them. w: a numpy array,
+    which is packed at once, or a tensor, for a kernel that packs. Raises BadQuantised."""
+    _check_weights(w, "int8", "topi.nn.prepack_int8")
+    if not isinstance(w, Tensor):
+        return _filled(w, 4), w.sum(1, dtype=numpy.int32)
+    k = te.reduce_axis((0, w.shape[1]), name="k")
+    sums: Tensor = te.compute((w.shape[0],), lambda n: te.sum(w[n, k].astype("int32"), axis=k), name=f"{w.name}.sums")
+    return _panels(w, 4), sums
+
+
+@overload
+def prepack_bf16(w: Tensor) -> Tensor: ...
+@overload
+def prepack_bf16(w: NDArray[Any]) -> NDArray[Any]: ...
+
+
+def prepack_bf16(w: Tensor | NDArray[Any]) -> Tensor | NDArray[Any]:
+    """bfloat16 weights (out, k) in panels, as packed_dense_bf16 takes them. w: as for prepack_int8. Raises BadQuantised."""
+    _check_weights(w, "bfloat16", "topi.nn.prepack_bf16")
+    return _panels(w, 2) if isinstance(w, Tensor) else _filled(w, 2)
+
+
+def _filled(w: NDArray[Any], group: int) -> NDArray[Any]:
+    outs, depth = w.shape
+    panels, steps = -(-outs // PANEL), -(-depth // group)
+    filled = numpy.zeros((panels * PANEL, steps * group), w.dtype)
+    filled[:outs, :depth] = w
+    return numpy.ascontiguousarray(filled.reshape(panels, PANEL, steps, group).transpose(0, 2, 1, 3))
+
+
+def _panels(w: Tensor, group: int) -> Tensor:
+    outs, depth = w.shape
+
+    def element(p: Expr, q: Expr, i: Expr, t: Expr) -> Expr:
+        n, k = p * PANEL + i, q * group + t
+        inside = [one for one, extent, by in ((n < outs, outs, PANEL), (k < depth, depth, group)) if not _divides(extent, by)]
+        return te.if_then_else(te.all(*inside), w[n, k], te.const(0, w.dtype)) if inside else w[n, k]
+
+    made: Tensor = te.compute((ceildiv(outs, PANEL), ceildiv(depth, group), PANEL, group), element, name=f"{w.name}.packed",
+                              tag="pack_dots")
+    return made
+
+
+# Products
+
+
+def dense_int8(x: Tensor, w: Tensor) -> Tensor:
+    """x times the transpose of w, exactly: int32 (m, out). x: int8 or uint8 (m, k); w: int8 (out, k), which is packed on each
+    call; weights that stay are better packed once, by prepack_int8. Raises BadQuantised."""
+    _check_weights(w, "int8", "topi.nn.dense_int8")
+    packed, sums = prepack_int8(w)
+    return packed_dense_int8(x, packed, sums)
+
+
+def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
+    """What dense_int8 computes, from what prepack_int8 made of w: int32 (m, out).
+
+    x: int8 or uint8 (m, k). Sums are exact up to a depth of 65793, and deeper ones are refused. Raises BadQuantised.
+    """
+    usage = "topi.nn.packed_dense_int8(x, packed, sums): (m, k) of bytes, and what prepack_int8 made of (out, k)"
+    if x.dtype not in ("int8", "uint8") or x.ndim != 2:
+        raise BadQuantised(f"topi.nn.packed_dense_int8 cannot take {tensor_text(x)} as x", reason="x is a matrix of bytes",
+                           declared=x.source, called=user_source(), fix=usage)
+    depth = x.shape[1]
+    if isinstance(depth, IntImm) and depth.value > GREATEST_DEPTH:
+        raise BadQuantised(f"sums over {depth.value} products of bytes may leave the range of int32", declared=x.source,
+                           reason=f"up to {GREATEST_DEPTH} always fit", called=user_source(),
+                           fix="take the product in parts along k, and add these up as float32")
+    _check_packed(x, packed, "int8", 4, sums.shape[0], usage)
+    if x.dtype == "uint8":
+        return _product(x, packed, sums.shape[0], 4, "int32", lambda value: value, lambda sum, _: sum)
+    flipped = lambda value: te.reinterpret("uint8", value) ^ te.const(128, "uint8")
+    return _product(x, packed, sums.shape[0], 4, "int32", flipped, lambda sum, n: sum - sums[n] * 128)
+
+
+def dense_bf16(x: Tensor, w: Tensor) -> Tensor:
+    """x times the transpose of w in float32: (m, out). x: (m, k) and w: (out, k) of bfloat16; w is packed on each call. Errors
+    as of packed_dense_bf16. Raises BadQuantised."""
+    _check_weights(w, "bfloat16", "topi.nn.dense_bf16")
+    return packed_dense_bf16(x, prepack_bf16(w), w.shape[0])
+
+
+def packed_dense_bf16(x: Tensor, packed: Tensor, out_features: int | Expr) -> Tensor:
+    """What dense_bf16 computes, from what prepack_bf16 made of w: float32 (m, out_features).
+
+    Products are exact in float32, and added up there: a result is within (k + 1) u sum |x||w| of the exact product, u = 2**-24.
+    With AVX512-BF16 subnormal numbers count as 0. Raises BadQuantised.
+    """
+    usage = "topi.nn.packed_dense_bf16(x, packed, out_features): (m, k) of bfloat16, and what prepack_bf16 made of (out, k)"
+    outs = integer_expr(out_features, "out_features")
+    if x.dtype != "bfloat16" or x.ndim != 2:
+        raise BadQuantised(f"topi.nn.packed_dense_bf16 cannot take {tensor_text(x)} as x", declared=x.source,
+                           reason="x is a matrix of bfloat16", called=user_source(), fix=usage)
+    _check_packed(x, packed, "bfloat16", 2, outs, usage)
+    return _product(x, packed, outs, 2, "float32", lambda value: value, lambda sum, _: sum)
+
+
+def quantized_dense(
+    x: Tensor, packed: Tensor, sums: Tensor, x_scale: Scale, w_scale: Scale, x_zero_point: ZeroPoint = 0,
+    w_zero_point: ZeroPoint = 0, bias: Tensor | None = None, out_scale: Scale | None = None, out_zero_point: ZeroPoint = 0,
+    out_dtype: str = "int8",
+) -> Tensor:
+    """A dense layer of bytes, (m, out): with out_scale bytes of `out_dtype`, without float32.
+
+    The real result is x_scale * w_scale[n] * sum over k of (x - x_zero_point) (w[n] - w_zero_point[n]) + bias[n], which with
+    out_scale is divided by it, rounded to nearest, moved by out_zero_point and kept within the range of `out_dtype`.
+
+    x: int8 or uint8 (m, k); packed, sums: of prepack_int8. Scales and zero points: one number for all, or a tensor with one for
+    each output (not of x, which has one). bias: float32 (out,). The sum is exact; what follows is float32: within
+    4 u (|sum * scales| + |bias|) before it is rounded, u = 2**-24. Raises BadQuantised.
+    """
+    whole = packed_dense_int8(x, packed, sums)
+    depth = x.shape[1]
+    rows = _row_sums(x) if isinstance(w_zero_point, (Tensor, Expr)) or w_zero_point != 0 else None
+    shift = _at(x_zero_point, (), x)
+
+    def centred(i: Expr, n: Expr) -> Expr:
+        found: Expr = whole[i, n]
+        if isinstance(shift, Expr) or shift != 0:
+            found = found - sums[n] * shift
+        if rows is not None:
+            found = found - (rows[i] - depth.astype("int32") * shift) * _at(w_zero_point, (i, n), whole)
+        return found
+
+    def element(i: Expr, n: Expr) -> Expr:
+        value = centred(i, n).astype("float32") * (_at(x_scale, (), x) * _at(w_scale, (i, n), whole))
+        if bias is not None:
+            value = value + bias[n].astype("float32")
+        if out_scale is None:
+            return value
+        _check_type("topi.nn.quantized_dense", out_dtype)
+        return _rounded(value / _at(out_scale, (i, n), whole), _at(out_zero_point, (i, n), whole), out_dtype)
+
+    made: Tensor = te.compute(whole.shape, element, name="quantized_dense", tag="broadcast")
+    return made
+
+
+def _row_sums(x: Tensor) -> Tensor:
+    k = te.reduce_axis((0, x.shape[1]), name="k")
+    made: Tensor = te.compute((x.shape[0],), lambda i: te.sum(x[i, k].astype("int32"), axis=k), name=f"{x.name}.sums")
+    return made
+
+
+def _product(
+    x: Tensor, packed: Tensor, outs: Expr, group: int, kind: str, taken: Callable[[Expr], Expr],
+    finished: Callable[[Expr, Expr], Expr],
+) -> Tensor:
+    """taken: what is multiplied, of an element of x; finished: a sum, of a row of weights, as it is stored."""
+    depth = x.shape[1]
+    panels, steps = packed.shape[:2]
+
+    def row(i: Expr, k: Expr) -> Expr:
+        value = taken(x[i, k])
+        return value if _divides(depth, group) else te.if_then_else(k < depth, value, te.const(0, value.dtype))
+
+    wide = te.compute((x.shape[0], steps * group), row, name="dense_dots.x", tag="dense_dots.x")
+    k = te.reduce_axis((0, steps * group), name="k")
+    sums = te.compute(
+        (x.shape[0], panels, PANEL), lambda i, p, lane: te.sum(
+            wide[i, k].astype(kind) * packed[p, k // group, lane, k % group].astype(kind), axis=k),
+        name="dense_dots.sums", tag="dense_dots.sums")
+    made: Tensor = te.compute((x.shape[0], outs), lambda i, n: finished(sums[i, n // PANEL, n % PANEL], n), name="dense_dots",
+                              tag="dense_dots")
+    return made
+
+
+def _divides(extent: Expr, by: int) -> bool:
+    return isinstance(extent, IntImm) and extent.value % by == 0
+
+
+def _check_type(who: str, dtype: str) -> None:
+    if dtype not in ("int8", "uint8"):
+        raise BadQuantised(f"{who} makes bytes", reason=f"got dtype {dtype!r}", called=user_source(), fix='"int8" or "uint8"')
+
+
+def _check_weights(w: Any, kind: str, who: str) -> None:
+    if w.ndim != 2 or str(w.dtype) != kind:
+        raise BadQuantised(f"{who} takes a matrix of {kind}", reason=f"got {w.ndim} dimensions of {w.dtype}",
+                           called=user_source(), fix=f"weights (out, k) of {kind}")
+
+
+def _check_packed(x: Tensor, packed: Tensor, kind: str, group: int, outs: Expr, usage: str) -> None:
+    inner = [extent.value for extent in packed.shape[2:] if isinstance(extent, IntImm)]
+    reason = None
+    if packed.dtype != kind or inner != [PANEL, group]:
+        reason = f"packed weights are {kind}[panels, steps, {PANEL}, {group}]"
+    else:
+        for name, need, there in (("panels", ceildiv(outs, PANEL), packed.shape[0]),
+                                  ("steps", ceildiv(x.shape[1], group), packed.shape[1])):
+            if isinstance(need, IntImm) and isinstance(there, IntImm) and need.value != there.value:
+                reason = f"{outs} features of depth {x.shape[1]} take {need} {name}, and there are {there}"
+    if reason is not None:
+        raise BadQuantised(f"{tensor_text(packed)} are no weights for {tensor_text(x)}", reason=reason, declared=packed.source,
+                           called=user_source(), fix=usage)
