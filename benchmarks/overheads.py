@@ -89,7 +89,28 @@ def bench_call() -> None:
     row("numpy.add, the same", many(lambda: np.add(x, y, out=z)) - nothing, 0.3e-6)
 
 
+def bench_fork() -> None:
+    """What a parallel loop of two tasks with next to nothing to do costs beyond a serial one: a fork and a join. Its extent
+    is not known before the call, or it would be made serial."""
+    n = te.var("n")
+    a = te.placeholder((n,), "int32", name="A")
+    c = te.compute((n,), lambda i: a[i] + 1, name="C")
+    s = te.create_schedule(c)
+    s[c].parallel(c.op.axis[0])
+    forked, alone = tw.build(s, [a, c]), tw.build(te.create_schedule(c), [a, c])
+    x, y = (np.ones(2, np.int32) for _ in range(2))
+
+    def many(call: Callable[..., object], number: int = 20_000) -> float:
+        def loop() -> None:
+            for _ in range(number):
+                call(x, y)
+        return median(loop) / number
+
+    row("parallel loop of 2 tasks, beyond a serial one", many(forked) - many(alone), 3e-6)
+
+
 if __name__ == "__main__":
+    bench_fork()
     bench_import()
     bench_compile()
     bench_kept()

@@ -20,6 +20,7 @@ from ...ir.passes.remove_likely import remove_likely
 from ...ir.passes.runner import Pass
 from ...ir.passes.shared_windows import shared_windows
 from ...ir.passes.simplify import simplify
+from ...ir.passes.small_parallel import run_small_serially
 from ...ir.passes.storage import plan_storage
 from ...ir.passes.target_facts import resolve_facts
 from ...ir.passes.transposed_loads import transposed_loads
@@ -63,6 +64,8 @@ def cpu_pipeline(
         Pass("unroll", unroll),                        # after vectorize, whose chunks are unrolled loops
         Pass("shared_windows", shared_windows),        # what an unrolled loop reads is one run of statements now
         Pass("transposed_loads", transposed_loads),    # of the columns that are left
+        # after all that changes how much a loop does
+        Pass("small_parallel", lambda function: run_small_serially(function, vector_bits)),
         Pass("narrow", narrow_offsets),                # every gather is there now
         # every allocation is there, of one known size
         Pass("storage", lambda function: plan_storage(function, options.share_memory)),
