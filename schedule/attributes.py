@@ -34,7 +34,7 @@ class IterAttr:
     bind_thread: IterVar | None = None
     pragmas: tuple[tuple[str, Expr | None], ...] = ()
     storage_align: tuple[int, int] | None = None
-    prefetches: tuple[tuple[Tensor, int], ...] = ()
+    prefetches: tuple[tuple[Tensor, int, bool], ...] = ()
     intrinsic: TensorIntrin | None = None
 
     @property

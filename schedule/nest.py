@@ -68,6 +68,7 @@ class Nest:
 
     def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop | int, Stmt], Stmt],
                  around: Callable[[Loop, Stmt], Stmt]) -> None:
+        self.bounds = bounds
         self.analyzer: Analyzer = bounds.analyzer
         self.dataflow = bounds.dataflow
         self.found, self.storage, self.wrap, self.around = found, storage, wrap, around

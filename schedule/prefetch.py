@@ -6,6 +6,9 @@
                                              for j in 32:
                                                  C[i, j] = A[i, j]
 
+Of a stage that is computed at a loop, `around` asks for what the same iteration reads in a later one of that loop: a row of
+which each step asks for its part of the next row.
+
 One prefetch for each cache line of a row. A hint: targets without prefetches leave it out, and what it asks for lies
 within the tensor.
 """
@@ -22,7 +25,7 @@ from ..ir.expr import Call, Expr, IntImm, IterVar, Range, Var
 from ..ir.ops import all_of, cast, ceildiv, const
 from ..ir.passes.prefetch import PREFETCH
 from ..ir.pointers import READS, pointer
-from ..ir.stmt import Evaluate, For, If, LoopKind, Stmt
+from ..ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
 from ..ir.visit import substitute
 from ..te.tensor import Tensor
 from .axes import find_leaf, outline
@@ -43,7 +46,7 @@ _LINE_BYTES = 64
 """A cache line of the processors that code is made for."""
 
 
-def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any) -> None:
+def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False) -> None:
     """See Stage.prefetch."""
     find_leaf(stage, axis, "cannot prefetch at")
     refuse_hybrid(stage, f"cannot prefetch at '{axis.name}' of", "which part of a tensor an iteration reads is up to its ifs",
@@ -64,17 +67,17 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any) -> None:
     if isinstance(distance, bool) or not isinstance(distance, int):
         raise bad(f"the offset is {offset!r}, no integer"[:200], f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, 1): "
                   "how many iterations ahead")
-    stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance)
+    stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance, **({"around": True} if around else {}))
     attr = stage.attr(axis)
-    stage.iter_attrs[axis] = replace(attr, prefetches=(*attr.prefetches, (tensor, distance)))
+    stage.iter_attrs[axis] = replace(attr, prefetches=(*attr.prefetches, (tensor, distance, bool(around))))
 
 
 def prefetches(nest: Nest, loop: Loop) -> list[Stmt]:
     """The statements that prefetch at a loop. Raises PrefetchUnread."""
-    return [_prefetch(nest, loop, tensor, offset) for tensor, offset in loop.attr.prefetches]
+    return [_prefetch(nest, loop, tensor, offset, around) for tensor, offset, around in loop.attr.prefetches]
 
 
-def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int) -> Stmt:
+def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int, around: bool) -> Stmt:
     stage, analyzer = nest.computation.stage, nest.analyzer
     tensor = stage.schedule[given].op.output(given.value_index)
     found = spans_within(nest.found, loop, nest.computation.reads.get(tensor, ()), analyzer)
@@ -84,15 +87,17 @@ def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int) -> Stmt:
             called=user_source(), reason=f"{stage.name} does not read {tensor.name} now: it is inlined, or a copy is read",
             loops=outline(stage, [loop.axis]), fix="prefetch what the stage reads, when all caches are made",
         )
-    if _lives_within(nest, loop, tensor):
+    counted = _counted(nest, loop, given) if around else loop
+    if _lives_within(nest, counted, tensor):
         raise PrefetchUnread(
             f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
-            called=user_source(), reason=f"{tensor.name} is computed within an iteration of '{loop.axis.name}': what a later "
+            called=user_source(), reason=f"{tensor.name} is computed within an iteration of '{counted.axis.name}': what a later "
             "one reads of it is nowhere yet", loops=outline(stage, [loop.axis]),
             fix=f"prefetch at a loop inside, or what {tensor.name} is computed from",
         )
-    assert loop.var is not None
-    ahead: dict[Var, Expr] = {loop.var: loop.var + offset}
+    if counted.var is None:  # a single iteration: nothing is ahead
+        return Seq(())
+    ahead: dict[Var, Expr] = {counted.var: counted.var + offset}
     buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
     parts = [(Span.of(const(0, whole.dtype), whole) if span is None else span, whole)
              for span, whole in zip(found, buffer.shape, strict=True)]
@@ -135,13 +140,25 @@ def _steps(spans: Sequence[Span], shape: Sequence[Expr], size: int, nest: Nest) 
     return steps
 
 
+def _counted(nest: Nest, loop: Loop, given: Tensor) -> Loop:
+    """The loop that the stage is computed at."""
+    own = nest.computation
+    if own.parent is None or own.in_step:
+        raise PrefetchUnread(
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {own.name}", declared=own.op.source,
+            called=user_source(), reason=f"{own.name} is computed at no loop, of which a later iteration could be meant",
+            loops=outline(own.stage, [loop.axis]), fix=f"s[{own.name}].prefetch({given.name}, {loop.axis.name}, 1)")
+    return nest.bounds.of[own.parent].loops[own.place]
+
+
 def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
-    """Whether the tensor's memory is that of one iteration of the loop."""
-    computation = nest.dataflow.by_op.get(tensor.op)
-    place = nest.found.loops.index(loop)
+    """Whether the tensor's memory is that of one iteration of the loop, which is the nest's or the one around it."""
+    computation, own = nest.dataflow.by_op.get(tensor.op), nest.computation
     while computation is not None and computation.parent is not None:
-        if computation.parent is nest.computation:
-            return computation.place >= place
+        if computation.parent.stage is loop.stage:
+            return computation.place >= nest.bounds.of[computation.parent].loops.index(loop)
+        if computation.parent is own:
+            return True
         computation = computation.parent
     return False
 

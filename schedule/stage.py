@@ -202,6 +202,8 @@ class Stage:
     def parallel(self, axis: IterVar) -> None:
         """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 
+        A loop whose extents are constants and whose work takes less time than waking a thread runs serially all the same.
+
         Raises ParallelReduction, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage.
         """
         parallel(self, axis)
@@ -287,13 +289,14 @@ class Stage:
         """
         storage_align(self, axis, factor, offset)
 
-    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any) -> None:
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False) -> None:
         """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`:
-        a hint, which means nothing to what is computed, and which targets other than CPUs leave out.
+        a hint, which means nothing to what is computed, and which targets other than CPUs leave out. around: what this
+        iteration reads when the loop that the stage is computed at is `offset` iterations further on.
 
         Raises BadPrefetch, AxisIsNoLoop, NotAnAxisOfStage, UnknownStage.
         """
-        prefetch(self, tensor, axis, offset)
+        prefetch(self, tensor, axis, offset, around)
 
     def double_buffer(self) -> None:
         """Compute what an iteration of the loop that it is computed at needs one iteration ahead, into one of two halves of

@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar
+from ...ir.expr import Call, IterVar
+from ...ir.visit import post_order
 from ...schedule import Stage
 from ...te.operation import ComputeOp, Operation
-from ..reading import is_expensive
+from ..reading import elements, is_expensive
 from .injective import constant, inlined_into, worth_threads
 from .lanes import across_lanes, fused, length
 from .streams import stream, streams
@@ -66,9 +67,11 @@ def _side_by_side(group: Group, inside: Sequence[IterVar]) -> None:
     if row is not None and threads:
         stage.parallel(row)
     for part in group.parts:
-        for one in _part_of_row(group, part, len(outer)):
-            if row is not None:
+        made = _part_of_row(group, part, len(outer))
+        if row is not None:
+            for one in made:
                 one.compute_at(stage, row)
+            _ask_ahead(group, part, made[0])
     if streams(group):
         last = fused(stage, inside)
         stage.vectorize(last)
@@ -85,6 +88,24 @@ def _part_of_row(group: Group, part: Operation, outer: int) -> list[Stage]:
     if len(part.axis) > outer:
         _vectors(group, stage, part.axis[outer:])
     return [stage]
+
+
+def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
+    """Where a part is slow to compute, memory would be idle meanwhile: lets each step of it ask for its part of the next row."""
+    size = elements(group.output)
+    bits = _bits(group)
+    if size is None or size * bits // 8 <= group.machine.l2 or not isinstance(part, ComputeOp) or not _is_slow(part):
+        return
+    step = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
+    for tensor in stage.op.input_tensors:
+        if step is not None and tensor.op.kind == "placeholder" and len(tensor.shape) == len(group.output.axis):
+            stage.prefetch(tensor, step, 1, around=True)
+
+
+def _is_slow(part: ComputeOp) -> bool:
+    """Whether an element of it takes a function of mathematics, under a reduction too."""
+    nodes = (node for value in part.body for node in post_order(value))
+    return any(isinstance(node, Call) and node.name in ("exp", "tanh", "erf", "sigmoid", "log", "pow") for node in nodes)
 
 
 def _across(group: Group, inside: Sequence[IterVar]) -> None:
