@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import TYPE_CHECKING
 
 from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.visit import children, post_order
 from ..te.operation import ComputeOp, Operation
 from ..te.tensor_compute import TensorComputeOp
 
-__all__ = ["axes_in", "contiguous", "elements", "extent_of", "extents_of", "is_expensive", "is_plain", "loads_of", "weight"]
+if TYPE_CHECKING:
+    from ..schedule import Schedule
+
+__all__ = ["axes_in", "constant", "contiguous", "elements", "extent_of", "extents_of", "inlined_into", "is_expensive", "is_plain",
+           "loads_of", "weight"]
 
 _CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
 
@@ -18,6 +23,11 @@ _CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
 def extent_of(axis: IterVar) -> int:
     """The extent of an axis, 0 where it is no constant."""
     return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
+
+
+def constant(axis: IterVar) -> int | None:
+    """The extent of an axis, where it is a constant."""
+    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else None
 
 
 def extents_of(op: Operation) -> tuple[int, ...]:
@@ -76,6 +86,18 @@ def is_expensive(op: ComputeOp) -> bool:
 def is_plain(op: Operation) -> bool:
     """Whether it computes one tensor element by element, so that readers can take its expression in its place."""
     return isinstance(op, ComputeOp) and not isinstance(op, TensorComputeOp) and op.reduction is None and op.num_outputs == 1
+
+
+def inlined_into(s: Schedule, op: Operation) -> list[ComputeOp]:
+    """The operations, as they are computed now, whose expressions stand in that of `op`: readers before what they read."""
+    found: set[Operation] = set()
+    stack = [s[op].op]
+    while stack:
+        for tensor in stack.pop().input_tensors:
+            if tensor.op not in found and tensor in s and s[tensor].attach_type == "inline":
+                found.add(tensor.op)
+                stack.append(tensor.op)
+    return [stage.op for stage in reversed(s.stages) if stage.op in found and isinstance(stage.op, ComputeOp)] if found else []
 
 
 def weight(op: ComputeOp) -> int:

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IntImm, IterVar
-from ...schedule import Schedule
-from ...schedule.auto_inline import is_elementwise
-from ...te.operation import ComputeOp, Operation, extent_of
-from ..reading import weight
+from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.visit import children
+from ...te.operation import ComputeOp, Operation
+from ..reading import constant, inlined_into, weight
+from .streams import streams, sweep_past_caches
+from .transposing import crossing_of, expanded, loads_in, transpose_tiles
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -46,14 +47,23 @@ def injective(group: Group) -> None:
 def sweep(group: Group, op: Operation) -> None:
     """Schedules the loops over data of a stage at root that is no reduction."""
     s, stage = group.s, group.s[op]
+    op = stage.op
     assert isinstance(op, ComputeOp)
     axes = list(stage.op.axis)
     if not axes:
         return
     operators = sum(map(weight, (op, *inlined_into(s, op))))
     lanes = group.machine.lanes(op.output(0).dtype.bits) * (VECTORS if operators <= LIGHT else 1)
-    flat = all(map(is_elementwise, (op, *inlined_into(s, op))))
     threads = worth_threads(axes, operators)
+    value = expanded(s, op)
+    crossing = crossing_of(group, op, loads_in(value)) if op.num_outputs == 1 else None
+    if crossing is not None:
+        transpose_tiles(group, op, crossing, threads)
+        return
+    flat = op.num_outputs == 1 and _is_flat(op, value)
+    if flat and streams(op):
+        sweep_past_caches(stage)
+        return
     at = 0 if flat else _first_of_vectors(axes, lanes)
     rows, last = axes[:at], axes[at:]
     long = _extent(last) is None or (_extent(last) or 0) > lanes
@@ -77,28 +87,29 @@ def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:
     return at
 
 
-def inlined_into(s: Schedule, op: Operation) -> list[ComputeOp]:
-    """The operations whose expressions stand in that of `op`."""
-    found: dict[Operation, None] = {}
-    stack = [op]
+def _is_flat(op: ComputeOp, value: Expr) -> bool:
+    """Whether the element at some place depends on the elements at that place alone, wherever it is."""
+    stack: list[object] = [value]
+    seen: set[int] = set()
     while stack:
-        for tensor in stack.pop().input_tensors:
-            if tensor.op not in found and tensor in s and s[tensor].attach_type == "inline":
-                found[tensor.op] = None
-                stack.append(tensor.op)
-    return [one for one in found if isinstance(one, ComputeOp)]
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, ProducerLoad):
+            if len(node.indices) != len(op.axis) or any(a is not b for a, b in zip(node.indices, op.axis, strict=True)):
+                return False
+        elif isinstance(node, IterVar):
+            return False
+        elif isinstance(node, Expr):
+            stack.extend(children(node))
+    return True
 
 
 def worth_threads(axes: Sequence[IterVar], operators: int = 1) -> bool:
     """Whether loops over these axes are long enough to wake threads for; where that is not known, they are."""
     size = _extent(axes)
     return size is None or size * operators >= SMALL
-
-
-def constant(axis: IterVar) -> int | None:
-    """The extent of an axis, where it is a constant."""
-    extent = extent_of(axis)
-    return extent.value if isinstance(extent, IntImm) else None
 
 
 def _extent(axes: Sequence[IterVar]) -> int | None:
