@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("names", nargs="*", metavar="GROUP", help="gemm, conv, ... (none: list them)")
     bench.add_argument("--all", action="store_true", help="every group")
     bench.add_argument("--threads", type=_counts, default=[1, 2], metavar="N,...", help="numbers of threads (default: 1,2)")
+    bench.add_argument("--realtime", action="store_true", help="let other programs wait meanwhile (needs the right to)")
     bench.add_argument("--out", default="out", metavar="FOLDER", help="where JSON and page go (default: out)")
     bench.set_defaults(command=_bench)
 
@@ -118,7 +119,8 @@ def _doctor(_: argparse.Namespace) -> int:
 def _bench(options: argparse.Namespace) -> int:
     from .benchmarks.harness import main as bench
 
-    return bench(options.names, everything=options.all, out=Path(options.out), threads=options.threads)
+    return bench(options.names, everything=options.all, out=Path(options.out), threads=options.threads,
+                 realtime=options.realtime)
 
 
 def _cache(options: argparse.Namespace) -> int:
@@ -157,7 +159,8 @@ def _export(options: argparse.Namespace) -> int:
     if declared is None:
         return 2
     name = options.name or options.source.rpartition(":")[2]
-    for path in build(declared(), target=options.target, name=name).export(options.library, threads=options.threads):
+    for path in build(declared(), target=options.target, name=name).export(options.library, threads=options.threads,
+                 realtime=options.realtime):
         print(path)
     return 0
 

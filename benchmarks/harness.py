@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .cases import Case, groups, load_cases
+from .measure import CHEATING, REALTIME
 
 __all__ = ["listing", "main", "run_cases", "table"]
 
@@ -27,8 +28,9 @@ Row = dict[str, Any]
 
 
 def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, threads: Sequence[int] = THREADS,
-         console: Console | None = None) -> int:
-    """Measures the cases of these groups (or "group name"), prints and writes what came out; lists them for none.
+         realtime: bool = False, console: Console | None = None) -> int:
+    """Measures the cases of these groups (or "group name"), prints and writes what came out; lists them for none. realtime:
+    the machine's other programs wait, as far as the system allows.
 
     Returns 0; 1 where a kernel of ours did not run or gave something else than its peers; 2 for a name that nobody has.
     """
@@ -42,7 +44,7 @@ def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, th
         console.print(listing(cases))
         return 0
     rows: list[Row] = []
-    for row in run_cases(cases, threads):
+    for row in run_cases(cases, threads, realtime):
         rows.append(row)
         console.print(f"  [{len(rows)}/{len(cases) * len(threads)}] {_line(row)}", style="dim", highlight=False, markup=False,
                       soft_wrap=True)
@@ -60,19 +62,20 @@ def listing(cases: Sequence[Case]) -> Table:
     return made
 
 
-def run_cases(cases: Sequence[Case], threads: Sequence[int] = THREADS) -> Iterator[Row]:
+def run_cases(cases: Sequence[Case], threads: Sequence[int] = THREADS, realtime: bool = False) -> Iterator[Row]:
     """The rows, as they come: all cases on each number of threads, in a process for each number. Where one dies, the case
     that it died of is a failed row, and another process goes on after it."""
     for count in threads:
         left = list(cases)
         while left:
-            yield from _one_process(left, count)
+            yield from _one_process(left, count, realtime)
 
 
-def _one_process(left: list[Case], count: int) -> Iterator[Row]:
+def _one_process(left: list[Case], count: int, realtime: bool) -> Iterator[Row]:
     """The rows of one process, until all is done or it dies; takes what is done out of `left`."""
     command = [sys.executable, "-m", f"{__package__}.measure", *(case.label for case in left)]
-    with subprocess.Popen(command, env=_environment(count), stdout=subprocess.PIPE, text=True) as process:
+    environment = _environment(count) | {REALTIME: str(int(realtime))}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("{"):
@@ -86,7 +89,7 @@ def _one_process(left: list[Case], count: int) -> Iterator[Row]:
 
 def _environment(count: int) -> dict[str, str]:
     """As many threads for everyone, which do not spin into the turn of the next: OpenBLAS's would for 2^26 cycles."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "HL_NUM_THREADS")
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "HL_NUM_THREADS", "NPROC")
     return {**os.environ, **dict.fromkeys(names, str(count)), "OPENBLAS_THREAD_TIMEOUT": "24",
             "PYTHONWARNINGS": "ignore"}
 
@@ -131,7 +134,7 @@ def _time(row: Row, peer: str) -> str:
     found = row["peers"].get(peer)
     if found is None:
         return "–" if peer not in row["missing"] else "n/a" if "install" in row["missing"][peer] else "no"
-    cheats = "*" if found["busy"] > row["threads"] + 0.3 else ""    # it used more threads than it was given
+    cheats = "*" if found["busy"] > row["threads"] + CHEATING else ""    # it used more threads than it was given
     return f"{found['ms']:.4g}{cheats}"
 
 

@@ -8,6 +8,7 @@ machine's speed meets both sides.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import time
@@ -20,13 +21,18 @@ import numpy as np
 from .cases import Arrays, Builder, Case, Runner, Unsupported, empty, load_cases, threads
 from .ceiling import Ceilings
 
-__all__ = ["ROUNDS", "check", "measure"]
+__all__ = ["CHEATING", "REALTIME", "ROUNDS", "check", "measure"]
 
+REALTIME = "TILEWRIGHT_BENCH_REALTIME"
+"""1 in the environment: this process goes before all others."""
 ROUNDS = 11
 _TURN = 0.006
 """Seconds that a side is timed for in a turn, at least: short work is repeated."""
-_PAUSE = 0.008
-"""Seconds between sides, in which the threads of the last one stop spinning for more work."""
+CHEATING = 0.3
+"""Processors beyond those given, from which on a peer is shown with a star and compared with nobody."""
+_PAUSE = 0.005
+"""Seconds between sides, at least."""
+_LONGEST_PAUSE = 0.1
 
 
 @dataclass
@@ -154,7 +160,7 @@ def _take_turns(case: Case, sides: dict[str, Side], ceilings: Ceilings, rounds: 
     order = list(sides.values())
     for turn in range(rounds):
         for side in order[turn % len(order):] + order[:turn % len(order)]:
-            time.sleep(_PAUSE)
+            _settle()
             side.run()
             busy, start = time.process_time(), time.perf_counter()
             for _ in range(side.number):
@@ -162,10 +168,20 @@ def _take_turns(case: Case, sides: dict[str, Side], ceilings: Ceilings, rounds: 
             spent = time.perf_counter() - start
             side.busy.append((time.process_time() - busy) / spent)
             side.spent.append(spent / side.number)
-        time.sleep(_PAUSE)
+        _settle()
         for kind, rates in limits.items():
             rates.append(getattr(ceilings, kind)())
     return limits
+
+
+def _settle() -> None:
+    """Wait until the threads of the last side have stopped spinning for more work: onnxruntime's do for 27 ms."""
+    until = time.perf_counter() + _LONGEST_PAUSE
+    busy = True
+    while busy and time.perf_counter() < until:
+        before = time.process_time()
+        time.sleep(_PAUSE)
+        busy = time.process_time() - before > _PAUSE / 10
 
 
 def _bounds(case: Case) -> tuple[str, ...]:
@@ -177,7 +193,8 @@ def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]])
     ours = sides.pop("ours")
     peers = {name: {"ms": 1e3 * statistics.median(side.spent), "ratio": _paired(side.spent, ours.spent),
                     "busy": round(statistics.median(side.busy), 2)} for name, side in sides.items()}
-    best = min(peers, key=lambda name: peers[name]["ms"], default=None)
+    fair = [name for name, peer in peers.items() if peer["busy"] <= threads() + CHEATING]
+    best = min(fair, key=lambda name: peers[name]["ms"], default=None)
     best_rates = {kind: max(rates) for kind, rates in limits.items()}
     return {
         "ours_ms": 1e3 * statistics.median(ours.spent), "ours_fastest_ms": 1e3 * min(ours.spent), "rounds": len(ours.spent),
@@ -200,6 +217,8 @@ def _share(case: Case, spent: Sequence[float], limits: dict[str, float]) -> floa
 
 
 def main(labels: Sequence[str]) -> None:
+    if os.environ.get(REALTIME) == "1":
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     ceilings = Ceilings(threads())
     cases = {case.label: case for case in load_cases(labels)}
     for label in labels:

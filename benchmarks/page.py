@@ -41,6 +41,7 @@ def render(about: Mapping[str, str], rows: Sequence[Row]) -> str:
     from jinja2 import Environment
 
     from .harness import peer_names
+    from .measure import CHEATING
 
     done = [row for row in rows if "failed" not in row]
     tables = {name: [row for row in rows if row["group"] == name] for name in dict.fromkeys(row["group"] for row in rows)}
@@ -48,7 +49,7 @@ def render(about: Mapping[str, str], rows: Sequence[Row]) -> str:
         Path(__file__).with_name("page.html").read_text())
     return template.render(
         about=about, tables={name: (peer_names(members), members) for name, members in tables.items()}, picture=roofline(done),
-        means=_means(done), width=WIDTH, height=HEIGHT, left=LEFT, bottom=BOTTOM)
+        means=_means(done), cheating=CHEATING, width=WIDTH, height=HEIGHT, left=LEFT, bottom=BOTTOM)
 
 
 def _means(rows: Sequence[Row]) -> list[tuple[str, int, float, float, int]]:

@@ -14,8 +14,7 @@ __all__ = ["call", "matmul"]
 def call(function: Callable[..., Any]) -> Builder:
     """Any function of the inputs as jax arrays, compiled."""
     def builder(inputs: Arrays, _: Arrays) -> Runner:
-        if threads() == 1:
-            os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+        os.environ.setdefault("NPROC", str(threads()))      # the size of XLA's pool of threads
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
         import jax
 
