@@ -7,6 +7,7 @@ Floats of 16 bits come here as float32 already (see `emit_expr`).
 from __future__ import annotations
 
 from ...ir.dtype import BOOL, INT32, DType
+from .narrow_floats import bfloat16_to_float32, float16_to_float32, float32_to_bfloat16, float32_to_float16
 from .text import FunctionText
 from .types import float_constant, int_constant, llvm_type, mangled, zero
 
@@ -195,10 +196,8 @@ def convert(f: FunctionText, value: str, source: DType, target: DType, *, not_ne
 
 def _from_float(f: FunctionText, value: str, source: DType, target: DType) -> str:
     if source.bits == 16:
-        wide = DType("float32").with_lanes(source.lanes)
-        widened = _bfloat_to_float(f, value, source) if source.kind == "bfloat" else f.op(
-            f"fpext {llvm_type(source)} {value} to {llvm_type(wide)}")
-        return convert(f, widened, wide, target)
+        widened = (bfloat16_to_float32 if source.kind == "bfloat" else float16_to_float32)(f, value, source)
+        return convert(f, widened, DType("float32").with_lanes(source.lanes), target)
     if not target.is_float:
         return _saturated(f, value, source, target)
     if target.bits > source.bits:
@@ -207,9 +206,7 @@ def _from_float(f: FunctionText, value: str, source: DType, target: DType) -> st
         return f.op(f"fptrunc {llvm_type(source)} {value} to {llvm_type(target)}")
     if source.bits == 64:  # through float32, rounded to odd so that the second rounding cannot go wrong
         value, source = _round_to_odd(f, value, source), DType("float32").with_lanes(source.lanes)
-    if target.kind == "bfloat":
-        return _float_to_bfloat(f, value, source)
-    return f.op(f"fptrunc {llvm_type(source)} {value} to {llvm_type(target)}")
+    return (float32_to_bfloat16 if target.kind == "bfloat" else float32_to_float16)(f, value, source)
 
 
 def _saturated(f: FunctionText, value: str, source: DType, target: DType) -> str:
@@ -241,27 +238,6 @@ def _float_at_most(value: int, dtype: DType) -> float:
 
 def _bits(f: FunctionText, value: str, source: str, target: str) -> str:
     return f.op(f"bitcast {source} {value} to {target}")
-
-
-def _bfloat_to_float(f: FunctionText, value: str, source: DType) -> str:
-    lanes = source.lanes
-    i16, i32, f32 = (llvm_type(DType(name).with_lanes(lanes)) for name in ("int16", "int32", "float32"))
-    wide = f.op(f"zext {i16} {_bits(f, value, llvm_type(source), i16)} to {i32}")
-    return _bits(f, f.op(f"shl {i32} {wide}, {int_constant(16, DType('int32').with_lanes(lanes))}"), i32, f32)
-
-
-def _float_to_bfloat(f: FunctionText, value: str, source: DType) -> str:
-    """To nearest, ties to even. In integers, because the machines' instruction flushes subnormal numbers."""
-    lanes = source.lanes
-    word = DType("int32").with_lanes(lanes)
-    i16, i32, f32 = llvm_type(DType("int16").with_lanes(lanes)), llvm_type(word), llvm_type(source)
-    bits = _bits(f, value, f32, i32)
-    upper = f.op(f"lshr {i32} {bits}, {int_constant(16, word)}")
-    tie = f.op(f"add {i32} {f.op(f'and {i32} {upper}, {int_constant(1, word)}')}, {int_constant(0x7FFF, word)}")
-    rounded = f.op(f"lshr {i32} {f.op(f'add {i32} {bits}, {tie}')}, {int_constant(16, word)}")
-    quiet = f.op(f"or {i32} {upper}, {int_constant(0x40, word)}")
-    chosen = select(f, f.op(f"fcmp uno {f32} {value}, {value}"), quiet, rounded, word)
-    return _bits(f, f.op(f"trunc {i32} {chosen} to {i16}"), i16, llvm_type(DType("bfloat16").with_lanes(lanes)))
 
 
 def _round_to_odd(f: FunctionText, value: str, source: DType) -> str:

@@ -12,7 +12,7 @@ from ..stub import kernel_symbol
 from ..target import Target
 from .debug import DebugLines
 from .emit_stmt import emit_kernel, shape_symbols
-from .features import maths_options
+from .features import conversions, maths_options
 from .imported import with_imports
 from .jit import CompiledModule, compile_text
 from .text import ModuleText
@@ -26,7 +26,7 @@ _STORE_FENCE = "call void @llvm.x86.sse.sfence()"
 @dataclass(frozen=True)
 class CodegenOptions:
     """fast_math: floats may be reassociated, divided by reciprocals, and lose the sign of zero; NaN and infinities keep
-    their meaning. parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.
+    their meaning; functions err by up to 16 units in the last place instead of 2; subnormal bfloat16s may be 0. parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.
     symbols: addresses of outside functions by name; `tw_parallel_for` must be among them where a loop is parallel.
     shape_symbols: by function's name, the free shape symbols in the order in which callers pass them (where a pass has
     changed the shapes since; otherwise by first appearance). debug_lines: note the line that each statement came from.
@@ -44,7 +44,7 @@ def module_text(
     functions: Sequence[Function], target: Target, options: CodegenOptions,
 ) -> tuple[str, dict[str, tuple[str, ...]]]:
     """The LLVM IR of `functions`, and for each the messages of its assertions."""
-    module = ModuleText()
+    module = ModuleText(conversions(target, fast=options.fast_math))
     debug = DebugLines(module) if options.debug_lines else None
     attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"'
     messages: dict[str, tuple[str, ...]] = {}

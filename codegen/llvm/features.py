@@ -8,8 +8,9 @@ import llvmlite.binding as llvm
 
 from ..target import Target
 from .maths_lanes import MathsOptions
+from .text import Conversions
 
-__all__ = ["maths_options", "target_has"]
+__all__ = ["conversions", "maths_options", "target_has"]
 
 _CALL_ACROSS = """
 declare void @inner()
@@ -53,3 +54,9 @@ def maths_options(target: Target, *, fast: bool) -> MathsOptions:
     x86 = target.architecture == "x86_64"
     fused = target_has(target, "fma") if x86 else target.architecture == "aarch64"
     return MathsOptions(fast, fused, x86 and all(target_has(target, name) for name in ("avx512f", "avx512vl")), target.lanes(32))
+
+
+def conversions(target: Target, *, fast: bool) -> Conversions:
+    """The conversions of 16-bit floats that are instructions, and as right as they have to be."""
+    x86 = target.architecture == "x86_64"
+    return Conversions(not x86 or target_has(target, "f16c"), x86 and fast and target_has(target, "avx512bf16"))

@@ -7,14 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-__all__ = ["FunctionText", "ModuleText"]
+__all__ = ["Conversions", "FunctionText", "ModuleText"]
+
+
+@dataclass(frozen=True)
+class Conversions:
+    """Which conversions of float32 to and from 16-bit floats the target has instructions for."""
+
+    float16: bool = True
+    bfloat16: bool = False
 
 
 class ModuleText:
     """Functions, the outside functions they call, and loop metadata."""
 
-    def __init__(self) -> None:
+    def __init__(self, conversions: Conversions = Conversions()) -> None:
+        self.conversions = conversions
         self._functions: list[str] = []
         self._declared: dict[str, str] = {}
         self._metadata: list[str] = []
