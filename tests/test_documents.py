@@ -48,6 +48,14 @@ def test_the_program_of_the_page_on_running_kernels_runs() -> None:
     assert done.stdout == "CacheInfo(hits=0, misses=2, currsize=2)\n", done.stderr
 
 
+def test_the_programs_of_the_page_on_operators_run() -> None:
+    first, second = [text for language, text in BLOCK.findall((ROOT / "docs" / "operators.md").read_text()) if language == "python"]
+    done = subprocess.run([sys.executable, "-c", first], capture_output=True, text=True)
+    assert done.stdout == "301.0 0\n", done.stderr
+    done = subprocess.run([sys.executable, "-c", second], capture_output=True, text=True)
+    assert "cache_read" in done.stdout and "vectorized(" in done.stdout, done.stderr
+
+
 _RUN_EACH = """
 import json, sys
 from tilewright.compat import tvm
