@@ -153,3 +153,25 @@ def copy(A: float32[2, 2], C: out float32[2, 2]):
 """))
     assert result.outputs == (result.params[1],)
     assert isinstance(result.params[1], Buffer)
+
+
+def test_a_remainder_of_a_simpler_dividend_meets_its_quotient() -> None:
+    """(16 * i + j) % 9 is simplified to (7 * i + j) % 9; as an offset, both indices are 16 * i + j again."""
+    result = after("""
+def fused(A: float32[11, 9], C: out float32[11, 3, 3]):
+    for i in 6:
+        for j in 16:
+            C[(i * 16 + j) // 9, (i * 16 + j) // 3 % 3, (i + j) % 3] = A[(i * 16 + j) // 9, (7 * i + j) % 9]
+""", flatten)
+    assert "%" not in str(result.body)
+    assert "//" not in str(result.body)
+
+
+def test_a_remainder_of_another_dividend_is_left() -> None:
+    result = after("""
+def apart(A: float32[32, 3], C: out float32[96]):
+    for i in 6:
+        for j in 16:
+            C[i * 16 + j] = A[(i * 16 + j) // 3, (i + 2 * j) % 3] + A[(i * 16 + j) // 3, (i + j + 1) % 3]
+""", flatten)
+    assert str(result.body).count("%") == 2

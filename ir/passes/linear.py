@@ -115,18 +115,22 @@ class Linear:
 
     def merge_divisions(self) -> None:
         """c*k * (x // k) + c * (x % k) is c * x, which fused loops leave behind; also where x is y // m and the
-        quotient is written y // (m * k)."""
+        quotient is written y // (m * k), and where the remainder is that of another y, apart from x by a multiple of k:
+        simplifying makes (i + j) % 3 of (16 * i + j) % 3."""
         merged = True
         while merged:
             merged = False
             for key, (atom, coefficient) in self.terms.items():
                 if not (isinstance(atom, FloorMod) and isinstance(atom.b, IntImm) and atom.b.value > 0):
                     continue
-                quotient = _quotient(self, atom.a, atom.b.value, coefficient * atom.b.value)
+                dividend = atom.a
+                quotient = _quotient(self, dividend, atom.b.value, coefficient * atom.b.value)
+                if quotient is None:
+                    quotient, dividend = _quotient_apart(self, dividend, atom.b.value, coefficient * atom.b.value)
                 if quotient is not None:
                     del self.terms[key], self.terms[quotient]
                     # opened only where it is index arithmetic: the form may be wider than the atom
-                    whole = linear(atom.a) if is_index(atom.a) else Linear({expr_key(atom.a): (atom.a, 1)})
+                    whole = linear(dividend) if is_index(dividend) else Linear({expr_key(dividend): (dividend, 1)})
                     self.add(whole, coefficient)
                     merged = True
                     break
@@ -201,3 +205,18 @@ def _quotient(form: Linear, dividend: Expr, divisor: int, coefficient: int) -> K
         if key in form.terms and form.terms[key][1] == coefficient:
             return key
     return None
+
+
+def _quotient_apart(form: Linear, other: Expr, divisor: int, coefficient: int) -> tuple[Key | None, Expr]:
+    """The key and the dividend of a term `coefficient * (dividend // divisor)` whose dividend leaves the same remainder as
+    `other`. Of index arithmetic, which does not wrap."""
+    if not is_index(other):
+        return None, other
+    for key, (atom, factor) in form.terms.items():
+        if (factor == coefficient and isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm) and atom.b.value == divisor
+                and is_index(atom.a)):
+            apart = linear(atom.a)
+            apart.add(linear(other), -1)
+            if apart.constant % divisor == 0 and apart.divisor() % divisor == 0:
+                return key, atom.a
+    return None, other

@@ -116,7 +116,9 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, image: Tensor, wei
     if output is not anchor:
         s[anchor].compute_inline()
     stage = s[output]
-    task, at = _store(stage, layout, layer, chosen, worth_threads((*axes, *s[sums].op.reduce_axis)))
+    plain = weights.ndim == 4 and layout.channels == 1 and weights is not image
+    by_chunk = plain and not chosen.banded and layer.batch == 1
+    task, at = _store(stage, layout, layer, chosen, by_chunk, worth_threads((*axes, *s[sums].op.reduce_axis)))
     s[sums].compute_at(stage, at)
     *outer, rows, columns, vectors, lane = s[sums].op.axis
     _tile(s[sums], outer, (rows, columns), chosen.tile)
@@ -124,8 +126,8 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, image: Tensor, wei
     s[sums].vectorize(lane)
     if layer.padded:
         _place_image(s, image, layer.lanes, (stage, task) if chosen.banded else None)
-    if weights.ndim == 4 and layout.channels == 1 and weights is not image:
-        _pack(s, weights, sums, layer, lanes)
+    if plain:
+        _pack(s, weights, sums, layer, lanes, (stage, task) if by_chunk else None)
 
 
 def _cut_channels(stage: Stage, layout: _Layout, layer: Layer, vectors: int) -> tuple[list[IterVar], IterVar, IterVar, IterVar]:
@@ -160,8 +162,11 @@ def _tile(stage: Stage, outer: list[IterVar], places: tuple[IterVar, IterVar], t
     stage.unroll(column)
 
 
-def _store(stage: Stage, layout: _Layout, layer: Layer, chosen: Plan, threads: bool) -> tuple[IterVar, IterVar]:
-    """The loops of what is stored; returns those of tasks, and of the tile of rows that is summed before it is stored."""
+def _store(
+    stage: Stage, layout: _Layout, layer: Layer, chosen: Plan, by_chunk: bool, threads: bool,
+) -> tuple[IterVar, IterVar]:
+    """The loops of what is stored; returns those of tasks, and of the tile of rows that is summed before it is stored. by_chunk:
+    a task is a whole chunk of channels."""
     in_group, chunk, vector, lane = _cut_channels(stage, layout, layer, chosen.tile.vectors)
     batch, rows, columns = (stage.op.axis[at] for at in (0, layout.rows, layout.columns))
     band, rows = stage.split(rows, factor=chosen.band)
@@ -181,7 +186,7 @@ def _store(stage: Stage, layout: _Layout, layer: Layer, chosen: Plan, threads: b
         task = stage.fuse(batch, band, *in_group, part)
     else:
         stage.reorder(batch, *in_group, chunk, band, tile, *strips, *inner)
-        task = stage.fuse(batch, *in_group, chunk, band)
+        task = stage.fuse(batch, *in_group, chunk, *([] if by_chunk else [band]))
     if threads:
         stage.parallel(task)
     return task, (strips or [tile])[-1]
@@ -221,8 +226,9 @@ def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVa
             stage.parallel(task)
 
 
-def _pack(s: Schedule, weights: Tensor, sums: Tensor, layer: Layer, lanes: int) -> None:
-    """Weights (O, C, KH, KW) in blocks of as many channels as a vector has lanes, for the call: 16 by 16 turned at a time."""
+def _pack(s: Schedule, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None) -> None:
+    """Weights (O, C, KH, KW) in blocks of as many channels as a vector has lanes, for the call: turned a square at a time, for
+    each chunk of channels, or for all before."""
     each, blocks = layer.outputs, -(-layer.outputs // lanes)
     packed = s.cache_read(weights, "global", [sums])
     if layer.groups == 1:
@@ -236,7 +242,9 @@ def _pack(s: Schedule, weights: Tensor, sums: Tensor, layer: Layer, lanes: int) 
     stage.reorder(block, outer, inner, lane)
     stage.unroll(inner)
     stage.vectorize(lane)
-    if worth_threads(made):
+    if at is not None:
+        stage.compute_at(*at)
+    elif worth_threads(made):
         stage.parallel(block)
 
 

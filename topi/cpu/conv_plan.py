@@ -18,6 +18,8 @@ __all__ = ["Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile"
 
 MOST_PLACES = 28
 MOST_VECTORS = 4
+MOST_CHANNELS = 8
+"""In a tile whose lanes are places: more would leave no registers for several vectors."""
 LOADS = 2
 """Vectors that processors load in a cycle."""
 TURNS = 4
@@ -136,9 +138,11 @@ def _cycles(places: int, vectors: int, machine: Machine) -> float:
 
 
 def column_tile(layer: Layer, machine: Machine) -> Tile:
-    """The tile of lanes along rows: as many channels as there are, up to what the registers hold. Its `columns` are lanes."""
-    vectors = min(2, -(-(layer.width or USUAL) // layer.lanes))
-    channels = max(min((machine.registers - vectors - 2) // vectors, layer.outputs, 8), 1)
+    """The tile of lanes along rows: as many channels as there are, and vectors up to what the registers hold beside a vector of
+    the image for each. Its `columns` are lanes."""
+    channels = max(min(layer.outputs, MOST_CHANNELS), 1)
+    across = -(-(layer.width or USUAL) // layer.lanes)
+    vectors = max(min((machine.registers - 2) // (channels + 1), MOST_VECTORS, across), 1)
     return Tile(channels, 1, vectors * layer.lanes)
 
 
