@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.topi.cpu.bilateral_gradients import schedule_bilateral_gradients
 from tilewright.topi.image.blur import gaussian_taps
 from tilewright.topi.image.errors import BadImage
 
@@ -141,3 +142,70 @@ def test_refusals() -> None:
         topi.image.unsharp_mask(x, amount=-1)
     with pytest.raises(BadImage, match="does not fit into the height"):
         topi.image.box_blur(te.placeholder((1, 9), name="x"), 3, "valid")
+
+
+# Bilateral slices
+
+
+def sliced(grid: Any, guide: Any, image: Any) -> tuple[Any, Any]:
+    """The slice in float64, pixel by pixel, and the sum of the magnitudes of what is added."""
+    gh, gw, depth, outs, _ = grid.shape
+    h, w = guide.shape
+    y, size = np.zeros((outs, h, w)), np.zeros((outs, h, w))
+    for i in range(h):
+        for j in range(w):
+            at = ((i + 0.5) * gh / h - 0.5, (j + 0.5) * gw / w - 0.5,
+                  min(max(float(guide[i, j]) * depth - 0.5, 0), depth - 1))
+            for corner in range(8):
+                low = [int(np.floor(v)) for v in at]
+                bits = [(corner >> d) & 1 for d in range(3)]
+                weight = np.prod([1 - abs(at[d] - (low[d] + bits[d])) for d in range(3)])
+                cell = [min(max(low[d] + bits[d], 0), grid.shape[d] - 1) for d in range(3)]
+                affine = grid[tuple(cell)].astype(np.float64) * weight
+                pixel = np.append(image[:, i, j].astype(np.float64), 1)
+                y[:, i, j] += affine @ pixel
+                size[:, i, j] += abs(affine) @ abs(pixel)
+    return y, size
+
+
+@pytest.mark.parametrize(("grid", "size"), [
+    ((2, 2, 8, 3, 4), (32, 64)), ((3, 2, 5, 2, 3), (9, 10)), ((2, 3, 4, 3, 4), (7, 20)), ((1, 1, 1, 1, 2), (1, 1))])
+def test_bilateral_slice(grid: tuple[int, ...], size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    cells, image = rng.standard_normal(grid).astype(np.float32), rng.random((grid[4] - 1, *size)).astype(np.float32)
+    guide = rng.uniform(-0.1, 1.1, size).astype(np.float32)
+    wanted, magnitude = sliced(cells, guide, image)
+    assert (abs(run(topi.image.bilateral_slice, cells, guide, image) - wanted) <= 64 * 2.0**-24 * magnitude + 1e-30).all()
+
+
+def test_gradients_of_a_slice() -> None:
+    """Against differences of the float64 reference, and the schedule for them against the declaration's."""
+    shapes = (2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32)
+    rng = np.random.default_rng(3)
+    arrays = [rng.standard_normal(shapes[0]), rng.uniform(0.05, 0.95, shapes[1]), *(rng.random(s) for s in shapes[2:])]
+    arrays = [a.astype(np.float32) for a in arrays]
+    inputs = [te.placeholder(s, name=n) for s, n in zip(shapes, ("grid", "guide", "image", "head"), strict=True)]
+    found = te.gradient(topi.image.bilateral_slice(*inputs[:3]), inputs[:3], inputs[3])
+    got = [np.zeros(s, np.float32) for s in shapes[:3]]
+    tw.build(schedule_bilateral_gradients(found), [*inputs, *found])(*arrays, *got)
+    exact = [a.astype(np.float64) for a in arrays]
+    for which, step in ((0, 1e-3), (1, 1e-5), (2, 1e-3)):
+        for place in (tuple(int(rng.integers(n)) for n in shapes[which]) for _ in range(4)):
+            values = []
+            for sign in (1, -1):
+                moved = [a.copy() for a in exact]
+                moved[which][place] += sign * step
+                values.append((sliced(*moved[:3])[0] * exact[3]).sum())
+            np.testing.assert_allclose(got[which][place], (values[0] - values[1]) / (2 * step), rtol=2e-3, atol=1e-4)
+    some = te.gradient(topi.image.bilateral_slice(*inputs[:3]), [inputs[1]], inputs[3])
+    alone = np.zeros(shapes[1], np.float32)
+    tw.build(schedule_bilateral_gradients(some), [*inputs, *some])(*arrays, alone)
+    np.testing.assert_allclose(alone, got[1], rtol=1e-5, atol=1e-6)
+
+
+def test_bilateral_refusals() -> None:
+    grid, guide, image = (te.placeholder(s, name="x") for s in ((2, 2, 4, 3, 4), (9, 9), (3, 9, 9)))
+    with pytest.raises(BadImage, match="does not transform"):
+        topi.image.bilateral_slice(grid, guide, te.placeholder((4, 9, 9), name="image"))
+    with pytest.raises(BadImage, match="does not transform"):
+        topi.image.bilateral_slice(guide, grid, image)

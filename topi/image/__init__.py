@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..lazily import lazily
 
 _HOMES: dict[str, str] = {
+    "bilateral_slice": "bilateral",
     "box_blur": "blur",
     "gaussian_blur": "blur",
     "unsharp_mask": "unsharp",

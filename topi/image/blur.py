@@ -117,7 +117,8 @@ def _weighted(values: Sequence[Expr], taps: Sequence[float]) -> Expr:
         return values[0]
     weights = [floor(tap * (1 << 16) + 0.5) for tap in taps]
     weights[len(taps) // 2] += (1 << 16) - sum(weights)  # all of them together are 1
-    return _total([((value.astype("uint32") * weight) >> 16).astype("uint16") for value, weight in zip(values, weights, strict=True)])
+    return _total([((value.astype("uint32") * weight) >> 16).astype("uint16")
+                   for value, weight in zip(values, weights, strict=True)])
 
 
 def _total(values: Sequence[Expr]) -> Expr:

@@ -1,0 +1,126 @@
+"""The gradients of slicing a bilateral grid, as te.gradient declares them: a row of pixels at a time.
+
+    for y (parallel):                                    # what a row gives to the cells around it
+        for j, z:
+            for vectors of the pixels near cell j:  partial[o, c, lanes] += ...     # all coefficients in registers
+            sums over lanes
+    cells: sums over their rows
+    for y (parallel):  for vectors of pixels:  the guide's gradient
+    for y (parallel):  for vectors of pixels:  the coefficients again, and the image's gradient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...codegen.target import Target
+from ...ir.expr import IterVar
+from ...schedule import Schedule, Stage, create_schedule
+from ...te.operation import ComputeOp, Operation
+from ...te.tensor import Tensor
+from .machine import machine_of
+
+__all__ = ["schedule_bilateral_gradients"]
+
+
+def schedule_bilateral_gradients(gradients: Sequence[Tensor], target: str | Target = "llvm") -> Schedule:
+    """A schedule for `te.gradient(bilateral_slice(grid, guide, image), [grid, guide, image], head)`, or some of the three."""
+    s = create_schedule([tensor.op for tensor in gradients])
+    ops = {stage.op.name: stage.op for stage in s.stages if isinstance(stage.op, ComputeOp)}
+    lanes = machine_of(Target.parse(target)).lanes(gradients[0].dtype.bits)
+    for name in ("ones", "grad_affine", "near"):
+        if name in ops:
+            s[ops[name]].compute_inline()
+    if "rows" in ops:
+        _flat(s, ops["around"], 2)
+        _flat(s, ops["rows"], 1)
+    if "grad_grid" in ops:
+        _grid(s, ops, lanes)
+    if "grad_guide" in ops:
+        _guide(s, ops, lanes)
+    if "grad_image" in ops:
+        _image(s, ops, lanes)
+    return s
+
+
+def _flat(s: Schedule, op: Operation, at: int) -> None:
+    """Threads over the first axis, lanes over those from `at` on."""
+    stage = s[op]
+    stage.parallel(stage.op.axis[0])
+    stage.vectorize(stage.fuse(*stage.op.axis[at:]))
+
+
+def _grid(s: Schedule, ops: dict[str, ComputeOp], lanes: int) -> None:
+    rows = ops["grad_rows"]
+    _, lane = s[rows].split(rows.reduce_axis[0], factor=lanes)
+    partial = s[s.rfactor(rows.output(0), lane, -1)]
+    y, _, z, o, c = s[rows].op.axis
+    s[rows].parallel(y)
+    for axis in (o, c, *s[rows].op.reduce_axis):
+        s[rows].unroll(axis)
+    partial.compute_at(s[rows], z)
+    *outer, o, c, lane = partial.op.axis
+    partial.reorder(*outer, *partial.op.reduce_axis, o, c, lane)
+    partial.unroll(o)
+    partial.unroll(c)
+    partial.vectorize(lane)
+    for name in ("grad_around_0", "grad_around_1"):
+        if name in ops:
+            stage = s[ops[name]]
+            i, j, *flat = stage.op.axis
+            inner = stage.fuse(*flat)
+            stage.reorder(i, j, *stage.op.reduce_axis, inner)
+            stage.vectorize(inner)
+            stage.parallel(i)
+    if "grad_around" in ops and "grad_around_0" in ops:
+        s[ops["grad_around"]].compute_inline()
+    _flat(s, ops["grad_grid"], 2)
+
+
+def _guide(s: Schedule, ops: dict[str, ComputeOp], lanes: int) -> None:
+    guide = ops["grad_guide"]
+    sums = s[s.cache_write(guide.output(0), "local")]
+    stage = s[guide]
+    y, x = stage.op.axis
+    vector, lane = stage.split(x, factor=lanes)
+    stage.parallel(y)
+    stage.vectorize(lane)
+    sums.compute_at(stage, vector)
+    _sum(sums, sums.op.reduce_axis, ())
+    near = s[ops["grad_near"]]
+    near.compute_at(stage, vector)
+    z, y, _ = near.op.axis
+    near.reorder(y, z)
+    _sum(near, near.op.reduce_axis, (z,))
+
+
+def _image(s: Schedule, ops: dict[str, ComputeOp], lanes: int) -> None:
+    stage = s[ops["grad_image"]]
+    c, y, x = stage.op.axis
+    vector, lane = stage.split(x, factor=lanes)
+    stage.reorder(y, vector, c, lane)
+    stage.parallel(y)
+    stage.unroll(c)
+    stage.vectorize(lane)
+    ones = s[ops["grad_ones"]]
+    ones.compute_at(stage, vector)
+    c, y, _ = ones.op.axis
+    ones.reorder(y, c)
+    _sum(ones, ones.op.reduce_axis, (c,))
+    affine = s[ops["affine"]]
+    affine.compute_at(stage, vector)
+    o, c, y, x = affine.op.axis
+    z, d = affine.op.reduce_axis
+    affine.reorder(y, z, d, o, c, x)
+    for axis in (d, o, c):
+        affine.unroll(axis)
+    affine.vectorize(x)
+
+
+def _sum(stage: Stage, reduced: Sequence[IterVar], tile: Sequence[IterVar]) -> None:
+    """A sum in registers: everything unrolled but the last axis, which is lanes."""
+    lane = stage.op.axis[-1]
+    stage.reorder(*reduced, *tile, lane)
+    for axis in (*reduced, *tile):
+        stage.unroll(axis)
+    stage.vectorize(lane)
