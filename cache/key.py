@@ -37,8 +37,13 @@ def build_key(programs: Sequence[Program], target: Target, bounds_check: bool, f
         texts = [structure_text(_whole(*program)) for program in programs]
     except NoStructure:
         return None
-    choices = f"bounds_check={bounds_check} fast_math={fast_math} {structure_text(options)}"
+    choices = f"bounds_check={bounds_check} fast_math={fast_math} {structure_text(options)} {_processors()} processors"
     return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
+
+
+def _processors() -> int:
+    """For how many schedules of lists of tensors are chosen."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _whole(name: str, what: Any, args: Any) -> Any:

@@ -27,6 +27,8 @@ from tilewright.ir.passes.runner import pass_times
 PROGRAM = """
 import numpy as np, tilewright as tw
 from tilewright import te
+from tilewright.cache import key
+key._process_began = lambda: float("inf")      # sources may be edited while their tests run
 A = te.placeholder((64,), name="A")
 B = te.compute((64,), lambda i: A[i] * 3 + 1, name="B")
 s = te.create_schedule(B)
@@ -185,6 +187,13 @@ def test_versions_and_sources_are_part_of_the_key(folder: Path, builds: Builds, 
         monkeypatch.setattr(key_module, "_surroundings", lambda name=name: (name,))
         assert builds.more(lambda: tw.build(*scaled()))
     assert len(entries(folder)) == 3
+
+
+def test_the_number_of_processors_is_part_of_the_key(folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = scaled()[1]
+    tw.build(args)
+    monkeypatch.setattr(key_module.os, "sched_getaffinity", lambda _: set(range(64)))
+    assert builds.more(lambda: tw.build(args))
 
 
 def test_sources_that_changed_since_the_process_began_keep_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
