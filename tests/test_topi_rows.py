@@ -240,3 +240,10 @@ def test_wrong_axes_and_weights_are_refused() -> None:
         topi.nn.rms_norm(x, axis=())
     with pytest.raises(tw.TensorExpressionError, match=r"TW0181.*takes a tensor"):
         topi.nn.softmax(np.zeros((3, 3)))  # pyright: ignore[reportArgumentType]
+
+
+def test_large_elementwise_results_go_past_the_caches_whatever_else_they_read() -> None:
+    x, a = te.placeholder((3, 1 << 22), name="x"), te.placeholder((2,), name="a")
+    output = te.compute(x.shape, lambda i, j: te.max(x[i, j] * a[0], 0.0) + a[1], "output")
+    text = tw.build(topi.schedule(output, ZNVER4), [x, a, output], target=ZNVER4).source("asm")
+    assert text.count("vmovntps") >= 4

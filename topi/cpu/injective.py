@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.visit import children
 from ...te.operation import ComputeOp, Operation
-from ..reading import constant, inlined_into, weight
+from ..reading import axes_in, constant, inlined_into, weight
 from .streams import streams, sweep_past_caches
 from .transposing import crossing_of, expanded, loads_in, transpose_tiles
 
@@ -88,7 +88,7 @@ def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:
 
 
 def _is_flat(op: ComputeOp, value: Expr) -> bool:
-    """Whether the element at some place depends on the elements at that place alone, wherever it is."""
+    """Whether the element at some place depends, of elements that differ with the place, on those at that place alone."""
     stack: list[object] = [value]
     seen: set[int] = set()
     while stack:
@@ -97,7 +97,8 @@ def _is_flat(op: ComputeOp, value: Expr) -> bool:
             continue
         seen.add(id(node))
         if isinstance(node, ProducerLoad):
-            if len(node.indices) != len(op.axis) or any(a is not b for a, b in zip(node.indices, op.axis, strict=True)):
+            own = len(node.indices) == len(op.axis) and all(a is b for a, b in zip(node.indices, op.axis, strict=True))
+            if not own and any(axes_in(index) for index in node.indices):
                 return False
         elif isinstance(node, IterVar):
             return False

@@ -18,7 +18,7 @@ from math import prod
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import ComputeOp, Operation
-from .injective import constant
+from ..reading import constant
 from .machine import Machine
 
 __all__ = ["across_lanes", "fused", "length", "power_below"]

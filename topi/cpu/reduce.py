@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import ComputeOp, Operation
-from ..reading import contiguous, is_expensive, loads_of
-from .injective import constant, inlined_into, worth_threads
+from ..reading import constant, contiguous, inlined_into, is_expensive, loads_of
+from .injective import worth_threads
 from .lanes import across_lanes, fused, length
 
 if TYPE_CHECKING:

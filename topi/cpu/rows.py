@@ -22,8 +22,8 @@ from ...ir.expr import Call, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage
 from ...te.operation import ComputeOp, Operation
-from ..reading import elements, is_expensive
-from .injective import constant, inlined_into, worth_threads
+from ..reading import constant, elements, inlined_into, is_expensive
+from .injective import worth_threads
 from .lanes import across_lanes, fused, length
 from .streams import stream, streams
 
@@ -72,10 +72,10 @@ def _side_by_side(group: Group, inside: Sequence[IterVar]) -> None:
             for one in made:
                 one.compute_at(stage, row)
             _ask_ahead(group, part, made[0])
-    if streams(group):
+    if streams(group.output):
         last = fused(stage, inside)
         stage.vectorize(last)
-        stream(group, last)
+        stream(stage, last)
     else:
         _vectors(group, stage, inside)
 
@@ -151,7 +151,7 @@ def _in_blocks(group: Group, block: Operation) -> None:
     outer, inner = stage.split(stage.op.axis[-1], factor=BLOCK)
     stage.parallel(fused(stage, [*stage.op.axis[:-1], outer]))
     stage.vectorize(inner)
-    stream(group, inner)
+    stream(stage, inner)
 
 
 def _vectors(group: Group, stage: Stage, axes: Sequence[IterVar]) -> None:
