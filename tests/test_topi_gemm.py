@@ -198,3 +198,31 @@ A, B3 = te.placeholder((4, 5), name="A"), te.placeholder((2, 4, 5), name="B3")
 def test_refusals(declare, message):
     with pytest.raises(BadOperand, match=message):
         declare()
+
+
+def test_products_that_do_not_say_so():
+    """The rule knows them by what they compute: here with two batch axes, one of which an operand lacks."""
+    a, b = normal((2, 3, 70, 40)), normal((3, 90, 40), 1)
+    A, B = te.placeholder(a.shape, name="A"), te.placeholder(b.shape, name="B")
+    k = te.reduce_axis((0, 40), name="k")
+    C = te.compute((2, 3, 70, 90), lambda p, q, i, j: te.sum(A[p, q, i, k] * B[q, j, k], axis=k), name="C")
+    s = topi.schedule(C)
+    assert any(record.primitive == "transform_layout" for record in s.records), "B is packed"
+    assert within_bound(run([A, B], C, [a, b]), a, numpy.swapaxes(b, -1, -2))
+
+
+@pytest.mark.parametrize("body", [
+    lambda A, B, i, j, k: A[i, k] * B[k, j] * 2.0, lambda A, B, i, j, k: A[i, k] + B[k, j],
+    lambda A, B, i, j, k: A[i, k] * B[(k + j) % 40, j], lambda A, B, i, j, k: A[i, k] * A[k, j]],
+    ids=["scaled", "sums", "skewed", "squared"])
+def test_what_calls_itself_a_product_and_is_none(body):
+    a, b = normal((40, 40)), normal((40, 40), 1)
+    A, B = te.placeholder(a.shape, name="A"), te.placeholder(b.shape, name="B")
+    k = te.reduce_axis((0, 40), name="k")
+    C = te.compute((40, 40), lambda i, j: te.sum(body(A, B, i, j, k), axis=k), name="C", tag="matmul")
+    inputs = [one for one in (A, B) if one in C.op.input_tensors]
+    plain = tw.build(te.create_schedule(C), [*inputs, C])
+    wanted = numpy.empty((40, 40), "float32")
+    arrays = [a, b][:len(inputs)]
+    plain(*arrays, wanted)
+    assert numpy.allclose(run(inputs, C, arrays), wanted, atol=1e-4)

@@ -18,6 +18,7 @@ from ...ir.expr import IterVar
 from ...te.operation import ComputeOp, Operation
 from ..reading import contiguous, is_expensive, loads_of
 from .injective import constant, inlined_into, worth_threads
+from .operands import is_product
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -33,10 +34,15 @@ VECTORS = 4
 def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
+    assert isinstance(anchor, ComputeOp)
+    if is_product(anchor):
+        from .gemm import gemm  # which comes back here for what only seems to be one
+
+        gemm(group)
+        return
     for head in group.heads:
         if isinstance(head, ComputeOp) and not is_expensive(head):
             s[head].compute_inline()
-    assert isinstance(anchor, ComputeOp)
     lane = _lane_axis(group, anchor)
     if not s[group.output].op.axis:
         _whole(group, anchor, lane)

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
 from ...te.tensor import Tensor
+from .fallback import reduction
 from .gemm_plan import Plan, Product, plan
 from .gemv import gemv, thin
 from .injective import constant
-from .operands import Operands, as_compute, operands, reduce_axes, source, upstream
+from .operands import Operands, as_compute, is_product, operands, reduce_axes, source, upstream
 from .streams import last_cache
 
 if TYPE_CHECKING:
@@ -43,9 +44,12 @@ SHALLOW = 256
 
 
 def gemm(group: Group) -> None:
-    """The rule of matmul, batch_matmul, dense and packed_dense."""
+    """The rule of matmul, batch_matmul, dense and packed_dense, and of what is a product without saying so. What says so
+    and is none is scheduled as any reduction."""
     anchor = group.anchor
-    if all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
+    if not is_product(as_compute(anchor)):
+        reduction(group)
+    elif all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         found = operands(group)
         shape = thin(found, as_compute(anchor))
         if shape is not None:
