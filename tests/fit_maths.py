@@ -140,7 +140,7 @@ FITS = {
     # log2(1 + t) = 3/2 t + t P(t), log10(1 + t) = 7/16 t + t P(t)
     "LOG2": Fit(_log_to_base(2, 1.5), -0.25, 0.5, 10, _relative(1, lambda t: np.log1p(t) / math.log(2))),
     "LOG2_FAST": Fit(_log_to_base(2, 1.5), -0.25, 0.5, 8, _relative(1, lambda t: np.log1p(t) / math.log(2))),
-    "LOG10": Fit(_log_to_base(10, 0.4375), -0.25, 0.5, 10, _relative(1, lambda t: np.log1p(t) / math.log(10))),
+    "LOG10": Fit(_log_to_base(10, 0.4375), -0.25, 0.5, 9, _relative(1, lambda t: np.log1p(t) / math.log(10))),
     "LOG10_FAST": Fit(_log_to_base(10, 0.4375), -0.25, 0.5, 8, _relative(1, lambda t: np.log1p(t) / math.log(10))),
     # log2(1 + t) = t P(t)
     "POW_LOG2": Fit(_log2_quotient, -0.25, 0.5, 14, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),

@@ -26,7 +26,8 @@ _STORE_FENCE = "call void @llvm.x86.sse.sfence()"
 @dataclass(frozen=True)
 class CodegenOptions:
     """fast_math: floats may be reassociated, divided by reciprocals, and lose the sign of zero; NaN and infinities keep
-    their meaning; functions err by up to 16 units in the last place instead of 2; subnormal bfloat16s may be 0. parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.
+    their meaning; functions err by up to 16 units in the last place instead of 2; subnormal bfloat16s may be 0.
+    parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.
     symbols: addresses of outside functions by name; `tw_parallel_for` must be among them where a loop is parallel.
     shape_symbols: by function's name, the free shape symbols in the order in which callers pass them (where a pass has
     changed the shapes since; otherwise by first appearance). debug_lines: note the line that each statement came from.

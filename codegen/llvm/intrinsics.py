@@ -92,6 +92,8 @@ def _sigmoid(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
 
 
 def _rsqrt(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
+    if dtype.bits == 32:
+        return FLOAT32_FUNCTIONS["rsqrt"](em, operands, dtype)
     return em.f.op(f"fdiv {llvm_type(dtype)} {float_constant(1.0, dtype)}, {_llvm('sqrt')(em, operands, dtype)}")
 
 

@@ -56,11 +56,20 @@ def _joined(em: ExprEmitter, parts: list[str], dtype: DType, whole: DType) -> st
     return em.f.op(f"shufflevector {kind} {parts[0]}, {kind} poison, {shuffle_mask(range(whole.lanes))}")
 
 
+def _rsqrt(v: Lanes, x: str) -> str:
+    if not (v.options.fast and v.has_avx512):
+        return v.div(1.0, v.call("sqrt", x))
+    guess = v.avx512("rsqrt14.ps", f"{v.kind} {x}")
+    missing = v.mul_add(v.negative(v.mul(x, guess)), guess, 1.0)
+    better = v.mul_add(v.mul(guess, 0.5), missing, guess)  # a step of Newton's
+    return v.choose(v.compare("==", missing, missing), better, guess)  # of 0 and infinity the guess is exact
+
+
 FLOAT32_FUNCTIONS: dict[str, Callable[[ExprEmitter, list[str], DType], str]] = {
     name: _row(function)
     for name, function in (
         ("exp", exp), ("exp2", exp2), ("expm1", expm1), ("tanh", tanh), ("sigmoid", sigmoid), ("erf", erf), ("log", log),
-        ("log2", log2), ("log10", log10), ("log1p", log1p), ("pow", power), ("sin", sin), ("cos", cos),
+        ("log2", log2), ("log10", log10), ("log1p", log1p), ("pow", power), ("sin", sin), ("cos", cos), ("rsqrt", _rsqrt),
     )
 }
 """By intrinsic's name: (emitter, operands, their dtype) -> result."""

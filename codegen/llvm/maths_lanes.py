@@ -88,6 +88,11 @@ class Lanes:
     def negative(self, x: str) -> str:
         return self.f.op(f"fneg {self.kind} {x}")
 
+    def split_polynomial(self, x: str, coefficients: Sequence[float]) -> str:
+        """By its even and its odd powers, side by side: one operation more, half the time to wait."""
+        square = self.mul(x, x)
+        return self.mul_add(self.polynomial(square, coefficients[1::2]), x, self.polynomial(square, coefficients[::2]))
+
     def absolute(self, x: str) -> str:
         return self.call("fabs", x)
 
