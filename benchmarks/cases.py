@@ -135,15 +135,17 @@ def _dtype(name: Any) -> np.dtype[Any]:
 
 
 def load_cases(wanted: Iterable[str] = ()) -> list[Case]:
-    """The cases whose group, or "group name", is wanted; all of them for nothing. Raises KeyError for what nobody has."""
-    found: list[Case] = []
+    """The cases whose file (rows for rows_cases.py), group, or "group name" is wanted; all of them for nothing. Raises
+    KeyError for what nobody has."""
+    found: list[tuple[tuple[str, str, str], Case]] = []
     for path in sorted(Path(__file__).parent.glob("*_cases.py")):
-        found += import_module(f"{__package__}.{path.stem}").CASES
+        cases: Sequence[Case] = import_module(f"{__package__}.{path.stem}").CASES
+        found += [((path.stem.removesuffix("_cases"), case.group, case.label), case) for case in cases]
     names = list(wanted)
     for name in names:
-        if not any(name in (case.group, case.label) for case in found):
+        if not any(name in known for known, _ in found):
             raise KeyError(name)
-    return [case for case in found if not names or case.group in names or case.label in names]
+    return [case for known, case in found if not names or any(name in names for name in known)]
 
 
 def groups(cases: Iterable[Case]) -> dict[str, list[Case]]:

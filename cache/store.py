@@ -76,10 +76,11 @@ class Store:
             entry = _decoded(content, key)
             if entry is None:
                 path.unlink()
-            else:
-                os.utime(path)
+                return None
         except OSError:
             return None
+        with suppress(OSError):         # a disk that can only be read serves too
+            os.utime(path)
         return entry
 
     def save(self, key: str, entry: Entry) -> None:

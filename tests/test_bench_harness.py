@@ -231,6 +231,7 @@ def test_every_case_has_a_label_of_its_own_and_work_to_do() -> None:
     assert len(set(labels)) == len(labels)
     assert all(one.bytes > 0 and callable(one.ours) and all(map(callable, one.peers.values())) for one in cases)
     assert {"demo"} <= set(groups(cases))
+    assert {one.group for one in load_cases(["stencil", "gemm"])} >= {"box blur", "gemm"}
     assert load_cases(["demo unsharp mask"]) == [one for one in cases if one.label == "demo unsharp mask"]
 
 

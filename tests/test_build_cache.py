@@ -157,6 +157,55 @@ def test_symbolic_parallel_and_asserting_kernels_work_when_found(folder: Path, b
         kernel(a, at, b)
 
 
+def scan() -> tuple[te.Schedule, list[Any]]:
+    a = te.placeholder((6, 4), name="A")
+    state = te.placeholder((6, 4), name="state")
+    init = te.compute((1, 4), lambda _, j: a[0, j])
+    update = te.compute((6, 4), lambda t, j: state[t - 1, j] + a[t, j])
+    sums = te.scan(init, update, state, inputs=[a])
+    return te.create_schedule(sums), [a, sums]
+
+
+def hybrid() -> tuple[te.Schedule, list[Any]]:
+    @te.hybrid.script
+    def sums(a: Any) -> Any:
+        b = output_tensor((6, 4), "float32")     # noqa: F821  (the script's own name)
+        for j in range(4):
+            b[0, j] = a[0, j]
+            for t in range(1, 6):
+                b[t, j] = b[t - 1, j] + a[t, j]
+        return b
+
+    a = te.placeholder((6, 4), name="A")
+    made = sums(a)
+    return te.create_schedule(made), [a, made]
+
+
+def reducer() -> tuple[te.Schedule, list[Any]]:
+    add = te.comm_reducer(lambda x, y: x + y, lambda dtype: te.const(0, dtype), name="add")
+    a = te.placeholder((6, 4), name="A")
+    k = te.reduce_axis((0, 6), "k")
+    b = te.compute((6, 4), lambda i, j: add(te.if_then_else(k <= i, a[k, j], 0.0), axis=k), name="B")
+    return te.create_schedule(b), [a, b]
+
+
+def imported() -> tuple[te.Schedule, list[Any]]:
+    s, args = reducer()
+    stage = s[args[1]]
+    stage.pragma(stage.op.axis[0], "import_llvm", "define float @cache_test_unused(float %x) { ret float %x }")
+    return s, args
+
+
+@pytest.mark.parametrize("program", [scan, hybrid, reducer, imported], ids=lambda program: program.__name__)
+def test_every_kind_of_operation_is_found_and_right(program: Callable[[], Any], folder: Path, builds: Builds) -> None:
+    a = np.random.default_rng(0).random((6, 4), np.float32)
+    for _ in range(2):
+        out = np.empty((6, 4), np.float32)
+        tw.build(*program())(a, out)
+        np.testing.assert_allclose(out, np.cumsum(a, 0), rtol=1e-5)
+    assert builds.count == 1 and len(entries(folder)) == 1
+
+
 CHANGES: dict[str, Callable[[], Any]] = {
     "shape": lambda: tw.build(*scaled(n=65)),
     "dtype": lambda: tw.build(*scaled(dtype="float64")),
@@ -427,6 +476,16 @@ pathlib.Path.replace = lambda *_: os.kill(os.getpid(), {int(signal.SIGKILL)})
     os.utime(unfinished, (0, 0))
     Store(folder, 1 << 20).usage()
     assert not unfinished.exists()
+
+
+def test_entries_on_a_disk_that_can_only_be_read_are_found(folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+    tw.build(*scaled())
+
+    def refuse(*_: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert not builds.more(lambda: tw.build(*scaled()))
 
 
 # Size
