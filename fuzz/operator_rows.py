@@ -341,6 +341,18 @@ def _folded(draw: Operands, x: Value, kind: str, axes: tuple[int, ...] | None, k
     return draw.rounded(tensor, getattr(x.array, kind)(axes, keepdims=keepdims), x.dtype, error, 2)
 
 
+def running(draw: Operands, x: Value) -> Value | None:
+    """Sums up to each element along an axis."""
+    if not x.array.ndim or x.dtype in ("float16", "bfloat16") or x.array.size > 3000:
+        return None
+    at = draw.number(0, x.array.ndim - 1)
+    dtype = "int32" if x.dtype == "bool" else x.dtype
+    wide = "float64" if x.is_float else dtype
+    most = float(np.abs(x.array.astype("float64")).sum(at).max(initial=0.0))
+    error = x.shape[at] * (x.error + EPSILON.get(dtype, 0.0) * most)
+    return draw.rounded(topi.cumsum(x.tensor, at), np.cumsum(x.array, at, dtype=wide), dtype, error)
+
+
 # Heavy operators: errors are those of sums of products
 
 
@@ -377,7 +389,9 @@ def matmul(draw: Operands, x: Value) -> Value | None:
 def convolved(draw: Operands, x: Value) -> Value | None:
     """conv2d and depthwise over images in NCHW."""
     if x.dtype != "float32" or x.array.ndim != 4 or 0 in x.shape or not all(str(n).isdigit() for n in x.tensor.shape):
-        return None
+        if draw.chance(0.5):
+            return None
+        x = draw.fresh([draw.number(1, 2), draw.pick([1, 3, 16, 7, 32]), draw.number(1, 17), draw.number(1, 33)], "float32")
     _, channels, height, width = x.shape
     size, stride, pad = draw.pick([1, 3, 2, 5]), draw.pick([1, 2]), draw.pick([0, 1, 2])
     if min(height, width) + 2 * pad < size or channels > 64 or x.array.size > 20_000:
@@ -428,8 +442,26 @@ def normalised(draw: Operands, x: Value) -> Value | None:
     return draw.rounded(topi.nn.rms_norm(x.tensor, weight.tensor, epsilon=0.25), found, x.dtype, error, n + 16)
 
 
+def attended(draw: Operands, x: Value) -> Value | None:
+    """Attention of x, as queries, to new keys and values."""
+    if x.dtype != "float32" or x.array.ndim != 3 or 0 in x.shape or x.scale > 30 or draw.symbols:
+        return None
+    heads, queries, depth = x.shape
+    keys = draw.pick([1, 5, 17, 64])
+    causal = keys == queries and draw.chance(0.5)
+    k, v = (draw.fresh([heads, keys, depth], x.dtype) for _ in range(2))
+    scores = np.einsum("hqd,hkd->hqk", x.array, k.array) / math.sqrt(depth)
+    if causal:
+        scores = np.where(np.tril(np.ones((queries, keys), bool)), scores, -np.inf)
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = e / e.sum(-1, keepdims=True)
+    off = _product_error(x, k, depth, x.dtype) / math.sqrt(depth)
+    error = v.scale * (2 * off + 2 * (keys + 16) * EPSILON[x.dtype] * (1 + float(np.abs(scores[np.isfinite(scores)]).max())))
+    return draw.rounded(topi.nn.attention(x.tensor, k.tensor, v.tensor, causal=causal), weights @ v.array, x.dtype, error)
+
+
 OPERATORS: tuple[tuple[float, Callable[[Operands, Value], Value | None]], ...] = (
     (4, binary), (4, smooth), (1, steps), (1, compared), (1, converted), (3, shaped), (2, parts), (2, joined), (1, looked_up),
-    (3, reduced), (2.5, matmul), (1.5, convolved), (1, pooled), (1.5, normalised),
+    (3, reduced), (0.7, running), (2.5, matmul), (1.5, convolved), (1, pooled), (1.5, normalised), (1, attended),
 )
 """By weight. A row's name is what a case is counted as."""

@@ -44,21 +44,21 @@ BINARY = {
 SHAPES = [((5, 17), (5, 17)), ((5, 17), (17,)), ((5, 1), (1, 17)), ((3, 1, 5), (4, 1)), ((0, 3), (3,)), ((1,), (1,)), ((), (7,))]
 
 
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize(("left", "right"), SHAPES)
 @pytest.mark.parametrize("dtype", ["int32", "float32", "int8"])
-def test_binary_arithmetic_broadcasts(name: str, dtype: str) -> None:
-    for at, (left, right) in list(enumerate(SHAPES))[len(name) % 3 + len(dtype) % 2::2]:
-        make = whole if dtype.startswith("int") else floats
-        a, b = make(left, dtype, seed=at), make(right, dtype, seed=at + 50)
-        if dtype == "float32" and name in ("floor_divide", "floor_mod", "mod", "trunc_mod"):
-            a, b = np.round(a * 8), np.round(b * 4) + 0.5  # quotients that are not near whole numbers by rounding
+def test_binary_arithmetic_broadcasts(dtype: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    make = whole if dtype.startswith("int") else floats
+    a, b = make(left, dtype, seed=1), make(right, dtype, seed=2)
+    if dtype == "float32":  # quotients that are not near whole numbers by rounding
+        a, b = np.round(a * 8), np.round(b * 4) + np.float32(0.5)
+    results = run(lambda x, y: [getattr(topi, name)(x, y) for name in BINARY], a, b)
+    for name, got in zip(BINARY, results, strict=True):
         with np.errstate(all="ignore"):
-            want = BINARY[name](a, b)
+            want = np.asarray(BINARY[name](a, b))
         if dtype.startswith("int") and name in ("floor_divide", "floor_mod", "mod", "trunc_mod"):
             want = np.where(b == 0, 0, want)
-        got = run(getattr(topi, name), a, b)
         assert got.shape == want.shape and got.dtype == want.dtype
-        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(got, want, name)
 
 
 @pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"])
@@ -124,20 +124,18 @@ def test_broadcast_to(shape: tuple[int, ...], to: tuple[int, ...]) -> None:
 # Reductions
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "all", "any"])
 @pytest.mark.parametrize("shape", SIZES)
-def test_reductions(name: str, shape: tuple[int, ...]) -> None:
+def test_reductions(shape: tuple[int, ...]) -> None:
     x = floats(shape, low=0.99, high=1.01)
+    names = ["sum", "prod", "all", "any", *(["max", "min", "mean"] if 0 not in shape else [])]
     axes: list[Any] = [None, 0, -1, (0, len(shape) - 1)]
     for axis in axes:
-        if 0 in shape and name in ("max", "min", "mean"):
-            continue
-        keepdims = (len(name) + axes.index(axis)) % 2 == 0
-        got = run(lambda a, axis=axis, keepdims=keepdims: getattr(topi, name)(a, axis, keepdims), x)
-        wide = x if name in ("all", "any") else x.astype("float64")
-        want = getattr(np, name)(wide, axis=axis, keepdims=keepdims)
-        assert got.shape == want.shape
-        np.testing.assert_allclose(got, want, rtol=2 * EPS * max(x.size, 1))
+        keepdims = (len(shape) + axes.index(axis)) % 2 == 0
+        results = run(lambda a, axis=axis, keepdims=keepdims: [getattr(topi, name)(a, axis, keepdims) for name in names], x)
+        for name, got in zip(names, results, strict=True):
+            want = getattr(np, name)(x if name in ("all", "any") else x.astype("float64"), axis=axis, keepdims=keepdims)
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=2 * EPS * max(x.size, 1), err_msg=name)
 
 
 def test_sums_are_within_the_documented_bound() -> None:
@@ -152,11 +150,13 @@ def test_sums_are_within_the_documented_bound() -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "bool"])
 def test_reductions_of_integers(dtype: str) -> None:
     x = whole((11, 37), dtype, 0 if dtype == "bool" else -9, 2 if dtype == "bool" else 9)
-    for axis in (None, 0, 1):
-        got = run(lambda a, axis=axis: topi.sum(a, axis), x)
-        np.testing.assert_array_equal(got, x.sum(axis, dtype="int32" if dtype == "bool" else dtype))
-        np.testing.assert_array_equal(run(lambda a, axis=axis: topi.max(a, axis), x), x.max(axis))
-        np.testing.assert_allclose(run(lambda a, axis=axis: topi.mean(a, axis), x), x.mean(axis), rtol=1e-6, atol=1e-6)
+    axes = (None, 0, 1)
+    results = run(lambda a: [one(a, axis) for axis in axes for one in (topi.sum, topi.max, topi.mean)], x)
+    for at, axis in enumerate(axes):
+        total, most, mean = results[3 * at: 3 * at + 3]
+        np.testing.assert_array_equal(total, x.sum(axis, dtype="int32" if dtype == "bool" else dtype))
+        np.testing.assert_array_equal(most, x.max(axis))
+        np.testing.assert_allclose(mean, x.mean(axis), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
@@ -184,6 +184,25 @@ def test_arguments_over_several_axes_and_of_nans() -> None:
     infinite = np.full((2, 40), -np.inf, "float32")
     np.testing.assert_array_equal(run(lambda a: topi.argmax(a, 1), infinite), [0, 0])
     assert np.isnan(run(lambda a: topi.max(a), x)) and np.isnan(run(lambda a: topi.min(a, 2), x)[0, 1])
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda -emulate"])
+def test_running_sums_and_products(target: str) -> None:
+    for at, shape in enumerate([(5, 33), (3, 4, 5), (0, 4), (7,), (1,)][: 5 if target == "llvm" else 2]):
+        x = floats(shape, low=0.5, high=1.5)
+        for axis in (None, 0, -1):
+            got = run(lambda a, axis=axis: topi.cumsum(a, axis), x, target=target)
+            np.testing.assert_allclose(got, np.cumsum(x.astype("float64"), axis), rtol=EPS * max(x.size, 1))
+        exclusive = run(lambda a: topi.cumsum(a, -1, exclusive=True), x, target=target)
+        np.testing.assert_allclose(exclusive, np.cumsum(x.astype("float64"), -1) - x, rtol=1e-5, atol=1e-6)
+        got = run(lambda a: topi.cumprod(a, at % len(shape)), x, target=target)
+        np.testing.assert_allclose(got, np.cumprod(x.astype("float64"), at % len(shape)), rtol=EPS * max(x.size, 1))
+    truth = whole((9,), "bool", 0, 2)
+    np.testing.assert_array_equal(run(topi.cumsum, truth, target=target), np.cumsum(truth))
+    small = whole((40,), "int8", 0, 9)
+    got = run(lambda a: topi.cumsum(a, dtype="int32"), small, target=target)
+    np.testing.assert_array_equal(got, np.cumsum(small, dtype="int32"))
+    np.testing.assert_array_equal(run(topi.cumsum, small, target=target), np.cumsum(small, dtype="int8"))
 
 
 # Moving elements

@@ -19,6 +19,8 @@ _HOMES = {
     "batch_matmul": "matmul",
     "matmul": "matmul",
     "schedule": "scheduling",
+    "cumprod": "running",
+    "cumsum": "running",
     **dict.fromkeys((
         "abs acos acosh add arange asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor broadcast_to cast "
         "ceil ceil_log2 clip cos cosh divide elemwise_sum equal erf exp exp10 exp2 expm1 floor floor_divide floor_mod full "

@@ -28,7 +28,7 @@ from ..te.tensor_compute import TensorComputeOp
 from .cpu.machine import Machine
 from .reading import elements, is_expensive, is_plain, loads_of, weight
 
-__all__ = ["Group", "Piece", "cut"]
+__all__ = ["Group", "Piece", "cut", "steps_of"]
 
 MAX_WEIGHT = 256
 """Operators of an expression up to which producers are inlined into it."""
@@ -236,13 +236,13 @@ def _no_larger(reader: Operation, op: Operation) -> bool:
 
 def _of_other_kinds(order: list[Operation]) -> Iterator[Operation]:
     """Placeholders, what is no ordinary compute, and what is computed step by step within a scan."""
-    stepwise = {op for scan in order if isinstance(scan, ScanOp) for op in _steps(scan, order)}
+    stepwise = {op for scan in order if isinstance(scan, ScanOp) for op in steps_of(scan, order)}
     for op in order:
         if not isinstance(op, ComputeOp) or isinstance(op, TensorComputeOp) or op in stepwise:
             yield op
 
 
-def _steps(scan: ScanOp, order: list[Operation]) -> Iterator[Operation]:
+def steps_of(scan: ScanOp, order: list[Operation]) -> Iterator[Operation]:
     """What a scan begins with, and what lies between its states or inputs and its updates."""
     needed = {tensor.op for tensor in scan.update}
     for op in reversed(order):

@@ -10,8 +10,9 @@ from ..codegen.target import Target
 from ..schedule import Schedule, create_schedule
 from ..te import Tensor
 from ..te.operation import ComputeOp, Operation
+from ..te.scan import ScanOp
 from .cpu.machine import machine_of
-from .groups import Group, Piece, cut
+from .groups import Group, Piece, cut, steps_of
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -58,7 +59,12 @@ def _tuned(
 def _schedule(s: Schedule, target: Target) -> None:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule."""
     if target.kind == "cuda":
-        from .gpu.rules import RULES, rule_for
+        from .gpu.rules import RULES, rule_for, share_scan
+
+        order = [stage.op for stage in s.stages]
+        for op in order:
+            if isinstance(op, ScanOp):
+                share_scan(s, op, tuple(steps_of(op, order)))
     else:
         from .cpu.rules import RULES, rule_for
     tags: Collection[str] = RULES
