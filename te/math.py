@@ -1,4 +1,9 @@
-"""Functions of elements: mathematics, division, choice, logic, constants. All also take whole tensors."""
+"""Functions of elements: mathematics, division, choice, logic, constants. All also take whole tensors.
+
+On CPUs exp, exp2, expm1, log, log2, log10, log1p, tanh, sigmoid, erf, sin, cos, sqrt, rsqrt and pow of float32 err by at most 2
+units in the last place (16 in a build with fast_math), infinities, NaN, subnormal and huge arguments included; the others, and
+those of float64, are the C library's.
+"""
 
 from __future__ import annotations
 
