@@ -8,6 +8,8 @@ _HOMES: dict[str, str] = {
     "bilateral_slice": "bilateral",
     "box_blur": "blur",
     "gaussian_blur": "blur",
+    "resize": "resize",
+    "resize2d": "resize",
     "unsharp_mask": "unsharp",
 }
 """Where each name lives: the module below this package."""
