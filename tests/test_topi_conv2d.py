@@ -192,6 +192,64 @@ def test_half_precision_sums_in_what_is_asked_for():
     check(y, x, w, pads=(1, 1, 1, 1))
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_operands_that_are_computed(layout):
+    """Data and weights that are cast before: into the panel, and into the packed weights."""
+    rng = drawn.rng("heads")
+    x, w = rng.integers(-9, 9, (1, 20, 9, 9)).astype(np.int8), rng.integers(-9, 9, (20, 20, 3, 3)).astype(np.int8)
+    last, hwio = (x, w) if layout == "NCHW" else (x.transpose(0, 2, 3, 1).copy(), w.transpose(2, 3, 1, 0).copy())
+    a, b = te.placeholder(last.shape, "int8", "x"), te.placeholder(hwio.shape, "int8", "w")
+    wide = [te.compute(one.shape, lambda *at, one=one: one(*at).astype("float32"), name=f"{one.name}_wide") for one in (a, b)]
+    y = run(([a, b], topi.nn.conv2d(*wide, 1, 1, layout=layout)), last, hwio)
+    wanted, _ = reference(x, w, pads=(1, 1, 1, 1))
+    np.testing.assert_array_equal(y if layout == "NCHW" else y.transpose(0, 3, 1, 2), wanted)
+
+
+@pytest.mark.parametrize(("size", "reach", "stride", "pads", "more"), [
+    ((5, 7), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), ((4, 4), (4, 4), (2, 2), (1, 1, 1, 1), (0, 0)),
+    ((6, 5), (2, 3), (1, 3), (0, 2, 1, 0), (0, 2)),
+    ((3, 3), (1, 1), (2, 1), (0, 0, 0, 0), (0, 0)), ((1, 1), (5, 5), (1, 1), (2, 2, 2, 2), (0, 0))])
+def test_transposed(size, reach, stride, pads, more):
+    rng = drawn.rng("transposed", size[0])
+    x, w = draw(rng, 2, 6, *size), draw(rng, 6, 19, *reach)
+    full = np.zeros((2, 19, (size[0] - 1) * stride[0] + reach[0] + more[0], (size[1] - 1) * stride[1] + reach[1] + more[1]))
+    for p in range(reach[0]):
+        for q in range(reach[1]):
+            rows = slice(p, p + (size[0] - 1) * stride[0] + 1, stride[0])
+            cols = slice(q, q + (size[1] - 1) * stride[1] + 1, stride[1])
+            full[:, :, rows, cols] += np.einsum("nchw,co->nohw", x.astype(np.float64), w[:, :, p, q])
+    wanted = full[:, :, pads[0]:full.shape[2] - pads[2], pads[1]:full.shape[3] - pads[3]]
+    a, b = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+    y = run(([a, b], topi.nn.conv2d_transpose(a, b, stride, pads, more)), x, w)
+    np.testing.assert_allclose(y, wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize("case", range(drawn.count(8, 400)))
+def test_drawn(case):
+    """Any sizes, strides, dilations, paddings and groups, in each layout and with weights packed or not."""
+    rng = drawn.rng("convolutions", case)
+    pick = lambda low, high: int(rng.integers(low, high + 1))
+    groups = pick(1, 3) if rng.random() < 0.3 else 1
+    channels, outputs = groups * pick(1, 24), groups * pick(1, 40)
+    reach, stride, dilation = ((pick(1, 4), pick(1, 4)), (pick(1, 3), pick(1, 3)), (pick(1, 2), pick(1, 2)))
+    pads = tuple(pick(0, 3) for _ in range(4))
+    size = [pick(1, 3) + max((reach[at] - 1) * dilation[at] - pads[at] - pads[at + 2], 0) + pick(0, 30) for at in (0, 1)]
+    x, w = draw(rng, pick(1, 2), channels, *size), draw(rng, outputs, channels // groups, *reach)
+    how = {"stride": stride, "pads": pads, "dilation": dilation, "groups": groups}
+    kind = ("plain", "packed", "last")[pick(0, 2)]
+    if kind == "plain":
+        y = nchw(x, w, stride, pads, dilation, groups)
+    elif kind == "packed":
+        packed = topi.nn.conv2d_prepack(w, groups)
+        a, b = te.placeholder(x.shape, name="x"), te.placeholder(packed.shape, name="w")
+        y = run(([a, b], topi.nn.conv2d_prepacked(a, b, outputs, stride, pads, dilation, groups)), x, packed)
+    else:
+        last, hwio = np.ascontiguousarray(x.transpose(0, 2, 3, 1)), np.ascontiguousarray(w.transpose(2, 3, 1, 0))
+        a, b = te.placeholder(last.shape, name="x"), te.placeholder(hwio.shape, name="w")
+        y = run(([a, b], topi.nn.conv2d(a, b, stride, pads, dilation, groups, "NHWC")), last, hwio).transpose(0, 3, 1, 2)
+    check(y, x, w, **how)
+
+
 def test_what_is_no_window():
     x, w = te.placeholder((1, 3, 8, 8), name="x"), te.placeholder((4, 3, 3, 3), name="w")
     for how, words in (({"stride": 0}, "stride is 0"), ({"padding": (1, 2, 3)}, "padding is"), ({"padding": "FULL"}, "FULL"),

@@ -79,10 +79,10 @@ def conv2d(group: Group, layout: _Layout) -> None:
 
 
 def _operands(group: Group, anchor: ComputeOp) -> tuple[Tensor, Tensor]:
-    """Data (with its padding) and weights; the heads that they are computed from, other than the data itself, are inlined."""
+    """Data (with its padding) and weights; the heads that they are computed from are inlined into them."""
     image, weights = (*anchor.input_tensors, anchor.input_tensors[0])[:2]
     for head in group.heads:
-        if head is not image.op:
+        if head is not image.op and head is not weights.op:
             group.s[head].compute_inline()
     return image, weights
 
@@ -127,7 +127,7 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, image: Tensor, wei
     if layer.padded:
         _place_image(s, image, layer.lanes, (stage, task) if chosen.banded else None)
     if plain:
-        _pack(s, weights, sums, layer, lanes, (stage, task) if by_chunk else None)
+        _pack(group, weights, sums, layer, lanes, (stage, task) if by_chunk else None)
 
 
 def _cut_channels(stage: Stage, layout: _Layout, layer: Layer, vectors: int) -> tuple[list[IterVar], IterVar, IterVar, IterVar]:
@@ -226,11 +226,14 @@ def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVa
             stage.parallel(task)
 
 
-def _pack(s: Schedule, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None) -> None:
+def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None) -> None:
     """Weights (O, C, KH, KW) in blocks of as many channels as a vector has lanes, for the call: turned a square at a time, for
     each chunk of channels, or for all before."""
+    s, inlined = group.s, weights.op in group.heads
     each, blocks = layer.outputs, -(-layer.outputs // lanes)
     packed = s.cache_read(weights, "global", [sums])
+    if inlined:
+        s[weights].compute_inline()
     if layer.groups == 1:
         made = s[packed].transform_layout(lambda o, c, p, q: [o // lanes, c, p, q, o % lanes], 0)
     else:  # whole vectors in each group, see by_channels

@@ -34,6 +34,7 @@ _HOMES: dict[str, str] = {
     "conv2d_nhwc": "conv2d",
     "conv2d_prepack": "conv2d",
     "conv2d_prepacked": "conv2d",
+    "conv2d_transpose": "conv2d",
     "conv2d_winograd": "winograd",
     "conv2d_winograd_prepack": "winograd",
     "conv2d_winograd_prepacked": "winograd",

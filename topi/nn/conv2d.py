@@ -33,7 +33,8 @@ from .errors import BadConvolution
 from .window import Pads, out_extent, pad_amounts, padded, pair
 
 __all__ = [
-    "PACK", "conv2d", "conv2d_NCHWc", "conv2d_nchw", "conv2d_nhwc", "conv2d_prepack", "conv2d_prepacked", "group_conv2d_nchw",
+    "PACK", "conv2d", "conv2d_NCHWc", "conv2d_nchw", "conv2d_nhwc", "conv2d_prepack", "conv2d_prepacked", "conv2d_transpose",
+    "group_conv2d_nchw",
 ]
 
 PACK = 16
@@ -75,6 +76,33 @@ def group_conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, d
 def conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
     """conv2d over data (N, H, W, C) and kernel (KH, KW, C, O)."""
     return _nhwc(data, kernel, stride, padding, dilation, 1, out_dtype)
+
+
+def conv2d_transpose(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+                     out_dtype: Any = None) -> Tensor:
+    """The transposed convolution (the gradient of a convolution towards its data) of data (N, C, H, W) with kernel
+    (C, O, KH, KW): (N, O, (H - 1) * stride - top - bottom + KH + output_padding, ...), as a convolution of stride 1 over data
+    with zeros between its elements. Raises BadConvolution and BadWindow."""
+    _ranks(data, 4, "(N, C, H, W)", kernel, 4, "(C, O, KH, KW)")
+    batch, channels, *size = data.shape
+    inputs, outputs, *extents = kernel.shape
+    _check_channels(data, channels, kernel, inputs, outputs, 1)
+    reach = (_constant(extents[0]), _constant(extents[1]))
+    steps, more, pads = pair(stride, "stride"), pair(output_padding, "output_padding", 0), pad_amounts(padding, reach)
+    before = [reach[dim] - 1 - pads[dim] for dim in (0, 1)]
+    wide = [size[dim] * steps[dim] + (2 * reach[dim] - 1 - steps[dim] - pads[dim] - pads[dim + 2] + more[dim]) for dim in (0, 1)]
+
+    def spread(n: Any, c: Any, i: Any, j: Any) -> Expr:
+        there = (i - before[0], j - before[1])
+        inside = [condition for at, extent, step in zip(there, size, steps, strict=True)
+                  for condition in (at >= 0, at < extent * step, te.indexmod(at, step).equal(0))]
+        source = [te.indexdiv(at, step) for at, step in zip(there, steps, strict=True)]
+        return te.if_then_else(te.all(*inside), data[n, c, source[0], source[1]], te.const(0, data.dtype))
+
+    image = te.compute((batch, channels, *wide), spread, name="spread", tag="injective,pad")
+    turned = te.compute((outputs, inputs, *reach), lambda o, c, p, q: kernel[c, o, reach[0] - 1 - p, reach[1] - 1 - q],
+                        name=f"{kernel.name}_turned", tag="injective")
+    return _nchw(image, turned, 1, 0, 1, 1, out_dtype)
 
 
 @dataclass(frozen=True)
