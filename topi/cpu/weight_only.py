@@ -19,12 +19,15 @@ from ...schedule import Stage
 from ...te.operation import ComputeOp, Operation
 from ..nn.weight_only import GROUP, PANEL, QUAD
 from ..reading import is_expensive
+from .injective import constant
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["weight_only_dense"]
 
+GROUPS = 2
+"""Of weights, in a step of the loop for one row of x: the fewer instructions, the further ahead of them memory is read."""
 BATCH = 4
 """Rows of x that share one reading of the weights: their sums are in registers together."""
 
@@ -52,7 +55,12 @@ def weight_only_dense(group: Group) -> None:
     sums.compute_at(stage, task)
     b, n = sums.op.axis
     (g,) = sums.op.reduce_axis
-    sums.reorder(g, b, n)
+    if constant(group.anchor.axis[0]) == 1:
+        pairs, g = sums.split(g, factor=GROUPS)
+        sums.reorder(pairs, g, b, n)
+        sums.unroll(g)
+    else:
+        sums.reorder(g, b, n)
     sums.unroll(b)
     sums.vectorize(n)
     _dots(group, parts, sums, g)
