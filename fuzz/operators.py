@@ -6,6 +6,7 @@ every operator says how far its result may be off, from how far its inputs are a
 
 from __future__ import annotations
 
+import platform
 import time
 import traceback
 from collections.abc import Sequence
@@ -25,8 +26,9 @@ from .terms import numpy_type
 
 __all__ = ["TARGETS", "check_operators", "draw_operators", "drawn_operators", "run_operators"]
 
-TARGETS = {"llvm": ("llvm",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 24, "cuda -emulate"),
-           "avx2": ("llvm -mattr=-avx512f",)}
+_CPU = (*["llvm"] * 5, "llvm -mattr=-avx512f") if platform.machine() == "x86_64" else ("llvm",)
+TARGETS = {"llvm": _CPU, "cuda": ("cuda -emulate",), "all": (*_CPU * (24 // len(_CPU)), "cuda -emulate")}
+"""What each choice of a target runs: narrower vectors make other schedules."""
 _PROGRAM, _CHECK = 10, 11
 
 
