@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -255,3 +256,13 @@ def test_cutting_long_chains_takes_little_time() -> None:
     s = topi.schedule(x)
     assert time.process_time() - began < 5
     assert len(s.stages) > 150
+
+
+@pytest.mark.parametrize("options, vector", [
+    ("-mtriple=aarch64-unknown-linux-gnu", r"v\d+\.4s"), ("-mtriple=aarch64-unknown-linux-gnu -mattr=+sve", r"v\d+\.4s|z\d+\.s"),
+    ("-mcpu=x86-64", "xmm"), ("-mcpu=haswell", "ymm"), ("-mtriple=riscv64-unknown-linux-gnu", "__addsf3"),
+])
+def test_other_machines_get_their_vectors(options: str, vector: str) -> None:
+    a = te.placeholder((48, 300), name="A")
+    out = topi.nn.relu(topi.add(topi.transpose(a), topi.exp(topi.sum(a, 1))))
+    assert len(re.findall(vector, tw.build([a, out], target=f"llvm {options}").source("asm"))) > 8
