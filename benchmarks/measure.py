@@ -133,8 +133,7 @@ def _difference(one: np.ndarray, other: np.ndarray, tolerance: tuple[float, floa
     absolute, relative = tolerance
     with np.errstate(invalid="ignore"):
         excess = np.abs(a - b) - relative * np.abs(b)
-    excess[(a == b) | (np.isnan(a) & np.isnan(b))] = -np.inf
-    bad = ~(excess <= absolute)
+    bad = ~(np.where((a == b) | (np.isnan(a) & np.isnan(b)), -np.inf, excess) <= absolute)  # a single number is no array
     if not bad.any():
         return ""
     where = np.unravel_index(int(np.argmax(bad)), bad.shape)

@@ -49,7 +49,8 @@ def test_sums_and_extrema_over_every_choice_of_axes(shape: tuple[int, ...]) -> N
         assert got.shape == wanted.shape and np.all(np.abs(got - wanted) <= allowed), (name, axis)
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((37, 1031), 1), ((1031, 37), 0), ((300, 500), None), ((5, 3), 1)])
+@pytest.mark.parametrize(("shape", "axis"), [((37, 1031), 1), ((1031, 37), 0), ((300, 500), None), ((5, 3), 1),
+                                            ((40, 2100), 1), ((5, 4096), 1), ((70_001,), 0)])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_places_are_the_first_ones_and_those_of_nan(name: str, shape: tuple[int, ...], axis: int | None) -> None:
     values = np.random.default_rng(3).integers(-40, 40, shape).astype("float32")
@@ -57,6 +58,16 @@ def test_places_are_the_first_ones_and_those_of_nan(name: str, shape: tuple[int,
         values[tuple(extent // 2 for extent in shape)] = np.nan
         values[tuple(extent - 1 for extent in shape)] = np.nan
     assert np.array_equal(reduced(name, values, axis), getattr(np, name)(values, axis))
+
+
+@pytest.mark.parametrize("shape", [(3, 2500), (2, 2, 2049)])
+def test_long_rows_keep_their_dimension_and_choose_the_last_place_when_asked(shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(3).integers(-4, 4, shape).astype("float32")
+    x = te.placeholder(shape, name="x")
+    output = topi.argmin(x, -1, True, select_last_index=True)
+    got = np.full((*shape[:-1], 1), 77, "int32")
+    tw.build(topi.schedule(output), [x, output])(values, got)
+    assert np.array_equal(got, shape[-1] - 1 - values[..., ::-1].argmin(-1, keepdims=True))
 
 
 def test_infinities_and_nothing_but_them() -> None:

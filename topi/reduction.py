@@ -24,6 +24,7 @@ from ..ir.ops import is_const
 from ..te.elementwise import operate
 from ..te.shape import INT64_FROM
 from ..te.tensor import Tensor, tensor_text
+from .arg_blocks import are_long, place_by_blocks
 from .checks import axes_of, known, tensor
 from .errors import BadOperand
 
@@ -162,6 +163,8 @@ def _arg(
     reduce_axes = _reduce_axes(source, axes)
     reducer = _arg_reducer(source.dtype, last, name, better, worst)
     index_dtype = _index_dtype([source.shape[at] for at in axes])
+    if are_long(source, axes):
+        return place_by_blocks(source, te.max if worst < 0 else te.min, reducer, index_dtype, keepdims, f"{source.name}_{name}")
 
     def fcompute(*indices: Any) -> Any:
         position: Any = ops.const(0, index_dtype)

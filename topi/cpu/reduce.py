@@ -28,7 +28,7 @@ from .lanes import across_lanes, fused, length
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["reduce"]
+__all__ = ["places", "reduce"]
 
 TASKS = 32
 """Tasks that a reduction is cut into: several for each of a few threads, one for each of many."""
@@ -62,6 +62,37 @@ def reduce(group: Group) -> None:
         _in_chunks(group, anchor, chunks)
         return
     _one_step(group, anchor, group.output, threads)
+
+
+def places(group: Group) -> None:
+    """The rule of places that are found in two steps: the best of each block, then the place within the best block."""
+    s, stage = group.s, group.s[group.output]
+    for head in group.heads:
+        if isinstance(head, ComputeOp) and not is_expensive(head):
+            s[head].compute_inline()
+    if group.output is not group.anchor:
+        s[group.anchor].compute_inline()
+    axes = list(stage.op.axis)
+    if any(constant(axis) == 0 for axis in axes):
+        return
+    best = group.parts[0]
+    assert isinstance(best, ComputeOp)
+    threads = worth_threads((*best.axis, *best.reduce_axis))
+    row = fused(stage, axes) if axes else None
+    at_rows = row is not None and (length(axes) or TASKS) >= TASKS
+    if row is not None and threads and at_rows:
+        stage.parallel(row)
+    for part in group.parts:
+        made = across_lanes(s, part, part.reduce_axis, group.machine)
+        if part is best and not at_rows:
+            loop = fused(s[part], list(s[part].op.axis))
+            if threads:
+                s[part].parallel(loop)
+            for one in made[:-1]:
+                one.compute_at(s[part], loop)
+        elif row is not None:
+            for one in made:
+                one.compute_at(stage, row)
 
 
 def _layout(group: Group, op: ComputeOp) -> _Layout:

@@ -46,6 +46,7 @@ RULES: dict[str, tuple[str, str]] = {
     "l2_normalize": ("rows", "rows"),
     "comm_reduce": ("reduce", "reduce"),
     "comm_reduce_idx": ("reduce", "reduce"),
+    "arg_blocks": ("reduce", "places"),
 }
 """tag -> (module, function)."""
 
