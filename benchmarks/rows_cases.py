@@ -183,7 +183,7 @@ def _rows_sum_loops(x: np.ndarray, y: np.ndarray) -> None:
 def _sum(size: int, axis: int | None) -> Case:
     def of_torch(x: Any, out: Any) -> Any:
         import torch
-        return torch.sum(x, out=out) if axis is None else torch.sum(x, axis, out=out)
+        return torch.sum(x, (0, 1) if axis is None else axis, out=out)
 
     def of_numpy(x: Any, out: Any) -> Any:
         return np.sum(x, axis, out=out)
