@@ -1,10 +1,9 @@
 """Stencils in passes: rows are filtered along themselves, then columns of what that gives.
 
-    for bands of rows (parallel):
-        for blocks of ROWS rows:
-            for vectors along a row:
-                rows of the first pass, ROWS + reach above and below (unrolled), in registers
-                ROWS rows of the result (unrolled)
+    for blocks of ROWS rows (parallel):
+        for vectors along a row:
+            rows of the first pass, ROWS + reach above and below (unrolled), in registers
+            ROWS rows of the result (unrolled)
 
 What the first pass makes is never stored: it is made again for neighbouring blocks, which costs less than memory does.
 """
@@ -28,8 +27,6 @@ FEW = 4
 """Rows computed together at least, though not all of them fit into the registers."""
 SPARE = 8
 """Registers for constants and intermediate values."""
-BANDS = 32
-"""Bands of rows that threads share: several for each, as some threads get more of the machine than others."""
 
 
 def stencil(group: Group) -> None:
@@ -54,7 +51,7 @@ def stencil(group: Group) -> None:
     stage.unroll(row)
     stage.vectorize(lane)
     if worth_threads(anchor.axis, 4 * (2 * reach + 1)):
-        _share(group, (*lead, block), constant(high) or 0, rows)
+        stage.parallel(stage.fuse(*lead, block) if lead else block)
     for part in group.parts:
         s[part].compute_at(stage, vector)
         *_, y, x = s[part].op.axis
@@ -64,13 +61,3 @@ def stencil(group: Group) -> None:
         s[anchor].compute_at(stage, vector)
         *_, x = s[anchor].op.axis
         s[anchor].vectorize(x)
-
-
-def _share(group: Group, outer: tuple[object, ...], high: int, rows: int) -> None:
-    stage = group.s[group.output]
-    *lead, block = outer
-    if high // rows >= 2 * BANDS and not lead:
-        band, _ = stage.split(block, nparts=BANDS)  # pyright: ignore[reportArgumentType]
-        stage.parallel(band)
-        return
-    stage.parallel(stage.fuse(*lead, block) if lead else block)  # pyright: ignore[reportArgumentType]
