@@ -130,6 +130,7 @@ FITS = {
     "EXP2_FAST": Fit(lambda x: mp.power(2, x), -0.5, 0.5, 6, lambda x: np.exp2(-x), (1.0,)),
     # e^r - 1 = r + r^2 P(r)
     "EXPM1": Fit(_expm1, -HALF_LN2, HALF_LN2, 5, _relative(2, np.expm1)),
+    "EXPM1_UNFUSED": Fit(_expm1, -HALF_LN2, HALF_LN2, 6, _relative(2, np.expm1)),
     "EXPM1_FAST": Fit(_expm1, -HALF_LN2, HALF_LN2, 4, _relative(2, np.expm1)),
     # log(erfc(x)) = -x + x P(x)
     "ERF": Fit(lambda x: _log_erfc_quotient(x) + 1, 0.0, 4.0, 9, _of_erf),
@@ -137,11 +138,12 @@ FITS = {
     # log(1 + t) = t + t^2 P(t)
     "LOG": Fit(_log_tail, -0.25, 0.5, 9, _relative(2, np.log1p)),
     "LOG_FAST": Fit(_log_tail, -0.25, 0.5, 7, _relative(2, np.log1p)),
-    # log2(1 + t) = 3/2 t + t P(t), log10(1 + t) = 7/16 t + t P(t)
+    # log2(1 + t) = 3/2 t + t P(t), log10(1 + t) = t / 2 + t P(t)
     "LOG2": Fit(_log_to_base(2, 1.5), -0.25, 0.5, 10, _relative(1, lambda t: np.log1p(t) / math.log(2))),
     "LOG2_FAST": Fit(_log_to_base(2, 1.5), -0.25, 0.5, 8, _relative(1, lambda t: np.log1p(t) / math.log(2))),
-    "LOG10": Fit(_log_to_base(10, 0.4375), -0.25, 0.5, 9, _relative(1, lambda t: np.log1p(t) / math.log(10))),
-    "LOG10_FAST": Fit(_log_to_base(10, 0.4375), -0.25, 0.5, 8, _relative(1, lambda t: np.log1p(t) / math.log(10))),
+    "LOG10": Fit(_log_to_base(10, 0.5), -0.25, 0.5, 9, _relative(1, lambda t: np.log1p(t) / math.log(10))),
+    "LOG10_UNFUSED": Fit(_log_to_base(10, 0.5), -0.25, 0.5, 10, _relative(1, lambda t: np.log1p(t) / math.log(10))),
+    "LOG10_FAST": Fit(_log_to_base(10, 0.5), -0.25, 0.5, 8, _relative(1, lambda t: np.log1p(t) / math.log(10))),
     # log2(1 + t) = t P(t)
     "POW_LOG2": Fit(_log2_quotient, -0.25, 0.5, 14, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),
     "POW_LOG2_FAST": Fit(_log2_quotient, -0.25, 0.5, 10, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),

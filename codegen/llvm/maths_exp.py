@@ -20,6 +20,8 @@ _EXP2 = (1.0, 0.6931471824645996, 0.24022647738456726, 0.05550359934568405, 0.00
          0.0001532645692350343)
 _EXP2_FAST = (1.0, 0.6931470036506653, 0.24022246897220612, 0.0555071122944355, 0.009671295061707497, 0.0013269390910863876)
 _EXPM1 = (0.4999999701976776, 0.1666654646396637, 0.04166743531823158, 0.008366262540221214, 0.0013870664406567812)
+_EXPM1_UNFUSED = (0.5, 0.1666666567325592, 0.04166649281978607, 0.008333545178174973, 0.0013932331930845976,
+                  0.00019762558804359287)
 _EXPM1_FAST = (0.4999940097332001, 0.16666829586029053, 0.04187282919883728, 0.008338239043951035)
 
 _ERF = (-0.12837916612625122, -0.6366195678710938, -0.10277630388736725, 0.019147822633385658, 0.00016950347344391048,
@@ -50,10 +52,12 @@ def exp2_parts(v: Lanes, r: str, whole: str, shifted: str) -> str:
     return power_of_two_times(v, v.polynomial(r, _EXP2_FAST if v.options.fast else _EXP2), whole, shifted)
 
 
-def _expm1_parts(v: Lanes, x: str, exponent: int = 0) -> tuple[str, str]:
-    """e^r - 1 and 2^(n + exponent) of e^x = e^r 2^n, for n + exponent from -126 to 127."""
+def _expm1_parts(v: Lanes, x: str, exponent: int = 0, low: str | None = None) -> tuple[str, str]:
+    """e^r - 1 and 2^(n + exponent) of e^x = e^r 2^n, for n + exponent from -126 to 127. low: what x lacks, a last bit."""
     r, _, shifted = _reduced(v, x)
-    tail = v.mul_add(v.mul(r, r), v.polynomial(r, _EXPM1_FAST if v.options.fast else _EXPM1), r)
+    coefficients = _EXPM1_FAST if v.options.fast else _EXPM1 if v.options.fused else _EXPM1_UNFUSED
+    square, rest = v.mul(r, r), v.polynomial(r, coefficients)
+    tail = v.mul_add(square, rest, r) if low is None else v.add(v.mul_add(square, rest, low), r)
     # The float has n in its low bits, above them what the shift drops.
     return tail, v.from_bits(v.integer("add", v.integer("shl", v.bits(shifted), 23), (127 + exponent) << 23))
 
@@ -85,6 +89,12 @@ def sigmoid(v: Lanes, x: str) -> str:
 def erf(v: Lanes, x: str) -> str:
     """1 - e^z of z = log(erfc(|x|)) = -|x| + |x| P(|x|), as e^z - 1 has all its bits where z is small."""
     size = v.at_most(v.absolute(x), 4.0)  # erf(4) rounds to 1
-    z = v.mul_add(size, v.polynomial(size, _ERF_FAST if v.options.fast else _ERF), v.negative(size))
-    tail, scale = _expm1_parts(v, z)
+    rest, low = v.polynomial(size, _ERF_FAST if v.options.fast else _ERF), None
+    if v.options.fused or v.options.fast:
+        z = v.mul_add(size, rest, v.negative(size))
+    else:  # there are more roundings: that of the sum is taken along
+        product = v.mul(size, rest)
+        z = v.sub(product, size)
+        low = v.sub(product, v.add(z, size))
+    tail, scale = _expm1_parts(v, z, low=low)
     return v.with_sign(v.mul_add(tail, scale, v.sub(scale, 1.0)), x)

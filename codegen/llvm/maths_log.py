@@ -23,10 +23,12 @@ _LOG2 = (-0.05730496346950531, -0.7213475108146667, 0.48090043663978577, -0.3606
          -0.240141823887825, 0.2089506983757019, -0.1901506781578064, 0.15111079812049866, -0.06493298709392548)
 _LOG2_FAST = (-0.057304747402668, -0.7213506102561951, 0.4808468818664551, -0.36033955216407776, 0.2900983393192291,
               -0.2506226897239685, 0.20386463403701782, -0.09587164223194122)
-_LOG10 = (-0.0032055205665528774, -0.21714752912521362, 0.1447659432888031, -0.10854416340589523, 0.08675450086593628,
-          -0.07306753098964691, 0.06511887162923813, -0.0524430051445961, 0.02349565550684929)
-_LOG10_FAST = (-0.003205454209819436, -0.21714816987514496, 0.14474932849407196, -0.10847305506467819, 0.08732844144105911,
-               -0.07544463127851486, 0.0613679513335228, -0.02885901927947998)
+_LOG10 = (-0.06570552289485931, -0.21714749932289124, 0.14476607739925385, -0.108545683324337, 0.08675338327884674,
+          -0.07304541021585464, 0.06510309875011444, -0.05252837762236595, 0.023607300594449043)
+_LOG10_UNFUSED = (-0.06570552289485931, -0.21714723110198975, 0.14476627111434937, -0.1085774227976799, 0.08678674697875977,
+                  -0.0721513107419014, 0.06304570287466049, -0.0587163046002388, 0.047716956585645676, -0.020446831360459328)
+_LOG10_FAST = (-0.06570545583963394, -0.21714816987514496, 0.14474941790103912, -0.10847311466932297, 0.08732712268829346,
+               -0.07544302940368652, 0.06137329339981079, -0.028867268934845924)
 _POW_LOG2 = (1.4426950408885733, -0.7213475205958014, 0.4808983474239557, -0.3606737213295918, 0.2885388887198203,
              -0.2404519049619443, 0.20610980831795003, -0.1802657754464644, 0.15992482294598548, -0.14474774340701968,
              0.1365876935290013, -0.12676230229393862, 0.09054891343652259, -0.03229348770131788)
@@ -46,24 +48,19 @@ def log(v: Lanes, x: str) -> str:
 
 
 def log2(v: Lanes, x: str) -> str:
-    """k + 3/2 t + the rest, which is small near x = 1: the first product is exact."""
+    """k + 3/2 t + the rest, which is small near x = 1: the product is exact."""
     k, m = exponent_and_mantissa(v, x)
     t = v.sub(m, 1.0)
-    small = v.mul(t, v.polynomial(t, _LOG2_FAST if v.options.fast else _LOG2))
-    if v.options.fused:
-        return v.add(v.mul_add(t, 1.5, small), k)
-    greatest = v.mul(t, 1.5)
-    whole = v.add(k, greatest)
-    result = v.add(whole, v.add(v.sub(greatest, v.sub(whole, k)), small))  # with what `whole` was rounded by (T. Dekker, 1971)
-    return v.choose(v.compare("<", v.absolute(k), 1000.0), result, k)
+    return v.mul_add(t, v.polynomial(t, _LOG2_FAST if v.options.fast else _LOG2), v.mul_add(t, 1.5, k))
 
 
 def log10(v: Lanes, x: str) -> str:
-    """k log10(2) + 7/16 t + the rest, likewise."""
+    """k log10(2) + t / 2 + the rest, likewise."""
     k, m = exponent_and_mantissa(v, x)
     t = v.sub(m, 1.0)
-    small = v.mul_add(t, v.polynomial(t, _LOG10_FAST if v.options.fast else _LOG10), v.mul(k, _LOG10_2_LOW))
-    return v.mul_add(k, _LOG10_2_HIGH, v.mul_add(t, 0.4375, small))
+    coefficients = _LOG10_FAST if v.options.fast else _LOG10 if v.options.fused else _LOG10_UNFUSED
+    small = v.mul_add(t, v.polynomial(t, coefficients), v.mul(k, _LOG10_2_LOW))
+    return v.add(v.mul_add(k, _LOG10_2_HIGH, v.mul(t, 0.5)), small)
 
 
 def log1p(v: Lanes, x: str) -> str:
