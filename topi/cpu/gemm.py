@@ -51,7 +51,7 @@ def gemm(group: Group) -> None:
         reduction(group)
     elif all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         found = operands(group)
-        shape = thin(found, as_compute(anchor))
+        shape = thin(group, found)
         if shape is not None:
             gemv(group, found, shape)
             return
@@ -133,7 +133,8 @@ def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
     *_, j = anchor.axis
     side_by_side = b.indices[-1] is j
     panel = s.cache_read(source(b), "global", [anchor])
-    for head in upstream(group, b):
+    heads = upstream(group, b)
+    for head in heads:
         s[head].compute_inline()
     made = s[panel].transform_layout(
         (lambda *at: [*at[:-2], at[-1] // columns, at[-2], at[-1] % columns]) if side_by_side
@@ -146,7 +147,7 @@ def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
         vectors, lane = stage.split(lane, factor=lanes)
         stage.reorder(steps, vectors, step, lane)
         stage.unroll(step)
-    else:
+    elif not heads:
         stage.prefetch(source(b), made[-2], PREFETCH)
     stage.vectorize(lane)
     return panel

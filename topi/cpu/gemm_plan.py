@@ -12,7 +12,7 @@ from math import ceil, gcd
 
 from .machine import WAYS, Machine, RegisterTile, register_tiles
 
-__all__ = ["Plan", "Product", "grid", "plan"]
+__all__ = ["ASSUMED", "TASKS", "Plan", "Product", "grid", "plan"]
 
 DIRECT_ROWS, CROWDED_ROWS = 256, 48
 """Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom. Fewer, where all rows

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import ProducerLoad
 from ...schedule import Stage
-from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
-from .gemm_plan import TASKS
+from .gemm_plan import ASSUMED, TASKS
 from .injective import constant
 from .operands import Operands, reduce_axes, source, upstream
 
@@ -31,8 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Thin", "gemv", "thin"]
 
-ALONG, ACROSS = 8, 4
-"""The most vectors beside a matrix whose rows lie along the sum, and across it: with more, arithmetic decides."""
+ALONG, ACROSS = 32, 4
+"""The most vectors beside a matrix whose rows lie along the sum, and across it: more are worth packing it."""
+LONG = 128
+"""How long a sum is, for each of the vectors but one, and for four at most, that hides adding up the lanes of its parts."""
+TOGETHER, ALL_TOGETHER = 4, 6
+"""Vectors that are multiplied with a row at once, and up to how many that is all of them."""
 STREAMS, ACROSS_STREAMS = 8, 6
 """Rows read side by side: along the sum, and across it."""
 WORTH_THREADS = 1 << 17
@@ -53,8 +56,9 @@ class Thin:
     along: bool
 
 
-def thin(found: Operands, anchor: ComputeOp) -> Thin | None:
+def thin(group: Group, found: Operands) -> Thin | None:
     """How a product is one of a matrix and a few vectors; None where it is not."""
+    anchor, lanes = group.anchor, group.machine.lanes(group.anchor.output(0).dtype.bits)
     (k,) = reduce_axes(anchor)
     if found.product.in_place:
         return None
@@ -62,7 +66,9 @@ def thin(found: Operands, anchor: ComputeOp) -> Thin | None:
         few, last = constant(anchor.axis[-1 - outer if outer else -1]), matrix.indices[-1]
         if few is None or constant(anchor.axis[-2 + outer]) == 1 and outer == 0:
             continue
-        if last is k and few <= ALONG:
+        most = ALONG if outer else lanes // 2  # more columns than that fill the lanes themselves
+        most = min(most, ALL_TOGETHER) if upstream(group, matrix) else most  # which is computed anew for each few
+        if last is k and few <= most and (found.product.k or ASSUMED) >= LONG * min(few - 1, 4):
             return Thin(matrix, vectors, outer, few, True)
         if last is anchor.axis[-2 + outer] and few <= ACROSS:
             return Thin(matrix, vectors, outer, few, False)
@@ -93,19 +99,21 @@ def _along(group: Group, shape: Thin, threads: int) -> None:
     stage = s[output]
     axes = list(stage.op.axis)
     outer, few = axes[-2 + shape.outer], axes[-1 - shape.outer]
-    most = (group.machine.registers - 2) // 2 // max(shape.few, 1)
+    several = min(shape.few, TOGETHER if shape.few > ALL_TOGETHER else ALL_TOGETHER)
+    most = (group.machine.registers - 1 - several) // max(several, 1)
     extent = constant(outer)
     rows = max(min(STREAMS, most, extent or STREAMS, ceil((extent or 1 << 30) / threads)), 1)
     tile, row = stage.split(outer, factor=rows)
     task, tile = stage.split(tile, factor=max(ceil((extent or 1 << 14) / rows / (threads * TASKS)), 1))
-    stage.reorder(*axes[:-2], task, tile, few, row)
+    some, few = stage.split(few, factor=max(several, 1))
+    stage.reorder(*axes[:-2], task, tile, some, few, row)
     task = stage.fuse(*axes[:-2], task)
     if threads > 1:
         stage.parallel(task)
     sums = s[anchor]
     if output is not anchor:
         sums.set_scope("local")
-        sums.compute_at(stage, tile)
+        sums.compute_at(stage, some)
         for axis in sums.op.axis[-2:]:
             sums.unroll(axis)
     else:
@@ -113,7 +121,7 @@ def _along(group: Group, shape: Thin, threads: int) -> None:
     sums.unroll(reduce_axes(sums.op)[0])
     inner = s[partial]
     inner.set_scope("local")
-    inner.compute_at(stage, tile)
+    inner.compute_at(stage, some)
     *batch, i, j, lane = inner.op.axis
     inner.reorder(*batch, *reduce_axes(inner.op), i, j, lane)
     inner.unroll(i)
