@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from .buffer import Buffer
 from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
@@ -61,12 +61,21 @@ def _differs(a: object, b: object) -> bool:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Every node, parents before children, in evaluation order. A node that is shared is met once a place."""
-    stack = [node]
+    """Every node, parents before children, in evaluation order. An expression that is shared is met once a statement: written
+    out it may be larger than any memory."""
+    stack, met = [node], set[int]()
     while stack:
         node = stack.pop()
+        below = children(node)
+        if below:
+            if isinstance(node, Stmt):
+                met.clear()
+            elif id(node) in met:
+                continue
+            else:
+                met.add(id(node))
+            stack.extend(reversed(below))
         yield node
-        stack.extend(reversed(children(node)))
 
 
 def post_order(node: Node) -> Iterator[Node]:
@@ -144,14 +153,28 @@ def seq(*statements: Stmt | None) -> Stmt:
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
 
 
+def _classes(root: type) -> Iterator[type]:
+    for kind in root.__subclasses__():
+        yield kind
+        yield from _classes(kind)
+
+
 class Rewriter:
     """A rewrite that needs to know where it is. A subclass has a method named after each node class that it treats
     (`For`, `BufferLoad` ...), which calls `self.visit` on what it wants rewritten below, or `self.generic`.
 
-    It recurses, plainly, in Python alone: callers that meet deep programs run it within `deep_recursion()`.
+    It recurses, plainly, in Python alone: callers that meet deep programs run it within `deep_recursion()`. Expressions, which
+    share what they have in common and may be huge written out, are left alone by a subclass that treats none of their classes.
     """
 
+    _statements_only: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        cls._statements_only = cls.visit is Rewriter.visit and not any(hasattr(cls, kind.__name__) for kind in _classes(Expr))
+
     def visit(self, node: Any) -> Any:
+        if self._statements_only and isinstance(node, Expr):
+            return node
         method = getattr(self, type(node).__name__, None)
         return self.generic(node) if method is None else method(node)
 

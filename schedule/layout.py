@@ -55,12 +55,19 @@ def inexact_splits(
 
 
 def guarded(value: Expr, conditions: Sequence[Expr]) -> Expr:
-    """`value` where all conditions hold; elsewhere a reduction takes nothing up, and another value is 0."""
+    """`value` where all conditions hold; elsewhere a reduction takes nothing up, begins at 0 where its begin is read from
+    tensors, and another value is 0."""
     if not conditions:
         return value
     condition = likely(all_of(*conditions))
     if isinstance(value, Reduce):
-        return replace(value, condition=first_then(condition, value.condition))
+        begin = tuple(_where(condition, first) if any(isinstance(node, ProducerLoad) for node in post_order(first)) else first
+                      for first in value.init)
+        return replace(value, condition=first_then(condition, value.condition), init=begin)
+    return _where(condition, value)
+
+
+def _where(condition: Expr, value: Expr) -> Expr:
     return if_then_else(condition, value, const(0, value.dtype))
 
 

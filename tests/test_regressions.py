@@ -6,6 +6,7 @@ import ctypes
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,17 @@ from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import Broadcast, BufferLoad, Cast, Let, Ramp, Var
 from tilewright.ir.ops import const
+from tilewright.ir.passes.hoist import hoist_invariants
+from tilewright.ir.passes.loop_partition import loop_partition
 from tilewright.ir.passes.narrow import narrow_offsets
 from tilewright.ir.passes.simplify import simplify
-from tilewright.ir.stmt import BufferStore, For, Function, LoopKind
+from tilewright.ir.passes.storage import plan_storage
+from tilewright.ir.passes.unroll import unroll
+from tilewright.ir.passes.vectorize import vectorize
+from tilewright.ir.passes.whole_vectors import whole_vectors
+from tilewright.ir.stmt import Allocate, BufferStore, For, Function, LoopKind, Seq
 from tilewright.ir.verify import verify
+from tilewright.ir.visit import walk
 from tilewright.schedule import from_json, to_json
 from tilewright.schedule.bounds import _boxed
 from tilewright.schedule.regions import Span, difference_bound
@@ -376,3 +384,34 @@ def test_shared_values_are_data_whose_arithmetic_wraps() -> None:
     tw.build(s, [A, C, B], target="interpret")(a, c, wanted)
     tw.build(s, [A, C, B])(a, c, found)
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_an_init_that_reads_is_not_read_beyond_the_last_whole_tile() -> None:
+    """The cache of a reduction that was split 13 by 5 begins in 15 places; only 13 of them have an init to read."""
+    A, first = te.placeholder((13, 4), name="A"), te.placeholder((13,), name="first")
+    k = te.reduce_axis((0, 4), "k")
+    B = te.compute((13,), lambda i: te.sum(A[i, k], axis=k, init=first[i]), name="B")
+    s = te.create_schedule(B)
+    s[B].split(B.op.axis[0], 5)
+    s.cache_write(B, "global")
+    rng = np.random.default_rng(3)
+    a, begin = (rng.integers(-9, 9, shape).astype("float32") for shape in ((13, 4), 13))
+    found = np.zeros(13, "float32")
+    tw.build(s, [A, first, B], target="interpret")(a, begin, found)
+    np.testing.assert_array_equal(found, begin + a.sum(1))
+
+
+@pytest.mark.parametrize("run", [unroll, plan_storage, whole_vectors, vectorize, loop_partition, hoist_invariants],
+                         ids=lambda run: run.__name__)
+def test_a_pass_over_statements_does_not_write_out_what_expressions_share(run: Callable[[Function], Function]) -> None:
+    """Sixty squares, each of the one before: 2 ** 60 operators for a pass that meets what is shared once a place."""
+    A, out, own = (Buffer(name, (const(64),), DType("int32")) for name in ("A", "out", "own"))
+    i, j = Var("i", DType("int32")), Var("j", DType("int32"))
+    value: te.Expr = BufferLoad(A, (i * 16 + j,))
+    for _ in range(60):
+        value = te.max(value, 3) * value
+    lanes = For(j, const(0), const(16), LoopKind.VECTORIZED, BufferStore(own, value, (i * 16 + j,)))
+    copied = For(j, const(0), const(16), LoopKind.SERIAL, BufferStore(out, BufferLoad(own, (i * 16 + j,)), (i * 16 + j,)))
+    body = Allocate(own, For(i, const(0), const(4), LoopKind.UNROLLED, Seq((lanes, copied))))
+    made = run(Function("main", (A, out), body, (out,), {"stage": "loops"}))
+    assert sum(1 for _ in walk(made.body)) < 5000

@@ -157,8 +157,15 @@ def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
 def _guards(loop: For) -> Iterator[_Guard]:
     """The comparisons that guard something in the body of `loop`, with the loops that stand between."""
     stack: list[tuple[Node, tuple[For, ...], bool]] = [(loop.body, (), False)]
+    met: set[tuple[int, bool]] = set()
+    """The expressions of the statement, which may share what they are made of."""
     while stack:
         node, inner, in_index = stack.pop()
+        if isinstance(node, Stmt):
+            met.clear()
+        elif (id(node), in_index) in met:
+            continue
+        met.add((id(node), in_index))
         if isinstance(node, If):
             yield from (_Guard(part, part, likely, inner) for part, likely in _parts_of(node.condition))
         elif isinstance(node, IfThenElse):

@@ -70,11 +70,18 @@ class _Lifetimes:
 
     def _walk(self, body: Stmt) -> None:
         stack: list[tuple[Node, bool]] = [(body, False)]
+        met: set[int] = set()
+        """The expressions of the statement, which may share what they are made of."""
         while stack:
             node, leaving = stack.pop()
             if leaving:
                 self._leave()
                 continue
+            if isinstance(node, Stmt):
+                met.clear()
+            elif id(node) in met:
+                continue
+            met.add(id(node))
             self.clock += 1
             if isinstance(node, Allocate):
                 self.found[node.buffer] = _Placed(node.buffer)

@@ -14,7 +14,7 @@ from ...errors import user_source
 from ..expr import Expr, IntImm, StringImm
 from ..ops import const
 from ..stmt import Assert, BufferStore, Evaluate, For, Function, LoopKind, Stmt
-from ..visit import Rewriter, rebuild, seq, walk
+from ..visit import Rewriter, post_order, rebuild, seq
 from .copying import fresh_copy
 from .errors import UnrollNotConstant, UnrollTooLarge
 
@@ -109,15 +109,15 @@ def _as_int(value: Expr) -> int:
 
 
 def _has_loop(body: Stmt) -> bool:
-    return any(isinstance(node, For) for node in walk(body))
+    return any(isinstance(node, For) for node in post_order(body))
 
 
 def _steps(body: Stmt) -> int:
     """How many statements of ordinary size it amounts to: one of a thousand operators is no single step."""
-    return _statements(body) + sum(1 for _ in walk(body)) // NODES_OF_A_STEP
+    return _statements(body) + sum(1 for _ in post_order(body)) // NODES_OF_A_STEP
 
 
 def _statements(body: Stmt) -> int:
-    return sum(isinstance(node, (BufferStore, Evaluate, Assert)) for node in walk(body))
+    return sum(isinstance(node, (BufferStore, Evaluate, Assert)) for node in post_order(body))
 
 

@@ -20,7 +20,7 @@ from ..dtype import DType
 from ..expr import Add, BufferLoad, Call, Cast, CompareOp, Expr, IntImm, Let, Mul, Sub, Var
 from ..ops import const, floordiv, maximum
 from ..stmt import BufferStore, For, Function, If, LoopKind, Stmt
-from ..visit import Rewriter, children, rebuild, seq, walk
+from ..visit import Rewriter, children, post_order, rebuild, seq
 from .copying import fold, fresh_copy
 from .vector_exprs import NotVectorizable
 from .vector_stmts import LaneStmts
@@ -59,15 +59,19 @@ def choose_lanes(body: Stmt, vector_bits: int) -> Lanes:
 
 def _compares_data(body: Stmt) -> bool:
     """Whether it decides by what it has loaded."""
-    return any(isinstance(node, CompareOp) and any(isinstance(part, (BufferLoad, Let)) for part in walk(node)) or
-               isinstance(node, Call) and node.dtype.kind == "bool" and node.name != "likely" for node in walk(body))
+    return any(isinstance(node, CompareOp) and any(isinstance(part, (BufferLoad, Let)) for part in post_order(node)) or
+               isinstance(node, Call) and node.dtype.kind == "bool" and node.name != "likely" for node in post_order(body))
 
 
 def _data_widths(body: Stmt) -> Iterator[int]:
     """Bits of what is stored, loaded and converted; indices, loop bounds and bool do not count."""
     stack: list[object] = [body]
+    met: set[int] = set()
     while stack:
         node = stack.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
         if isinstance(node, BufferStore):
             yield _bits(node.buffer.dtype)
             stack.append(node.value)

@@ -22,7 +22,7 @@ from ..buffer import Buffer
 from ..expr import LE, LT, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Node, Var
 from ..ops import all_of, const
 from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
-from ..visit import Rewriter, rewrite, walk
+from ..visit import SharingRewriter, post_order, rewrite
 from .linear import Key, expr_key
 from .vectorize import DEFAULT_VECTOR_BITS
 
@@ -84,11 +84,11 @@ def _parts(condition: Expr) -> Iterator[Expr]:
 
 
 def _mentions(expr: Expr, var: Var) -> bool:
-    return any(node is var for node in walk(expr))
+    return any(node is var for node in post_order(expr))
 
 
 def _reads(expr: Expr) -> bool:
-    return any(isinstance(node, (BufferLoad, Let)) for node in walk(expr))
+    return any(isinstance(node, (BufferLoad, Let)) for node in post_order(expr))
 
 
 def _constant_bound(condition: Expr, var: Var) -> int | None:
@@ -116,7 +116,7 @@ class _Rows:
         self._lanes: dict[Var, _Active] = {}
 
     def walk(self, body: Stmt) -> None:
-        for node in walk(body):  # loops and allocations are met before what they enclose
+        for node in reversed(list(post_order(body))):  # loops and allocations are met before what they enclose
             if isinstance(node, Allocate):
                 self._allocated(node.buffer)
             elif isinstance(node, For):
@@ -138,7 +138,7 @@ class _Rows:
             return
         last = node.indices[-1]
         active = self._lanes.get(last) if isinstance(last, Var) else None
-        others = any(isinstance(inner, Var) and inner in self._lanes for index in node.indices[:-1] for inner in walk(index))
+        others = any(isinstance(inner, Var) and inner in self._lanes for index in node.indices[:-1] for inner in post_order(index))
         if active is None or others or node.predicate is not None or row.active is not None and row.active.key != active.key:
             row.otherwise = True
         row.active = active
@@ -161,10 +161,11 @@ def _is_zero(value: Expr) -> bool:
     return isinstance(value, IntImm) and value.value == 0
 
 
-class _Widener(Rewriter):
+class _Widener(SharingRewriter):
     """Gives buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one."""
 
     def __init__(self, wider: dict[Buffer, int]) -> None:
+        super().__init__()
         self.wider = wider
         self.buffers: dict[Buffer, Buffer] = {}
 
@@ -191,7 +192,7 @@ class _Widener(Rewriter):
     def _extent(self, var: Var, body: Stmt) -> int | None:
         """The extent that a loop gets which does nothing but fill widened rows; None of another."""
         extents: set[int] = set()
-        for node in walk(body):
+        for node in post_order(body):
             if isinstance(node, BufferStore):
                 if node.buffer not in self.wider or node.indices[-1] is not var:
                     return None
