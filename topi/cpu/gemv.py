@@ -36,8 +36,8 @@ LONG = 128
 """How long a sum is, for each of the vectors but one, and for four at most, that hides adding up the lanes of its parts."""
 TOGETHER, ALL_TOGETHER = 4, 6
 """Vectors that are multiplied with a row at once, and up to how many that is all of them."""
-STREAMS, ACROSS_STREAMS = 8, 6
-"""Rows read side by side: along the sum, and across it."""
+STREAMS = 8
+"""Rows read side by side."""
 WORTH_THREADS = 1 << 17
 """Elements of a matrix below which one thread is done before a second has been woken."""
 LEAST_PART = 64
@@ -183,7 +183,7 @@ def _add_rows(sums: Stage, shape: Thin, lanes: int, width: int) -> None:
         *outer, i, j = sums.op.axis
         few, row = (i, j) if shape.outer else (j, i)
     (k,) = reduce_axes(sums.op)
-    several, k = sums.split(k, factor=ACROSS_STREAMS)
+    several, k = sums.split(k, factor=STREAMS)
     wide, row = sums.split(row, factor=width)
     vector, lane = sums.split(row, factor=lanes)
     sums.reorder(*outer, wide, several, vector, few, k, lane)
