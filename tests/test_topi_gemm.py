@@ -47,7 +47,8 @@ def product(m, k, n, transpose_a=False, transpose_b=False, seed=0):
 
 
 FORMS = [(False, False), (True, False), (False, True), (True, True)]
-SHAPES = [(1, 1, 1), (5, 1, 3), (7, 13, 17), (64, 64, 64), (1, 100, 67), (67, 100, 2), (3, 700, 33), (20, 600, 45), (300, 70, 130), (37, 4096, 52)]
+SHAPES = [(1, 1, 1), (5, 1, 3), (7, 13, 17), (64, 64, 64), (1, 100, 67), (67, 100, 2), (3, 700, 33),
+          (20, 600, 45), (300, 70, 130), (37, 4096, 52)]
 
 
 @pytest.mark.parametrize("form", FORMS)
