@@ -313,7 +313,8 @@ class Mutator:
         def fits(stage: Any) -> bool:
             axes = stage.op.axis
             tile = [axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else 0 for axis in axes[2:]]
-            return stage.op.kind == "compute" and len(axes) == 4 and tile == [4, 4] and len(stage.op.reduce_axis) == 1
+            return stage.op.kind == "compute" and len(axes) == 4 and tile == [4, 4] and len(stage.op.reduce_axis) == 1 and (
+                isinstance(stage.op.reduce_axis[0].dom.extent, IntImm))
         stage = self.some_stage(fits)
         if stage is None:
             return None

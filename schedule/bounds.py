@@ -22,7 +22,7 @@ from ..te.tensor import Tensor
 from ..te.tensor_compute import TensorComputeOp
 from .attributes import IterAttr
 from .regions import Span, SpanEvaluator, union
-from .relations import Fuse, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
+from .relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
 from .tensorize import is_tensorized
 
 if TYPE_CHECKING:
@@ -181,7 +181,8 @@ def _filled(stage: Stage) -> set[IterVar]:
     intrinsic = stage.attr(stage.leaf_iter_vars[place]).intrinsic if place is not None else None
     if intrinsic is None:
         return set()
-    mine = [axis for axis in stage.leaf_iter_vars[place:] if axis in stage.op.axis]
+    counted = {relation.rebased: relation.parent for relation in stage.relations if isinstance(relation, Rebase)}
+    mine = [axis for leaf in stage.leaf_iter_vars[place:] if (axis := counted.get(leaf, leaf)) in stage.op.axis]
     pairs = zip(reversed(mine), reversed(intrinsic.op.axis), strict=False)
     return {axis for axis, its in pairs if axis.dom is not None and its.dom is not None
             and isinstance(axis.dom.extent, IntImm) and isinstance(its.dom.extent, IntImm)

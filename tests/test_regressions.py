@@ -415,3 +415,34 @@ def test_a_pass_over_statements_does_not_write_out_what_expressions_share(run: C
     body = Allocate(own, For(i, const(0), const(4), LoopKind.UNROLLED, Seq((lanes, copied))))
     made = run(Function("main", (A, out), body, (out,), {"stage": "loops"}))
     assert sum(1 for _ in walk(made.body)) < 5000
+
+
+def test_bounds_are_checked_of_indices_that_have_a_name_within_the_expression() -> None:
+    """A shared index is named by a let; the check before the statement has no such name, and must check it all the same."""
+    A, at = te.placeholder((8,), name="A"), te.placeholder((4,), "int32", name="at")
+
+    def body(i: te.Expr) -> te.Expr:
+        place = at[i] * at[i] + 1
+        return te.if_then_else(at[i] >= 0, te.if_then_else(A[place] > A[place - 1], A[place], A[place - 1]), 0.0)
+
+    B = te.compute((4,), body, name="B")
+    run = tw.build(te.create_schedule(B), [A, at, B], bounds_check=True)
+    a, found = np.arange(8, dtype="float32"), np.zeros(4, "float32")
+    run(a, np.array([0, 1, 2, -3], "int32"), found)
+    np.testing.assert_array_equal(found, [1, 2, 5, 0])
+    with pytest.raises(tw.CallError, match=r"A is read out of range"):
+        run(a, np.array([0, 1, 3, -3], "int32"), found)
+
+
+def test_a_normalised_schedule_still_fills_what_its_intrinsic_fills() -> None:
+    """A tile that is read one element at a time is computed whole, also where its loops were counted from 0."""
+    a, b = (te.placeholder((1, 1, 4), "int64", name) for name in "ab")
+    r = te.reduce_axis((0, 1), "r")
+    T = te.compute((1, 1, 4, 4), lambda io, jo, ii, ji: te.sum(a[io, r, ii] * b[jo, r, ji], axis=r), "T")
+    C = te.compute((4, 4), lambda i, j: T[i // 4, j // 4, i % 4, j % 4], "C")
+    s = te.create_schedule(C)
+    s[T].tensorize(T.op.axis[2], te.intrinsics.get("vector.outer_product_4x4", 1, "int64"))
+    s[T].compute_at(s[C], C.op.axis[1])
+    x, y, found = np.arange(4)[None, None], np.arange(4)[None, None] + 3, np.zeros((4, 4), "int64")
+    tw.build(s.normalize(), [a, b, C], target="interpret")(x, y, found)
+    np.testing.assert_array_equal(found, np.outer(x, y))

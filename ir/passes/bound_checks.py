@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..arith.analyzer import Analyzer
-from ..expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Node, Ramp, Range
+from ..expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Ramp, Range, Var
 from ..ops import TRUE, if_then_else, logical_and, logical_not
 from ..stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
-from ..visit import Rewriter, children, seq, walk
+from ..visit import Rewriter, children, post_order, seq, substitute
 from .linear import expr_key
 from .simplify import analyzer_for
 
@@ -98,20 +98,23 @@ def _ends(index: Expr) -> tuple[Expr, ...]:
 
 
 def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, Expr]]:
-    """Every load that evaluating `root` may do, with the condition under which it does; operands come first."""
+    """Every load that evaluating `root` may do, with the condition under which it does; operands come first. What has a name
+    only within the expression stands for itself."""
     found: list[tuple[BufferLoad, Expr]] = []
     stack: list[tuple[Expr, Expr]] = [(root, TRUE)]
-    bound: set[Node] = set()
+    bound: dict[Var, Expr] = {}
     while stack:
         node, path = stack.pop()
-        if isinstance(node, BufferLoad) and not (bound and any(inner in bound for inner in walk(node))):
-            found.append((node, path))  # what is read through a binding has no name before the statement
+        if isinstance(node, BufferLoad):
+            named = bound and any(isinstance(inner, Var) and inner in bound for inner in post_order(node))
+            found.append((substitute(node, bound) if named else node, path))
         if isinstance(node, IfThenElse):
+            condition = substitute(node.condition, bound) if bound else node.condition
             stack.append((node.condition, path))
-            stack.append((node.true_value, logical_and(path, node.condition)))
-            stack.append((node.false_value, logical_and(path, logical_not(node.condition))))
+            stack.append((node.true_value, logical_and(path, condition)))
+            stack.append((node.false_value, logical_and(path, logical_not(condition))))
         elif isinstance(node, Let):
-            bound.add(node.var)
+            bound[node.var] = substitute(node.value, bound)
             stack += [(node.value, path), (node.body, path)]
         else:
             stack.extend((child, path) for child in children(node))  # pyright: ignore[reportArgumentType]
