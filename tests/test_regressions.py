@@ -23,6 +23,7 @@ from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import Broadcast, BufferLoad, Cast, Let, Ramp, Var
 from tilewright.ir.ops import const
+from tilewright.ir.passes.bound_checks import bound_checks
 from tilewright.ir.passes.hoist import hoist_invariants
 from tilewright.ir.passes.loop_partition import loop_partition
 from tilewright.ir.passes.narrow import narrow_offsets
@@ -417,21 +418,19 @@ def test_a_pass_over_statements_does_not_write_out_what_expressions_share(run: C
     assert sum(1 for _ in walk(made.body)) < 5000
 
 
-def test_bounds_are_checked_of_indices_that_have_a_name_within_the_expression() -> None:
-    """A shared index is named by a let; the check before the statement has no such name, and must check it all the same."""
-    A, at = te.placeholder((8,), name="A"), te.placeholder((4,), "int32", name="at")
-
-    def body(i: te.Expr) -> te.Expr:
-        place = at[i] * at[i] + 1
-        return te.if_then_else(at[i] >= 0, te.if_then_else(A[place] > A[place - 1], A[place], A[place - 1]), 0.0)
-
-    B = te.compute((4,), body, name="B")
-    run = tw.build(te.create_schedule(B), [A, at, B], bounds_check=True)
-    a, found = np.arange(8, dtype="float32"), np.zeros(4, "float32")
-    run(a, np.array([0, 1, 2, -3], "int32"), found)
-    np.testing.assert_array_equal(found, [1, 2, 5, 0])
-    with pytest.raises(tw.CallError, match=r"A is read out of range"):
-        run(a, np.array([0, 1, 3, -3], "int32"), found)
+def test_bounds_are_checked_of_what_has_a_name_within_the_expression() -> None:
+    """The check stands before the statement, where a let's variable has no value: neither as an index nor in a condition."""
+    A, B, out = (Buffer(name, (const(extent),), DType("int32")) for name, extent in (("A", 9), ("B", 5), ("out", 9)))
+    i, place = Var("i", DType("int32")), Var("place", DType("int32"))
+    chosen = te.if_then_else(place >= 0, BufferLoad(B, (place,)) + te.if_then_else(place < 3, BufferLoad(B, (i // 2,)), 0), 0)
+    body = For(i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, Let(place, BufferLoad(A, (i,)) - 1, chosen), (i,)))
+    checked = bound_checks(Function("main", (A, B, out), body, (out,), {"stage": "loops"}))
+    verify(checked)
+    found = np.zeros(9, "int32")
+    interpreter.run(checked, [np.array([0, 1, 2, 3, 4, 5, 0, 1, 5], "int32"), np.arange(5, dtype="int32"), found])
+    np.testing.assert_array_equal(found, [0, 0, 2, 3, 3, 4, 0, 3, 4])
+    with pytest.raises(tw.TilewrightError, match=r"B is read out of range"):
+        interpreter.run(checked, [np.full(9, 6, "int32"), np.arange(5, dtype="int32"), found])
 
 
 def test_a_normalised_schedule_still_fills_what_its_intrinsic_fills() -> None:
