@@ -197,14 +197,6 @@ def test_parallel_loops_nest(two_threads):
     assert not out[32:].any()
 
 
-def least_until(good, measure, seconds=8.0):
-    """The least of repeated measurements, until one is good enough: other work on the machine only ever adds time."""
-    deadline, least = time.monotonic() + seconds, float("inf")
-    while not good(least) and time.monotonic() < deadline:
-        least = min(least, measure())
-    return least
-
-
 def test_tasks_run_side_by_side(two_threads):
     """Each of two tasks waits until the other has begun: one after the other, the first would wait for ever."""
     if threads.available_cpus() < 2 or threads.openmp_library() is None:
@@ -233,20 +225,6 @@ done:
     threads.set_num_threads(2)
     kernel(2, -1, out)
     assert [out[64], out[80]] == [1, 1]
-
-
-def test_the_cost_of_fork_and_join(two_threads):
-    kernel, out = counting(), np.zeros(4096, np.int32)
-
-    def seconds():
-        return kernel.time(2, -1, out, repeat=9, min_repeat_ms=1).min
-
-    threads.set_num_threads(1)
-    serial = seconds()
-    threads.set_num_threads(2)
-    parallel = least_until(lambda found: found < 5e-6, seconds)
-    print(f"fork and join: {(parallel - serial) * 1e6:.2f} us (a serial call {serial * 1e6:.2f} us)")
-    assert serial < parallel < 100e-6 or threads.num_threads() == 1
 
 
 def test_a_forked_child_runs_serially(two_threads):
