@@ -218,7 +218,7 @@ def test_gradients_of_a_slice() -> None:
     inputs = [te.placeholder(s, name=n) for s, n in zip(shapes, ("grid", "guide", "image", "head"), strict=True)]
     found = te.gradient(topi.image.bilateral_slice(*inputs[:3]), inputs[:3], inputs[3])
     got = [np.zeros(s, np.float32) for s in shapes[:3]]
-    tw.build(schedule_bilateral_gradients(found), [*inputs, *found])(*arrays, *got)
+    tw.build(topi.schedule(found), [*inputs, *found])(*arrays, *got)
     exact = [a.astype(np.float64) for a in arrays]
     for which, step in ((0, 1e-3), (1, 1e-5), (2, 1e-3)):
         for place in (tuple(int(rng.integers(n)) for n in shapes[which]) for _ in range(4)):
@@ -232,6 +232,66 @@ def test_gradients_of_a_slice() -> None:
     alone = np.zeros(shapes[1], np.float32)
     tw.build(schedule_bilateral_gradients(some), [*inputs, *some])(*arrays, alone)
     np.testing.assert_allclose(alone, got[1], rtol=1e-5, atol=1e-6)
+
+
+def slice_with_gradients(wanted: str, shapes: Any, apart: str = "") -> tuple[list[te.Tensor], list[te.Tensor]]:
+    """The inputs of a slice, with its head, called whatever they like, and its gradients by some of these ("gui")."""
+    inputs = [te.placeholder(s, name=f"some{n}{apart}") for s, n in zip(shapes, "guih", strict=True)]
+    y = topi.image.bilateral_slice(*inputs[:3])
+    return inputs, te.gradient(y, [inputs["gui".index(one)] for one in wanted], inputs[3])
+
+
+@pytest.mark.parametrize(("wanted", "shapes"), [
+    ("gui", ((3, 2, 5, 2, 3), (9, 11), (2, 9, 11), (2, 9, 11))),
+    *((wanted, ((2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32))) for wanted in ("g", "u", "iu"))])
+def test_gradients_of_a_slice_are_scheduled_by_their_rule(wanted: str, shapes: Any) -> None:
+    """A row of pixels at a time, on threads and in vectors, whatever the tensors are called; and they compute the same."""
+    inputs, found = slice_with_gradients(wanted, shapes)
+    s = topi.schedule(found)
+    assert str(s) == str(schedule_bilateral_gradients(found))
+    for stage in s.stages:
+        if stage.op.name in ("ones", "grad_affine", "near"):
+            assert stage.attach_type == "inline"
+        if stage.op.name in ("affine", "grad_near", "grad_ones"):
+            assert stage.attach_type == "at"
+    assert ("grad_rows.rf" in str(s)) == ("g" in wanted)
+    plain = te.create_schedule([tensor.op for tensor in found])
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(shape, np.float32) for shape in shapes]
+    results = []
+    for one in (s, plain):
+        results.append([np.zeros(shapes["gui".index(name)], np.float32) for name in wanted])
+        tw.build(one, [*inputs, *found])(*arrays, *results[-1])
+    for got, exact in zip(*results, strict=True):
+        np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_several_slices_and_those_that_something_else_reads() -> None:
+    shapes = ((2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32))
+    (first, a), (second, b) = (slice_with_gradients("gui", shapes, apart) for apart in "ab")
+    s = topi.schedule([*a, *b])
+    assert [stage.attach_type for stage in s.stages if stage.op.name == "grad_near"] == ["at"] * 2
+    rng = np.random.default_rng(1)
+    arrays = [rng.random(shape, np.float32) for shape in shapes]
+    got = [np.zeros(shape, np.float32) for shape in shapes[:3] * 2]
+    tw.build(s, [*first, *second, *a, *b])(*arrays, *arrays, *got)
+    for one, other in zip(got[:3], got[3:], strict=True):
+        assert one.any()
+        np.testing.assert_array_equal(one, other)
+    y = topi.image.bilateral_slice(*first[:3])
+    together = [y, *te.gradient(y, first[:3], first[3])]
+    more = [np.zeros(shape, np.float32) for shape in (shapes[3], *shapes[:3])]
+    tw.build(topi.schedule(together), [*first, *together])(*arrays, *more)
+    for one, other in zip(more[1:], got[:3], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_an_image_without_pixels_has_no_slice() -> None:
+    shapes = ((2, 2, 4, 2, 3), (0, 32), (2, 0, 32), (2, 0, 32))
+    inputs, found = slice_with_gradients("gui", shapes)
+    got = [np.ones(shape, np.float32) for shape in shapes[:3]]
+    tw.build(topi.schedule(found), [*inputs, *found])(*(np.zeros(shape, np.float32) for shape in shapes), *got)
+    assert not got[0].any()
 
 
 def test_bilateral_refusals() -> None:

@@ -27,6 +27,7 @@ from ..te.shape import same_extent
 from ..te.tensor_compute import TensorComputeOp
 from .cpu.machine import Machine
 from .reading import elements, is_expensive, is_plain, loads_of, weight
+from .slice_gradients import GRADIENTS, gradients_of_slices
 
 __all__ = ["Group", "Piece", "cut", "steps_of"]
 
@@ -91,8 +92,17 @@ class _Cutter:
         self.place = {op: at for at, op in enumerate(self.order)}
 
     def run(self) -> list[Piece]:
-        pieces = self._anchored()
+        pieces = self._gradients()
+        pieces += self._anchored()
         return pieces + self._rest()
+
+    def _gradients(self) -> list[Piece]:
+        """The gradients of bilateral slices: many operations, of which several are outputs, scheduled together."""
+        pieces: list[Piece] = []
+        for *parts, last in gradients_of_slices(self.order, self.outputs) if GRADIENTS in self.tags else ():
+            self.claimed.update((*parts, last))
+            pieces.append(Piece(GRADIENTS, last, last, parts=tuple(parts)))
+        return pieces
 
     # Anchors, their parts, tails and heads
 

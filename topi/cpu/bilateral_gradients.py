@@ -7,27 +7,45 @@
     cells: sums over their rows
     for y (parallel):  for vectors of pixels:  the guide's gradient
     for y (parallel):  for vectors of pixels:  the coefficients again, and the image's gradient
+
+topi.schedule finds them by what they read (topi/slice_gradients.py), whatever the tensors are called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ...codegen.target import Target
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage, create_schedule
 from ...te.operation import ComputeOp, Operation
 from ...te.tensor import Tensor
+from ..slice_gradients import gradients_of_slices, roles_of
 from .machine import machine_of
 
-__all__ = ["schedule_bilateral_gradients"]
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["bilateral_slice_gradients", "schedule_bilateral_gradients"]
+
+
+def bilateral_slice_gradients(group: Group) -> None:
+    """The rule."""
+    _schedule(group.s, roles_of((*group.parts, group.anchor)), group.machine.lanes(group.anchor.output(0).dtype.bits))
 
 
 def schedule_bilateral_gradients(gradients: Sequence[Tensor], target: str | Target = "llvm") -> Schedule:
-    """A schedule for `te.gradient(bilateral_slice(grid, guide, image), [grid, guide, image], head)`, or some of the three."""
+    """A schedule for `te.gradient(bilateral_slice(grid, guide, image), [grid, guide, image], head)`, or some of the three:
+    what topi.schedule makes of them, where whatever else there is stays as it was declared."""
     s = create_schedule([tensor.op for tensor in gradients])
-    ops = {stage.op.name: stage.op for stage in s.stages if isinstance(stage.op, ComputeOp)}
     lanes = machine_of(Target.parse(target)).lanes(gradients[0].dtype.bits)
+    for found in gradients_of_slices([stage.op for stage in s.stages], s.outputs):
+        _schedule(s, roles_of(found), lanes)
+    return s
+
+
+def _schedule(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     for name in ("ones", "grad_affine", "near"):
         if name in ops:
             s[ops[name]].compute_inline()
@@ -40,7 +58,6 @@ def schedule_bilateral_gradients(gradients: Sequence[Tensor], target: str | Targ
         _guide(s, ops, lanes)
     if "grad_image" in ops:
         _image(s, ops, lanes)
-    return s
 
 
 def _flat(s: Schedule, op: Operation, at: int) -> None:
@@ -50,7 +67,7 @@ def _flat(s: Schedule, op: Operation, at: int) -> None:
     stage.vectorize(stage.fuse(*stage.op.axis[at:]))
 
 
-def _grid(s: Schedule, ops: dict[str, ComputeOp], lanes: int) -> None:
+def _grid(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     rows = ops["grad_rows"]
     _, lane = s[rows].split(rows.reduce_axis[0], factor=lanes)
     partial = s[s.rfactor(rows.output(0), lane, -1)]
@@ -77,7 +94,7 @@ def _grid(s: Schedule, ops: dict[str, ComputeOp], lanes: int) -> None:
     _flat(s, ops["grad_grid"], 2)
 
 
-def _guide(s: Schedule, ops: dict[str, ComputeOp], lanes: int) -> None:
+def _guide(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     guide = ops["grad_guide"]
     sums = s[s.cache_write(guide.output(0), "local")]
     stage = s[guide]
@@ -94,7 +111,7 @@ def _guide(s: Schedule, ops: dict[str, ComputeOp], lanes: int) -> None:
     _sum(near, near.op.reduce_axis, (z,))
 
 
-def _image(s: Schedule, ops: dict[str, ComputeOp], lanes: int) -> None:
+def _image(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     stage = s[ops["grad_image"]]
     c, y, x = stage.op.axis
     vector, lane = stage.split(x, factor=lanes)

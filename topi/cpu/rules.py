@@ -25,6 +25,7 @@ RULES: dict[str, tuple[str, str]] = {
     "conv2d_NCHWc": ("conv", "conv2d_NCHWc"),
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
     "bilateral_slice": ("bilateral", "bilateral_slice"),
+    "bilateral_slice.gradients": ("bilateral_gradients", "bilateral_slice_gradients"),
     "stencil": ("stencil", "stencil"),
     "pool": ("depthwise", "windows"),
     "pool_whole": ("pool", "whole"),

@@ -59,7 +59,7 @@ def _cell(place: Any, size: Any, cells: int, dtype: Any) -> tuple[Any, Expr]:
     """Of the grid with a cell added on either side: the cell whose centre comes before a pixel's, and how far it is on to the
     next, from 0 to 1."""
     if isinstance(size, IntImm) and cells and size.value % cells == 0:
-        pixels = size.value // cells
+        pixels = max(size.value // cells, 1)  # of an image without pixels there is nothing to divide
         moved, half = place + (pixels + 1) // 2, 0.5 if pixels % 2 == 0 else 0.0
         return te.indexdiv(moved, pixels), (te.indexmod(moved, pixels).astype(dtype) + half) * (1 / pixels)
     moved = (2 * place + 1) * cells + size
