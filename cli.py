@@ -159,8 +159,7 @@ def _export(options: argparse.Namespace) -> int:
     if declared is None:
         return 2
     name = options.name or options.source.rpartition(":")[2]
-    for path in build(declared(), target=options.target, name=name).export(options.library, threads=options.threads,
-                 realtime=options.realtime):
+    for path in build(declared(), target=options.target, name=name).export(options.library, threads=options.threads):
         print(path)
     return 0
 
