@@ -20,9 +20,10 @@ from ..expr import (
     And, Broadcast, BufferLoad, CompareOp, Expr, IfThenElse, IntImm, Let, Node, Not, Or, Ramp, Select, Shuffle,
 )
 from ..ops import const, fold_binary
-from ..stmt import BufferStore, Function, Seq, Stmt
-from ..visit import Rewriter, children, rebuild, rewrite
+from ..stmt import BufferStore, Function
+from ..visit import children, rewrite
 from .linear import Key, Linear, is_index, linear
+from .store_runs import StoreRuns
 
 __all__ = ["WIDEST_STRIDE", "active_lanes", "shared_windows", "sure_loads"]
 
@@ -32,7 +33,7 @@ WIDEST_STRIDE = 4
 
 def shared_windows(function: Function) -> Function:
     """`function` with its interleaving strided loads through vectors that they share."""
-    return function.with_body(_Sharer().visit(function.body))
+    return function.with_body(StoreRuns(_shared).visit(function.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +54,6 @@ class _Strided:
         """Which elements it reads."""
         lanes = range(self.lanes) if self.active is None else sorted(self.active)
         return [self.at + lane * self.stride for lane in lanes]
-
-
-class _Sharer(Rewriter):
-    def visit(self, node: Stmt) -> Stmt:
-        if isinstance(node, Seq):
-            return self._sequence(node)
-        if isinstance(node, BufferStore):
-            return _shared([node])[0]
-        return node if isinstance(node, Expr) else super().visit(node)
-
-    def _sequence(self, node: Seq) -> Stmt:
-        found: list[Stmt] = []
-        run: list[BufferStore] = []
-        for statement in node.body:
-            if isinstance(statement, BufferStore):
-                run.append(statement)
-                continue
-            found += _shared(run)
-            run = []
-            found.append(self.visit(statement))
-        found += _shared(run)
-        return rebuild(node, list[Node](found))
 
 
 def _shared(run: list[BufferStore]) -> list[BufferStore]:

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ..buffer import Buffer
-from ..expr import BufferLoad, Expr, IntImm, Node, Ramp, Shuffle, Var
+from ..expr import BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
 from ..ops import const
 from ..stmt import BufferStore, Function, LetStmt, Seq, Stmt
-from ..visit import Rewriter, rebuild, rewrite
+from ..visit import rewrite
 from .linear import Key, Linear, is_index, linear
 from .shared_windows import WIDEST_STRIDE, active_lanes, sure_loads
+from .store_runs import StoreRuns
 
 __all__ = ["transposed_loads"]
 
@@ -32,7 +33,7 @@ CHUNK = 128
 
 def transposed_loads(function: Function) -> Function:
     """`function` with columns that are loaded together through their rows."""
-    return function.with_body(_Transposer().visit(function.body))
+    return function.with_body(StoreRuns(_transposed).visit(function.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +45,6 @@ class _Column:
     at: int
     stride: int
     active: frozenset[int]
-
-
-class _Transposer(Rewriter):
-    def visit(self, node: Stmt) -> Stmt:
-        if isinstance(node, Seq):
-            return self._sequence(node)
-        return node if isinstance(node, (Expr, BufferStore)) else super().visit(node)
-
-    def _sequence(self, node: Seq) -> Stmt:
-        found: list[Stmt] = []
-        run: list[BufferStore] = []
-        for statement in node.body:
-            if isinstance(statement, BufferStore):
-                run.append(statement)
-                continue
-            found += _transposed(run)
-            run = []
-            found.append(self.visit(statement))
-        found += _transposed(run)
-        return rebuild(node, list[Node](found))
 
 
 def _transposed(run: list[BufferStore]) -> list[Stmt]:
