@@ -167,6 +167,8 @@ def _extent(within: Span, whole: Expr, nest: Nest) -> Expr:
     """How many values a span holds, and no more than the dimension."""
     extent = nest.analyzer.simplify(cast(within.high - within.low + 1, whole.dtype))
     if not isinstance(extent, IntImm) and within.width is not None:
+        if within.width > whole.dtype.greatest:
+            return whole
         extent = const(within.width, whole.dtype)
     return whole if nest.analyzer.can_prove(extent >= whole) else extent
 

@@ -445,3 +445,17 @@ def test_a_normalised_schedule_still_fills_what_its_intrinsic_fills() -> None:
     x, y, found = np.arange(4)[None, None], np.arange(4)[None, None] + 3, np.zeros((4, 4), "int64")
     tw.build(s.normalize(), [a, b, C], target="interpret")(x, y, found)
     np.testing.assert_array_equal(found, np.outer(x, y))
+
+
+def test_a_prefetch_along_fused_loops_of_unknown_length_asks_for_rows() -> None:
+    """How far three iterations reach is at most 2 ** 31 + 63 rows, which is no int32."""
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((63, n, m), "float16", name="A")
+    B = te.compute((1, 63, n, m), lambda b, i, j, k: A[i, j, k] + A[45, j, k], name="B")
+    s = te.create_schedule(B)
+    b, i, j, _ = B.op.axis
+    s[B].prefetch(A, s[B].fuse(b, s[B].fuse(i, j)), -3)
+    a = np.arange(63 * 5 * 7, dtype="int32").reshape(63, 5, 7).astype("float16")
+    found = np.zeros((1, 63, 5, 7), "float16")
+    tw.build(s, [A, B])(a, found)
+    np.testing.assert_array_equal(found[0], a + a[45])
