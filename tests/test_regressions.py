@@ -448,8 +448,8 @@ def test_a_normalised_schedule_still_fills_what_its_intrinsic_fills() -> None:
 
 
 def test_a_prefetch_along_fused_loops_of_unknown_length_asks_for_rows() -> None:
-    """How far three iterations reach is at most 2 ** 31 + 63 rows, which is no int32."""
-    n, m = te.var("n"), te.var("m")
+    """Of lengths that count in 64 bits: what an iteration reads spans more planes than an int32 counts, as far as is known."""
+    n, m = te.var("n", "int64"), te.size_var("m", "int64")
     A = te.placeholder((63, n, m), "float16", name="A")
     B = te.compute((1, 63, n, m), lambda b, i, j, k: A[i, j, k] + A[45, j, k], name="B")
     s = te.create_schedule(B)
