@@ -14,7 +14,7 @@ from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
 
 __all__ = ["Rewriter", "SharingRewriter", "children", "deep_recursion", "free_vars", "loads", "post_order", "rebuild", "rewrite",
-           "seq", "stores", "substitute", "walk"]
+           "seq", "stores", "substitute", "walk", "without_lets"]
 
 NodeT = TypeVar("NodeT", bound=Node)
 
@@ -140,6 +140,11 @@ def free_vars(node: Node | Function) -> list[Var]:
             for extent in inner.buffer.shape:
                 used.update(dict.fromkeys(free_vars(extent)))
     return [var for var in used if var not in bound]
+
+
+def without_lets(value: NodeT) -> NodeT:
+    """The expression with every let-bound variable replaced by its value."""
+    return rewrite(value, lambda node: substitute(node.body, {node.var: node.value}) if isinstance(node, Let) else None)
 
 
 def seq(*statements: Stmt | None) -> Stmt:

@@ -353,10 +353,14 @@ def test_a_let_that_is_shared_stays_one_where_its_gathers_are_narrowed() -> None
     verify(narrowed)
 
 
-def test_a_let_that_is_simplified_under_two_conditions_becomes_two() -> None:
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_let_that_is_simplified_under_two_conditions_becomes_two(nested: bool) -> None:
+    """And so does one within it, which both copies share until a name is changed."""
     A, out = Buffer("A", (const(9),), DType("int32")), Buffer("out", (const(9),), DType("int32"))
     i, bound = Var("i", DType("int32")), Var("bound", DType("int32"))
-    shared = Let(bound, BufferLoad(A, (te.max(i, 4),)), bound * bound + te.max(i, 4))
+    deep = Var("deep", DType("int32"))
+    square = Let(deep, bound * 3, deep * deep) if nested else bound * bound
+    shared = Let(bound, BufferLoad(A, (te.max(i, 4),)), square + te.max(i, 4))
     chosen = te.if_then_else(i >= 4, shared, te.if_then_else(i < 2, shared, 0))
     body = For(i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, chosen, (i,)))
     function = Function("main", (A, out), body, (out,), {"stage": "loops"})
@@ -431,6 +435,22 @@ def test_bounds_are_checked_of_what_has_a_name_within_the_expression() -> None:
     np.testing.assert_array_equal(found, [0, 0, 2, 3, 3, 4, 0, 3, 4])
     with pytest.raises(tw.TilewrightError, match=r"B is read out of range"):
         interpreter.run(checked, [np.full(9, 6, "int32"), np.arange(5, dtype="int32"), found])
+
+
+def test_a_check_has_no_names_that_the_statement_binds_again() -> None:
+    """Names within a condition, and within the value of another name, stand for themselves in the check."""
+    A, B, out = (Buffer(name, (const(extent),), DType("int32")) for name, extent in (("A", 9), ("B", 5), ("out", 9)))
+    i, inner, outer = (Var(name, DType("int32")) for name in ("i", "inner", "outer"))
+    place = Let(inner, BufferLoad(A, (i,)), inner * inner)
+    value = Let(outer, place, te.if_then_else(Let(Var("again", DType("int32")), outer, outer > 0), BufferLoad(B, (outer,)), 0))
+    body = For(i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, value, (i,)))
+    checked = bound_checks(Function("main", (A, B, out), body, (out,), {"stage": "loops"}))
+    verify(checked)
+    found = np.zeros(9, "int32")
+    interpreter.run(checked, [np.array([0, 1, 2, -2, -1, 0, 0, 1, 2], "int32"), np.arange(5, dtype="int32"), found])
+    np.testing.assert_array_equal(found, [0, 1, 4, 4, 1, 0, 0, 1, 4])
+    with pytest.raises(tw.TilewrightError, match=r"B is read out of range"):
+        interpreter.run(checked, [np.full(9, 3, "int32"), np.arange(5, dtype="int32"), found])
 
 
 def test_a_normalised_schedule_still_fills_what_its_intrinsic_fills() -> None:

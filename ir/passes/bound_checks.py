@@ -12,17 +12,19 @@ It stands early: later passes drop guards and mask lanes, and dimensions are gon
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from ..arith.analyzer import Analyzer
 from ..expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Ramp, Range, Var
 from ..ops import TRUE, if_then_else, logical_and, logical_not
 from ..stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
-from ..visit import Rewriter, children, post_order, seq, substitute
+from ..visit import Rewriter, children, post_order, seq, substitute, without_lets
 from .linear import expr_key
 from .simplify import analyzer_for
 
 __all__ = ["bound_checks"]
+
+ExprT = TypeVar("ExprT", bound=Expr)
 
 
 def bound_checks(function: Function) -> Function:
@@ -106,17 +108,23 @@ def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, Expr]]:
     while stack:
         node, path = stack.pop()
         if isinstance(node, BufferLoad):
-            named = bound and any(isinstance(inner, Var) and inner in bound for inner in post_order(node))
-            found.append((substitute(node, bound) if named else node, path))
+            found.append((_plain(node, bound), path))
         if isinstance(node, IfThenElse):
-            condition = substitute(node.condition, bound) if bound else node.condition
+            condition = _plain(node.condition, bound)
             stack.append((node.condition, path))
             stack.append((node.true_value, logical_and(path, condition)))
             stack.append((node.false_value, logical_and(path, logical_not(condition))))
         elif isinstance(node, Let):
-            bound[node.var] = substitute(node.value, bound)
+            bound[node.var] = _plain(node.value, bound)
             stack += [(node.value, path), (node.body, path)]
         else:
             stack.extend((child, path) for child in children(node))  # pyright: ignore[reportArgumentType]
     found.reverse()
     return found
+
+
+def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:
+    """What an expression means outside of the one that it stands in, with no names of its own: those it has already."""
+    if not any(isinstance(node, Let) or node in bound for node in post_order(expr) if isinstance(node, (Let, Var))):
+        return expr
+    return without_lets(substitute(expr, bound))

@@ -18,7 +18,7 @@ from ..buffer import Buffer
 from ..expr import Call, Expr, IntImm, Let, Node, Range, SizeVar, StringImm, Var
 from ..ops import is_const, logical_not
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ..visit import Rewriter, free_vars, post_order, rebuild, rewrite, seq, substitute, walk
+from ..visit import Rewriter, free_vars, post_order, rebuild, rewrite, seq, walk
 from .copying import Copier
 
 __all__ = ["MAX_SYMBOL", "analyzer_for", "is_empty", "simplify", "simplify_stmt"]
@@ -45,7 +45,7 @@ def _with_own_lets(body: Stmt) -> Stmt:
                 seen.add(node.var)
             return None
         var = Var(node.var.name, node.var.dtype)
-        return Let(var, node.value, substitute(node.body, {node.var: var}))
+        return Let(var, node.value, Copier({node.var: var}).visit(node.body))  # lets within it have names of their own, too
 
     return rewrite(body, rule)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from ...errors import SourceLine, user_source
 from ...ir import ops
-from ...ir.expr import And, Call, Expr, IfThenElse, IntImm, Let, ProducerLoad, Select
+from ...ir.expr import And, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select
 from ...ir.structural import equal
-from ...ir.visit import children, post_order, rewrite, substitute
+from ...ir.visit import children, post_order, without_lets
 from .derivatives import CALLS, OPERATORS, Row, Where, plus
 from .errors import NotDifferentiable
 
@@ -109,11 +109,6 @@ def adjoints_of_reads(
                 held, part = (*held, known), part.value
             reached.setdefault(id(child), []).append(Contribution(held, part))
     return _by_element(reads)
-
-
-def without_lets(value: Expr) -> Expr:
-    """The expression with every let-bound variable replaced by its value."""
-    return rewrite(value, lambda node: substitute(node.body, {node.var: node.value}) if isinstance(node, Let) else None)
 
 
 def _concerned(nodes: Sequence[object], relevant: Callable[[ProducerLoad], bool]) -> set[int]:
