@@ -1,4 +1,5 @@
-"""The operators that fuzz/operators.py composes: a function each, from drawing and a value to the next value.
+"""Operators that fuzz/operators.py composes: a function each, from drawing and a value to the next value. Those of networks
+and images have modules of their own (operator_network_rows.py, operator_quantised_rows.py, operator_image_rows.py).
 
 A row returns None where the value is not of a rank or dtype that it takes. What it returns holds, beside the tensor, what
 numpy says in float64 (integers and bools: exactly), and how far each element may be off:
@@ -23,7 +24,7 @@ from .. import te, topi
 from .drawing import Draw
 from .terms import EPSILON, FLOATS, INTEGERS, Size, numpy_type
 
-__all__ = ["OPERATORS", "Operands", "Value"]
+__all__ = ["ROWS", "WIDE", "Operands", "Rows", "Value", "known", "product_error"]
 
 SUBNORMAL = {"float16": 2.0**-24, "bfloat16": 2.0**-130, "float32": 2.0**-140, "float64": 2.0**-1000}
 
@@ -52,6 +53,11 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.array.shape
+
+
+def known(x: Value) -> bool:
+    """Whether its shape is known before the call."""
+    return all(str(extent).isdigit() for extent in x.tensor.shape)
 
 
 class Operands(Draw):
@@ -86,6 +92,17 @@ class Operands(Draw):
         self.program.given(tensor, np.asarray(array).astype(numpy_type(dtype)))
         return Value(tensor, np.asarray(array), dtype)
 
+    def holding(self, array: Any, dtype: str | None = None) -> Value:
+        """A new argument with these contents."""
+        kind = dtype or str(array.dtype)
+        tensor = te.placeholder(array.shape, kind, self.name("A"))
+        self.program.given(tensor, array.astype(numpy_type(kind)))
+        return Value(tensor, array, kind)
+
+    def axis(self, x: Value) -> int:
+        """One of its dimensions, sometimes counted from the end."""
+        return self.number(0, x.array.ndim - 1) - (x.array.ndim if self.chance(0.3) else 0)
+
     def rounded(self, tensor: Any, array: Any, dtype: str, error: float = 0.0, roundings: float = 1.0) -> Value:
         """A result that was rounded so many times at its own size, beside the error that its inputs bring."""
         array = np.asarray(array)
@@ -98,6 +115,8 @@ class Operands(Draw):
         """A result whose elements are those of `like`."""
         return Value(tensor, np.asarray(array), like.dtype, like.error)
 
+
+Rows = tuple[tuple[float, Callable[[Operands, Value], Value | None]], ...]
 
 # Element by element
 
@@ -297,7 +316,82 @@ def looked_up(draw: Operands, x: Value) -> Value | None:
     return draw.exact(topi.take(x.tensor, index.tensor, at), np.take(x.array, index.array.astype("int64"), at, mode="clip"), x)
 
 
+def gathered(draw: Operands, x: Value) -> Value | None:
+    """Elements at indices, or coordinates, that are data and inside."""
+    if not x.array.ndim or 0 in x.shape or not known(x):
+        return None
+    rng, kind = draw.choices.contents(), draw.pick(["int32", "int64"])
+    if draw.chance(0.5):
+        at = draw.axis(x)
+        sizes = [draw.number(1, extent) for extent in x.shape]
+        sizes[at] = draw.length(9)
+        index = rng.integers(0, x.shape[at], sizes)
+        found = np.take_along_axis(x.array[tuple(slice(None if one == at % x.array.ndim else n) for one, n in enumerate(sizes))],
+                                   index, at)
+        return draw.exact(topi.gather(x.tensor, at, draw.holding(index, kind).tensor), found, x)
+    count = draw.number(1, x.array.ndim)
+    shape = [draw.length(7) for _ in range(draw.number(0, 2))]
+    index = np.stack([rng.integers(0, extent, shape) for extent in x.shape[:count]])
+    return draw.exact(topi.gather_nd(x.tensor, draw.holding(index, kind).tensor), x.array[tuple(index)], x)
+
+
+def one_hot(draw: Operands, x: Value) -> Value | None:
+    """Where along a new dimension the index is."""
+    if x.dtype not in INTEGERS or x.array.ndim > 3 or x.array.size > 5000:
+        return None
+    depth, at = draw.length(17), draw.number(-1, x.array.ndim)
+    on, off = draw.pick([(1, 0), (3, 2), (0, 1)])
+    dtype = draw.pick(["float32", "int8", "int64", "float16"])
+    place = at % (x.array.ndim + 1)
+    holds = np.expand_dims(x.array.astype("int64"), place) == np.arange(depth).reshape(
+        [-1 if one == place else 1 for one in range(x.array.ndim + 1)])
+    found = np.where(holds, on, off).astype("float64" if dtype in FLOATS else dtype)
+    return Value(topi.one_hot(x.tensor, on, off, depth, at, dtype), found, dtype)
+
+
+def layouts(draw: Operands, x: Value) -> Value | None:
+    """Dimensions in another order, one of them cut into blocks, or put together from blocks."""
+    rank = x.array.ndim
+    if not 1 <= rank <= 4:
+        return None
+    letters = "NCHW"[-rank:]
+    order = draw.choices.permutation(rank)
+    if draw.chance(0.3):
+        return draw.exact(topi.layout_transform(x.tensor, letters, "".join(letters[at] for at in order)),
+                          x.array.transpose(order), x)
+    at, block = draw.number(0, rank - 1), draw.pick([2, 4, 3, 16])
+    blocked = "".join(letters[one] for one in order) + f"{block}{letters[at].lower()}"
+    more = [(0, -n % block if one == at else 0) for one, n in enumerate(x.shape)]
+    split = np.moveaxis(np.pad(x.array, more), at, -1)
+    split = np.moveaxis(split.reshape(*split.shape[:-1], -(-x.shape[at] // block), block), -2, at)
+    made = topi.layout_transform(x.tensor, letters, blocked)
+    found = split.transpose(*order, rank)
+    if draw.chance(0.4) and known(x):  # and back again: as long as the blocks are
+        back = np.moveaxis(split, -1, at + 1)
+        back = back.reshape(*back.shape[:at], back.shape[at] * block, *back.shape[at + 2:])
+        return draw.exact(topi.layout_transform(made, blocked, letters), back, x)
+    return draw.exact(made, found, x)
+
+
 # Reductions
+
+
+def placed(draw: Operands, x: Value) -> Value | None:
+    """argmax and argmin over any axes, the first or the last of equal ones."""
+    if not x.is_exact or x.dtype == "bool" or 0 in x.shape:
+        return None
+    rank = x.array.ndim
+    axes = draw.choices.some(list(range(rank)), draw.number(1, rank)) if rank and draw.chance(0.8) else list(range(rank))
+    keepdims, last = draw.chance(0.4), draw.chance(0.3)
+    kind = draw.pick(["argmax", "argmin"])
+    given = None if len(axes) == rank and draw.chance(0.5) else axes[0] if len(axes) == 1 and draw.chance(0.5) else axes
+    kept = [at for at in range(rank) if at not in axes]
+    flat = x.array.transpose(*kept, *axes).reshape(*(x.shape[at] for at in kept), -1)
+    found = flat.shape[-1] - 1 - getattr(np, kind)(flat[..., ::-1], -1) if last else getattr(np, kind)(flat, -1)
+    if keepdims:
+        found = np.reshape(found, [1 if at in axes else n for at, n in enumerate(x.shape)])
+    made = getattr(topi, kind)(x.tensor, given, keepdims, last)
+    return Value(made, np.asarray(found, str(made.dtype)), str(made.dtype))
 
 
 def reduced(draw: Operands, x: Value) -> Value | None:
@@ -305,7 +399,7 @@ def reduced(draw: Operands, x: Value) -> Value | None:
     axes = tuple(draw.choices.some(list(range(x.array.ndim)), draw.number(1, x.array.ndim))) if x.array.ndim else None
     keepdims = draw.chance(0.4)
     count = x.array.size // max(math.prod(n for at, n in enumerate(x.shape) if axes is not None and at not in axes), 1)
-    kind = draw.pick(["sum", "mean", "max", "min", "argmax", "argmin", "any", "all"])
+    kind = draw.pick(["sum", "mean", "max", "min", "any", "all"])
     if kind in ("any", "all"):
         if not x.is_exact:
             return None
@@ -313,12 +407,6 @@ def reduced(draw: Operands, x: Value) -> Value | None:
         return Value(getattr(topi, kind)(x.tensor, axes, keepdims), holds, "bool")
     if kind in ("max", "min", "mean") and not count:
         return None
-    if kind in ("argmax", "argmin"):
-        at = axes[0] if axes else None
-        if not x.is_exact or x.dtype == "bool" or 0 in x.shape:
-            return None
-        found = getattr(np, kind)(x.array, axis=at, keepdims=keepdims)
-        return Value(getattr(topi, kind)(x.tensor, at, keepdims), np.asarray(found, "int32"), "int32")
     return _folded(draw, x, kind, axes, keepdims, count)
 
 
@@ -356,116 +444,61 @@ def running(draw: Operands, x: Value) -> Value | None:
 # Heavy operators: errors are those of sums of products
 
 
-def _product_error(x: Value, w: Value, depth: int, dtype: str) -> float:
+def product_error(x: Value, w: Value, depth: int, dtype: str) -> float:
+    """How far a sum of `depth` products of theirs may be off."""
     inner = "float32" if dtype in ("float16", "bfloat16") else dtype
     return depth * (x.error * w.scale + (depth + 2) * EPSILON[inner] * x.scale * w.scale)
 
 
 def _products(draw: Operands, tensor: Any, array: Any, x: Value, w: Value, depth: int) -> Value:
-    return draw.rounded(tensor, array, x.dtype, _product_error(x, w, depth, x.dtype))
+    return draw.rounded(tensor, array, x.dtype, product_error(x, w, depth, x.dtype))
 
 
 WIDE = ("float32", "float64")
 
 
 def matmul(draw: Operands, x: Value) -> Value | None:
-    """Products with a matrix of weights, transposed or not, or with many."""
+    """Products with a matrix of weights, transposed or not, packed before or not, or with many."""
     if x.dtype not in WIDE or x.array.ndim not in (2, 3):
         return None
-    out, depth = draw.pick([1, 5, 16, 33, 7, 64]), x.shape[-1]
-    inner = x.tensor.shape[-1]
+    turned = draw.chance(0.3)
+    depth = x.shape[-2 if turned else -1]
+    inner, out = x.tensor.shape[-2 if turned else -1], draw.pick([1, 5, 16, 33, 7, 64])
+    left = np.swapaxes(x.array, -1, -2) if turned else x.array
+    straight = draw.chance(0.4)
     if x.array.ndim == 3:
-        w = draw.fresh([x.tensor.shape[0], out, inner], x.dtype, [x.shape[0], out, depth])
-        return _products(draw, topi.batch_matmul(x.tensor, w.tensor), x.array @ w.array.transpose(0, 2, 1), x, w, depth)
-    kind = draw.number(0, 2)
-    if kind == 0:
+        batch, many = (1, 1) if draw.chance(0.2) else (x.tensor.shape[0], x.shape[0])
+        shape = [(batch, out, inner), (batch, inner, out)][straight]
+        w = draw.fresh(shape, x.dtype, [(many, out, depth), (many, depth, out)][straight])
+        made = topi.batch_matmul(x.tensor, w.tensor, transpose_a=turned, transpose_b=not straight)
+        return _products(draw, made, left @ (w.array if straight else w.array.transpose(0, 2, 1)), x, w, depth)
+    if straight:
         w = draw.fresh([inner, out], x.dtype, [depth, out])
-        return _products(draw, topi.matmul(x.tensor, w.tensor), x.array @ w.array, x, w, depth)
-    w = draw.fresh([out, inner], x.dtype, [out, depth])
-    made = topi.matmul(x.tensor, w.tensor, transpose_b=True) if kind == 1 else topi.nn.dense(x.tensor, w.tensor)
-    return _products(draw, made, x.array @ w.array.T, x, w, depth)
+        return _products(draw, topi.matmul(x.tensor, w.tensor, turned), left @ w.array, x, w, depth)
+    if turned or draw.chance(0.4):
+        w = draw.fresh([out, inner], x.dtype, [out, depth])
+        return _products(draw, topi.matmul(x.tensor, w.tensor, turned, True), left @ w.array.T, x, w, depth)
+    return _dense(draw, x, out, depth)
 
 
-def convolved(draw: Operands, x: Value) -> Value | None:
-    """conv2d and depthwise over images in NCHW."""
-    if x.dtype != "float32" or x.array.ndim != 4 or 0 in x.shape or not all(str(n).isdigit() for n in x.tensor.shape):
-        if draw.chance(0.5):
-            return None
-        x = draw.fresh([draw.number(1, 2), draw.pick([1, 3, 16, 7, 32]), draw.number(1, 17), draw.number(1, 33)], "float32")
-    _, channels, height, width = x.shape
-    size, stride, pad = draw.pick([1, 3, 2, 5]), draw.pick([1, 2]), draw.pick([0, 1, 2])
-    if min(height, width) + 2 * pad < size or channels > 64 or x.array.size > 20_000:
-        return None
-    deep = draw.chance(0.4)
-    outs = channels if deep else draw.pick([1, 4, 17, 32])
-    w = draw.fresh([outs, 1 if deep else channels, size, size], x.dtype)
-    if deep:
-        made = topi.nn.depthwise_conv2d(x.tensor, w.tensor, stride, pad)
+def _dense(draw: Operands, x: Value, out: int, depth: int) -> Value:
+    bias = draw.fresh([out], x.dtype) if draw.chance(0.5) else None
+    added = bias.tensor if bias is not None else None
+    kind = draw.number(0, 2) if known(x) else 0
+    if kind == 2:
+        w = draw.holding(draw.choices.contents().integers(-16, 17, (out, depth)) / 8, x.dtype)
+        packed = draw.holding(topi.nn.prepack_dense(w.array), x.dtype)
+        made = topi.nn.packed_dense(x.tensor, packed.tensor, out, added)
     else:
-        made = topi.nn.conv2d(x.tensor, w.tensor, stride, pad)
-    padded = np.pad(x.array, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (2, 3))[:, :, ::stride, ::stride]
-    found = np.einsum("nchwyx,cyx->nchw", windows, w.array[:, 0]) if deep else np.einsum("nchwyx,ocyx->nohw", windows, w.array)
-    return _products(draw, made, found, x, w, size * size * (1 if deep else channels))
+        w = draw.fresh([out, x.tensor.shape[-1]], x.dtype, [out, depth])
+        made = (topi.nn.packed_dense(x.tensor, topi.nn.prepack_dense(w.tensor), out, added) if kind
+                else topi.nn.dense(x.tensor, w.tensor, added))
+    found = x.array @ w.array.T + (bias.array if bias is not None else 0)
+    return _products(draw, made, found, x, w, depth)
 
 
-def pooled(draw: Operands, x: Value) -> Value | None:
-    """The greatest or the mean of windows."""
-    if x.dtype != "float32" or x.array.ndim != 4 or 0 in x.shape or not all(str(n).isdigit() for n in x.tensor.shape):
-        if draw.chance(0.5):
-            return None
-        x = draw.fresh([1, draw.pick([1, 3, 16]), draw.number(1, 17), draw.number(1, 33)], "float32")
-    size, stride = draw.pick([2, 3, 1]), draw.pick([1, 2])
-    if min(x.shape[2:]) < size:
-        return None
-    windows = np.lib.stride_tricks.sliding_window_view(x.array, (size, size), (2, 3))[:, :, ::stride, ::stride]
-    if draw.chance(0.5):
-        return draw.exact(topi.nn.max_pool2d(x.tensor, size, stride), windows.max((-1, -2)), x)
-    return draw.rounded(topi.nn.avg_pool2d(x.tensor, size, stride), windows.mean((-1, -2)), x.dtype, x.error, size * size + 2)
-
-
-def normalised(draw: Operands, x: Value) -> Value | None:
-    """Softmax and norms over the last axis."""
-    if x.dtype not in WIDE or not x.array.ndim or 0 in x.shape:
-        return None
-    n, y = x.shape[-1], x.array
-    kind = draw.number(0, 2)
-    if kind == 0:
-        e = np.exp(y - y.max(-1, keepdims=True))
-        return draw.rounded(topi.nn.softmax(x.tensor), e / e.sum(-1, keepdims=True), x.dtype, 2 * x.error, n + 16 + 2 * x.scale)
-    if kind == 1:
-        e = y - y.max(-1, keepdims=True)
-        found = e - np.log(np.exp(e).sum(-1, keepdims=True))
-        return draw.rounded(topi.nn.log_softmax(x.tensor), found, x.dtype, 2 * x.error, n + 16 + 2 * x.scale)
-    weight = draw.fresh([x.tensor.shape[-1]], x.dtype, [n])
-    root = np.sqrt((y * y).mean(-1, keepdims=True) + 0.25)
-    found = y / root * weight.array
-    error = 4 * x.error * max(weight.scale, 1) * (1 + x.scale)
-    return draw.rounded(topi.nn.rms_norm(x.tensor, weight.tensor, epsilon=0.25), found, x.dtype, error, n + 16)
-
-
-def attended(draw: Operands, x: Value) -> Value | None:
-    """Attention of x, as queries, to new keys and values."""
-    if x.dtype != "float32" or x.array.ndim != 3 or 0 in x.shape or x.scale > 30 or draw.symbols:
-        if draw.chance(0.5):
-            return None
-        x = draw.fresh([draw.number(1, 3), draw.pick([1, 7, 33, 64]), draw.pick([8, 16, 5])], "float32")
-    heads, queries, depth = x.shape
-    keys = draw.pick([1, 5, 17, 64])
-    causal = keys == queries and draw.chance(0.5)
-    k, v = (draw.fresh([heads, keys, depth], x.dtype) for _ in range(2))
-    scores = np.einsum("hqd,hkd->hqk", x.array, k.array) / math.sqrt(depth)
-    if causal:
-        scores = np.where(np.tril(np.ones((queries, keys), bool)), scores, -np.inf)
-    e = np.exp(scores - scores.max(-1, keepdims=True))
-    weights = e / e.sum(-1, keepdims=True)
-    off = _product_error(x, k, depth, x.dtype) / math.sqrt(depth)
-    error = v.scale * (2 * off + 2 * (keys + 16) * EPSILON[x.dtype] * (1 + float(np.abs(scores[np.isfinite(scores)]).max())))
-    return draw.rounded(topi.nn.attention(x.tensor, k.tensor, v.tensor, causal=causal), weights @ v.array, x.dtype, error)
-
-
-OPERATORS: tuple[tuple[float, Callable[[Operands, Value], Value | None]], ...] = (
+ROWS: Rows = (
     (4, binary), (4, smooth), (1, steps), (1, compared), (1, converted), (3, shaped), (2, parts), (2, joined), (1, looked_up),
-    (3, reduced), (0.7, running), (2.5, matmul), (1.5, convolved), (1, pooled), (1.5, normalised), (1, attended),
+    (0.6, gathered), (0.4, one_hot), (0.8, layouts), (3, reduced), (0.8, placed), (0.7, running), (2.5, matmul),
 )
 """By weight. A row's name is what a case is counted as."""

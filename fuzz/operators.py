@@ -1,7 +1,8 @@
 """Compositions of topi's operators, scheduled by topi.schedule and held against numpy.
 
-What operators there are, and how each is drawn, stands in fuzz/operator_rows.py. Floats are computed by numpy in float64;
-every operator says how far its result may be off, from how far its inputs are and what its documentation bounds.
+What operators there are, and how each is drawn, stands in fuzz/operator_rows.py and its neighbours. Floats are computed by
+numpy in float64; every operator says how far its result may be off, from how far its inputs are and what its documentation
+bounds.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from ..driver import build
 from ..errors import TensorExpressionError, TilewrightError
 from .choices import Choices, case_choices, forced
 from .drawing import Program
-from .operator_rows import OPERATORS, Operands, Value
+from . import operator_image_rows, operator_network_rows, operator_quantised_rows, operator_rows
+from .operator_rows import Operands, Rows, Value
 from .oracle import Failure, compare, run_kernel, signature
 from .shrink import shrink
 from .terms import numpy_type
 
-__all__ = ["TARGETS", "check_operators", "draw_operators", "drawn_operators", "run_operators"]
+__all__ = ["OPERATORS", "TARGETS", "check_operators", "draw_operators", "drawn_operators", "run_operators"]
 
+OPERATORS: Rows = (*operator_rows.ROWS, *operator_network_rows.ROWS, *operator_quantised_rows.ROWS, *operator_image_rows.ROWS)
 _CPU = (*["llvm"] * 5, "llvm -mattr=-avx512f") if platform.machine() == "x86_64" else ("llvm",)
 TARGETS = {"llvm": _CPU, "cuda": ("cuda -emulate",), "all": (*_CPU * (24 // len(_CPU)), "cuda -emulate")}
 """What each choice of a target runs: narrower vectors make other schedules."""

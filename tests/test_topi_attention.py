@@ -12,24 +12,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.fuzz.references import attention as reference
 
 UNIT = 2.0**-24
-
-
-def reference(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The result in float64, and the bound of float32's error for each element."""
-    queries, keys, values = (x.astype("float64") for x in (q, k, v))
-    scores = scale * queries @ np.swapaxes(keys, -1, -2)
-    error = (q.shape[-1] + 4) * UNIT * abs(scale) * np.abs(queries) @ np.swapaxes(np.abs(keys), -1, -2)
-    if causal:
-        seen = np.arange(k.shape[-2]) <= np.arange(q.shape[-2])[:, None]
-        scores, error = np.where(seen, scores, -np.inf), np.where(seen, error, 0)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    found = weights @ values / weights.sum(-1, keepdims=True)
-    largest = np.abs(values).max(-2, keepdims=True)
-    return found, (2 * error.max(-1, keepdims=True) + (k.shape[-2] + 12) * UNIT) * largest
 
 
 def arrays(shape: tuple[int, ...], keys: int, width: int, seed: int = 0) -> list[np.ndarray]:

@@ -15,8 +15,7 @@ from tilewright import topi
 from tilewright.cli import main
 from tilewright.fuzz import operators
 from tilewright.fuzz.choices import case_choices
-from tilewright.fuzz.operator_rows import OPERATORS
-from tilewright.fuzz.operators import draw_operators, drawn_operators, run_operators
+from tilewright.fuzz.operators import OPERATORS, draw_operators, drawn_operators, run_operators
 from tilewright.fuzz.oracle import Failure
 from tilewright.fuzz.tally import Tally
 from tilewright.fuzz.workers import run_cases

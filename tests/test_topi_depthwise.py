@@ -9,28 +9,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.fuzz.references import depthwise as reference
 from tilewright.topi.cpu.depthwise import best_rows
 from tilewright.topi.nn.errors import BadConvolution, BadWindow
-
-BOUND = 2.0**-24
-"""Of float32 sums: times the number of products, and the sum of their magnitudes."""
-
-
-def reference(x: Any, w: Any, stride: Any, pads: Any, dilation: Any) -> tuple[Any, Any]:
-    """x (N, C, H, W) with w (C, M, KH, KW) in float64, and what its error is measured by."""
-    x, w = x.astype(np.float64), w.astype(np.float64)
-    x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
-    n, c, h, wide = x.shape
-    _, m, kh, kw = w.shape
-    oh, ow = (h - (kh - 1) * dilation[0] - 1) // stride[0] + 1, (wide - (kw - 1) * dilation[1] - 1) // stride[1] + 1
-    y, size = np.zeros((n, c, m, oh, ow)), np.zeros((n, c, m, oh, ow))
-    for p in range(kh):
-        for q in range(kw):
-            part = x[:, :, p * dilation[0] :, q * dilation[1] :][:, :, : (oh - 1) * stride[0] + 1 : stride[0],
-                                                                 : (ow - 1) * stride[1] + 1 : stride[1]]
-            y += part[:, :, None] * w[None, :, :, p, q, None, None]
-            size += abs(part[:, :, None] * w[None, :, :, p, q, None, None])
-    return y.reshape(n, c * m, oh, ow), size.reshape(n, c * m, oh, ow) * kh * kw * BOUND
 
 
 def check(x: Any, w: Any, stride: Any = (1, 1), pads: Any = (0, 0, 0, 0), dilation: Any = (1, 1), layout: str = "NCHW") -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.fuzz.references import bilateral_slice as sliced
+from tilewright.fuzz.references import windows
 from tilewright.topi.cpu.bilateral_gradients import schedule_bilateral_gradients
 from tilewright.topi.image.blur import gaussian_taps
 from tilewright.topi.image.errors import BadImage
-
-MODES = {"edge": "edge", "reflect": "reflect", "zero": "constant"}
 
 
 def run(make: Any, *arrays: Any, target: str = "llvm") -> Any:
@@ -26,16 +26,6 @@ def run(make: Any, *arrays: Any, target: str = "llvm") -> Any:
 
 def bytes_of(*shape: int, seed: int = 0, dtype: Any = np.uint8) -> Any:
     return np.random.default_rng(seed).integers(0, np.iinfo(dtype).max + 1, shape).astype(dtype)
-
-
-def windows(x: Any, size: int, border: str, at: int) -> Any:
-    """x with each pixel's window, (..., size, size), height and width being dimensions `at` and the next."""
-    reach = size // 2
-    if border != "valid":
-        pads = [(0, 0)] * x.ndim
-        pads[at] = pads[at + 1] = (reach, reach)
-        x = np.pad(x, pads, MODES[border])
-    return np.lib.stride_tricks.sliding_window_view(x, (size, size), (at, at + 1))
 
 
 @pytest.mark.parametrize("border", ["edge", "reflect", "zero", "valid"])
@@ -176,27 +166,6 @@ def test_resize_of_bytes_and_other_layouts() -> None:
 
 
 # Bilateral slices
-
-
-def sliced(grid: Any, guide: Any, image: Any) -> tuple[Any, Any]:
-    """The slice in float64, pixel by pixel, and the sum of the magnitudes of what is added."""
-    gh, gw, depth, outs, _ = grid.shape
-    h, w = guide.shape
-    y, size = np.zeros((outs, h, w)), np.zeros((outs, h, w))
-    for i in range(h):
-        for j in range(w):
-            at = ((i + 0.5) * gh / h - 0.5, (j + 0.5) * gw / w - 0.5,
-                  min(max(float(guide[i, j]) * depth - 0.5, 0), depth - 1))
-            for corner in range(8):
-                low = [int(np.floor(v)) for v in at]
-                bits = [(corner >> d) & 1 for d in range(3)]
-                weight = np.prod([1 - abs(at[d] - (low[d] + bits[d])) for d in range(3)])
-                cell = [min(max(low[d] + bits[d], 0), grid.shape[d] - 1) for d in range(3)]
-                affine = grid[tuple(cell)].astype(np.float64) * weight
-                pixel = np.append(image[:, i, j].astype(np.float64), 1)
-                y[:, i, j] += affine @ pixel
-                size[:, i, j] += abs(affine) @ abs(pixel)
-    return y, size
 
 
 @pytest.mark.parametrize(("grid", "size"), [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.fuzz.references import pool as reference
 from tilewright.topi.nn.errors import BadWindow
 
 
@@ -22,32 +23,6 @@ def run(make: Any, x: Any, dtype: Any = None) -> Any:
 
 def draw(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def reference(x: Any, kind: str, kernel: Any, stride: Any, pads: Any, dilation: Any = (1, 1), ceil: bool = False,
-              include: bool = True) -> Any:
-    """Each window by itself, over (N, C, H, W), in float64."""
-    n, c, h, w = x.shape
-    size, out = (h, w), []
-    for d in (0, 1):
-        room = size[d] + pads[d] + pads[d + 2] - (kernel[d] - 1) * dilation[d] - 1
-        count = (-(-room // stride[d]) if ceil else room // stride[d]) + 1
-        if ceil and (count - 1) * stride[d] >= size[d] + pads[d]:
-            count -= 1
-        out.append(count)
-    y = np.zeros((n, c, *out))
-    for i in range(out[0]):
-        for j in range(out[1]):
-            taps = [[at * stride[d] - pads[d] + t * dilation[d] for t in range(kernel[d])] for d, at in ((0, i), (1, j))]
-            places = [[k for k in taps[d] if -pads[d] <= k < size[d] + pads[d + 2]] for d in (0, 1)]
-            inside = [[k for k in places[d] if 0 <= k < size[d]] for d in (0, 1)]
-            values = x[:, :, inside[0]][:, :, :, inside[1]].astype(np.float64)
-            if kind == "max":
-                y[:, :, i, j] = values.max((2, 3)) if values.size else -np.inf
-            else:
-                counted = places if include else inside
-                y[:, :, i, j] = values.sum((2, 3)) / max(len(counted[0]) * len(counted[1]), 1)
-    return y
 
 
 CASES = {

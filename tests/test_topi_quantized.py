@@ -12,6 +12,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.codegen.llvm.features import target_has
 from tilewright.codegen.target import Target
+from tilewright.fuzz.references import weight_only as product_and_bound
 
 UNIT = 2.0**-24
 SIZES = [(1, 1, 1), (13, 41, 18), (3, 5, 17), (50, 200, 67)]
@@ -175,16 +176,6 @@ def test_bfloat16_uses_the_instruction_where_the_target_has_it() -> None:
 
 
 # Weights of 4 and 8 bits
-
-
-def product_and_bound(x: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x times the weights, and the bound that weight_only_dense states."""
-    depth = x.shape[1]
-    padded = np.pad(x, ((0, 0), (0, -depth % 32))).reshape(len(x), -1, 32).astype("f8")
-    weights = np.pad(whole, ((0, 0), (0, -depth % 32))).reshape(len(whole), -1, 32).astype("f8")
-    rounding = np.einsum("bg,ng->bn", np.abs(padded).max(-1) / 253, np.abs(weights).sum(-1))
-    exact = np.einsum("bgr,ngr->bn", padded, weights)
-    return exact, rounding + (depth / 32 + 6) * UNIT * np.einsum("bgr,ngr->bn", np.abs(padded), np.abs(weights)) * 2
 
 
 @pytest.mark.parametrize(("batch", "n", "k", "bits"), [

@@ -11,6 +11,8 @@ import pytest
 
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.fuzz.references import layer_norm as layer_norm_of
+from tilewright.fuzz.references import local_response
 from tilewright.topi.nn.softmax import BLOCK, LONG
 
 EPS = 2.0**-24
@@ -109,15 +111,6 @@ def test_rows_and_lengths_that_only_the_call_knows() -> None:
             assert np.allclose(got[2], layer_norm_of(values, 1)[0], rtol=1e-4, atol=1e-5)
 
 
-def layer_norm_of(x: np.ndarray, axis: Any, epsilon: float = 1e-5) -> tuple[np.ndarray, np.ndarray]:
-    """The normalised values, and the error that the operator allows itself."""
-    wide = x.astype("float64")
-    deviation = np.sqrt(wide.var(axis, keepdims=True) + epsilon)
-    exact = (wide - wide.mean(axis, keepdims=True)) / deviation
-    n = np.prod([x.shape[at] for at in np.atleast_1d(axis)])
-    return exact, (n / 16 + 16) * EPS * (1 + np.abs(exact) + np.abs(wide).max(axis, keepdims=True) / deviation)
-
-
 @pytest.mark.parametrize(("shape", "axis", "offset"), [
     ((5, 17), -1, 0.0), ((3, 768), -1, 1000.0), ((4, 6, 10), (1, 2), -5.0), ((33, 5), 0, 3.0), ((1, 1), 1, 2.0),
     ((3, 4, 5), (0, 2), 100.0), ((2, 4099), 1, 1e4)])
@@ -171,11 +164,8 @@ def test_lrn(axis: int, size: int) -> None:
     values = normal(shape)
     x = te.placeholder(shape, name="x")
     got = run(topi.nn.lrn(x, size, axis, alpha=0.1), (x, values))
-    squares = np.moveaxis(values.astype("float64") ** 2, axis, -1)
-    wide = np.pad(squares, [(0, 0)] * 3 + [(size // 2, size // 2)])
-    total = np.moveaxis(sum(wide[..., k : k + squares.shape[-1]] for k in range(size)), -1, axis)
-    exact = values / (2 + 0.1 / size * total) ** 0.75
-    assert np.all(np.abs(got - exact) <= (size + 8) * 2 * EPS * np.abs(exact))
+    exact, allowed = local_response(values, size, axis, 0.1, 0.75, 2.0)
+    assert np.all(np.abs(got - exact) <= allowed)
 
 
 def test_what_comes_before_and_after_is_computed_on_the_way() -> None:
