@@ -14,7 +14,7 @@ from .programs import draw_program
 from .reproduction import explain
 from .schedules import Drawn, draw_schedule
 
-__all__ = ["TARGETS", "draw_case", "run_case"]
+__all__ = ["TARGETS", "draw_case", "label_of", "run_case"]
 
 TARGETS = {"llvm": ("llvm",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 24, "cuda -emulate")}
 """What each choice of a target runs: a GPU's kernels take ten times as long, by way of the C++ compiler."""
@@ -30,6 +30,11 @@ def draw_case(seed: int, case: int, target: str) -> tuple[Choices, Choices, Opti
     return case_choices(seed, case, _PROGRAM), choices, options
 
 
+def label_of(program: Program, op: Any) -> tuple[str, str]:
+    """What an operation is counted as, and its dtype: of the value where it also gives an index."""
+    return _label(program, op), _dtype(op)
+
+
 def _label(program: Program, op: Any) -> str:
     """What an operation is counted as: in chains by what it does, otherwise as the whole program; what stands around a script,
     or is in a dtype that the program itself has not, by what it does too."""
@@ -40,12 +45,12 @@ def _label(program: Program, op: Any) -> str:
 
 
 def _dtype(op: Any) -> str:
-    """Of the value where an operation also gives its index."""
     return str(op.outputs[-1].dtype)
 
 
-def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0) -> dict[str, Any]:
-    """Draws and checks one case. A failure brings its text and a program that repeats it, made smaller for so long."""
+def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0, about: str = "") -> dict[str, Any]:
+    """Draws and checks one case. A failure brings its text and a program that repeats it, made smaller for so long. about: the
+    primitive that the schedule is about, instead of a drawn one or none."""
     report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
     program: Program | None = None
     s, began = None, time.perf_counter()
@@ -54,11 +59,11 @@ def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float =
         program = draw_program(numbers)
         report.update(name=program.name, target=options.target)
         s = te.create_schedule(program.outputs)
-        made: Drawn = draw_schedule(choices, s, options.text, "cuda" in options.target)
+        made: Drawn = draw_schedule(choices, s, options.text, "cuda" in options.target, about)
         report["tried"], report["refused"] = made.tried, made.refused
         report["lowering"] = check(program, s, options)
         if not report["lowering"]:
-            cells = [(_label(program, op), _dtype(op), primitive) for op, primitive in made.taken]
+            cells = [(*label_of(program, op), primitive) for op, primitive in made.taken]
             report["cells"] = [cell for cell in cells if cell[0] in OPERATIONS]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         report.update(explain(seed, case, program, s, options, numbers.made, error, shrink_seconds))

@@ -9,9 +9,12 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from .tally import Tally
 
 __all__ = ["add_command"]
 
@@ -32,6 +35,7 @@ def add_command(commands: Any) -> None:
     fuzz.add_argument("--cases", type=_range, metavar="N or A:B", help="how many cases, or which: from A up to B, B excluded")
     fuzz.add_argument("--workers", type=int, default=os.cpu_count() or 1,
                       help="processes; 0: in this one (default: one for each core)")
+    fuzz.add_argument("--aim", action="store_true", help="afterwards aim at what no schedule has reached")
     fuzz.add_argument("--target", choices=("llvm", "cuda", "all"), default="all", help="cuda is the emulated GPU (default: all)")
     fuzz.add_argument("--out", default="out/fuzz", metavar="FOLDER", help="where failures and the table go (default: out/fuzz)")
     fuzz.set_defaults(command=_fuzz)
@@ -60,6 +64,8 @@ def _fuzz(options: argparse.Namespace) -> int:
     reports = (run_cases(seed, target, cases, options.workers) if options.workers
                else (run_case(seed, case, options.target) for case in cases))
     tally, console, folder, began = Tally(seed), Console(highlight=False, soft_wrap=True), Path(options.out), time.monotonic()
+    if options.aim and options.mode == "schedules":
+        reports = _then_aimed(reports, tally)
     for report in reports:
         tally.add(report)
         if report["failure"]:
@@ -75,6 +81,17 @@ def _fuzz(options: argparse.Namespace) -> int:
     rate = tally.count / max(time.monotonic() - began, 1e-9)
     console.print(f"{rate:.1f} cases/s; the table is in {table}", markup=False)
     return int(bool(tally.failures))
+
+
+def _then_aimed(reports: Iterable[dict[str, Any]], tally: Tally) -> Iterator[dict[str, Any]]:
+    """The reports, and when all of them are in the tally those of cases that aim at what is empty there."""
+    from .covering import aimed_cases
+
+    begin = 0
+    for report in reports:
+        begin = max(begin, report["case"] + 1)
+        yield report
+    yield from aimed_cases(tally.seed, tally.coverage, begin)
 
 
 def _within(cases: Iterable[int], seconds: float | None) -> Iterator[int]:

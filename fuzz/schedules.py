@@ -45,10 +45,11 @@ Attempt = tuple[str, Callable[[], Any]]
 class Mutator:
     """Draws primitives for one schedule."""
 
-    def __init__(self, choices: Choices, s: Any) -> None:
+    def __init__(self, choices: Choices, s: Any, about: str = "") -> None:
         self.choices, self.s = choices, s
         rolls = any(stage.op.tag == WINDOW for stage in s.stages) and self.chance(0.4)
-        self.focus = "rolling_buffer" if rolls else self.pick(SELDOM) if self.chance(FOCUSED) else ""
+        chosen = "rolling_buffer" if rolls else self.pick(SELDOM) if self.chance(FOCUSED) else ""
+        self.focus = about or chosen
         """What this schedule is about, where it is about one primitive."""
         self.groups: list[tuple[Any, Any]] = []
         """Groups that have no place yet, and the stage that each gives."""
@@ -449,10 +450,10 @@ def _check_unchanged(s: Any, state: Any, text: str, what: str) -> None:
     assert not text or s.as_python() == text, f"{what} changed the schedule's text"
 
 
-def draw_schedule(choices: Choices, s: Any, text: bool = True, gpu: bool = False) -> Drawn:
+def draw_schedule(choices: Choices, s: Any, text: bool = True, gpu: bool = False, about: str = "") -> Drawn:
     """Applies up to 12 drawn primitives. A refused one must leave the schedule as it was: by identity, and (with `text`) as
-    text. gpu: what stands at the root is bound to threads."""
-    mutator, drawn = Mutator(choices, s), Drawn()
+    text. gpu: what stands at the root is bound to threads. about: the primitive that is drawn most."""
+    mutator, drawn = Mutator(choices, s, about), Drawn()
     if gpu:
         begin(choices, s)
     _draw_primitives(mutator, drawn, s, text)

@@ -12,6 +12,7 @@ from pathlib import Path
 import drawn
 from tilewright.fuzz import oracle
 from tilewright.fuzz.coverage import illegal
+from tilewright.fuzz.covering import aimed_cases
 from tilewright.fuzz.tally import Tally
 from tilewright.fuzz.workers import run_cases
 
@@ -35,6 +36,9 @@ def test_drawn_programs_under_drawn_schedules() -> None:
     assert len(tally.programs) >= 10, str(tally)
     assert not [cell for cell in tally.coverage.cells if illegal(*cell)], "a cell was reached that a rule calls illegal"
     if drawn.SOAK:
+        for report in aimed_cases(drawn.SEED, tally.coverage, count):
+            tally.add(report)
+        assert not tally.failures, f"{tally}\n\n{tally.failures[0].get('python', '')}"
         OUT.mkdir(parents=True, exist_ok=True)
         (OUT / "coverage.json").write_text(json.dumps(tally.plain(), indent=1) + "\n")
         assert tally.coverage.empty == [], "legal, and never reached"
