@@ -19,10 +19,12 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.cli import main
+from tilewright.fuzz.coverage import Coverage
+from tilewright.fuzz.covering import aimed_cases
 from tilewright.fuzz import Failure, Options, Program, check, drawn_program, shrink
 from tilewright.fuzz.case import draw_case, run_case
 from tilewright.fuzz.choices import Choices, case_choices, forced
-from tilewright.fuzz.coverage import OPERATIONS, Coverage, illegal
+from tilewright.fuzz.coverage import OPERATIONS, illegal
 from tilewright.fuzz.guard import Guarded
 from tilewright.fuzz.programs import PROGRAMS, draw_program
 from tilewright.fuzz.schedules import PRIMITIVES
@@ -177,3 +179,14 @@ def test_a_wrong_result_is_a_failure_that_names_the_element() -> None:
     program = Program("wrong", [A, B], [a, np.array([2, 2, 3], "float32")], [False, True])
     with pytest.raises(Failure, match=r"against numpy: B\[2\] is 2.0, expected 3.0 \(1 of 3 elements differ\)"):
         check(program, te.create_schedule(B.op))
+
+
+@pytest.mark.parametrize("cell", [("argmax", "int16", "rfactor"), ("sum", "float64", "rolling_buffer")], ids="/".join)
+def test_what_no_case_has_reached_is_aimed_at(cell: tuple[str, str, str]) -> None:
+    coverage = Coverage()
+    coverage.add(other for other in coverage.all_cells() if other != cell)
+    assert coverage.empty == [cell]
+    for report in aimed_cases(drawn.SEED, coverage, 0):
+        assert not report["failure"], report["python"]
+        coverage.add(report["cells"])
+    assert coverage.empty == []
