@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..errors import LoweringError, user_source
-from ..ir.expr import Expr, IterVar
+from ..ir.expr import Expr, IterVar, ProducerLoad
 from ..ir.ops import is_const
+from ..ir.visit import post_order
 from ..te.reads import unguarded_loads
 from ..te.scan import ScanOp
 from ..te.shape import same_extent
@@ -200,7 +201,7 @@ class _Groups:
 
 def check_steps(bounds: Bounds) -> None:
     """Raises ReadsOtherSteps where a stage reads steps of a state that no step before has computed, unless a condition
-    decides whether it does."""
+    decides whether it does: of one step it may; of what a layout mixes with time it says nothing."""
     scans = {state: bounds.of[scan] for scan in bounds.dataflow.computations if isinstance(scan.op, ScanOp)
              for state in scan.op.states}
     if not scans:
@@ -209,19 +210,23 @@ def check_steps(bounds: Bounds) -> None:
         found = bounds.of[computation]
         values = computation.values
         if values:
-            loads = [(tensor_of(load), load.indices) for value in values for load in unguarded_loads(value, layouts=True)]
+            certain = {load for value in values for load in unguarded_loads(value, layouts=True)}
+            loads = [(tensor_of(node), node.indices, node in certain) for value in values for node in post_order(value)
+                     if isinstance(node, ProducerLoad)]
         else:
-            loads = [(tensor, indices) for tensor, reads in computation.reads.items() for indices in reads]
-        for state, indices in loads:
+            loads = [(tensor, indices, True) for tensor, reads in computation.reads.items() for indices in reads]
+        for state, indices, sure in loads:
             if state in scans:
-                _check_step(bounds, found, scans[state], state, indices[0])
+                _check_step(bounds, found, scans[state], state, indices[0], sure)
 
 
-def _check_step(bounds: Bounds, found: StageBounds, scan: StageBounds, state: Tensor, index: Expr) -> None:
+def _check_step(bounds: Bounds, found: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool) -> None:
     op, analyzer = scan.computation.op, bounds.analyzer
     now = scan.values[op.axis[0]]
     span = span_over(found, index, analyzer)
     if (span is None and reads_memory(index)) or is_const(scan.ranges[op.axis[0]].extent, 0):
+        return
+    if not sure and (span is None or span.is_point):
         return
     if span is None or not (analyzer.can_prove(span.low >= 0) and analyzer.can_prove(span.high < now)):
         name = found.computation.name

@@ -595,6 +595,21 @@ def test_a_stage_in_the_memory_of_a_scan_has_no_buffer_of_its_own() -> None:
         tw.lower(s, [X, S])
 
 
+def test_a_choice_does_not_make_steps_that_a_cache_mixes_with_time() -> None:
+    """The choice is by the column: which steps the box holds is not up to it."""
+    X, state = te.placeholder((2, 5), name="X"), te.placeholder((2, 5), name="state")
+    init = te.compute((1, 5), lambda _, i: X[0, i], "init")
+    k = te.reduce_axis((0, 5), "k")
+    update = te.compute((2, 5), lambda t, i: te.max(te.if_then_else((k + i) % 2 == 0, state[t - 1, k], X[t, i]), axis=k), "update")
+    S = te.scan(init, update, state, inputs=[X], name="S")
+    s = te.create_schedule(S.op)
+    _, i_outer, t_inner, _ = s[update].tile(*update.op.axis, 8, 4)
+    s[update].fuse(i_outer, t_inner)
+    s.cache_write(update, "global")
+    with pytest.raises(ReadsOtherSteps, match=r"(?s)cannot compute \S+global in a step of the scan.*reads steps"):
+        tw.lower(s, [X, S])
+
+
 def test_a_cache_that_mixes_time_with_other_axes_is_refused() -> None:
     """Its box would hold steps that are there before the scan begins; the guard of its layout bounds it above only."""
     X, _, update, S = cumulative(2, 5)
