@@ -27,6 +27,7 @@ from tilewright.ir.passes.bound_checks import bound_checks
 from tilewright.ir.passes.hoist import hoist_invariants
 from tilewright.ir.passes.loop_partition import loop_partition
 from tilewright.ir.passes.narrow import narrow_offsets
+from tilewright.ir.passes.own_lets import with_own_lets
 from tilewright.ir.passes.simplify import simplify
 from tilewright.ir.passes.storage import plan_storage
 from tilewright.ir.passes.unroll import unroll
@@ -435,6 +436,16 @@ def test_bounds_are_checked_of_what_has_a_name_within_the_expression() -> None:
     np.testing.assert_array_equal(found, [0, 0, 2, 3, 3, 4, 0, 3, 4])
     with pytest.raises(tw.TilewrightError, match=r"B is read out of range"):
         interpreter.run(checked, [np.full(9, 6, "int32"), np.arange(5, dtype="int32"), found])
+
+
+def test_lets_of_one_name_in_two_branches_get_names_of_their_own() -> None:
+    """As common-subexpression elimination made them of a choice that two branches share."""
+    A, out = Buffer("A", (const(9),), DType("int32")), Buffer("out", (const(9),), DType("int32"))
+    i, name = Var("i", DType("int32")), Var("name", DType("int32"))
+    one, other = (Let(name, BufferLoad(A, (i,)), name * factor) for factor in (2, 3))
+    body = For(i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, te.if_then_else(i < 5, one, other), (i,)))
+    assert len({node.var for node in walk(with_own_lets(body)) if isinstance(node, Let)}) == 2
+    verify(Function("main", (A, out), with_own_lets(body), (out,), {"stage": "loops"}))
 
 
 def test_a_check_has_no_names_that_the_statement_binds_again() -> None:

@@ -25,6 +25,7 @@ from ..intrinsics import is_pure
 from ..stmt import BufferStore, Function, LetStmt, Stmt
 from ..visit import children, post_order, rebuild, rewrite
 from .linear import is_index
+from .own_lets import with_own_lets
 
 __all__ = ["MIN_COST", "share_subexpressions"]
 
@@ -39,7 +40,7 @@ def share_subexpressions(function: Function) -> Function:
     def rule(node: Any) -> Stmt | None:
         return _shared_store(node) if isinstance(node, BufferStore) else None
 
-    return function.with_body(rewrite(function.body, rule))
+    return function.with_body(with_own_lets(rewrite(function.body, rule)))  # branches that share a choice share it each for itself
 
 
 def _shared_store(store: BufferStore) -> Stmt | None:

@@ -15,11 +15,12 @@ from typing import Any
 
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
-from ..expr import Call, Expr, IntImm, Let, Node, Range, SizeVar, StringImm, Var
+from ..expr import Call, Expr, IntImm, Range, SizeVar, StringImm, Var
 from ..ops import is_const, logical_not
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ..visit import Rewriter, free_vars, post_order, rebuild, rewrite, seq, walk
+from ..visit import Rewriter, free_vars, rebuild, seq, walk
 from .copying import Copier
+from .own_lets import with_own_lets
 
 __all__ = ["MAX_SYMBOL", "analyzer_for", "is_empty", "simplify", "simplify_stmt"]
 
@@ -29,25 +30,7 @@ MAX_SYMBOL = (1 << 30) - 1
 
 def simplify(function: Function) -> Function:
     """`function` with every expression simplified and what follows from it."""
-    return function.with_body(_with_own_lets(_Simplifier(analyzer_for(function)).visit(function.body)))
-
-
-def _with_own_lets(body: Stmt) -> Stmt:
-    """What is shared and was simplified under several conditions may have become several: each let binds a name of its own."""
-    bound = [node.var for node in post_order(body) if isinstance(node, Let)]
-    if len(set(bound)) == len(bound):
-        return body
-    seen: set[Var] = set()
-
-    def rule(node: Node) -> Node | None:
-        if not isinstance(node, Let) or node.var not in seen:
-            if isinstance(node, Let):
-                seen.add(node.var)
-            return None
-        var = Var(node.var.name, node.var.dtype)
-        return Let(var, node.value, Copier({node.var: var}).visit(node.body))  # lets within it have names of their own, too
-
-    return rewrite(body, rule)
+    return function.with_body(with_own_lets(_Simplifier(analyzer_for(function)).visit(function.body)))
 
 
 def simplify_stmt(stmt: Stmt, analyzer: Analyzer) -> Stmt:
