@@ -9,6 +9,7 @@ from tilewright.ir.arith import Analyzer, detect_stride, linear, simplify
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import BOOL, DType
 from tilewright.ir.expr import (
+    Cast,
     Add, And, Broadcast, BufferLoad, Call, FloatImm, FloorDiv, FloorMod, IfThenElse, Let, Mul, Not, Ramp, Range,
     Select, SizeVar, Sub, Var,
 )
@@ -204,3 +205,18 @@ def test_time_of_typical_indices(capsys: pytest.CaptureFixture[str]) -> None:
         spent += time.perf_counter() - started
     with capsys.disabled():
         print(f"\nsimplify of a 19-node index: {spent / rounds * 1e6:.0f} us")
+
+
+@pytest.mark.parametrize(("through", "greatest"), [("float16", 2048), ("bfloat16", 256), ("float32", 1 << 24)])
+def test_an_integer_that_a_float_has_comes_back_as_it_was(through: str, greatest: int) -> None:
+    for last, folds in ((greatest, True), (greatest + 1, False)):
+        analyzer, i = Analyzer(), Var("i", DType("int32"))
+        analyzer.bind(i, Range(const(0), const(last + 1)))
+        found = analyzer.simplify(Cast(Cast(i, DType(through)), DType("uint32")))
+        assert isinstance(found, Cast)
+        assert (found.value is i) == folds, (through, last, found)
+    analyzer, i = Analyzer(), Var("i", DType("int32"))
+    analyzer.bind(i, Range(const(-1), const(9)))
+    negative = analyzer.simplify(Cast(Cast(i, DType(through)), DType("uint32")))
+    assert isinstance(negative, Cast), "what is negative saturates"
+    assert negative.value is not i

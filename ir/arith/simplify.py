@@ -6,10 +6,11 @@ from ..expr import (
     EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse,
     IntImm, Let, Max, Min, Mul, Not, Or, Ramp, Reduce, Select, StringImm, Sub, TruncDiv, TruncMod, Var,
 )
+from ..dtype import DType
 from ..ops import cast
 from ..visit import rebuild
 from . import facts
-from .bounds import is_exact
+from .bounds import interval_of, is_exact
 from .comparisons import compare
 from .conditions import choice, logic, negation
 from .core import Handler, Simplifier
@@ -77,12 +78,27 @@ def _cast(simplifier: Simplifier, node: Cast) -> Expr:
         return scope.nodes.make(Ramp, *parts, value.lanes)
     if isinstance(value, Cast) and cast_of_cast(value.value.dtype.element, value.dtype.element, dtype.element):
         return simplifier.visit(scope.nodes.make(Cast, value.value, dtype))
+    if isinstance(value, Cast) and dtype.lanes == 1 and _is_whole(scope, value, dtype):
+        return simplifier.visit(scope.nodes.make(Cast, value.value, dtype))
     if dtype.lanes == 1 and value.dtype.is_integer and dtype.is_integer:
         form = narrowable(scope, value, dtype)
         if form is not None:
             return expression_of(scope, form, dtype)
     return simplifier.ruled(scope.nodes.make(Cast, value, dtype))
 
+
+def _is_whole(scope: Scope, value: Cast, dtype: DType) -> bool:
+    """Whether an integer that went by way of a float arrives as it was: no rounding on the way, and no saturation."""
+    source, middle = value.value.dtype, value.dtype
+    if not (source.is_integer and middle.is_float and dtype.is_integer) or dtype.is_bool:
+        return False
+    bounds, exact = interval_of(scope, value.value), 1 << SIGNIFICANT_BITS[middle.kind, middle.bits]
+    return (bounds.lo is not None and bounds.hi is not None and max(-exact, dtype.least) <= bounds.lo
+            and bounds.hi <= min(exact, dtype.greatest))
+
+
+SIGNIFICANT_BITS = {("float", 16): 11, ("bfloat", 16): 8, ("float", 32): 24, ("float", 64): 53}
+"""Of floats: up to 2 to this power they have every whole number."""
 
 _HANDLERS: dict[type[Expr], Handler] = {
     **dict.fromkeys((Var, *Var.__subclasses__()), _variable),
