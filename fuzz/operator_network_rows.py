@@ -247,7 +247,7 @@ def softmax(draw: Operands, x: Value) -> Value | None:
     y = x.array.astype("float64")
     distance = y - y.max(at, keepdims=True)
     n, total = x.shape[at], np.exp(distance).sum(at, keepdims=True)
-    allowed = n / 64 - distance + 16
+    allowed = (n / 64 if at in (-1, x.array.ndim - 1) else n) - distance + 16
     if draw.chance(0.5):
         found = np.exp(distance) / total
         return _bounded(draw, topi.nn.softmax(x.tensor, at), found, allowed * found * _FLOAT32, 2 * x.error, dtype)

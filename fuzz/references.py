@@ -126,7 +126,8 @@ def local_response(x: Any, size: int, axis: int, alpha: float, beta: float, bias
     wide = x.astype("float64")
     squares = np.moveaxis(wide**2, axis, -1)
     padded = np.pad(squares, [(0, 0)] * (x.ndim - 1) + [(size // 2, size // 2)])
-    total = np.moveaxis(np.lib.stride_tricks.sliding_window_view(padded, size, -1).sum(-1), -1, axis)
+    sums = np.lib.stride_tricks.sliding_window_view(padded, size, -1).sum(-1) if squares.size else squares
+    total = np.moveaxis(sums, -1, axis)
     exact = wide / (bias + alpha / size * total) ** beta
     return exact, (size + 8) * max(1, beta) * 2 * UNIT * np.abs(exact)
 

@@ -22,7 +22,8 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     float16, bfloat16 and integers are computed in float32; integers give float32. In float32 the relative error of an
     element is at most (n / 64 + |x - max| + 16) * 2^-24 plus the smallest normal number, for rows of n: e^d loses |d|
-    units where d = x - max is rounded, and sums are taken in 16 or more parts. A row with a NaN or with +infinity is NaN, and
+    units where d = x - max is rounded, and sums are taken in 16 or more parts; along another axis than the last they are
+    taken in one, and n stands for n / 64. A row with a NaN or with +infinity is NaN, and
     so is one of -infinity alone. Contiguous rows of LONG elements or more are read twice, not three times: each block has
     a maximum and a sum of its own, which are rescaled and added up (M. Milakov and N. Gimelshein, 2018, "Online normalizer
     calculation for softmax", in blocks). Raises BadAxis.
@@ -44,7 +45,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """x - max - log(sum of e^(x - max)) along an axis; the shape and, if it is one of floats, the type of x.
 
     Types and special values as for softmax. In float32 the absolute error is at most
-    (n / 64 + |x - max| + log(n) + 16) * 2^-24 for rows of n. Raises BadAxis.
+    (n / 64 + |x - max| + log(n) + 16) * 2^-24 for rows of n, with n for n / 64 as there. Raises BadAxis.
     """
     rows = Rows("log_softmax", x, [axis])
     if _is_long(rows):
