@@ -31,21 +31,13 @@ def draw_case(seed: int, case: int, target: str) -> tuple[Choices, Choices, Opti
 
 
 def label_of(program: Program, op: Any) -> tuple[str, str]:
-    """What an operation is counted as, and its dtype: of the value where it also gives an index."""
-    return _label(program, op), _dtype(op)
-
-
-def _label(program: Program, op: Any) -> str:
-    """What an operation is counted as: in chains by what it does, otherwise as the whole program; what stands around a script,
-    or is in a dtype that the program itself has not, by what it does too."""
+    """What an operation is counted as, and its dtype: in chains by what it does, otherwise as the whole program; what stands
+    around a script, or is in a dtype that the program itself has not, by what it does too. An argmax is of its values."""
+    dtype = str((op.outputs[-1] if program.name == "argmax" else op.output(0)).dtype)
     own = op.kind == "hybrid" if program.name == "hybrid" else program.name != "chain"
-    if own and (op.kind != "compute" or _dtype(op) in OPERATIONS[program.name]):
-        return program.name
-    return op.body[0].combiner.name if op.reduce_axis else "elementwise"
-
-
-def _dtype(op: Any) -> str:
-    return str(op.outputs[-1].dtype)
+    if own and (op.kind != "compute" or dtype in OPERATIONS[program.name]):
+        return program.name, dtype
+    return op.body[0].combiner.name if op.reduce_axis else "elementwise", dtype
 
 
 def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0, about: str = "") -> dict[str, Any]:
