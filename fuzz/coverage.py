@@ -42,6 +42,8 @@ def illegal(operation: str, dtype: str, primitive: str) -> str:
         return _OF_REDUCTIONS[primitive]
     if operation in _REDUCTIONS and primitive in _OF_OTHERS:
         return _OF_OTHERS[primitive]
+    if (operation, dtype, primitive) == ("gather", "bool", "rfactor"):
+        return "what is looked up is summed, which bools are not"
     if operation == "hybrid" and primitive in _OF_SCRIPTS:
         return _OF_SCRIPTS[primitive]
     if operation != "product" and primitive in _OF_PRODUCTS:
