@@ -22,6 +22,7 @@ from tilewright.ir.ops import const, convert
 from tilewright.ir.visit import post_order, substitute
 from tilewright.schedule.bounds import Bounds, infer_bounds
 from tilewright.schedule.dataflow import analyse
+from tilewright.schedule.relations import Fuse
 
 
 class NotAffine(Exception):
@@ -236,6 +237,9 @@ class Region:
                 for kinds, cause in CAUSES.items():
                     if any(isinstance(node, kinds) for node in nodes):
                         return cause
+        for consumer in self.bounds.dataflow.consumers[self.computation.op]:
+            if any(isinstance(relation, Fuse) for relation in self.bounds.of[consumer].computation.stage.relations):
+                return "a fused loop: the parts of a block of it may wrap"
         return "a union of reads" if "a union of reads" in self.case.causes else ""
 
 
