@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..errors import LoweringError
 from ..ir.buffer import Buffer
-from ..ir.expr import BufferLoad, Expr, Node, Ramp, Var
+from ..ir.expr import Broadcast, BufferLoad, Expr, Node, Ramp, Var
 from ..ir.ops import cast, const, floormod, is_const
 from ..ir.pointers import READS, WRITES, pointer
 from ..ir.stmt import BufferStore, Stmt
@@ -47,6 +47,9 @@ class _Place:
         found = list(self.begin)
         for dim, index in zip(self.dims, given, strict=True):
             found[dim] = _sum(self.begin[dim], index)
+        lanes = max((index.dtype.lanes for index in found), default=1)
+        if found and found[-1].dtype.lanes < lanes:  # a layout put a dimension of one element behind that of the vectors
+            found[-1] = Broadcast(found[-1], lanes)
         return tuple(found)
 
 

@@ -490,3 +490,21 @@ def test_a_prefetch_along_fused_loops_of_unknown_length_asks_for_rows() -> None:
     found = np.zeros((1, 63, 5, 7), "float16")
     tw.build(s, [A, B])(a, found)
     np.testing.assert_array_equal(found[0], a + np.stack([a[(k * 2 - 1) % 63, :, k] for k in range(7)], axis=-1))
+
+
+def test_an_intrinsic_reads_vectors_before_a_dimension_of_one_element() -> None:
+    """A layout may put half of a dimension of one element behind the one that the intrinsic's vectors run along."""
+    a, b = (te.placeholder((1, 3, 4), "int64", name) for name in "ab")
+    r = te.reduce_axis((0, 3), "r")
+    T = te.compute((1, 1, 4, 4), lambda io, jo, ii, ji: te.sum(a[io, r, ii] * b[jo, r, ji], axis=r), "T")
+    s = te.create_schedule(T)
+    copied = s.cache_read(b, "global", [T])
+    outer, inner = s[T].split(r, 1)
+    s[T].reorder(outer, T.op.axis[2], T.op.axis[3], inner)
+    s[T].tensorize(T.op.axis[2], te.intrinsics.get("vector.outer_product_4x4", 1, "int64"))
+    s[copied].transform_layout(lambda i, k, j: [i // 2, k, j, i % 2])
+    function = tw.lower(s, [a, b, T])
+    verify(function)
+    x, y, found = np.arange(12).reshape(1, 3, 4), np.arange(12).reshape(1, 3, 4) - 5, np.zeros((1, 1, 4, 4), "int64")
+    tw.build(s, [a, b, T])(x, y, found)
+    np.testing.assert_array_equal(found[0, 0], x[0].T @ y[0])
