@@ -508,3 +508,33 @@ def test_an_intrinsic_reads_vectors_before_a_dimension_of_one_element() -> None:
     x, y, found = np.arange(12).reshape(1, 3, 4), np.arange(12).reshape(1, 3, 4) - 5, np.zeros((1, 1, 4, 4), "int64")
     tw.build(s, [a, b, T])(x, y, found)
     np.testing.assert_array_equal(found[0, 0], x[0].T @ y[0])
+
+
+NOT_NUMBERS = np.array([np.nan, -np.nan, -1, 0, 1e30, np.inf, -np.inf, 5], "float32")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_a_nan_behind_a_maximum_with_0_becomes_the_integer_0(dtype: str) -> None:
+    A = te.placeholder((8,), "float32", name="A")
+    B = te.compute((8,), lambda i: te.max(te.const(0.0, "float32"), A[i]).astype(dtype), name="B")
+    got = np.ones(8, dtype)
+    tw.build(te.create_schedule(B.op), [A, B])(NOT_NUMBERS, got)
+    most = np.iinfo(dtype).max
+    assert got.tolist() == [0, 0, 0, 0, most, most, 0, 5]
+
+
+@pytest.mark.parametrize("least", [False, True])
+def test_a_maximum_with_0_that_is_compared_with_0_keeps_to_what_a_nan_compares_as(least: bool) -> None:
+    zero = te.const(0.0, "float32")
+    bound = te.min if least else te.max
+    A = te.placeholder((8,), "float32", name="A")
+
+    def chosen(i: te.Var) -> te.Expr:
+        value = bound(A[i], zero)
+        return te.select(value < zero if least else value > zero, value, zero)
+
+    B = te.compute((8,), chosen, name="B")
+    got = np.ones(8, "float32")
+    tw.build(te.create_schedule(B.op), [A, B])(NOT_NUMBERS, got)
+    expected = np.where(np.isnan(NOT_NUMBERS), 0, (np.minimum if least else np.maximum)(NOT_NUMBERS, 0))
+    assert got.tolist() == expected.tolist()

@@ -33,21 +33,16 @@ def select(f: FunctionText, condition: str, a: str, b: str, dtype: DType) -> str
     return f.op(f"select {llvm_type(BOOL.with_lanes(dtype.lanes))} {condition}, {kind} {a}, {kind} {b}")
 
 
-def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, never_nan: bool) -> str:
-    """The greater of a and b (the lesser, if `least`); a NaN where either is.
-
-    never_nan: a is known to be a number. A compare and select then is one instruction that hands on b's NaN.
-    """
+def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool) -> str:
+    """The greater of a and b (the lesser, if `least`); a NaN where either is."""
     kind = llvm_type(dtype)
     if not dtype.is_float:
         if dtype.kind == "bool":
             return f.op(f"{'and' if least else 'or'} {kind} {a}, {b}")
         name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
         return f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({kind} {a}, {kind} {b})")
-    if never_nan:
-        return select(f, compare(f, "<" if least else ">", a, b, dtype), a, b, dtype)
-    # As a call it is known for what it is: loops over it become vector reductions, and chains of it take no time to
-    # analyse. Of two zeros it may be either.
+    # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
+    # analyse, and comparisons of it with the same constant keep NaNs. Of two zeros it may be either.
     return f.op(f"call nsz {kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})")
 
 
@@ -225,9 +220,8 @@ def _saturated(f: FunctionText, value: str, source: DType, target: DType) -> str
     if int(greatest) != target.greatest:
         above = compare(f, ">", value, high, source)
         result = select(f, above, int_constant(target.greatest, target), result, target)
-    if target.kind == "int":
-        result = select(f, f.op(f"fcmp uno {llvm_type(source)} {value}, {value}"), zero(target), result, target)
-    return result
+    # For unsigned types the first clamp made 0 of a NaN, but LLVM 22 drops it behind a select that is a maximum with 0.
+    return select(f, f.op(f"fcmp uno {llvm_type(source)} {value}, {value}"), zero(target), result, target)
 
 
 def _float_at_most(value: int, dtype: DType) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -279,20 +278,11 @@ def _float_division(em: ExprEmitter, a: str, b: str, dtype: DType, floor: bool, 
 
 def _extremum(*, least: bool) -> Callable[[ExprEmitter, BinaryOp], str]:
     def build(em: ExprEmitter, expr: BinaryOp) -> str:
-        a, b, dtype = expr.a, expr.b, expr.dtype
-        if _is_number(b) and not _is_number(a):
-            a, b = b, a  # the constant first: the NaN of the other side then passes by itself
-        wide = computing_dtype(dtype)
-        x, y = convert(em.f, em.value(a), dtype, wide), convert(em.f, em.value(b), dtype, wide)
-        return convert(em.f, maximum_of(em.f, x, y, wide, least=least, never_nan=_is_number(a)), wide, dtype)
+        dtype, wide = expr.dtype, computing_dtype(expr.dtype)
+        x, y = convert(em.f, em.value(expr.a), dtype, wide), convert(em.f, em.value(expr.b), dtype, wide)
+        return convert(em.f, maximum_of(em.f, x, y, wide, least=least), wide, dtype)
 
     return build
-
-
-def _is_number(expr: Expr) -> bool:
-    if isinstance(expr, Broadcast):
-        expr = expr.value
-    return isinstance(expr, FloatImm) and not math.isnan(expr.value)
 
 
 def _comparison(em: ExprEmitter, expr: BinaryOp) -> str:
