@@ -82,9 +82,10 @@ s[Z].reorder(n, band, chunk, i, tile, o, j)
 s[Z].parallel(s[Z].fuse(n, band))
 s[padded].compute_at(s[Z], s[Z].leaf_iter_vars[0])
 s[padded].vectorize(padded.op.axis[3])
+# A vector's lanes have to be neighbours in sums too: the channel becomes its last index.
 s[sums].set_scope("local")
+n, i, j, o = s[sums].transform_layout(lambda n, o, i, j: [n, i, j, o])
 s[sums].compute_at(s[Z], tile)
-n, o, i, j = sums.op.axis
 s[sums].reorder(n, i, *sums.op.reduce_axis, j, o)
 s[sums].unroll(j)
 s[sums].vectorize(o)
