@@ -22,12 +22,17 @@ from ...schedule import Schedule, Stage, create_schedule
 from ...te.operation import ComputeOp, Operation
 from ...te.tensor import Tensor
 from ..slice_gradients import gradients_of_slices, roles_of
+from .injective import constant
+from .lanes import halves
 from .machine import machine_of
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["bilateral_slice_gradients", "schedule_bilateral_gradients"]
+
+MOST_BODIES = 32
+"""Multiply-adds that are written out in a loop: more take longer to compile, and run no faster."""
 
 
 def bilateral_slice_gradients(group: Group) -> None:
@@ -73,14 +78,16 @@ def _grid(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     partial = s[s.rfactor(rows.output(0), lane, -1)]
     y, _, z, o, c = s[rows].op.axis
     s[rows].parallel(y)
-    for axis in (o, c, *s[rows].op.reduce_axis):
+    made = halves(s, rows, s[rows].op.reduce_axis[0])
+    for axis in (o, c):
         s[rows].unroll(axis)
-    partial.compute_at(s[rows], z)
-    *outer, o, c, lane = partial.op.axis
-    partial.reorder(*outer, *partial.op.reduce_axis, o, c, lane)
-    partial.unroll(o)
-    partial.unroll(c)
-    partial.vectorize(lane)
+    for stage in (partial, *made):
+        stage.compute_at(s[rows], z)
+        *outer, o, c, lane = stage.op.axis
+        stage.reorder(*outer, *stage.op.reduce_axis, o, c, lane)
+        stage.unroll(o)
+        stage.unroll(c)
+        stage.vectorize(lane)
     for name in ("grad_around_0", "grad_around_1"):
         if name in ops:
             stage = s[ops[name]]
@@ -135,9 +142,13 @@ def _image(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
 
 
 def _sum(stage: Stage, reduced: Sequence[IterVar], tile: Sequence[IterVar]) -> None:
-    """A sum in registers: everything unrolled but the last axis, which is lanes."""
+    """A sum in registers: the tile unrolled, and as many of the reduced axes, from the last, as MOST_BODIES allow; the last
+    axis is lanes."""
     lane = stage.op.axis[-1]
     stage.reorder(*reduced, *tile, lane)
-    for axis in (*reduced, *tile):
-        stage.unroll(axis)
+    bodies = 1
+    for axis in reversed((*reduced, *tile)):
+        bodies *= constant(axis) or 1
+        if axis in tile or bodies <= MOST_BODIES:
+            stage.unroll(axis)
     stage.vectorize(lane)

@@ -21,7 +21,7 @@ from ...te.operation import ComputeOp, Operation
 from ..reading import constant
 from .machine import Machine
 
-__all__ = ["across_lanes", "fused", "length", "power_below"]
+__all__ = ["across_lanes", "fused", "halves", "length", "power_below"]
 
 MOST_ACCUMULATORS = 8
 ROUNDS = 12
@@ -55,6 +55,19 @@ def across_lanes(
     if found:
         s[op].unroll(lane)
     return [*found, s[op]]
+
+
+def halves(s: Schedule, op: Operation, lane: IterVar) -> list[Stage]:
+    """Reduces `op` over `lane`, a power of two that is left of its reduce axes, by halves. The stages before that of `op`."""
+    found: list[Stage] = []
+    width = (length([lane]) or 1) // 2
+    while width > 1:
+        inner = s[op].split(lane, factor=width)[1]
+        found.append(_partial(s, op, inner, first=False))
+        lane = s[op].op.reduce_axis[0]
+        width //= 2
+    s[op].unroll(lane)
+    return found
 
 
 def _partial(s: Schedule, op: Operation, inner: IterVar, first: bool) -> Stage:
