@@ -61,7 +61,7 @@ def build_kernels(
         return Module({f.name: cuda_kernel(f, symbols[f.name], target, watchers, bounds_check=bounds_check, fast_math=fast_math)
                        for f in functions})
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
-    pipeline = cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target), options)
+    pipeline = cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target), options, masks=target.masks_vectors)
     final = [run_pipeline(function, pipeline, watchers) for function in functions]
     packed = PackedCalls()
     parallel = any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in final for n in post_order(function.body))

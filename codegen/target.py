@@ -4,6 +4,7 @@
     llvm -mcpu=skylake-avx512                  another processor of this architecture
     llvm -mattr=+avx2,-avx512f                 this machine's processor with features added and removed
     llvm -mtriple=aarch64-unknown-linux-gnu    another machine: its code can be looked at and exported
+    llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve -msve-vector-bits=256    with SVE, for vectors of 256 bits
     cuda -arch=sm_90                           NVIDIA GPUs of one architecture
     cuda -emulate                              the same code on an emulated GPU, with its accesses checked
     interpret                                  no code: the slow, exact interpreter of the loop IR
@@ -12,6 +13,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -23,8 +25,9 @@ import llvmlite.binding as llvm
 
 from ..errors import user_source
 from .errors import UnknownArchitecture, UnknownFeature, UnknownProcessor, UnknownTargetKind, UnknownTargetOption, UnknownTriple
+from .scalable import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute
 
-__all__ = ["CUDA_ARCHITECTURES", "KINDS", "Target", "TargetKind"]
+__all__ = ["CUDA_ARCHITECTURES", "KINDS", "Target", "TargetKind", "least"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ KINDS = {
         TargetKind("llvm", "native code for CPUs, through LLVM", {
             "mcpu": "processor, as LLVM names it", "mattr": "features to add and remove, +avx2,-avx512f",
             "mtriple": "machine, arch-vendor-system",
+            "msve-vector-bits": f"length of SVE's vectors, {', '.join(LENGTHS)} or {ANY_LENGTH}",
         }),
         TargetKind("cuda", "NVIDIA GPUs, through CUDA C and NVRTC", {
             "arch": "architecture, " + " or ".join(CUDA_ARCHITECTURES), "emulate": "without a GPU: run on the emulator (no value)",
@@ -60,6 +64,7 @@ class Target:
     """What to compile for. Two targets of the same text are equal.
 
     kind: a name in KINDS. cpu, features (+name or -name each) and triple are LLVM's; empty for this machine's.
+    sve_length: one of scalable.LENGTHS, or ANY_LENGTH; empty for the processor's, where that is known.
     """
 
     kind: str = "llvm"
@@ -69,6 +74,7 @@ class Target:
     arch: str = ""
     """Of a GPU: a name in CUDA_ARCHITECTURES; empty for the least of them."""
     emulate: bool = False
+    sve_length: str = ""
 
     @classmethod
     def parse(cls, text: str | Target) -> Target:
@@ -85,7 +91,8 @@ class Target:
             )
         given = dict(_option(word, kind, text) for word in words[1:])
         target = cls(kind.name, given.get("mcpu", ""), tuple(f for f in given.get("mattr", "").split(",") if f),
-                     given.get("mtriple", ""), given.get("arch", ""), "emulate" in given)
+                     given.get("mtriple", ""), given.get("arch", ""), "emulate" in given,
+                     given.get("msve-vector-bits", ""))
         if target.arch and target.arch not in CUDA_ARCHITECTURES:
             raise UnknownArchitecture(
                 f"target {text!r}: unknown GPU architecture {target.arch!r}", called=user_source(),
@@ -94,6 +101,7 @@ class Target:
             _check_triple(target)
             _check_processor(target)
             _check_features(target)
+            _check_length(target)
         return target
 
     def __str__(self) -> str:
@@ -101,6 +109,7 @@ class Target:
         words += [f"-mcpu={self.cpu}"] if self.cpu else []
         words += [f"-mattr={','.join(self.features)}"] if self.features else []
         words += [f"-mtriple={self.triple}"] if self.triple else []
+        words += [f"-msve-vector-bits={self.sve_length}"] if self.sve_length else []
         words += [f"-arch={self.arch}"] if self.arch else []
         words += ["-emulate"] if self.emulate else []
         return " ".join(words)
@@ -140,7 +149,7 @@ class Target:
     @property
     def runs_here(self) -> bool:
         """Whether this machine has every instruction that the code may use."""
-        if self.is_foreign:
+        if self.is_foreign or self.sve_bits not in (0, bits_here()):
             return False
         return not (self.cpu or self.features) or _within_host(self.llvm_cpu, self.llvm_features)
 
@@ -148,6 +157,16 @@ class Target:
     def vector_bits(self) -> int:
         """Width of the machine's widest vector registers: 512, 256 or 128."""
         return _vector_bits(self)
+
+    @property
+    def sve_bits(self) -> int:
+        """Bits of SVE's registers, where the code is for one length of them; 0 where it is for all, or has none."""
+        return _sve_bits(self)
+
+    @property
+    def masks_vectors(self) -> bool:
+        """Whether the machine masks whole vectors at no cost."""
+        return self.vector_bits >= 512 or self.sve_bits >= 256
 
     @property
     def vector_registers(self) -> int:
@@ -236,6 +255,19 @@ def _check_features(target: Target) -> None:
             )
 
 
+def _check_length(target: Target) -> None:
+    length = target.sve_length
+    known = length in (ANY_LENGTH, *LENGTHS)
+    if not length or (known and _has_sve(target)):
+        return
+    raise UnknownTargetOption(
+        f"target {str(target)!r}: no vectors of {length!r} bits",
+        reason="the processor has no SVE" if known else "code is not made for such a length", called=user_source(),
+        allowed=f"-msve-vector-bits={', '.join(LENGTHS)} or {ANY_LENGTH}, where there is SVE",
+        fix="-mattr=+sve" if known else f"-msve-vector-bits={_nearest(length, LENGTHS, '{}')}",
+    )
+
+
 def _choices(word: str, known: Iterable[str]) -> str:
     """The names that look most like `word`, or the first few."""
     known = sorted(known)
@@ -292,12 +324,12 @@ def _first_words(text: str) -> list[str]:
 
 
 _WIDE_SUM = """
-define void @probe(ptr %p) {
+define void @probe(ptr %p){attributes} {{
   %a = load <16 x float>, ptr %p
   %b = fadd <16 x float> %a, %a
   store <16 x float> %b, ptr %p
   ret void
-}
+}}
 """
 
 
@@ -310,10 +342,33 @@ def _data_layout(target: Target) -> str:
 def _vector_bits(target: Target) -> int:
     """Seen in the registers that LLVM takes for 16 floats, so that it holds for every processor and feature."""
     if target.architecture not in ("x86_64", "i386"):
-        return 128
-    with llvm.create_context() as context, llvm.parse_assembly(_WIDE_SUM, context) as module:
-        assembly = target.machine().emit_assembly(module)
+        return max(target.sve_bits, 128)
+    assembly = _wide_sum(target, "")
     return 512 if "%zmm" in assembly else 256 if "%ymm" in assembly else 128
+
+
+def _wide_sum(target: Target, attributes: str) -> str:
+    """The assembly of a sum of 16 floats."""
+    text = _WIDE_SUM.format(attributes=attributes)
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        return target.machine().emit_assembly(module)
+
+
+@cache
+def _has_sve(target: Target) -> bool:
+    """Seen in whether LLVM takes its registers once it knows their length."""
+    return target.architecture == "aarch64" and re.search(r"\bz\d", _wide_sum(target, length_attribute(512))) is not None
+
+
+@cache
+def _sve_bits(target: Target) -> int:
+    if target.kind != "llvm" or target.sve_length == ANY_LENGTH or not _has_sve(target):
+        return 0
+    if target.sve_length:
+        return int(target.sve_length)
+    here = not (target.cpu or target.is_foreign)
+    bits = bits_here() if here else CORES.get(target.cpu, 0)
+    return bits if 128 < bits <= int(LENGTHS[-1]) else 0
 
 
 _CALL_ACROSS = """
@@ -341,6 +396,18 @@ _X86_TUNING = (
     "prefer-no-gather", "prefer-no-scatter",
 )
 """Habits of processors that LLVM counts as instructions when it compares them."""
+
+_GENERIC_HABITS = ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-aes", "use-postra-scheduler")
+"""What LLVM's "generic" AArch64 processor has beyond the baseline: habits of compiling, and tracing, which code has no use for."""
+
+
+def least(architecture: str, feature: str) -> str:
+    """Attributes of a function that may use the baseline of an architecture and one feature, of as few habits as can be: so
+    that LLVM inlines it into every function whose processor has the feature."""
+    if architecture == "x86_64":
+        return f'"target-cpu"="x86-64" "target-features"="+{feature}"'
+    removed = "".join(f"-{name}," for name in _GENERIC_HABITS) if architecture == "aarch64" else ""
+    return f'"target-cpu"="generic" "target-features"="{removed}+{feature}"'
 
 
 @cache

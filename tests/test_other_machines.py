@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -15,11 +16,16 @@ import static_elf
 import test_vector_maths
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.codegen.export.cpu import needed_features
 from tilewright.codegen.target import Target
+from tilewright.topi.cpu.machine import machine_of, register_tiles
 
 QEMU = shutil.which("qemu-aarch64")
 NEON = "llvm -mtriple=aarch64-unknown-linux-gnu"
-MACHINES = {"neon": NEON, "sve": NEON + " -mattr=+sve"}
+MACHINES = {"neon": NEON, "sve": NEON + " -mattr=+sve", "sve256": NEON + " -mattr=+sve -msve-vector-bits=256",
+            "sve512": NEON + " -mcpu=a64fx"}
+PROCESSORS = {"sve256": "max,sve-default-vector-length=32", "sve512": "max,sve-default-vector-length=64"}
+"""What qemu is told to be for a machine; otherwise all that it can be."""
 
 needs_qemu = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
 
@@ -110,9 +116,9 @@ def _driver(sizes: Sequence[int], inputs: int) -> bytes:
         return machine.emit_object(module)
 
 
-def run(kernel: Any, inputs: Sequence[np.ndarray], out: np.ndarray, folder: Path, cpu: str = "max") -> np.ndarray:
+def run(kernel: Any, inputs: Sequence[np.ndarray], out: np.ndarray, folder: Path, machine: str) -> np.ndarray:
     """What the kernel, named "kernel", computes there."""
-    done = start(kernel, inputs, [out.nbytes], folder, cpu)
+    done = start(kernel, inputs, [out.nbytes], folder, PROCESSORS.get(machine, "max"))
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return np.frombuffer(done.stdout, out.dtype).reshape(out.shape)
 
@@ -147,9 +153,10 @@ def test_vectors_are_added(machine: str, tmp_path: Path) -> None:
     x, y = (np.random.default_rng(seed).normal(size=1003).astype(np.float32) for seed in (1, 2))
     for lanes in (0, 4, 16):
         kernel = build([a, b, c], MACHINES[machine], lanes)
-        got = run(kernel, [x, y], np.empty(1003, np.float32), tmp_path)
+        got = run(kernel, [x, y], np.empty(1003, np.float32), tmp_path, machine)
         np.testing.assert_allclose(got, x + y * 2, rtol=1e-6, atol=1e-6)
-    assert ".4s" in kernel.source("asm") or "z0.s" in kernel.source("asm")
+    vectors = r"\bz\d+\.s" if machine in PROCESSORS else r"\bv\d+\.4s|\bz\d+\.s"
+    assert len(re.findall(vectors, kernel.source("asm"))) > 2
 
 
 @needs_qemu
@@ -161,7 +168,7 @@ def test_a_product_of_matrices_in_register_tiles(machine: str, tmp_path: Path) -
     c = topi.matmul(a, b)
     kernel = tw.build(topi.schedule(c, MACHINES[machine]), [a, b, c], target=MACHINES[machine], name="kernel")
     x, y = (np.random.default_rng(i).normal(size=shape).astype(np.float32) for i, shape in enumerate([(m, k), (k, n)]))
-    got = run(kernel, [x, y], np.empty((m, n), np.float32), tmp_path)
+    got = run(kernel, [x, y], np.empty((m, n), np.float32), tmp_path, machine)
     np.testing.assert_allclose(got, x.astype(np.float64) @ y, rtol=1e-4, atol=1e-5)
     assert "fmla" in kernel.source("asm")
 
@@ -177,9 +184,9 @@ def test_functions_keep_their_bounds(machine: str, tmp_path: Path) -> None:
     rows = [te.compute(x.shape, lambda i, name=name: getattr(te, name)(a[i]), name) for name in names]
     s = te.create_schedule(rows)
     for row in rows:
-        s[row].vectorize(s[row].split(row.op.axis[0], 4)[1])
+        s[row].vectorize(s[row].split(row.op.axis[0], Target.parse(MACHINES[machine]).lanes(32))[1])
     kernel = tw.build(s, [a, *rows], target=MACHINES[machine], name="kernel")
-    done = start(kernel, [x], [x.nbytes] * len(rows), tmp_path)
+    done = start(kernel, [x], [x.nbytes] * len(rows), tmp_path, PROCESSORS.get(machine, "max"))
     got = np.frombuffer(done.stdout, x.dtype).reshape(len(rows), -1)
     for name, result in zip(names, got, strict=True):
         with np.errstate(all="ignore"):
@@ -204,3 +211,55 @@ def test_a_processor_without_the_instructions_is_told_of(tmp_path: Path) -> None
     done = start(kernel, [np.ones(16, np.float32)], [64], tmp_path, "cortex-a57")
     assert done.returncode != 0
     assert not np.frombuffer(done.stdout, np.float32).any(), "nothing was computed"
+
+
+@needs_qemu
+@pytest.mark.parametrize("cpu, told", [("max,sve-default-vector-length=64", True), ("max,sve-default-vector-length=16", True),
+                                       ("max,sve=off", True), ("max,sve-default-vector-length=32", False)])
+def test_a_processor_with_vectors_of_another_length_is_told_of(cpu: str, told: bool, tmp_path: Path) -> None:
+    a = te.placeholder((19,), name="a")
+    kernel = build([a, te.compute((19,), lambda i: a[i] * 2, "c")], MACHINES["sve256"], 8)
+    done = start(kernel, [np.ones(19, np.float32)], [76], tmp_path, cpu)
+    assert (done.returncode != 0) == told, done
+    np.testing.assert_array_equal(np.frombuffer(done.stdout, np.float32), 0 if told else 2)
+
+
+@pytest.mark.parametrize("options, bits, name", [
+    ("-mattr=+sve", 128, "sve"), ("-mattr=+sve -msve-vector-bits=scalable", 128, "sve"), ("-mcpu=neoverse-n2", 128, "sve"),
+    ("-mattr=+sve -msve-vector-bits=128", 128, "sve"), ("-mattr=+sve2 -msve-vector-bits=512", 512, "sve"),
+    ("-mcpu=neoverse-v1", 256, "sve"), ("-mcpu=neoverse-v1 -msve-vector-bits=scalable", 128, "sve"),
+    ("-mcpu=neoverse-v1 -mattr=-sve", 128, "neon"), ("-mcpu=a64fx", 512, "sve"), ("-mcpu=cortex-a57", 128, "neon"),
+])
+def test_the_length_of_vectors_is_the_processors_or_the_one_that_is_given(options: str, bits: int, name: str) -> None:
+    target = Target.parse(f"{NEON} {options}")
+    machine = machine_of(target)
+    assert (target.vector_bits, machine.vector_bytes * 8, machine.name) == (bits, bits, name)
+    assert target.masks_vectors == (bits > 128) and target == Target.parse(str(target))
+    assert not target.runs_here
+
+
+@pytest.mark.parametrize("machine, lanes", [("sve256", 8), ("sve512", 16)])
+def test_register_tiles_fill_whole_registers(machine: str, lanes: int) -> None:
+    """The inner loop of a product keeps its tile in registers: multiply-adds of whole vectors, nothing put by."""
+    a, b = te.placeholder((96, 64), name="a"), te.placeholder((64, 96), name="b")
+    c = topi.matmul(a, b)
+    (tile, *_) = register_tiles(machine_of(Target.parse(MACHINES[machine])), 32)
+    assert tile.columns == tile.vectors * lanes
+    asm = tw.build(topi.schedule(c, MACHINES[machine]), [a, b, c], target=MACHINES[machine]).source("asm")
+    blocks = re.split(r"^\.LBB\w+:", asm, flags=re.MULTILINE)
+    inner = max((block[: block.find("b.ne")] for block in blocks), key=lambda block: len(re.findall(r"fmla\tz\d+\.s", block)))
+    assert len(re.findall(r"fmla\tz\d+\.s, p\d/m, z", inner)) >= tile.rows * tile.vectors
+    assert not re.search(r"\bst\w+\t|\[sp", inner), inner
+
+
+def test_what_comes_with_a_processor_is_asked_for() -> None:
+    found = {cpu: needed_features(Target.parse(f"{NEON} -mcpu={cpu}")) for cpu in ("cortex-a57", "cortex-a76", "a64fx")}
+    assert "sve" not in found["cortex-a76"] and {"dotprod", "lse", "fullfp16"} <= set(found["cortex-a76"])
+    assert {"sve", "sve-vector-bits=512"} <= set(found["a64fx"]) and "dotprod" not in found["a64fx"]
+    assert "aes" in found["cortex-a57"] and "lse" not in found["cortex-a57"]
+
+
+def test_a_length_without_the_instructions_is_refused() -> None:
+    for options, fix in (("-msve-vector-bits=256", r"-mattr=\+sve"), ("-mattr=+sve -msve-vector-bits=250", "-bits=256")):
+        with pytest.raises(tw.CodegenError, match=rf"(?s)TW0402.*{fix}"):
+            Target.parse(f"{NEON} {options}")

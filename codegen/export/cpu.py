@@ -13,7 +13,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ...errors import user_source
-from ..target import Target
+from ..target import Target, least
 from .errors import NoProcessorCheck
 
 __all__ = ["MISSING", "READY", "baseline", "cpu_text", "needed_features"]
@@ -69,6 +69,8 @@ _AARCH64 = {
              fp16fml=23),
     **_facts("26", sve2=1, i8mm=13, bf16=14),
 }
+_LENGTH = "sve-vector-bits="
+"""What the feature of having vectors of one length is called; the length follows."""
 _TABLES = {"x86_64": (_X86, "x86-64"), "aarch64": (_AARCH64, "generic")}
 """By architecture: what can be asked for, and the processor that has nothing but the baseline."""
 
@@ -97,10 +99,10 @@ def needed_features(target: Target) -> tuple[str, ...]:
     LLVM inlines a function only where the caller may use every instruction that it uses: so one function for each
     feature is offered to a function of the target, and what it takes, the target has.
     """
-    table, base = _table(target)
+    table, _ = _table(target)
     texts = ["declare void @inner()"]
     texts += [
-        f'define internal void @f{k}() "target-cpu"="{base}" "target-features"="+{name}" '
+        f'define internal void @f{k}() {least(target.architecture, name)} '
         '{\n  call void @inner()\n  ret void\n}'
         for k, name in enumerate(table)
     ]
@@ -112,14 +114,15 @@ def needed_features(target: Target) -> tuple[str, ...]:
         builder = llvm.create_pass_builder(target.machine(), llvm.create_pipeline_tuning_options(2))
         builder.getModulePassManager().run(module, builder)
         refused = {function.name for function in module.functions}
-    return tuple(name for k, name in enumerate(table) if f"f{k}" not in refused)
+    length = (f"{_LENGTH}{target.sve_bits}",) if target.sve_bits else ()
+    return (*(name for k, name in enumerate(table) if f"f{k}" not in refused), *length)
 
 
 def cpu_text(target: Target, features: Sequence[str]) -> str:
     """READY and MISSING as LLVM IR, for at most 64 features."""
     table, _ = _table(target)
     llvm.initialize_native_asmparser()      # CPUID is inline assembly
-    facts = [table[name] for name in features]
+    facts = [table[name] for name in features if name in table]
     words = sorted({fact.word for fact in facts})
     lines = _x86_words(words) if target.architecture == "x86_64" else _auxiliary_words(words)
     total = "0"
@@ -136,9 +139,13 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
             f"  %a{k} = or i64 {total}, %p{k}",
         ]
         total = f"%a{k}"
+    lengths = [int(name.removeprefix(_LENGTH)) for name in features if name.startswith(_LENGTH)]
+    if lengths:
+        total = _length_asked(lines, total, words.index(_AARCH64["sve"].word), lengths[0], len(facts))
     body = "\n".join(lines)
     attributes = baseline(target)
     declared = "declare i64 @getauxval(i64)" if target.architecture == "aarch64" else ""
+    declared += _LENGTH_HERE if lengths else ""
     return f"""{declared}
 @tw_cpu_state = internal global i32 0
 
@@ -196,6 +203,38 @@ def _x86_words(words: Sequence[str]) -> list[str]:
             f"  %w{i} = zext i32 %word{i} to i64",
         ]
     return lines
+
+
+_LENGTH_HERE = """
+define internal i64 @tw_cpu_sve_length() noinline nounwind "target-cpu"="generic" "target-features"="+sve" {
+  %words = call i64 @llvm.vscale.i64()
+  %bits = shl i64 %words, 7
+  ret i64 %bits
+}
+declare i64 @llvm.vscale.i64()
+"""
+"""The bits of SVE's registers, asked by an instruction of SVE: to be called where there is SVE."""
+
+
+def _length_asked(lines: list[str], total: str, word: int, bits: int, shift: int) -> str:
+    """`total` with bit `shift` set where SVE's registers do not have `bits` bits, or are not there."""
+    lines += [
+        f"  %sve.bit = and i64 %w{word}, {1 << _AARCH64['sve'].shift}",
+        "  %sve.there = icmp ne i64 %sve.bit, 0",
+        "  br label %sve.before",
+        "sve.before:",
+        "  br i1 %sve.there, label %sve.ask, label %sve.asked",
+        "sve.ask:",
+        "  %sve.length = call i64 @tw_cpu_sve_length()",
+        "  br label %sve.asked",
+        "sve.asked:",
+        "  %sve.found = phi i64 [ 0, %sve.before ], [ %sve.length, %sve.ask ]",
+        f"  %sve.other = icmp ne i64 %sve.found, {bits}",
+        "  %sve.wrong = zext i1 %sve.other to i64",
+        f"  %sve.shifted = shl i64 %sve.wrong, {shift}",
+        f"  %sve.total = or i64 {total}, %sve.shifted",
+    ]
+    return "%sve.total"
 
 
 def _auxiliary_words(words: Sequence[str]) -> list[str]:

@@ -42,7 +42,7 @@ def assembly_lines(function: Function, target: Target) -> list[AssemblyLine]:
     The instructions are those that a build gives; the stub by which Python calls the kernel is left out. Raises what a
     build raises.
     """
-    final = run_pipeline(function, cpu_pipeline(target.vector_bits, False, partial(target_has, target)))
+    final = run_pipeline(function, cpu_pipeline(target.vector_bits, False, partial(target_has, target), masks=target.masks_vectors))
     text, _ = module_text([final], target, CodegenOptions(debug_lines=True))
     loops = {node.line for node in walk(function.body) if isinstance(node, For)}
     return _within(list(_parsed(assembly([text], target))), loops)

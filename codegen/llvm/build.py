@@ -9,6 +9,7 @@ from ...ir.expr import Var
 from ...ir.stmt import Function
 from ..imported_c import imported_c
 from ..stub import kernel_symbol
+from ..scalable import length_attribute
 from ..target import Target
 from .debug import DebugLines
 from .emit_stmt import emit_kernel, shape_symbols
@@ -47,7 +48,7 @@ def module_text(
     """The LLVM IR of `functions`, and for each the messages of its assertions."""
     module = ModuleText(conversions(target, fast=options.fast_math))
     debug = DebugLines(module) if options.debug_lines else None
-    attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"'
+    attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"{length_attribute(target.sve_bits)}'
     messages: dict[str, tuple[str, ...]] = {}
     for function in functions:
         symbols = options.shape_symbols.get(function.name)

@@ -6,7 +6,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from ..target import Target
+from ..target import Target, least
 from .maths_lanes import MathsOptions
 from .text import Conversions
 
@@ -14,7 +14,7 @@ __all__ = ["conversions", "maths_options", "target_has"]
 
 _CALL_ACROSS = """
 declare void @inner()
-define internal void @wanted() "target-cpu"="{base}" "target-features"="+{feature}" {{
+define internal void @wanted() {wanted} {{
   call void @inner()
   ret void
 }}
@@ -29,17 +29,16 @@ define void @mine() "target-cpu"="{cpu}" "target-features"="{features}" {{
 def target_has(target: Target, feature: str) -> bool:
     """Whether code for `target` may use the instructions of a feature by LLVM's name: "avx512vnni".
 
-    What the target's own list names is read there. What comes with its processor shows in whether LLVM may inline a
-    function that needs the feature into one for the target.
+    What the target's own list names is read there. What comes with its processor, or with another feature, shows in whether
+    LLVM may inline a function that needs the feature into one for the target.
     """
     named = [word[0] == "+" for word in target.llvm_features.split(",") if word[1:] == feature]
     removes = any(word[0] == "-" for word in target.features)  # and with a feature all that build on it
     if named and not (named[-1] and removes):
         return named[-1]
-    if not (target.cpu or named) or not feature.replace("-", "").replace("_", "").replace(".", "").isalnum():
+    if not (target.cpu or target.features) or not feature.replace("-", "").replace("_", "").replace(".", "").isalnum():
         return False
-    base = "x86-64" if target.architecture == "x86_64" else "generic"
-    text = _CALL_ACROSS.format(base=base, feature=feature, cpu=target.llvm_cpu, features=target.llvm_features)
+    text = _CALL_ACROSS.format(wanted=least(target.architecture, feature), cpu=target.llvm_cpu, features=target.llvm_features)
     machine = target.machine()
     header = f'target triple = "{target.llvm_triple}"\n'
     with llvm.create_context() as context, llvm.parse_assembly(header + text, context) as module:

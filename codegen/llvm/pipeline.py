@@ -34,13 +34,14 @@ __all__ = ["cpu_pipeline"]
 
 def cpu_pipeline(
     vector_bits: int = 512, bounds_check: bool = False, has: Callable[[str], bool] = lambda _: False,
-    options: PassOptions = AS_USUAL,
+    options: PassOptions = AS_USUAL, *, masks: bool | None = None,
 ) -> tuple[Pass, ...]:
     """The passes of a CPU build, in order. vector_bits: width of the target's vector registers. bounds_check: assert
     that accesses which are not proved to be in range are. has: whether the target has a feature, by LLVM's name. options: what is
-    left out."""
+    left out. masks: whether the machine masks whole vectors at no cost; by default those of 512 bits do."""
     checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
-    masked_lanes = MAX_LANES if vector_bits >= 512 else 0  # narrower vectors are masked by slow instructions, or none
+    masks = vector_bits >= 512 if masks is None else masks
+    masked_lanes = MAX_LANES if masks else 0  # others mask by slow instructions, or none
     passes = (
         # n-d indices: what reasons about dimensions, guards and whole expressions
         Pass("target_facts", lambda function: resolve_facts(function, has)),  # first: what is not chosen costs nothing
@@ -60,7 +61,7 @@ def cpu_pipeline(
         # one offset an access
         Pass("flatten", flatten, stage_after="flat"),
         Pass("nontemporal", lambda function: stream_stores(function, vector_bits)),  # cuts what will be vectors
-        Pass("vectorize", lambda function: vectorize(function, vector_bits)),
+        Pass("vectorize", lambda function: vectorize(function, vector_bits, masks)),
         Pass("unroll", unroll),                        # after vectorize, whose chunks are unrolled loops
         Pass("shared_windows", shared_windows),        # what an unrolled loop reads is one run of statements now
         Pass("transposed_loads", transposed_loads),    # of the columns that are left

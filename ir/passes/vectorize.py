@@ -34,9 +34,10 @@ MAX_REGISTERS = 4
 MAX_UNROLLED_CHUNKS = 8
 
 
-def vectorize(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS) -> Function:
-    """`function` without VECTORIZED loops. vector_bits: the width of the machine's vectors."""
-    return function.with_body(_Vectorizer(vector_bits).visit(function.body))
+def vectorize(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks: bool | None = None) -> Function:
+    """`function` without VECTORIZED loops. vector_bits: the width of the machine's vectors. masks: whether it masks them at
+    no cost; by default those of 512 bits."""
+    return function.with_body(_Vectorizer(vector_bits, vector_bits >= 512 if masks is None else masks).visit(function.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ def _bits(dtype: DType) -> int:
 
 
 class _Vectorizer(Rewriter):
-    def __init__(self, vector_bits: int) -> None:
-        self.vector_bits = vector_bits
+    def __init__(self, vector_bits: int, masks: bool) -> None:
+        self.vector_bits, self.masks = vector_bits, masks
 
     def For(self, node: For) -> Stmt:
         body = self.visit(node.body)  # the innermost vectorized loop first: the ones around it then run serially
@@ -103,7 +104,7 @@ class _Vectorizer(Rewriter):
         pieces = _Pieces(node, body)
         try:
             if isinstance(node.extent, IntImm):
-                pieces.constant(node.extent.value, lanes, masked=self.vector_bits >= 512)
+                pieces.constant(node.extent.value, lanes, masked=self.masks)
             else:
                 pieces.symbolic(node.extent, lanes)
         except NotVectorizable:  # vectors stand in what the lanes own

@@ -57,7 +57,8 @@ MACHINES = (
     Machine("neon", "aarch64", 16, 32, 4, 2, 32 * KIB, 512 * KIB),
     Machine("generic", "", 16, 16, 8, 1, 32 * KIB, 256 * KIB),
 )
-"""The first row that fits a target is its machine. SVE code is made for vectors of 128 bits, which every SVE core runs."""
+"""The first row that fits a target is its machine. SVE's vectors have 128 bits, which every SVE core runs, where no length
+is known (Target.sve_bits)."""
 
 
 @cache
@@ -66,6 +67,7 @@ def machine_of(target: Target) -> Machine:
     if target.kind != "llvm":
         return MACHINES[-1]
     row = next(row for row in MACHINES if _fits(row, target))
+    row = replace(row, vector_bytes=max(row.vector_bytes, target.sve_bits // 8))
     here = not (target.cpu or target.triple)
     return replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), cores=_cores()) if here else row
 

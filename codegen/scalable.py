@@ -1,0 +1,37 @@
+"""SVE, whose vectors have 128 to 2048 bits, as the processor says.
+
+Code for any length uses its registers as vectors of 128 bits: schedules need to know how many lanes there are. Code for
+one length has whole registers, by LLVM's `vscale_range`, and is right on processors of that length alone: so what is
+built here asks this machine, and what is exported asks the processor that loads it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+
+__all__ = ["ANY_LENGTH", "CORES", "LENGTHS", "bits_here", "length_attribute"]
+
+ANY_LENGTH = "scalable"
+LENGTHS = ("128", "256", "512")
+"""Bits that code can be made for, as clang's -msve-vector-bits has them: no processor that is made has longer vectors."""
+CORES = {"a64fx": 512, "fujitsu-monaka": 256, "neoverse-v1": 256}
+"""Processors with vectors of more than 128 bits, by LLVM's names, as their makers' manuals give them."""
+
+_GET_LENGTH, _LENGTH = 51, 0xFFFF  # PR_SVE_GET_VL, PR_SVE_VL_LEN_MASK: bytes
+
+
+@cache
+def bits_here() -> int:
+    """The bits of this process's SVE registers, as Linux says; 0 where there are none."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    found = ctypes.CDLL(None).prctl(_GET_LENGTH, 0, 0, 0, 0)
+    return (found & _LENGTH) * 8 if found > 0 else 0
+
+
+def length_attribute(bits: int) -> str:
+    """What a function's attributes say of the length; nothing for 0. Such a function stays one: within one that says nothing
+    LLVM would cut its vectors into those of 128 bits."""
+    return f" noinline vscale_range({bits // 128},{bits // 128})" if bits else ""
