@@ -128,7 +128,7 @@ def _function(what: Any, args: Sequence[Tensor | Var] | None, name: str, target:
 
 def _scheduled(parts: Sequence[Tensor | Var], target: Target | None) -> Schedule:
     """The schedule of a list of tensors: topi's, in which those that are passed are stored though others read them."""
-    passed = [one for one in parts if isinstance(one, Tensor) and one.op.kind != "placeholder"]
+    passed = [one for one in parts if isinstance(one, Tensor) and not one.op.is_given]
     if target is None or not passed:
         return create_schedule(outputs_of(parts))
     from .topi.scheduling import schedule  # what brings its own schedule need not load the rules
@@ -162,6 +162,6 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def outputs_of(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
     """The tensors of a list that are computed and that no other of them reads."""
-    computed = [t for t in tensors if isinstance(t, Tensor) and t.op.kind != "placeholder"]
+    computed = [t for t in tensors if isinstance(t, Tensor) and not t.op.is_given]
     read = {source for tensor in computed for source in tensor.op.input_tensors}
     return [tensor for tensor in computed if tensor not in read] or [t for t in tensors if isinstance(t, Tensor)][-1:]

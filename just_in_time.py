@@ -305,7 +305,7 @@ def _own_tensors(results: Sequence[Tensor], inputs: Sequence[Tensor | Var]) -> I
     """The results, each a computed tensor of its own: what is an input, or a result already, is copied."""
     seen: set[Tensor] = {one for one in inputs if isinstance(one, Tensor)}
     for one in results:
-        if one in seen or one.op.kind == "placeholder":
+        if one in seen or one.op.is_given:
             yield compute(one.shape, lambda *at, one=one: one(*at), name=f"{one.name}_copy")
         else:
             seen.add(one)

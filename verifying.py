@@ -139,7 +139,7 @@ class _Verifying:
         plain = create_schedule(list(outputs))
         pair = _Pair(lower(scheduled, all_arguments(scheduled), "scheduled"), lower(plain, all_arguments(plain), "plain"),
                      values, tuple(outputs))
-        mine, theirs = ([_declared(param) for param in function.params] for function in (pair.scheduled, pair.plain))
+        mine, theirs = ([_declared(param) for param in function.arguments] for function in (pair.scheduled, pair.plain))
         if mine != theirs:
             raise CannotVerify(
                 f"cannot verify the schedule of {self.made.name}", called=user_source(),
@@ -194,7 +194,7 @@ class _Verifying:
     def compare(self, by: str, pair: _Pair, expected: Sequence[Any], got: Sequence[Any]) -> None:
         elements, worst, sizes = 0, 0.0, list[str]()
         slack = _ULPS * (len(pair.outputs) + _longest_sum(pair))
-        for param, want, have in zip(pair.plain.params, expected, got, strict=True):
+        for param, want, have in zip(pair.plain.arguments, expected, got, strict=True):
             if isinstance(param, Buffer) and param in pair.plain.outputs:
                 wrong, apart = _differences(want, have, slack)
                 if wrong is not None:
@@ -230,7 +230,7 @@ class _Verifying:
                 expected, got = self.reference(pair, lambda args: interpret(pair.plain, args))
                 interpret(function, got)
                 same = all(_differences(want, have, 1e6)[0] is None for param, want, have in zip(
-                    pair.plain.params, expected, got, strict=True) if isinstance(param, Buffer) and param in pair.plain.outputs)
+                    pair.plain.arguments, expected, got, strict=True) if isinstance(param, Buffer) and param in pair.plain.outputs)
             except LoweringError:
                 same = False
             if not same:
@@ -296,7 +296,7 @@ def _draw(pair: _Pair, seed: int, positive: bool, zero: bool) -> list[Any]:
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in pair.values.items()}
     limits = [_extent(extent, symbols) for extent in _data_indexed(pair.outputs)]
     drawn: list[Any] = []
-    for param in pair.plain.params:
+    for param in pair.plain.arguments:
         shape = tuple(_extent(extent, symbols) for extent in param.shape) if isinstance(param, Buffer) else ()
         dtype = numpy_dtype(param.dtype)
         if isinstance(param, Buffer) and param in pair.plain.outputs:
@@ -336,7 +336,7 @@ def _data_indexed(outputs: Sequence[Operation]) -> list[Expr]:
 
 
 def _mostly_numbers(function: Function, values: Sequence[Any]) -> bool:
-    floats = [np.asarray(value, np.float64) for param, value in zip(function.params, values, strict=True)
+    floats = [np.asarray(value, np.float64) for param, value in zip(function.arguments, values, strict=True)
               if isinstance(param, Buffer) and param in function.outputs and param.dtype.is_float]
     return all(one.size == 0 or np.isfinite(one).mean() > 0.5 for one in floats)
 

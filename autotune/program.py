@@ -27,7 +27,7 @@ class Program:
         self.args, self.output_tensors = tuple(args), list(outputs)
         stages = create_schedule(self.output_tensors).stages
         self.ops: list[ComputeOp] = [stage.op for stage in stages if isinstance(stage.op, ComputeOp)]
-        self.other_ops = [stage.op for stage in stages if not isinstance(stage.op, ComputeOp) and stage.op.kind != "placeholder"]
+        self.other_ops = [stage.op for stage in stages if not isinstance(stage.op, ComputeOp) and not stage.op.is_given]
         self.outputs: set[Operation] = {tensor.op for tensor in outputs}
         self.outputs.update(tensor.op for other in self.other_ops for tensor in other.input_tensors)
         self.consumers: dict[Operation, list[ComputeOp]] = {op: [] for op in self.ops}

@@ -118,8 +118,8 @@ class Tiling:
     # Packing
 
     def _packable(self) -> list[Tensor]:
-        """What it reads that the caller passes."""
-        return [tensor for tensor in self.op.input_tensors if tensor.op.kind == "placeholder"]
+        """What it reads that is there before the kernel runs."""
+        return [tensor for tensor in self.op.input_tensors if tensor.op.is_given]
 
     def _layouts(self, source: Tensor) -> list[str]:
         return ["layout"] if self._lane_dimension(source) is not None else []

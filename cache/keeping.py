@@ -9,10 +9,12 @@ from typing import Any, Protocol, cast
 from ..codegen.kernel import Compiled
 from ..codegen.target import Target
 from ..errors import InternalError
+from ..ir.constant import Constant
 from ..ir.passes.options import PassOptions
 from ..ir.passes.runner import is_watched
 from ..runtime.module import Module
 from ..schedule import Schedule
+from .constants import constants_of
 from .kernels import entry_of, module_of
 from .key import Program, build_key
 from .store import Store, open_store
@@ -34,25 +36,28 @@ def kept_or_built(programs: Sequence[Program], target: Target, choices: tuple[bo
     key = None if store is None or is_watched() else build_key(programs, target, *choices)
     if store is None or key is None:
         return build(programs)
-    found = _kept(store, key, programs, target, build)
+    given = constants_of(programs)
+    found = _kept(store, key, programs, target, build, given)
     if found is not None:
         return found
 
     def keep(compiled: Compiled) -> None:
-        entry = entry_of(compiled)
+        entry = entry_of(compiled, given)
         if entry is not None:
             store.save(key, entry)
 
     return build(programs, keep)
 
 
-def _kept(store: Store, key: str, programs: Sequence[Program], target: Target, build: Build) -> Module | None:
+def _kept(
+    store: Store, key: str, programs: Sequence[Program], target: Target, build: Build, given: Sequence[Constant],
+) -> Module | None:
     entry = store.load(key)
     if entry is None:
         return None
     snapshots = [_snapshot(program) for program in programs]
     with contextlib.suppress(InternalError):     # an object that this process cannot link is built again
-        return module_of(entry, target, lambda: build(snapshots))
+        return module_of(entry, target, lambda: build(snapshots), given)
     return None
 
 

@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import SourceLine
+from ..ir.constant import Constant
 from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
 
@@ -87,6 +88,8 @@ def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, np.ndarray):
         array = np.ascontiguousarray(value)
         return (str(array.dtype), array.shape, hashlib.sha256(array.data if array.size else b"").hexdigest())
+    if isinstance(value, Constant):
+        return (str(value.data.dtype), value.data.shape, value.digest)
     if isinstance(value, TensorIntrin) and value.shipped is not None:
         return ("shipped", *value.shipped)       # made by our own code, which the key knows by its hash
     if is_dataclass(value) and not isinstance(value, type):

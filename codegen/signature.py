@@ -29,7 +29,7 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
     names = unique_names(function, symbols)
     in_shapes = {var for buffer in function.buffers for extent in buffer.shape for var in walk(extent) if isinstance(var, Var)}
     params: list[BufferParam | ScalarParam] = []
-    for param in function.params:
+    for param in function.arguments:
         if isinstance(param, Buffer):
             shape = tuple(_extent(extent, names, param) for extent in param.shape)
             alignment = param.alignment if param.alignment > param.dtype.bytes else 0
@@ -48,7 +48,7 @@ def unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Va
     """The name by which a signature knows each parameter and shape symbol."""
     names: dict[Buffer | Var, str] = {}
     taken: set[str] = set()
-    for item in (*function.params, *symbols):
+    for item in (*function.arguments, *symbols):
         name, number = item.name, 0
         while name in taken:
             number += 1

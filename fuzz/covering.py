@@ -41,4 +41,4 @@ def _labels(seed: int, case: int) -> set[tuple[str, str]]:
     with np.errstate(all="ignore"):
         program = draw_program(draw_case(seed, case, "llvm")[0])
     stages = te.create_schedule(program.outputs).stages
-    return {label_of(program, stage.op) for stage in stages if stage.op.kind != "placeholder"}
+    return {label_of(program, stage.op) for stage in stages if not stage.op.is_given}

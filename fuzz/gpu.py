@@ -38,7 +38,7 @@ def finish(choices: Choices, s: Any) -> None:
 
 
 def _computed(s: Any) -> list[Any]:
-    return [stage for stage in s.stages if stage.op.input_tensors or stage.op.kind != "placeholder"]
+    return [stage for stage in s.stages if stage.op.input_tensors or not stage.op.is_given]
 
 
 def _try(primitive: Any) -> bool:

@@ -86,7 +86,7 @@ def _work(program: Program, function: Any) -> int:
     """About how often the program stores something, from above: a drawn schedule may compute a tensor anew for each of
     thousands of iterations."""
     analyzer = Analyzer()
-    for parameter, value in zip(function.params, program.values, strict=True):
+    for parameter, value in zip(function.arguments, program.values, strict=True):
         for extent, size in zip(getattr(parameter, "shape", ()), np.shape(value), strict=True):
             if isinstance(extent, Var):
                 analyzer.bind(extent, (size, size))

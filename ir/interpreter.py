@@ -44,6 +44,7 @@ class Interpreter:
     def __call__(self, *args: Any) -> None:
         """Run on arrays and scalars in call order; outputs are written in place, as far as the program writes them."""
         function = self.function
+        args = (*args, *(held.data for held in function.constants))
         symbols, strides = find_symbols(function, self.declared, args)
         scalars = set(function.scalars)
         shapes = {symbol: value for symbol, value in symbols.items() if symbol not in scalars}

@@ -35,6 +35,7 @@ from typing import Any
 
 from . import expr as E
 from .buffer import Buffer
+from .constant import Constant
 from .dtype import INT32
 from .expr import Expr, IntImm, Node, SizeVar, Var
 from .expr_text import NAME, RESERVED, Names, expression_text, indexed, value_text
@@ -119,10 +120,21 @@ def _function_header(function: Function, names: Names) -> list[str]:
     header = [f"{opening}{', '.join(params)}):"]
     if len(header[0]) > 110:
         header = [opening, *(f"        {parameter}," for parameter in params), "):"]
+    header += [f"    # {names(buffer)} is a constant: {_glimpse(held)}" for buffer, held in function.constant_buffers.items()]
     if function.attrs:
         facts = ", ".join(f"{_key(key)}={_plain(value)}" for key, value in function.attrs.items())
         header.insert(0, f"@attrs({facts})")
     return header
+
+
+def _glimpse(held: Constant) -> str:
+    """The first elements."""
+    first = held.data.reshape(-1)[:_SHOWN].tolist()
+    return ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in first) + (
+        f", ... {held.data.size} elements" if held.data.size > _SHOWN else "" if first else "no elements")
+
+
+_SHOWN = 4
 
 
 def _plain(value: object) -> str:

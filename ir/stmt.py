@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from .buffer import Buffer
+from .constant import Constant
 from .expr import Expr, Node, Var
 
 __all__ = ["Allocate", "Assert", "Attr", "BufferStore", "Evaluate", "For", "Function", "If", "LetStmt", "LoopKind", "Seq",
@@ -144,6 +145,8 @@ class Function:
     body: Stmt
     outputs: tuple[Buffer, ...] = ()
     attrs: dict[str, Any] = field(default_factory=dict)
+    constants: tuple[Constant, ...] = ()
+    """What the last of the parameters hold, as many as these: nobody passes them."""
 
     def with_body(self, body: Stmt) -> Function:
         """This function with another body (itself where the body is the same)."""
@@ -152,6 +155,17 @@ class Function:
     def with_attrs(self, **attrs: Any) -> Function:
         """This function with more, or other, attributes."""
         return replace(self, attrs={**self.attrs, **attrs})
+
+    @property
+    def arguments(self) -> tuple[Buffer | Var, ...]:
+        """The parameters that the caller passes."""
+        return self.params[: len(self.params) - len(self.constants)]
+
+    @property
+    def constant_buffers(self) -> dict[Buffer, Constant]:
+        """The parameters that nobody passes, and what they hold."""
+        hidden = self.params[len(self.params) - len(self.constants):]
+        return {buffer: held for buffer, held in zip(hidden, self.constants, strict=True) if isinstance(buffer, Buffer)}
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

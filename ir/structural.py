@@ -139,7 +139,8 @@ def _function_items(function: Function) -> list[_Item]:
     outputs = [function.params.index(buffer) if buffer in function.params else -1 for buffer in function.outputs]
     buffers = function.buffers
     return [
-        ("function", function.name, len(function.params), tuple(outputs), repr(sorted(function.attrs.items()))),
+        ("function", function.name, len(function.params), tuple(outputs), repr(sorted(function.attrs.items())),
+         tuple(held.digest for held in function.constants)),
         *map(_Bind, shape_symbols(function)),
         *(_Bind(p) if isinstance(p, Var) else ("buffer",) for p in function.params),
         *(item for buffer in buffers for item in _buffer_items(buffer)), *map(_Bind, buffers),

@@ -126,7 +126,7 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
     if not stage.leaf_iter_vars:
         fix = (
             f"{name} has no loops of its own; schedule the stages that read it"
-            if stage.op.kind == "placeholder"
+            if stage.op.is_given
             else ""
         )
     return NotAnAxisOfStage(f"{doing} '{axis.name}' of stage {name}", reason=reason, declared=stage.op.source,

@@ -10,6 +10,7 @@ from .annotate import enclosing_parallel, wrong_stage
 from .axes import find_leaf, outline
 from .errors import CannotAttach, NestedParallel
 from .hybrid import refuse_hybrid
+from .kinds import kind_of
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -48,8 +49,8 @@ def _check_stage(stage: Stage, parent: Stage) -> None:
         raise _bad(stage, parent, f"stage {above} is of another schedule", "use the stages of one schedule")
     if stage is parent:
         raise _bad(stage, parent, f"{name} cannot be computed within its own loops", "name a stage that reads it")
-    if stage.op.kind == "placeholder":
-        raise _bad(stage, parent, f"{name} is a placeholder: the caller passes it, nothing is computed",
+    if stage.op.is_given:
+        raise _bad(stage, parent, f"{name} is {kind_of(stage.op).noun}, nothing is computed",
                    f's.cache_read({name}, "local", readers) gives a copy that can be placed')
     if stage.is_output:
         raise _bad(stage, parent, f"{name} is an output: all of it is computed once, whatever {above} reads",

@@ -98,8 +98,9 @@ class Explanation:
 def explain(schedule: Schedule, stage: Stage, lowered: Lowered | None = None, cost: LoopCost | None = None) -> Explanation:
     """What becomes of `stage`. lowered, cost: of the schedule with all that it reads and computes as arguments, where
     that is known already. Raises LoweringError where the schedule does not hold together."""
-    if stage.op.kind == "placeholder":
-        return Explanation(stage.name, "passed by the caller")
+    if stage.op.is_given:
+        passed = stage.op.kind == "placeholder"
+        return Explanation(stage.name, "passed by the caller" if passed else "known when the kernel is built")
     lowered = lowered or lower_whole(schedule, all_arguments(schedule))
     fixed = set(schedule.symbols)
     if stage.attach_type in ("inline", "inlined"):
@@ -192,7 +193,7 @@ def _inlined(schedule: Schedule, stage: Stage, lowered: Lowered, fixed: set[Var]
     made = Explanation(stage.name, "inlined into what reads it")
     evaluations: dict[Operation, Count] = {}
     for one in reversed(schedule.stages):  # consumers first
-        if one.op.kind == "placeholder":
+        if one.op.is_given:
             continue
         if one.attach_type not in ("inline", "inlined"):
             evaluations[one.op] = _size(one.op.axis + one.op.reduce_axis, lowered, fixed)

@@ -129,7 +129,7 @@ def _at_root_of(stage: Stage, group: Group) -> bool:
 def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: bool) -> Group:
     """See Schedule.create_group."""
     ends, begins = (_stages(schedule, given, what) for given, what in ((outputs, "outputs"), (inputs, "inputs")))
-    members = [stage for stage in _between(schedule, ends, begins, bool(include_inputs)) if stage.op.kind != "placeholder"]
+    members = [stage for stage in _between(schedule, ends, begins, bool(include_inputs)) if not stage.op.is_given]
     if not members:
         raise _bad("no stage lies between them", f"outputs {_names(ends)}, inputs {_names(begins)}",
                    "name what the first stages of the group read as inputs, and its last stages as outputs")

@@ -25,8 +25,8 @@ __all__ = ["compute_inline", "inject_inline", "why_not_inline"]
 def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     """Why the stage cannot be inlined, and what to do instead; None where it can."""
     name, op = stage.name, stage.op
-    if op.kind == "placeholder":
-        return f"{name} is a placeholder: the caller passes it, there is no expression", f"read {name} as it is"
+    if op.is_given:
+        return f"{name} is {kind_of(op).noun}, there is no expression", f"read {name} as it is"
     if not isinstance(op, ComputeOp):
         return f"{name} is no expression element by element", "compute it at root"
     if stage.is_output:

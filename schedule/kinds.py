@@ -17,6 +17,7 @@ __all__ = ["KINDS", "OperationKind", "kind_of", "tensor_of"]
 
 KINDS: dict[str, OperationKind] = {
     "placeholder": OperationKind("a placeholder: the caller passes it"),
+    "constant": OperationKind("a constant: its elements are known"),
     "compute": COMPUTE,
     "extern": EXTERN,
     "scan": SCAN,

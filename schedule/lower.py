@@ -15,10 +15,12 @@ from typing import Any
 from ..errors import user_source
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
+from ..ir.constant import ALIGNMENT, Constant
 from ..ir.expr import Expr, IterVar, StringImm, Var
 from ..ir.ops import const, floormod
 from ..ir.stmt import Allocate, Function, Stmt
 from ..ir.visit import deep_recursion, free_vars, seq
+from ..te.constant import ConstantOp
 from ..te.operation import Operation
 from ..te.tensor import Tensor
 from .aligned import with_alignments
@@ -96,6 +98,7 @@ class _Lowering:
         self._bind_symbols()
         given = self.arguments.buffers
         dataflow = analyse(self.schedule, [tensor.op for tensor in given])
+        constants = self._constants(dataflow)
         _check_arguments(self.schedule, dataflow, given)
         bounds = infer_bounds(dataflow, self.analyzer)
         check_loops(bounds)
@@ -112,11 +115,22 @@ class _Lowering:
             self._build(bounds, computation)
         body = self._with_pending(None, -1, None)
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
-        function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts())
+        function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts(), constants)
         _check_symbols(function)
         function, aligned = with_alignments(function, self.storage.alignments)
         tensors = {aligned.get(buffer, buffer): tensor for tensor, buffer in self.storage.buffers.items()}
         return Lowered(function, self.storage.loops, tensors, bounds)
+
+    def _constants(self, dataflow: Dataflow) -> tuple[Constant, ...]:
+        """What is read and known becomes the last parameters, which nobody passes."""
+        found: list[Constant] = []
+        for tensor in dataflow.placeholders:
+            if isinstance(tensor.op, ConstantOp):
+                buffer = Buffer(tensor.name, tensor.shape, tensor.dtype, alignment=ALIGNMENT)
+                self.arguments.buffers[tensor] = buffer
+                self.arguments.params.append(buffer)
+                found.append(tensor.op.value)
+        return tuple(found)
 
     def _facts(self) -> dict[str, Any]:
         """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once."""
@@ -227,6 +241,10 @@ def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
     found = _Arguments([], {})
     seen: set[Tensor | Var] = set()
     for position, arg in enumerate(args):
+        if isinstance(arg, Tensor) and arg.op.kind == "constant":
+            raise NotAnArgument(f"argument {position}, {arg.name}, is a constant", declared=arg.op.source, called=user_source(),
+                                reason="its elements are known, so that nobody passes them",
+                                fix=f"leave {arg.name} out, or declare it as te.placeholder to pass it")
         if isinstance(arg, Tensor):
             tensor = _current(schedule, arg, position)
             buffer = Buffer(arg.name, tensor.shape, arg.dtype)

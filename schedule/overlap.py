@@ -13,6 +13,7 @@ from ..ir.stmt import BufferStore, Stmt
 from ..ir.visit import rewrite
 from .axes import outline
 from .errors import BadOverlap
+from .kinds import kind_of
 from .lower_errors import StorageNotShared
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _PRIMITIVES = {"double": "double_buffer", "rolling": "rolling_buffer"}
 def set_overlap(stage: Stage, kind: Overlap) -> None:
     """See Stage.double_buffer and Stage.rolling_buffer."""
     reason = fix = ""
-    if stage.op.kind == "placeholder":
-        reason, fix = (f"{stage.name} is a placeholder: the caller passes its memory",
+    if stage.op.is_given:
+        reason, fix = (f"{stage.name} is {kind_of(stage.op).noun}, and its memory is given",
                        f's.cache_read({stage.name}, "local", readers) gives a copy to do it with')
     elif stage.is_output:
         reason, fix = (f"{stage.name} is an output: the caller passes its memory",

@@ -210,7 +210,7 @@ def _warnings(parts: PageParts) -> list[str]:
     if parts.lowered is None:
         return []
     schedule, cost = parts.steps.schedule, LoopCost(None, ONE, ONE)  # what each loop costs is no matter here
-    return [f"{stage.name}: {warning}" for stage in schedule.stages if stage.op.kind != "placeholder"
+    return [f"{stage.name}: {warning}" for stage in schedule.stages if not stage.op.is_given
             for warning in explain(schedule, stage, parts.lowered, cost).warnings]
 
 

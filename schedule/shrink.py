@@ -41,7 +41,7 @@ def iterations(outputs: Sequence[Operation], values: Mapping[Var, int]) -> int:
     with the greatest value that they are known to take, those that are data as 8."""
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
     total = 0
-    computed = [op for op in producers_first(outputs) if op.kind != "placeholder"]
+    computed = [op for op in producers_first(outputs) if not op.is_given]
     for axes in [axes for op in computed for axes in _nests(op)]:
         count, analyzer = 1, Analyzer()
         for axis in axes:

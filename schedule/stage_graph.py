@@ -94,7 +94,7 @@ def draw_stages(schedule: Schedule, ranges: Mapping[Stage, Mapping[IterVar, Rang
 
 def _box(stage: Stage, found: Mapping[IterVar, Range] | None) -> StageBox:
     known = found if found is not None else declared_ranges(stage)
-    state = "outside" if stage.op.kind == "placeholder" else "inlined" if stage.attach_type in ("inline", "inlined") else (
+    state = "outside" if stage.op.is_given else "inlined" if stage.attach_type in ("inline", "inlined") else (
         "output" if stage.is_output else "stage")
     tensor = stage.op.outputs[0]
     shape = "×".join(map(str, tensor.shape)) or "scalar"

@@ -13,6 +13,7 @@ from ..ir.visit import free_vars
 from .axes import find_axis, outline, place_of
 from .errors import BadStorageAlign, BadStorePredicate, UnknownScope
 from .hybrid import refuse_hybrid
+from .kinds import kind_of
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -33,15 +34,15 @@ def set_scope(stage: Stage, scope: str) -> None:
     """See Stage.set_scope."""
     headline = f"cannot set the scope of stage {stage.name} to {scope!r}"
     check_scope(scope, headline)
-    if scope not in ("", "global") and (stage.is_output or stage.op.kind == "placeholder"):
+    if scope not in ("", "global") and (stage.is_output or stage.op.is_given):
         is_output = stage.is_output
-        what = "an output" if is_output else "a placeholder"
+        what = "an output: the caller passes its memory" if is_output else kind_of(stage.op).noun
         fix = (
             f's.cache_write({stage.name}, "{scope}")'
             if is_output
             else f's.cache_read({stage.name}, "{scope}", readers)'
         )
-        raise UnknownScope(headline, reason=f"{stage.name} is {what}: the caller passes its memory, which is global",
+        raise UnknownScope(headline, reason=f"{stage.name} is {what}, which is global",
                            declared=stage.op.source, called=user_source(), fix=f"{fix} gives a copy there")
     stage.schedule.record("set_scope", stage, scope=scope)
     stage.scope = scope
@@ -90,8 +91,8 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
     if stage.op.kind == "scan":
         raise BadStorePredicate(headline, reason=f"{stage.name} is a scan: its updates store", declared=stage.op.source,
                                 called=user_source(), fix="set it on the updates")
-    if stage.op.kind == "placeholder":
-        raise BadStorePredicate(headline, reason=f"{stage.name} is a placeholder: nothing is stored",
+    if stage.op.is_given:
+        raise BadStorePredicate(headline, reason=f"{stage.name} is {kind_of(stage.op).noun}, nothing is stored",
                                 declared=stage.op.source, called=user_source(), fix="guard what is computed from it")
     for var in free_vars(condition):
         if isinstance(var, IterVar) and var.kind != "thread" and place_of(stage.all_iter_vars, var) < 0:

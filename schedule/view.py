@@ -47,7 +47,7 @@ def schedule_text(schedule: Schedule) -> str:
 
 
 def _unfinished(schedule: Schedule, problem: LoweringError) -> str:
-    parts = [_stage_text(stage) for stage in schedule.stages if stage.op.kind != "placeholder"]
+    parts = [_stage_text(stage) for stage in schedule.stages if not stage.op.is_given]
     parts.append(f"open: {problem.headline}" + (f", because {problem.reason}" if problem.reason else ""))
     if problem.fix:
         parts.append(f"  fix: {problem.fix}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.expr import IterVar, SizeVar, Var
 from .axis import reduce_axis, size_var, thread_axis, var
 from .compute import compute, placeholder
+from .constant import ConstantOp, constant
 from .extern import ExternOp, extern
 from .extern_calls import (
     call_extern, call_intrin, call_llvm_intrin, call_llvm_pure_intrin, call_packed, call_pure_extern, target_has,
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
     from ..schedule import Schedule, create_schedule
 
 __all__ = [
-    "ComputeOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule", "SizeVar", "Tensor",
+    "ComputeOp", "ConstantOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule", "SizeVar", "Tensor",
     "TensorComputeOp", "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any",
     "asin", "asinh", "atan", "atan2", "atanh", "blas", "call_extern", "call_intrin", "call_llvm_intrin",
     "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz", "comm_reducer", "compute",
-    "const", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "div", "erf", "exp",
+    "const", "constant", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "div", "erf", "exp",
     "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hybrid", "hypot",
     "if_then_else", "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log",
     "log10", "log1p", "log2", "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow",

@@ -131,6 +131,12 @@ class UnknownIntrinsic(TensorExpressionError):
     code = "TW0135"
 
 
+class BadConstant(TensorExpressionError):
+    """A constant that is no array of numbers that kernels compute with."""
+
+    code = "TW0142"
+
+
 class BadExtern(TensorExpressionError):
     """An extern whose inputs, outputs or body do not fit each other."""
 

@@ -36,6 +36,8 @@ class Operation:
     outputs: tuple[Tensor, ...] = field(init=False)
     """Its tensors, made once: an output is the same object each time."""
     kind: ClassVar[str] = "operation"
+    is_given: ClassVar[bool] = False
+    """Whether its elements are there before the kernel runs."""
 
     def __post_init__(self) -> None:
         dtypes, shapes = self.output_dtypes, self.output_shapes
@@ -105,6 +107,7 @@ class PlaceholderOp(Operation):
     shape: tuple[Expr, ...]
     dtype: DType
     kind: ClassVar[str] = "placeholder"
+    is_given: ClassVar[bool] = True
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:

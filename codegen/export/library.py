@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import user_source
+from ..constants import definitions, symbols_of
 from ..errors import NoCompiler
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
@@ -137,4 +138,5 @@ class _Library:
             for s in self.signatures
         ]
         threads = threads_text(self.threads, library_identifier(self.stem), for_python=for_python)
-        return [threads, cpu_text(self.target, self.features), *entries]
+        constants = definitions(symbols_of(program.function for program in self.exporter.programs))
+        return [threads, cpu_text(self.target, self.features), *entries, *([constants] if constants.strip() else [])]

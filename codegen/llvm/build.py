@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from ...ir.expr import Var
 from ...ir.stmt import Function
+from ..constants import declaration, symbols_of
 from ..imported_c import imported_c
-from ..stub import kernel_symbol
 from ..scalable import length_attribute
+from ..stub import kernel_symbol
 from ..target import Target
 from .debug import DebugLines
 from .emit_stmt import emit_kernel, shape_symbols
@@ -50,13 +51,16 @@ def module_text(
     debug = DebugLines(module) if options.debug_lines else None
     attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"{length_attribute(target.sve_bits)}'
     messages: dict[str, tuple[str, ...]] = {}
+    constants = symbols_of(functions)
     for function in functions:
         symbols = options.shape_symbols.get(function.name)
         messages[function.name] = emit_kernel(
             module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
             attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math,
             store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "",
-            maths=maths_options(target, fast=options.fast_math), debug=debug)
+            maths=maths_options(target, fast=options.fast_math), debug=debug, constants=constants)
+    for held, symbol in constants.items():
+        module.add(declaration(held, symbol))
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     from_c = dict.fromkeys(text for function in functions for text in function.attrs.get("import_c", ()))
     imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))

@@ -6,12 +6,13 @@ status and jumping to the one exit, which frees what is on the heap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import InternalError
 from ...ir.buffer import Buffer
+from ...ir.constant import ALIGNMENT, Constant
 from ...ir.dtype import INT64
 from ...ir.expr import BufferLoad, IntImm, Var
 from ...ir.ops import is_const
@@ -83,16 +84,17 @@ def shape_symbols(function: Function) -> tuple[Var, ...]:
 
 def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,
                 vector_bits: int, fast_math: bool, store_fence: str = "",
-                maths: MathsOptions = PORTABLE, debug: DebugLines | None = None) -> tuple[str, ...]:
+                maths: MathsOptions = PORTABLE, debug: DebugLines | None = None,
+                constants: Mapping[Constant, str] | None = None) -> tuple[str, ...]:
     """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
 
     symbols: the free shape symbols in the order in which callers pass them. store_fence: see KernelText. debug: notes at
-    each instruction the line that its statement came from.
+    each instruction the line that its statement came from. constants: the symbols of those that it reads.
     """
     kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, store_fence, maths, debug)
     parameters: list[str] = []
     written = stored_buffers(function.body)
-    for i, param in enumerate(function.params):
+    for i, param in enumerate(function.arguments):
         if isinstance(param, Buffer):
             may_write = param in written or param.data is not None
             parameters.append(f"{pointer_parameter(param, may_write, max(param.dtype.bytes, param.alignment))} %p{i}")
@@ -101,11 +103,13 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     parameters += [f"i64 %n{i}" for i in range(len(symbols))]
     f = FunctionText(module, f"define i32 @{symbol}({', '.join(parameters)}) {attributes}")
     emitter = StmtEmitter(kernel, f, in_parallel=False)
-    for i, param in enumerate(function.params):
+    for i, param in enumerate(function.arguments):
         if isinstance(param, Buffer):
             emitter.bind_buffer(param, Place(f"%p{i}", max(param.dtype.bytes, param.alignment)))
         else:
             emitter.exprs.variables[param] = f"%p{i}"
+    for buffer, held in function.constant_buffers.items():
+        emitter.bind_buffer(buffer, Place(f"@{(constants or {})[held]}", ALIGNMENT))
     for i, symbol_var in enumerate(symbols):
         emitter.exprs.variables[symbol_var] = _narrowed(f, f"%n{i}", symbol_var)
     for var in {*symbols, *shape_symbols(Function("", function.buffers, Seq(())))}:

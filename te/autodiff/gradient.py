@@ -20,7 +20,7 @@ from ...ir import ops
 from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order, substitute
 from ..compute import compute
-from ..operation import ComputeOp, Operation, PlaceholderOp
+from ..operation import ComputeOp, Operation
 from ..shape import same_extent, shape_text, zero_based
 from ..tag import current_tag
 from ..tensor import Tensor
@@ -237,7 +237,7 @@ def _relevant(operations: Sequence[Operation], wanted: Sequence[Tensor]) -> set[
     """The tensors of floats that an input lies below, and the inputs."""
     found: set[Any] = set(wanted)
     for op in operations:
-        if not isinstance(op, PlaceholderOp) and any(tensor in found for tensor in op.input_tensors):
+        if not op.is_given and any(tensor in found for tensor in op.input_tensors):
             found.update(tensor for tensor in op.outputs if tensor.dtype.is_float)
     return found
 

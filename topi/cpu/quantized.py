@@ -97,7 +97,7 @@ def _take(group: Group, op: Operation) -> None:
     assert isinstance(op, ComputeOp)
     (value,) = op.body
     load = loads_of(op)[0]
-    if value is load and op.input_tensors[0].op.kind == "placeholder":
+    if value is load and op.input_tensors[0].op.is_given:
         s[op].compute_inline()
         return
     stage = s[op]

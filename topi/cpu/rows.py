@@ -98,7 +98,7 @@ def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
         return
     step = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
     for tensor in stage.op.input_tensors:
-        if step is not None and tensor.op.kind == "placeholder" and len(tensor.shape) == len(group.output.axis):
+        if step is not None and tensor.op.is_given and len(tensor.shape) == len(group.output.axis):
             stage.prefetch(tensor, step, 1, around=True)
 
 

@@ -1,0 +1,179 @@
+"""What is computed from constants alone is computed while a kernel is built.
+
+    def main(x, y: out, w):                          def main(x, y: out, panel):
+        # w is a constant                                # panel is a constant
+        panel: float32[...]
+        for ...: panel[...] = w[...]           →
+        for ...: y[...] += x[...] * panel[...]           for ...: y[...] += x[...] * panel[...]
+
+Statements at the root that read nothing but constants, and memory that only such statements write, become a function of their
+own, which runs at once: the same loops by the same passes, so that it gives the same bits. What is computed within the
+loops of something else stays there: a schedule says by compute_root what is to be stored whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from ..ir.buffer import Buffer
+from ..ir.constant import Constant, aligned_empty
+from ..ir.expr import BufferLoad, Call, Expr, IntImm
+from ..ir.intrinsics import is_pure
+from ..ir.pointers import WRITES, pointed_to
+from ..ir.stmt import Allocate, Assert, BufferStore, Function, Seq, Stmt
+from ..ir.visit import free_vars, seq, walk
+from ..runtime.array import numpy_dtype
+
+__all__ = ["OF_THE_MACHINE", "Folded", "fold"]
+
+_HINTS = ("access_ptr", "prefetch")
+"""Calls that are not pure and have no effect by themselves."""
+OF_THE_MACHINE = ("call_pure_extern", "call_llvm_intrinsic")
+"""Calls that another machine may not have."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """function: what remains to be done in each call. made: computes `results`, in the order of its arguments; None where
+    nothing is computed from constants alone."""
+
+    function: Function
+    made: Function | None = None
+    results: tuple[Constant, ...] = ()
+
+
+@dataclass
+class _Step:
+    """A statement at the root, and the root's memory that it uses. pure: whether it does nothing else than write there."""
+
+    stmt: Stmt
+    reads: set[Buffer] = field(default_factory=set[Buffer])
+    writes: set[Buffer] = field(default_factory=set[Buffer])
+    pure: bool = True
+
+
+def fold(function: Function, refused: Collection[str] = ()) -> Folded:
+    """`function`, of stage "loops", without what is computed from its constants alone.
+
+    refused: calls of which that is not to consist, those of outside code where another machine computes it.
+    """
+    if not function.constants:
+        return Folded(function)
+    steps, memory = _at_root(function.body)
+    for step in steps:
+        _look(step, refused)
+    known = _known(steps, memory, function)
+    done = _worth(steps, known, function)
+    rest = [step for step in steps if step not in done]
+    still = {buffer for step in rest for buffer in step.reads}
+    made = [buffer for buffer in memory if buffer in known and buffer in still and any(buffer in step.writes for step in done)]
+    if not made:
+        return Folded(function)
+    results = tuple(_memory_of(buffer) for buffer in made)
+    body = _within(seq(*(step.stmt for step in done)), (b for b in memory if b not in made and _used(b, done)))
+    before = Function(f"{function.name}_constants", tuple(made), body, tuple(made), function.attrs)
+    after = replace(function, params=function.arguments, constants=(),
+                    body=_within(seq(*(step.stmt for step in rest)), (b for b in memory if b not in made and _used(b, rest))))
+    held = function.constant_buffers
+    return Folded(_with_constants(after, {**held, **dict(zip(made, results, strict=True))}, still),
+                  _with_constants(before, held, {buffer for step in done for buffer in step.reads}), results)
+
+
+def _with_constants(function: Function, held: dict[Buffer, Constant], used: Collection[Buffer]) -> Function:
+    wanted = {buffer: constant for buffer, constant in held.items() if buffer in used}
+    return replace(function, params=(*function.params, *wanted), constants=tuple(wanted.values()))
+
+
+def _at_root(body: Stmt) -> tuple[list[_Step], list[Buffer]]:
+    """The statements, in order, and the memory that is allocated around them."""
+    steps: list[_Step] = []
+    memory: list[Buffer] = []
+    stack = [body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, Seq):
+            stack.extend(reversed(stmt.body))
+        elif isinstance(stmt, Allocate):
+            memory.append(stmt.buffer)
+            stack.append(stmt.body)
+        else:
+            steps.append(_Step(stmt))
+    return steps, memory
+
+
+def _look(step: _Step, refused: Collection[str]) -> None:
+    own = {node.buffer for node in walk(step.stmt) if isinstance(node, Allocate)}
+    for node in walk(step.stmt):
+        pointed = pointed_to(node)
+        if isinstance(node, BufferLoad):
+            step.reads.add(node.buffer)
+        elif isinstance(node, BufferStore):
+            step.writes.add(node.buffer)
+        elif isinstance(node, Assert):
+            step.pure = False
+        elif pointed is not None and pointed[1] & WRITES:
+            step.writes.add(pointed[0])
+        elif isinstance(node, Call) and (node.name in refused or not is_pure(node.name) and node.name not in _HINTS):
+            step.pure = False
+    step.reads -= own
+    step.writes -= own
+    step.pure = step.pure and not free_vars(step.stmt)
+
+
+def _known(steps: Sequence[_Step], memory: Sequence[Buffer], function: Function) -> set[Buffer]:
+    """The memory whose contents are the same in every call."""
+    known = {*function.constant_buffers, *(buffer for buffer in memory if buffer.scope == "global" and _numbers(buffer))}
+    while True:
+        others = (step for step in steps if not (step.pure and known.issuperset(step.reads | step.writes)))
+        lost = {buffer for step in others for buffer in step.writes}
+        if known.isdisjoint(lost):
+            return known
+        known -= lost
+
+
+def _worth(steps: Sequence[_Step], known: Collection[Buffer], function: Function) -> list[_Step]:
+    """Those that compute it from constants, or for those that do: what is made of nothing is rather made anew than kept."""
+    able = [step for step in steps if step.pure and step.writes and (step.reads | step.writes).issubset(known)]
+    grown = set(function.constant_buffers)
+    while True:
+        more = {buffer for step in able if not grown.isdisjoint(step.reads) for buffer in step.writes} - grown
+        if not more:
+            break
+        grown |= more
+    wanted = {step_writes for step in able if not grown.isdisjoint(step.reads) for step_writes in step.writes}
+    while True:
+        more = {buffer for step in able if not wanted.isdisjoint(step.writes) for buffer in step.reads} - wanted
+        if not more:
+            break
+        wanted |= more
+    return [step for step in able if not wanted.isdisjoint(step.writes)]
+
+
+def _numbers(buffer: Buffer) -> list[int]:
+    """The extents and strides, where they are numbers, and 1 for none; else nothing."""
+    values: tuple[Expr, ...] = (*buffer.shape, *buffer.strides)
+    return [value.value for value in values if isinstance(value, IntImm)] or [1] if all(
+        isinstance(value, IntImm) for value in values) else []
+
+
+def _memory_of(buffer: Buffer) -> Constant:
+    """Memory for what is computed; that of a buffer with gaps, which hold 0, has one dimension."""
+    shape = tuple(_numbers(buffer)[: buffer.ndim]) if buffer.ndim else ()
+    if buffer.strides:
+        steps = _numbers(buffer)[buffer.ndim :]
+        shape = (1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) if prod(shape) else 0,)
+    data = aligned_empty(shape, numpy_dtype(str(buffer.dtype)))
+    data[...] = 0
+    return Constant(buffer.name, data)
+
+
+def _used(buffer: Buffer, steps: Iterable[_Step]) -> bool:
+    return any(buffer in step.reads or buffer in step.writes for step in steps)
+
+
+def _within(body: Stmt, buffers: Iterator[Buffer]) -> Stmt:
+    for buffer in reversed(list(buffers)):
+        body = Allocate(buffer, body)
+    return body

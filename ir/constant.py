@@ -1,0 +1,55 @@
+"""Constants: memory whose contents are known when a kernel is built."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ALIGNMENT", "Constant", "aligned_empty"]
+
+ALIGNMENT = 64
+"""Where constants begin, in bytes: at a cache line, and as the widest vectors like it."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constant:
+    """Contents that a function reads, which nobody passes. The object is its identity.
+
+    data: the elements, aligned to ALIGNMENT, which no one changes once code is made that reads them where they lie.
+    """
+
+    name: str
+    data: NDArray[Any]
+
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        """The bytes, as they lie."""
+        return self.data.reshape(-1).view(np.uint8) if self.data.size else np.empty(0, np.uint8)
+
+    @property
+    def address(self) -> int:
+        """Where the first byte lies."""
+        return self.data.ctypes.data
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the contents."""
+        return hashlib.sha256(self.memory.data).hexdigest()
+
+    def __repr__(self) -> str:
+        extents = ", ".join(map(str, self.data.shape))
+        return f"constant {self.name}: {self.data.dtype}[{extents}]"
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An uninitialised array that begins at a multiple of ALIGNMENT; its memory is there even where it has no elements."""
+    size = prod(shape) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    return memory[begin : begin + size].view(dtype).reshape(shape)

@@ -1,0 +1,97 @@
+"""te.constant: tensors whose elements are known when the kernel is built, such as the weights of a model.
+
+    w = te.constant(weights)                        # a copy of a numpy array
+    y = topi.nn.dense(x, w)
+    f = tw.build([x, y])                            # w is no argument
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import TilewrightError, user_source
+from ..ir.constant import Constant, aligned_empty
+from ..ir.dtype import DType
+from ..ir.expr import Expr
+from .errors import BadConstant
+from .operation import Operation
+from .shape import as_shape, scalar_dtype
+from .tensor import Tensor
+
+__all__ = ["ConstantOp", "constant"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ConstantOp(Operation):
+    """A tensor whose elements are known: the kernel has them with it, and nobody passes them."""
+
+    shape: tuple[Expr, ...]
+    dtype: DType
+    value: Constant
+    kind: ClassVar[str] = "constant"
+    is_given: ClassVar[bool] = True
+
+    @property
+    def output_dtypes(self) -> tuple[DType, ...]:
+        return (self.dtype,)
+
+    @property
+    def output_shape(self) -> tuple[Expr, ...]:
+        return self.shape
+
+
+def constant(array: Any, name: str = "constant") -> Tensor:
+    """A tensor that holds what `array` holds now.
+
+    array: a numpy array (of bool, int8 to int64, uint8 to uint64, float16 to float64, or ml_dtypes.bfloat16) of any shape, or
+    what numpy makes one of; Python's own numbers and lists of them are float32, int32 or bool, as everywhere. It is copied.
+    What is computed from constants alone and stored at root is computed when the kernel is built, not when it is called.
+    Raises BadConstant.
+    """
+    found = _as_array(array, name)
+    data = aligned_empty(found.shape, found.dtype)
+    data[...] = found
+    data.flags.writeable = False
+    op = ConstantOp(name=name, shape=as_shape(found.shape, name), dtype=scalar_dtype(str(found.dtype)),
+                    value=Constant(name, data), source=user_source())
+    return op.output(0)
+
+
+def _as_array(value: Any, name: str) -> NDArray[Any]:
+    """The elements in this machine's byte order, without the gaps of a view."""
+    if isinstance(value, (Tensor, Expr)):
+        raise _bad(name, f"{value!r} is computed by the program"[:200], "pass a numpy array")
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as problem:
+        raise _bad(name, f"numpy makes no array of it: {problem}"[:300], "pass a numpy array") from None
+    if not hasattr(value, "dtype"):
+        found = _of_numbers(found, name)
+    kind = found.dtype.newbyteorder("=")
+    try:
+        scalar_dtype(kind.name)
+    except TilewrightError:
+        raise _bad(name, f"its elements are of numpy's {found.dtype}, which no kernel computes with",
+                   'array.astype("float32")') from None
+    return found.astype(kind, copy=False)
+
+
+def _of_numbers(found: NDArray[Any], name: str) -> NDArray[Any]:
+    """Python's floats are float32 and its integers int32, as te.const makes them."""
+    if found.dtype == np.float64:
+        return found.astype(np.float32)
+    if found.dtype != np.int64:
+        return found
+    narrow = found.astype(np.int32)
+    if not np.array_equal(narrow, found):
+        raise _bad(name, "integers of Python are int32, and one of them does not fit", 'np.asarray(values, "int64")')
+    return narrow
+
+
+def _bad(name: str, reason: str, fix: str) -> BadConstant:
+    return BadConstant(f"cannot make the constant {name}", reason=reason, called=user_source(),
+                       allowed="arrays of bool, integers, float16, bfloat16, float32 and float64", fix=fix)
