@@ -195,3 +195,9 @@ class BadLayout(ScheduleError):
     """An index map that gives no layout, or a tensor whose layout is fixed already."""
 
     code = "TW0253"
+
+
+class BadClone(ScheduleError):
+    """A tensor that cannot be computed twice, or readers that do not read it, or are all that do."""
+
+    code = "TW0254"

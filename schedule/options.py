@@ -122,7 +122,7 @@ def _lowers(schedule: Schedule) -> TilewrightError | None:
 
 def _once(call: Callable[[Stage], Any]) -> Callable[[Stage], Iterator[Try]]:
     def tries(stage: Stage) -> Iterator[Try]:
-        if stage.op.kind != "placeholder":
+        if not stage.op.is_given:
             yield "", call
 
     return tries
@@ -167,7 +167,7 @@ def _plain_intrinsic(name: str) -> TensorIntrin | None:
 
 
 def _compute_at(stage: Stage) -> Iterator[Try]:
-    if stage.op.kind == "placeholder":
+    if stage.op.is_given:
         return
     for at, reader in enumerate(stage.schedule.stages):
         if reader.reads(stage):
@@ -176,7 +176,7 @@ def _compute_at(stage: Stage) -> Iterator[Try]:
 
 
 def _scopes(stage: Stage) -> Iterator[Try]:
-    if stage.op.kind != "placeholder":
+    if not stage.op.is_given:
         for scope in SCOPES:
             yield scope, lambda one, scope=scope: one.set_scope(scope)
 
@@ -202,7 +202,7 @@ def _cache_read(stage: Stage) -> Iterator[Try]:
 
 
 def _cache_write(stage: Stage) -> Iterator[Try]:
-    if stage.op.kind != "placeholder":
+    if not stage.op.is_given:
         yield "", lambda one: one.schedule.cache_write(list(one.op.outputs), "local")
 
 
@@ -210,6 +210,12 @@ def _rfactor(stage: Stage) -> Iterator[Try]:
     for axis in stage.leaf_iter_vars:
         if axis.kind == "reduce":
             yield axis.name, lambda one, axis=axis: one.schedule.rfactor(list(one.op.outputs), axis)
+
+
+def _clone(stage: Stage) -> Iterator[Try]:
+    readers = [one.op for one in stage.schedule.stages if any(tensor.op is stage.op for tensor in one.op.input_tensors)]
+    if readers:
+        yield f"for {readers[-1].name}", lambda one: one.schedule.clone_in(list(one.op.outputs), readers[-1:])
 
 
 def _group(stage: Stage) -> Iterator[Try]:
@@ -256,6 +262,7 @@ _TRIES: dict[str, Callable[[Stage], Iterator[Try]]] = {
     "cache_write": _cache_write,
     "rfactor": _rfactor,
     "create_group": _group,
+    "clone_in": _clone,
     "transform_layout": _layout,
     "double_buffer": _once(lambda stage: stage.double_buffer()),
     "rolling_buffer": _once(lambda stage: stage.rolling_buffer()),

@@ -29,7 +29,7 @@ T = TypeVar("T")
 ON_STAGES = ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "tensorize",
              "compute_at", "compute_inline", "compute_root", "set_scope", "storage_align", "set_store_predicate",
              "transform_layout", "prefetch", "double_buffer", "rolling_buffer", "env_threads")
-ON_SCHEDULES = ("cache_read", "cache_write", "rfactor", "create_group")
+ON_SCHEDULES = ("cache_read", "cache_write", "rfactor", "create_group", "clone_in")
 ON_GROUPS = ("compute_at", "compute_root")
 """Every primitive, by what it is a method of."""
 

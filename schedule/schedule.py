@@ -16,6 +16,7 @@ from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
 from .cache import cache_read, cache_write
 from .errors import NothingToSchedule, UnknownStage
+from .clone import clone_in
 from .group import Group, create_group
 from .normalize import normalize
 from .python_code import as_python
@@ -218,6 +219,16 @@ class Schedule:
         AxisIsNoLoop, NotAnAxisOfStage, AnnotationWouldBeLost, UnknownStage.
         """
         return rfactor(self, tensor, axis, factor_axis)
+
+    def clone_in(self, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
+        """A second stage, "C.clone", that computes `tensor` again; `readers` (a tensor, operation or stage, or a list) read it
+        in its place.
+
+        tensor: or a list of all outputs of one operation; somebody else reads it, or it is an output. The clone has its
+        loops as they are declared, and its own place: readers far apart can each have theirs near. Returns the clone (a list
+        for a list). Raises BadClone, UnknownStage.
+        """
+        return clone_in(self, tensor, readers)
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
         """A group of the stages on the ways from `inputs` to `outputs` (tensors, or lists of these), outputs included,

@@ -163,6 +163,10 @@ refused(
 )
 refused(errors.BadCacheRead, "a tensor is asked for", lambda p: p.s.cache_read(p.s[p.B], "local", p.C))
 refused(errors.BadCacheRead, "a tensor is asked for", lambda p: p.s.cache_read([p.B], "local", p.C))
+refused(errors.BadClone, "D does not read B.*B is read by C", lambda p: p.s.clone_in(p.B, [p.D]))
+refused(errors.BadClone, "nobody else reads B", lambda p: p.s.clone_in(p.B, p.C))
+refused(errors.BadClone, "no readers were given", lambda p: p.s.clone_in(p.B, []))
+refused(errors.BadClone, "A is a placeholder", lambda p: p.s.clone_in(p.A, p.B))
 refused(errors.BadCacheWrite, "a tensor is asked for", lambda p: p.s.cache_write([], "local"))
 refused(errors.BadRfactor, "a tensor is asked for", lambda p: p.s.rfactor(p.C.op, p.k))
 refused(

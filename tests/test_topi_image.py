@@ -212,7 +212,9 @@ def slice_with_gradients(wanted: str, shapes: Any, apart: str = "") -> tuple[lis
 
 @pytest.mark.parametrize(("wanted", "shapes"), [
     ("gui", ((3, 2, 5, 2, 3), (9, 11), (2, 9, 11), (2, 9, 11))),
-    *((wanted, ((2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32))) for wanted in ("g", "u", "iu"))])
+    *((wanted, ((2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32))) for wanted in ("g", "u", "iu")),
+    ("gui", ((2, 2, 4, 2, 3), (10, 19), (2, 10, 19), (5, 2, 10, 19))),
+    *((wanted, ((2, 2, 4, 2, 3), (8, 17), (2, 8, 17), (2, 3, 2, 8, 17))) for wanted in ("g", "iu"))])
 def test_gradients_of_a_slice_are_scheduled_by_their_rule(wanted: str, shapes: Any) -> None:
     """A row of pixels at a time, on threads and in vectors, whatever the tensors are called; and they compute the same."""
     inputs, found = slice_with_gradients(wanted, shapes)
@@ -229,9 +231,38 @@ def test_gradients_of_a_slice_are_scheduled_by_their_rule(wanted: str, shapes: A
     arrays = [rng.random(shape, np.float32) for shape in shapes]
     results = []
     for one in (s, plain):
-        results.append([np.zeros(shapes["gui".index(name)], np.float32) for name in wanted])
+        results.append([np.zeros((*shapes[3][:-3], *shapes["gui".index(name)]), np.float32) for name in wanted])
         tw.build(one, [*inputs, *found])(*arrays, *results[-1])
     for got, exact in zip(*results, strict=True):
+        np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("wanted", "from_slice"), [("gui", False), ("gu", True), ("i", True)])
+def test_a_slice_with_its_gradients_is_scheduled_by_their_rule(wanted: str, from_slice: bool) -> None:
+    """In one schedule: the slice in vectors of pixels with coefficients of its own, beside the gradients, whether the head is
+    given or made of the slice."""
+    shapes = ((2, 2, 4, 2, 3), (16, 33), (2, 16, 33), (2, 16, 33))
+    inputs = [te.placeholder(s, name=f"some{n}") for s, n in zip(shapes, "guih", strict=True)]
+    y = topi.image.bilateral_slice(*inputs[:3])
+    head = y if from_slice else inputs[3]
+    found = [y, *te.gradient(y, [inputs["gui".index(one)] for one in wanted], head)]
+    given = inputs[:3] if from_slice else inputs
+    s = topi.schedule(found)
+    by_name = {stage.op.name: stage for stage in s.stages}
+    mine = by_name["affine.clone"] if "i" in wanted else by_name["affine"]
+    assert mine.attach_type == "at" and mine.attach_stage is s[y]
+    assert all(by_name[name].attach_type == "inline" for name in ("ones", "near"))
+    assert ("grad_rows.rf" in str(s)) == ("g" in wanted)
+    assert "i" not in wanted or by_name["affine"].attach_stage is s[found[-1]]
+    plain = te.create_schedule([tensor.op for tensor in found])
+    rng = np.random.default_rng(0)
+    arrays = [rng.random(tuple(int(e) for e in one.shape), np.float32) for one in given]
+    results = []
+    for one in (s, plain):
+        results.append([np.zeros([int(e) for e in t.shape], np.float32) for t in found])
+        tw.build(one, [*given, *found])(*arrays, *results[-1])
+    for got, exact in zip(*results, strict=True):
+        assert exact.any()
         np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-4)
 
 

@@ -6,9 +6,12 @@ With the roles that it is scheduled by (topi/cpu/bilateral_gradients.py):
     ones -> grad_affine, near -> grad_rows -> grad_around_0, _1 -> grad_around -> grad_grid
             grad_affine, rows -> grad_near -> grad_guide
                        affine -> grad_ones -> grad_image
+                 affine, ones -> slice
 
-Only what has exactly this form is found: all of a gradient's operations, none of which anybody else reads. Extents of 1 and
-further dimensions of the head make other forms, which are operations like any others.
+The slice itself, where it is computed too, is one of them: it reads what its gradients read, and anybody may read it. Only
+what has exactly this form is found: all of a gradient's operations, none of which anybody else reads. Each of a gradient's
+own may have further axes before the others, as many as the head has dimensions before those of the result. Extents of 1
+make other forms, which are operations like any others.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ __all__ = ["GRADIENTS", "gradients_of_slices", "roles_of"]
 
 GRADIENTS = "bilateral_slice.gradients"
 """The tag that has the rule."""
+_ANCHOR = "bilateral_slice"
 _PREFIX = "bilateral_slice."
+_SLICE = "slice"
 
 _ROLES: tuple[tuple[str, frozenset[str], int, int], ...] = (
     ("grad_affine", frozenset({"ones"}), 4, 0),
@@ -34,14 +39,19 @@ _ROLES: tuple[tuple[str, frozenset[str], int, int], ...] = (
     ("grad_around", frozenset({"grad_around_0", "grad_around_1"}), 5, 0),
     ("grad_grid", frozenset({"grad_around"}), 5, 0),
 )
-"""A role, the roles that it reads, and how many axes and reduced axes it has."""
+"""A role, the roles that it reads, and how many axes and reduced axes it has, beside the head's further ones."""
+
+_RANKS = {name: rank for name, _, rank, _ in _ROLES} | {"grad_around_1": 5}
 
 _PATHS = (
     frozenset({"grad_rows", "grad_around_0", "grad_around_1", "grad_around", "grad_grid", "grad_affine", "near", "ones"}),
     frozenset({"around", "rows", "grad_near", "grad_guide", "grad_affine", "ones"}),
     frozenset({"around", "rows", "near", "affine", "grad_ones", "grad_image"}),
+    frozenset({"around", "rows", "near", "affine", "ones", _SLICE}),
 )
-"""What the gradients of the grid, the guide and the image consist of."""
+"""What the gradients of the grid, the guide and the image consist of, and the slice."""
+_LAST = frozenset({"grad_grid", "grad_guide", "grad_image"})
+"""What others may read, as they may the slice."""
 
 
 def gradients_of_slices(order: Sequence[Operation], outputs: Collection[Operation]) -> Iterator[tuple[ComputeOp, ...]]:
@@ -54,9 +64,9 @@ def gradients_of_slices(order: Sequence[Operation], outputs: Collection[Operatio
     for found in _connected(roles):
         have = {roles[op] for op in found}
         whole = set[str]().union(*(path for path in _PATHS if path <= have))
-        last = {"grad_grid", "grad_guide", "grad_image"}
-        alone = all(roles[op] in last or op not in outputs and readers[op] <= set(found) for op in found)
-        if have & last and have == whole and len(have) == len(found) and alone:
+        heads = {len(op.axis) - _RANKS[roles[op]] for op in found if roles[op] in _RANKS}
+        alone = len(heads) == 1 and all(roles[op] in _LAST | {_SLICE} or op not in outputs and readers[op] <= set(found) for op in found)
+        if have & _LAST and have == whole and len(have) == len(found) and alone:
             yield tuple(found)
 
 
@@ -71,7 +81,7 @@ def _all_roles(order: Iterable[Operation]) -> dict[ComputeOp, str]:
     for op in order:
         if not isinstance(op, ComputeOp):
             continue
-        role = op.tag.removeprefix(_PREFIX) if op.tag.startswith(_PREFIX) else _role(op, roles)
+        role = _SLICE if op.tag == _ANCHOR else op.tag.removeprefix(_PREFIX) if op.tag.startswith(_PREFIX) else _role(op, roles)
         if role == "grad_around_0" and any(roles.get(other) == role and _reads_alike(op, other) for other in roles):
             role = "grad_around_1"
         if role:
@@ -81,10 +91,11 @@ def _all_roles(order: Iterable[Operation]) -> dict[ComputeOp, str]:
 
 def _role(op: ComputeOp, roles: Mapping[ComputeOp, str]) -> str:
     given = {roles[tensor.op] for tensor in op.input_tensors if isinstance(tensor.op, ComputeOp) and tensor.op in roles}
-    form = (len(op.axis), len(op.reduce_axis))
+    given.discard(_SLICE)  # a head may be made of it
     if op.tag:
         return ""
-    return next((name for name, reads, *wanted in _ROLES if given == reads and form == tuple(wanted)), "")
+    return next((name for name, reads, axes, reduced in _ROLES
+                 if given == reads and len(op.axis) >= axes and len(op.reduce_axis) == reduced), "")
 
 
 def _reads_alike(op: ComputeOp, other: ComputeOp) -> bool:

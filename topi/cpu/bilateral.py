@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...ir.expr import IterVar
+from ...schedule import Schedule, Stage
 from ...te.operation import ComputeOp, Operation
 from .depthwise import accumulator
 from .injective import worth_threads
@@ -19,7 +21,7 @@ from .injective import worth_threads
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["bilateral_slice"]
+__all__ = ["bilateral_slice", "coefficients", "pixels"]
 
 
 def bilateral_slice(group: Group) -> None:
@@ -29,26 +31,10 @@ def bilateral_slice(group: Group) -> None:
     for head in group.heads:
         s[head].compute_inline()
     parts: dict[str, Operation] = {part.tag.partition(".")[2]: part for part in group.parts}
-    sums = accumulator(group)
-    stage = s[group.output]
-    o, y, x = stage.op.axis
-    lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    vector, lane = stage.split(x, factor=lanes)
-    stage.reorder(y, vector, o, lane)
-    stage.unroll(o)
-    stage.vectorize(lane)
-    if worth_threads((*anchor.axis, *anchor.reduce_axis), 64):
-        stage.parallel(y)
+    stage, lanes = s[group.output], group.machine.lanes(anchor.output(0).dtype.bits)
+    threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 64)
     s[parts["ones"]].compute_inline()
-    s[sums].compute_at(stage, vector)
-    sum_o, sum_y, sum_x = s[sums].op.axis
-    (k,) = s[sums].op.reduce_axis
-    s[sums].reorder(sum_y, k, sum_o, sum_x)
-    s[sums].unroll(k)
-    s[sums].unroll(sum_o)
-    s[sums].vectorize(sum_x)
-    _affine(group, parts["affine"])
-    s[parts["affine"]].compute_at(stage, vector)
+    y, vector = pixels(s, group.output, accumulator(group), parts["affine"], lanes, threads)
     near = s[parts["near"]]
     near.compute_at(stage, vector)
     near.unroll(near.op.axis[0])
@@ -60,8 +46,32 @@ def bilateral_slice(group: Group) -> None:
     around.vectorize(around.fuse(*around.op.axis[2:]))
 
 
-def _affine(group: Group, op: Operation) -> None:
-    stage = group.s[op]
+def pixels(
+    s: Schedule, output: Operation, sums: Operation, affine: Operation, lanes: int, threads: bool,
+) -> tuple[IterVar, IterVar]:
+    """A slice by vectors of pixels, for which the coefficients are made. Returns the loops over rows and over vectors."""
+    stage = s[output]
+    o, y, x = stage.op.axis
+    vector, lane = stage.split(x, factor=lanes)
+    stage.reorder(y, vector, o, lane)
+    stage.unroll(o)
+    stage.vectorize(lane)
+    if threads:
+        stage.parallel(y)
+    s[sums].compute_at(stage, vector)
+    sum_o, sum_y, sum_x = s[sums].op.axis
+    (k,) = s[sums].op.reduce_axis
+    s[sums].reorder(sum_y, k, sum_o, sum_x)
+    s[sums].unroll(k)
+    s[sums].unroll(sum_o)
+    s[sums].vectorize(sum_x)
+    coefficients(s[affine])
+    s[affine].compute_at(stage, vector)
+    return y, vector
+
+
+def coefficients(stage: Stage) -> None:
+    """The affine transforms of a vector of pixels, in registers."""
     o, c, y, x = stage.op.axis
     z, d = stage.op.reduce_axis
     stage.reorder(y, z, d, o, c, x)

@@ -7,6 +7,10 @@
     cells: sums over their rows
     for y (parallel):  for vectors of pixels:  the guide's gradient
     for y (parallel):  for vectors of pixels:  the coefficients again, and the image's gradient
+    for y (parallel):  for vectors of pixels:  the coefficients again, and the slice, where it is wanted too
+
+A head with further dimensions before those of the result gives a gradient for each of its elements along them: rows of
+all of them are shared among the threads, and pixels take their coefficients once for all.
 
 topi.schedule finds them by what they read (topi/slice_gradients.py), whatever the tensors are called.
 """
@@ -22,6 +26,7 @@ from ...schedule import Schedule, Stage, create_schedule
 from ...te.operation import ComputeOp, Operation
 from ...te.tensor import Tensor
 from ..slice_gradients import gradients_of_slices, roles_of
+from .bilateral import coefficients, pixels
 from .injective import constant
 from .lanes import halves
 from .machine import machine_of
@@ -61,23 +66,30 @@ def _schedule(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
         _grid(s, ops, lanes)
     if "grad_guide" in ops:
         _guide(s, ops, lanes)
+    if "slice" in ops:
+        _slice(s, ops, lanes)
     if "grad_image" in ops:
         _image(s, ops, lanes)
 
 
-def _flat(s: Schedule, op: Operation, at: int) -> None:
-    """Threads over the first axis, lanes over those from `at` on."""
+def _flat(s: Schedule, op: Operation, at: int, more: int = 0) -> None:
+    """Threads over the first axis, lanes over those from `at` on. more: axes of the head's that stand before the first."""
     stage = s[op]
-    stage.parallel(stage.op.axis[0])
-    stage.vectorize(stage.fuse(*stage.op.axis[at:]))
+    stage.vectorize(stage.fuse(*stage.op.axis[more + at:]))
+    _shared(stage, stage.op.axis[:more + 1])
+
+
+def _shared(stage: Stage, axes: Sequence[IterVar]) -> None:
+    """Threads over these axes, the first ones of a stage."""
+    stage.parallel(stage.fuse(*axes) if len(axes) > 1 else axes[0])
 
 
 def _grid(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     rows = ops["grad_rows"]
     _, lane = s[rows].split(rows.reduce_axis[0], factor=lanes)
     partial = s[s.rfactor(rows.output(0), lane, -1)]
-    y, _, z, o, c = s[rows].op.axis
-    s[rows].parallel(y)
+    *heads, y, _, z, o, c = s[rows].op.axis
+    _shared(s[rows], [*heads, y])
     made = halves(s, rows, s[rows].op.reduce_axis[0])
     for axis in (o, c):
         s[rows].unroll(axis)
@@ -91,54 +103,56 @@ def _grid(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     for name in ("grad_around_0", "grad_around_1"):
         if name in ops:
             stage = s[ops[name]]
-            i, j, *flat = stage.op.axis
+            i, j, *flat = stage.op.axis[len(heads):]
             inner = stage.fuse(*flat)
             stage.reorder(i, j, *stage.op.reduce_axis, inner)
             stage.vectorize(inner)
-            stage.parallel(i)
+            _shared(stage, stage.op.axis[:len(heads) + 1])
     if "grad_around" in ops and "grad_around_0" in ops:
         s[ops["grad_around"]].compute_inline()
-    _flat(s, ops["grad_grid"], 2)
+    _flat(s, ops["grad_grid"], 2, len(heads))
 
 
 def _guide(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     guide = ops["grad_guide"]
     sums = s[s.cache_write(guide.output(0), "local")]
     stage = s[guide]
-    y, x = stage.op.axis
+    *rows, x = stage.op.axis
     vector, lane = stage.split(x, factor=lanes)
-    stage.parallel(y)
+    _shared(stage, rows)
     stage.vectorize(lane)
     sums.compute_at(stage, vector)
     _sum(sums, sums.op.reduce_axis, ())
     near = s[ops["grad_near"]]
     near.compute_at(stage, vector)
-    z, y, _ = near.op.axis
+    *_, z, y, _ = near.op.axis
     near.reorder(y, z)
     _sum(near, near.op.reduce_axis, (z,))
 
 
+def _slice(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
+    """The slice itself, beside its gradients. Of its coefficients, which are too many to be stored, the gradient of the image
+    makes others."""
+    result, affine = ops["slice"], ops["affine"]
+    mine: Operation = s.clone_in(affine.output(0), [result]).op if "grad_image" in ops else affine
+    pixels(s, result, s.cache_write(result.output(0), "local").op, mine, lanes, threads=True)
+
+
 def _image(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     stage = s[ops["grad_image"]]
-    c, y, x = stage.op.axis
+    *heads, c, y, x = stage.op.axis
     vector, lane = stage.split(x, factor=lanes)
-    stage.reorder(y, vector, c, lane)
+    stage.reorder(y, vector, *heads, c, lane)
     stage.parallel(y)
     stage.unroll(c)
     stage.vectorize(lane)
     ones = s[ops["grad_ones"]]
-    ones.compute_at(stage, vector)
-    c, y, _ = ones.op.axis
+    ones.compute_at(stage, heads[-1] if heads else vector)
+    *_, c, y, _ = ones.op.axis
     ones.reorder(y, c)
     _sum(ones, ones.op.reduce_axis, (c,))
-    affine = s[ops["affine"]]
-    affine.compute_at(stage, vector)
-    o, c, y, x = affine.op.axis
-    z, d = affine.op.reduce_axis
-    affine.reorder(y, z, d, o, c, x)
-    for axis in (d, o, c):
-        affine.unroll(axis)
-    affine.vectorize(x)
+    coefficients(s[ops["affine"]])
+    s[ops["affine"]].compute_at(stage, vector)
 
 
 def _sum(stage: Stage, reduced: Sequence[IterVar], tile: Sequence[IterVar]) -> None:
