@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from ..ir.constant import ALIGNMENT, Constant
 from ..ir.stmt import Function
 
-__all__ = ["addresses", "declaration", "definitions", "symbols_of"]
+__all__ = ["addresses", "declaration", "definitions", "filled", "symbols_of"]
 
-_ESCAPED = [b"\\%02X" % byte for byte in range(256)]
-_PLAIN = {byte: bytes([byte]) for byte in range(32, 127) if byte not in b'"\\'}
-_TABLE = [_PLAIN.get(byte, escaped) for byte, escaped in enumerate(_ESCAPED)]
+_SPELT_OUT = 1024
+"""Bytes up to which contents stand in the text. LLVM takes a second for ten megabytes of what is longer: its place is marked,
+and filled in the object file."""
 
 
 def symbols_of(functions: Iterable[Function]) -> dict[Constant, str]:
@@ -31,11 +31,38 @@ def declaration(held: Constant, symbol: str) -> str:
 
 
 def definitions(symbols: Mapping[Constant, str]) -> str:
-    """LLVM IR that holds the contents."""
-    return "\n".join(_definition(held, symbol) for held, symbol in symbols.items()) + "\n"
+    """LLVM IR that has the contents, or a mark at the beginning of their place, which `filled` looks for."""
+    return "".join(f"@{symbol} = constant {_value(held)}, align {ALIGNMENT}\n" for held, symbol in symbols.items())
 
 
-def _definition(held: Constant, symbol: str) -> str:
-    memory = held.memory
-    content = "zeroinitializer" if not memory.any() else f'c"{b"".join(map(_TABLE.__getitem__, memory.tobytes())).decode()}"'
-    return f"@{symbol} = constant [{memory.nbytes} x i8] {content}, align {ALIGNMENT}"
+def filled(code: bytes, symbols: Mapping[Constant, str]) -> bytes:
+    """An object file with the contents at the marks."""
+    marked = [held for held in symbols if held.memory.nbytes > _SPELT_OUT]
+    if not marked:
+        return code
+    result = bytearray(code)
+    for held in marked:
+        at = code.find(_mark(held))
+        while at >= 0:  # never where LLVM saw that nothing reads it; often where others have these contents too
+            result[at : at + held.memory.nbytes] = held.memory.data
+            at = code.find(_mark(held), at + held.memory.nbytes)
+    return bytes(result)
+
+
+def _value(held: Constant) -> str:
+    size = held.memory.nbytes
+    if size <= _SPELT_OUT:
+        return f"[{size} x i8] {_text(held.memory.tobytes())}"
+    mark = _mark(held)
+    rest = size - len(mark)
+    return f"<{{ [{len(mark)} x i8], [{rest} x i8] }}> <{{ [{len(mark)} x i8] {_text(mark)}, [{rest} x i8] zeroinitializer }}>"
+
+
+def _text(content: bytes) -> str:
+    escaped = "".join(f"\\{byte:02X}" for byte in content)
+    return f'c"{escaped}"'
+
+
+def _mark(held: Constant) -> bytes:
+    """What nothing else holds by chance."""
+    return bytes.fromhex(held.digest)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import user_source
 from . import cuda_driver, diagnose
@@ -43,13 +44,15 @@ class Binary(Protocol):
 @dataclass(frozen=True, slots=True)
 class DeviceProgram:
     """launches and workspaces of one function; binary gives its code (for arguments that are aligned to their elements
-    alone, if asked), made for `arch`; messages of its assertions."""
+    alone, if asked), made for `arch`; messages of its assertions; constants that the kernels read, which lie behind the
+    workspaces among the items that launches name."""
 
     launches: tuple[KernelLaunch, ...]
     workspaces: tuple[Workspace, ...]
     arch: str
     binary: Callable[[bool], Binary]
     messages: tuple[str, ...] = ()
+    constants: tuple[NDArray[Any], ...] = ()
 
 
 class _DeviceEntry:
@@ -59,6 +62,8 @@ class _DeviceEntry:
         self.signature, self.program, self.code = signature, program, code
         self._check = _Check(check)
         self._loaded: dict[tuple[int, bool], dict[str, Any]] = {}
+        self._uploaded: dict[int, list[Any]] = {}
+        """The constants on each GPU."""
 
     def __call__(self, *args: Any, **named: Any) -> None:
         self.launcher(args, named)()
@@ -85,13 +90,21 @@ class _DeviceEntry:
         items = [_launch_value(p, v) for p, v in zip(signature.params, values, strict=True)]
         with cuda_driver.context(index) as driver:
             memory = [_allocated(driver, workspace, known) for workspace in self.program.workspaces]
-            items += [int(block) for block in memory]
+            constants = self._constants(driver, index)
+            items += [int(block) for block in (*memory, *constants)]
             items += [known[s.name] for s in signature.symbols]
             unaligned = any(items[launch.args[p]] % _VECTOR_BYTES for launch in self.program.launches for p in launch.aligned)
             functions = self._functions(driver, index, unaligned)
             steps = [(functions[launch.name], [items[place] for place in launch.args], launch.blocks(known), launch)
                      for launch in self.program.launches]
-        return _Prepared(index, steps, (memory, values))
+        return _Prepared(index, steps, (memory, constants, values))
+
+    def _constants(self, driver: Any, index: int) -> list[Any]:
+        """Copied there before the first call."""
+        found = self._uploaded.get(index)
+        if found is None:
+            found = self._uploaded[index] = [_copied(driver, held) for held in self.program.constants]
+        return found
 
     def _functions(self, driver: Any, index: int, unaligned: bool) -> dict[str, Any]:
         found = self._loaded.get((index, unaligned))
@@ -168,7 +181,7 @@ def _formats(signature: Signature, program: DeviceProgram, launch: KernelLaunch)
     """The letters of a kernel's parameters. They are said once: pycuda's plain call remembers the types of arguments by
     their values, and 1 equals 1.0."""
     kinds = ["P" if isinstance(p, BufferParam) else _FORMATS[p.dtype] for p in signature.params]
-    kinds += ["P"] * len(program.workspaces) + [_FORMATS[symbol.dtype] for symbol in signature.symbols]
+    kinds += ["P"] * (len(program.workspaces) + len(program.constants)) + [_FORMATS[symbol.dtype] for symbol in signature.symbols]
     return "".join(kinds[place] for place in launch.args)
 
 
@@ -189,6 +202,17 @@ def _allocated(driver: Any, workspace: Workspace, known: dict[str, int]) -> Any:
     except driver.Error as error:
         raise LaunchFailed(f"no memory on the GPU for the intermediate {workspace.name}", reason=f"{size} bytes: {error}",
                            called=user_source(), fix="compute it at its consumer, or free memory") from error
+
+
+def _copied(driver: Any, held: NDArray[Any]) -> Any:
+    try:
+        memory = driver.mem_alloc(max(held.nbytes, 1))
+        if held.nbytes:
+            driver.memcpy_htod(memory, held.reshape(-1).view(np.uint8))
+    except driver.Error as error:
+        raise LaunchFailed("no memory on the GPU for a constant", reason=f"{held.nbytes} bytes: {error}", called=user_source(),
+                           fix="pass it as an argument, or free memory") from error
+    return memory
 
 
 def _loaded(driver: Any, index: int, program: DeviceProgram, unaligned: bool) -> Any:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.visit import children, post_order
 from ..te.operation import ComputeOp, Operation
+from ..te.tensor import Tensor
 from ..te.tensor_compute import TensorComputeOp
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
 
-__all__ = ["axes_in", "constant", "contiguous", "elements", "extent_of", "extents_of", "inlined_into", "is_expensive", "is_plain",
-           "loads_of", "weight"]
+__all__ = ["axes_in", "constant", "contiguous", "elements", "extent_of", "extents_of", "inlined_into", "is_expensive", "is_known",
+           "is_plain", "loads_of", "weight"]
 
 _CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
 
@@ -39,6 +40,20 @@ def elements(op: Operation) -> int | None:
     """How many elements each of its outputs has; None where that is not known."""
     known = [axis.dom.extent.value for axis in op.axis if axis.dom is not None and isinstance(axis.dom.extent, IntImm)]
     return prod(known) if len(known) == len(op.axis) else None
+
+
+def is_known(tensor: Tensor) -> bool:
+    """Whether a tensor is a constant, or computed from constants alone: stored at root, it is computed while building."""
+    met: set[Operation] = set()
+    stack = [tensor.op]
+    while stack:
+        op = stack.pop()
+        if op not in met:
+            met.add(op)
+            if op.kind != "constant" and (not isinstance(op, ComputeOp) or not op.input_tensors):
+                return False
+            stack.extend(one.op for one in op.input_tensors)
+    return True
 
 
 def loads_of(op: ComputeOp) -> list[ProducerLoad]:

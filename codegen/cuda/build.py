@@ -50,11 +50,12 @@ def cuda_kernel(function: Function, symbols: Sequence[Var], target: Target, watc
     text = cuda_text(program, function, CUDA_ARCHITECTURES[arch])
     names = unique_names(function, symbols)
     plan, memory = launches(program, text, names), workspaces(program, names)
+    held = tuple(constant.data for constant in function.constants)
     sources = _Sources(function, text, arch, ("--use_fast_math",) if fast_math else ())
     if target.emulate:
-        kernel = called_back_kernel(signature, EmulatedRun(signature, text, plan, memory), sources)
+        kernel = called_back_kernel(signature, EmulatedRun(signature, text, plan, memory, held), sources)
     else:
-        kernel = _on_device(signature, DeviceProgram(plan, memory, arch, sources.binary, text.messages), sources)
+        kernel = _on_device(signature, DeviceProgram(plan, memory, arch, sources.binary, text.messages, held), sources)
     kernel.kernels = plan
     return kernel
 

@@ -79,7 +79,8 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: list[Watcher],
         made, hardware, extra = _mapped(function, nest, name, workspaces)
         workspaces += extra
         mapped.append((made, hardware))
-    places: dict[Buffer | Var, int] = {item: at for at, item in enumerate((*function.params, *workspaces, *symbols))}
+    places: dict[Buffer | Var, int] = {item: at for at, item in enumerate(
+        (*function.arguments, *workspaces, *function.constant_buffers, *symbols))}
     kernels: list[DeviceKernel] = []
     for made, hardware in mapped:
         used = [item for item in places if item in _used(made)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import user_source
-from ..constants import definitions, symbols_of
+from ..constants import definitions, filled, symbols_of
 from ..errors import NoCompiler
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
@@ -93,6 +93,7 @@ class _Library:
             CodegenOptions(fast_math=exporter.fast_math,
                            shape_symbols={p.signature.name: p.symbols for p in exporter.programs}),
         )
+        self.constants = symbols_of(program.function for program in exporter.programs)
         self.kernel_parts = [self.kernels, *map(stub_text, self.signatures)]
         self.parallel = f"@{PARALLEL_FOR}(" in self.kernels
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
@@ -127,7 +128,7 @@ class _Library:
         return shared_library(self._code(others), place.name, self.target, openmp=self.parallel and self.threads == "openmp")
 
     def _code(self, others: list[str]) -> bytes:
-        return object_code(self.kernel_parts, others, self.target, self.api)
+        return filled(object_code(self.kernel_parts, others, self.target, self.api), self.constants)
 
     def _others(self, for_python: bool) -> list[str]:
         """What there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""
@@ -138,5 +139,5 @@ class _Library:
             for s in self.signatures
         ]
         threads = threads_text(self.threads, library_identifier(self.stem), for_python=for_python)
-        constants = definitions(symbols_of(program.function for program in self.exporter.programs))
-        return [threads, cpu_text(self.target, self.features), *entries, *([constants] if constants.strip() else [])]
+        constants = [definitions(self.constants)] if self.constants else []
+        return [threads, cpu_text(self.target, self.features), *entries, *constants]

@@ -25,6 +25,7 @@ from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
+from ..reading import is_known
 from .conv_plan import Layer, Plan, Tile, by_channels, column_tile, plan
 from .fallback import reduction
 from .injective import constant, worth_threads
@@ -117,7 +118,7 @@ def _by_channels(group: Group, layout: _Layout, layer: Layer, image: Tensor, wei
         s[anchor].compute_inline()
     stage = s[output]
     plain = weights.ndim == 4 and layout.channels == 1 and weights is not image
-    by_chunk = plain and not chosen.banded and layer.batch == 1
+    by_chunk = plain and not chosen.banded and layer.batch == 1 and not is_known(weights)  # which is packed while building
     task, at = _store(stage, layout, layer, chosen, by_chunk, worth_threads((*axes, *s[sums].op.reduce_axis)))
     s[sums].compute_at(stage, at)
     *outer, rows, columns, vectors, lane = s[sums].op.axis

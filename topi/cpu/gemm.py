@@ -20,11 +20,13 @@ The sizes are gemm_plan's. (Goto and van de Geijn 2008; Van Zee and van de Geijn
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
 from ...te.tensor import Tensor
+from ..reading import is_known
 from .fallback import reduction
 from .gemm_plan import Plan, Product, plan
 from .gemv import gemv, thin
@@ -55,13 +57,15 @@ def gemm(group: Group) -> None:
         if shape is not None:
             gemv(group, found, shape)
             return
-        apply(group, found, plan(found.product, group.machine))
+        kept = is_known(source(found.b)) and not found.product.in_place
+        sizes = replace(found.product, in_place=True) if kept else found.product  # panels that no call packs
+        apply(group, found, plan(sizes, group.machine), kept)
 
 
-def apply(group: Group, found: Operands, chosen: Plan) -> None:
-    """Schedules the group as `chosen` says."""
+def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> None:
+    """Schedules the group as `chosen` says. kept: B is packed for all tasks and calls, being known when the kernel is built."""
     s, anchor, tile = group.s, group.anchor, chosen.tile
-    panel = _packed_panel(group, found.b, tile.columns) if chosen.packed else None
+    panel = _packed_panel(group, found.b, tile.columns) if chosen.packed or kept else None
     if found.a.indices[-1] is not reduce_axes(anchor)[0]:
         _pack_rows(group, found.a, tile.rows)
     stage, sums = s[group.output], s[anchor]
@@ -85,7 +89,9 @@ def apply(group: Group, found: Operands, chosen: Plan) -> None:
         sums.reorder(*batch, k, i, j)
     sums.unroll(i)
     sums.vectorize(j)
-    if panel is not None:
+    if panel is not None and kept:
+        s[panel].parallel(s[panel].op.axis[0])
+    elif panel is not None:
         s[panel].compute_at(*at)
     elif not found.product.in_place and found.product.stride > tile.columns:
         sums.prefetch(source(found.b), k, PREFETCH)

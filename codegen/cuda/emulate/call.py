@@ -27,8 +27,10 @@ _VECTOR_BYTES = 16
 class EmulatedRun:
     """What a kernel does once its arguments are checked: the launches, on the emulator."""
 
-    def __init__(self, signature: Signature, text: CudaText, plan: Sequence[KernelLaunch], workspaces: Sequence[Workspace]) -> None:
+    def __init__(self, signature: Signature, text: CudaText, plan: Sequence[KernelLaunch], workspaces: Sequence[Workspace],
+                 constants: Sequence[NDArray[Any]] = ()) -> None:
         self._signature, self._text, self._plan, self._workspaces = signature, text, plan, workspaces
+        self._constants = constants
         self._entries = tuple(KernelEntry(kernel.name, kernel.parameters) for kernel in text.kernels)
         self._one_at_a_time = threading.Lock()
 
@@ -51,6 +53,9 @@ class EmulatedRun:
             size = evaluate_extent(workspace.elements, values)
             memories.append(_memory(workspace.name, np.full(size * numpy_dtype(workspace.dtype).itemsize, 0xFF, np.uint8)
                                     .view(numpy_dtype(workspace.dtype))))
+        for values_of in self._constants:
+            items.append(len(memories))
+            memories.append(_memory("constant", values_of))
         items += [values[s.name].to_bytes(4 if s.dtype == "int32" else 8, "little") for s in symbols]
         unaligned = any(self._misaligned(launch, items, memories) for launch in self._plan)
         library = compile_for_emulation(self._text.text, self._entries, unaligned)
