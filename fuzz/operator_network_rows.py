@@ -154,7 +154,9 @@ def conv2d_winograd(draw: Operands, x: Value) -> Value | None:
     found, bound = references.convolution(image.array, w, pads=pads)
     sums = bound / (references.UNIT * 9 * max(image.shape[1], 1))
     if draw.chance(0.5):
-        made = topi.nn.conv2d_winograd(image.tensor, draw.holding(w, image.dtype).tensor, pads, tile)
+        kernel = draw.holding(w, image.dtype).tensor
+        made = (topi.nn.conv2d(image.tensor, kernel, 1, pads, algorithm="winograd") if tile == 2
+                else topi.nn.conv2d_winograd(image.tensor, kernel, pads, tile))
     else:
         packed = draw.holding(topi.nn.conv2d_winograd_prepack(w.astype("float32"), tile))
         made = topi.nn.conv2d_winograd_prepacked(image.tensor, packed.tensor, outs, pads)

@@ -96,3 +96,41 @@ def test_what_it_does_not_take():
         topi.nn.conv2d_winograd_prepacked(x, te.placeholder((4, 4, 1, 7, 16), name="w"), 16)
     with pytest.raises(BadConvolution, match="output channels"):
         topi.nn.conv2d_winograd(x, te.placeholder((te.size_var("o"), 8, 3, 3), name="w"))
+
+
+@pytest.mark.parametrize("shape, outputs, how, taken", [
+    ((1, 64, 56, 56), 64, {}, True), ((1, 64, 14, 14), 64, {}, False), ((8, 64, 14, 14), 64, {}, True),
+    ((1, 3, 224, 224), 64, {}, False), ((1, 256, 28, 28), 256, {}, False), ((1, 256, 56, 56), 256, {}, True),
+    ((1, 64, 56, 56), 64, {"stride": 2}, False), ((1, 64, 56, 56), 64, {"dilation": (1, 2)}, False),
+    ((1, 64, 56, 56), 64, {"groups": 2}, False), ((1, 64, 56, 56), 64, {"out_dtype": "float64"}, False),
+    ((1, 64, 56, 56), 64, {"dtype": "float64"}, False), ((1, 64, 56, 56), 64, {"reach": (3, 1)}, False),
+])
+def test_auto_takes_it_where_it_wins(shape, outputs, how, taken):
+    rest = {"padding": 1, "algorithm": "auto"} | {key: value for key, value in how.items() if key not in ("dtype", "reach")}
+    dtype, reach = how.get("dtype", "float32"), how.get("reach", (3, 3))
+    x = te.placeholder(shape, dtype, name="x")
+    w = te.placeholder((outputs, shape[1] // how.get("groups", 1), *reach), dtype, name="w")
+    assert (topi.nn.conv2d(x, w, **rest).op.tag == "conv2d_winograd") == taken
+    assert topi.nn.conv2d(x, w, **rest | {"algorithm": "direct"}).op.tag != "conv2d_winograd"
+
+
+def test_auto_is_right_and_sizes_of_the_call_are_direct():
+    rng = drawn.rng("auto")
+    x, w = draw(rng, 1, 17, 33, 34), draw(rng, 16, 17, 3, 3)
+    a, b = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+    out = topi.nn.conv2d(a, b, padding=(1, 0, 2, 1), algorithm="auto")
+    assert out.op.tag == "conv2d_winograd"
+    y = np.empty([extent.value for extent in out.shape], np.float32)
+    tw.build(topi.schedule(out), [a, b, out])(x, w, y)
+    check(y, x, w, (1, 0, 2, 1), 2)
+    unknown = te.placeholder((1, 64, te.size_var("h"), 56), name="x")
+    assert topi.nn.conv2d(unknown, te.placeholder((64, 64, 3, 3), name="w"), algorithm="auto").op.tag == "conv2d_nchw"
+
+
+def test_algorithms_that_there_are_not():
+    x, w = te.placeholder((1, 8, 8, 8), name="x"), te.placeholder((4, 8, 3, 3), name="w")
+    with pytest.raises(BadConvolution, match="no algorithm 'fft'"):
+        topi.nn.conv2d(x, w, algorithm="fft")
+    with pytest.raises(BadConvolution, match=r"does not compute this[\s\S]*stride \(2, 2\)"):
+        topi.nn.conv2d(x, w, 2, algorithm="winograd")
+    assert topi.nn.conv2d(x, w, algorithm="winograd").op.tag == "conv2d_winograd"

@@ -29,6 +29,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
+from .algorithm import ALGORITHMS, takes_winograd, winograd_wins
 from .errors import BadConvolution
 from .window import Pads, out_extent, pad_amounts, padded, pair
 
@@ -42,15 +43,23 @@ PACK = 16
 
 
 def conv2d(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
-           layout: str = "NCHW", out_dtype: Any = None) -> Tensor:
+           layout: str = "NCHW", out_dtype: Any = None, algorithm: str = "direct") -> Tensor:
     """Convolution in any layout.
 
     layout: of data and result: "NCHW" (kernel OIHW), "NHWC" (kernel HWIO), or blocked, "NCHW16c" (data (N, C/16, H, W, 16),
     kernel (O/16, C/16, KH, KW, 16, 16), the input's block before the output's). stride, dilation: a number, or a pair for
     height and width. padding: a number, a pair, (top, left, bottom, right), "SAME" or "VALID". groups: data's and the
     result's channels are cut into so many, which do not see each other; kernel has C/groups input channels. out_dtype: what
-    is summed in, the data's dtype if None. Raises BadConvolution and BadWindow.
+    is summed in, the data's dtype if None. algorithm: "direct"; "winograd", for NCHW 3 by 3 where all of stride, dilation and
+    groups is 1; or "auto", which is Winograd's for float32 where it is the faster one by measurements
+    (algorithm.winograd_wins), else direct. Winograd's results are within 16 * 2**-24 * S of the exact ones, S being the
+    greatest sum of |data * kernel| of any element (winograd.py), which for what is small beside its neighbours is more than
+    the direct ones' error above. Raises BadConvolution and BadWindow.
     """
+    if _by_winograd(data, kernel, stride, padding, dilation, groups, layout, out_dtype, algorithm):
+        from .winograd import conv2d_winograd  # whose packed weights are blocks as they are here
+
+        return conv2d_winograd(data, kernel, padding)
     if layout == "NCHW":
         return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
     if layout == "NHWC":
@@ -60,6 +69,28 @@ def conv2d(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, dila
         return conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, "NCHWc", out_dtype, groups)
     raise _bad(f"there is no layout {layout!r}", "layouts name the order of batch, channels, height and width",
                'layout="NCHW"', '"NCHW", "NHWC", "NCHW8c", "NCHW16c" ...')
+
+
+def _by_winograd(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, layout: str,
+                 out_dtype: Any, algorithm: str) -> bool:
+    """Whether conv2d_winograd computes it."""
+    if algorithm == "direct":
+        return False
+    if algorithm not in ALGORITHMS:
+        raise _bad(f"there is no algorithm {algorithm!r}", "an algorithm says how a convolution is computed",
+                   'algorithm="auto"', ", ".join(f'"{name}"' for name in ALGORITHMS))
+    steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
+    fits = data.ndim == kernel.ndim == 4 and takes_winograd(layout, kernel.shape[2:], steps, spread, groups)
+    fits = fits and data.dtype.is_float and out_dtype in (None, data.dtype, str(data.dtype))
+    if algorithm == "winograd":
+        if not fits:
+            raise _bad("Winograd's algorithm does not compute this convolution",
+                       f"layout {layout}, kernel {shape_text(kernel.shape)}, stride {steps}, dilation {spread}, groups {groups}, "
+                       f"{data.dtype} summed in {out_dtype or data.dtype}",
+                       'algorithm="auto", which takes it where it can',
+                       "floats in NCHW, kernels of 3 by 3, stride, dilation and groups of 1, sums in the data's dtype")
+        return True
+    return fits and winograd_wins(data, kernel, _Windows.of(data.shape[2:], kernel.shape[2:], steps, padding, spread).out)
 
 
 def conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
