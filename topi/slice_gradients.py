@@ -65,8 +65,8 @@ def gradients_of_slices(order: Sequence[Operation], outputs: Collection[Operatio
         have = {roles[op] for op in found}
         whole = set[str]().union(*(path for path in _PATHS if path <= have))
         heads = {len(op.axis) - _RANKS[roles[op]] for op in found if roles[op] in _RANKS}
-        alone = len(heads) == 1 and all(roles[op] in _LAST | {_SLICE} or op not in outputs and readers[op] <= set(found) for op in found)
-        if have & _LAST and have == whole and len(have) == len(found) and alone:
+        alone = all(roles[op] in _LAST | {_SLICE} or op not in outputs and readers[op] <= set(found) for op in found)
+        if have & _LAST and have == whole and len(have) == len(found) and len(heads) == 1 and alone:
             yield tuple(found)
 
 

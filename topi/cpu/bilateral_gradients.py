@@ -88,9 +88,9 @@ def _grid(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     rows = ops["grad_rows"]
     _, lane = s[rows].split(rows.reduce_axis[0], factor=lanes)
     partial = s[s.rfactor(rows.output(0), lane, -1)]
+    made = halves(s, rows, s[rows].op.reduce_axis[0])
     *heads, y, _, z, o, c = s[rows].op.axis
     _shared(s[rows], [*heads, y])
-    made = halves(s, rows, s[rows].op.reduce_axis[0])
     for axis in (o, c):
         s[rows].unroll(axis)
     for stage in (partial, *made):
