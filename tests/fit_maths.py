@@ -147,6 +147,9 @@ FITS = {
     # log2(1 + t) = t P(t)
     "POW_LOG2": Fit(_log2_quotient, -0.25, 0.5, 14, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),
     "POW_LOG2_FAST": Fit(_log2_quotient, -0.25, 0.5, 10, _relative(1, lambda x: np.log1p(x) / math.log(2)), rounded=False),
+    # log2(1 + d) = d (1.4426950216293335, which is given, + P(d)); the least d are added to what is some ten times as large
+    "POWER": Fit(_log_to_base(2, 1.4426950216293335), -0.029, 0.0229, 5, lambda d: np.where(d < -0.0134, 0.125, 1)),
+    "POWER_FAST": Fit(_log_to_base(2, 1.4426950216293335), -0.029, 0.0229, 4, lambda d: np.where(d < -0.0134, 0.125, 1)),
     # sin(r) = r + r^3 P(r^2)
     "SIN": Fit(_sine, 0.0, QUARTER_TURN**2, 4, lambda z: _relative(3, np.sin)(np.sqrt(z))),
 }

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from ...ir.dtype import DType
 from .maths_exp import erf, exp, exp2, expm1, sigmoid, tanh
 from .maths_lanes import Lanes
-from .maths_log import log, log1p, log2, log10, power
+from .maths_log import log, log1p, log2, log10
+from .maths_power import power
 from .maths_trig import cos, sin
-from .types import llvm_type, shuffle_mask
+from .types import float_constant, llvm_type, shuffle_mask
 
 if TYPE_CHECKING:
     from .emit_expr import ExprEmitter
@@ -25,11 +26,13 @@ __all__ = ["FLOAT32_FUNCTIONS"]
 _WIDEST = 16
 
 
-def _row(function: Callable[..., str]) -> Callable[[ExprEmitter, list[str], DType], str]:
-    """Of vectors longer than the instructions that are called by name take, piece by piece."""
+def _row(function: Callable[..., str], whole: bool = False) -> Callable[[ExprEmitter, list[str], DType], str]:
+    """Of vectors longer than the instructions that are called by name take, piece by piece. whole: shorter ones, too, and what
+    is left of longer ones, are filled up."""
 
     def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
-        if not em.maths.avx512 or dtype.lanes <= _WIDEST or dtype.lanes % _WIDEST:
+        wide = dtype.lanes > 1 if whole else dtype.lanes > _WIDEST and dtype.lanes % _WIDEST == 0
+        if not em.maths.avx512 or not wide or dtype.lanes == _WIDEST:
             return function(Lanes(em.f, dtype, em.maths), *operands)
         lanes = Lanes(em.f, dtype.with_lanes(_WIDEST), em.maths)
         parts = [function(lanes, *(_part(em, x, dtype, i) for x in operands)) for i in range(0, dtype.lanes, _WIDEST)]
@@ -39,8 +42,9 @@ def _row(function: Callable[..., str]) -> Callable[[ExprEmitter, list[str], DTyp
 
 
 def _part(em: ExprEmitter, x: str, dtype: DType, first: int) -> str:
-    kind = llvm_type(dtype)
-    return em.f.op(f"shufflevector {kind} {x}, {kind} poison, {shuffle_mask(range(first, first + _WIDEST))}")
+    """Lanes from `first` on; those that are missing are 1."""
+    kind, lanes = llvm_type(dtype), [min(lane, dtype.lanes) for lane in range(first, first + _WIDEST)]
+    return em.f.op(f"shufflevector {kind} {x}, {kind} {float_constant(1.0, dtype)}, {shuffle_mask(lanes)}")
 
 
 def _joined(em: ExprEmitter, parts: list[str], dtype: DType, whole: DType) -> str:
@@ -69,7 +73,7 @@ FLOAT32_FUNCTIONS: dict[str, Callable[[ExprEmitter, list[str], DType], str]] = {
     name: _row(function)
     for name, function in (
         ("exp", exp), ("exp2", exp2), ("expm1", expm1), ("tanh", tanh), ("sigmoid", sigmoid), ("erf", erf), ("log", log),
-        ("log2", log2), ("log10", log10), ("log1p", log1p), ("pow", power), ("sin", sin), ("cos", cos), ("rsqrt", _rsqrt),
+        ("log2", log2), ("log10", log10), ("log1p", log1p), ("sin", sin), ("cos", cos), ("rsqrt", _rsqrt),
     )
-}
+} | {"pow": _row(power, whole=True)}
 """By intrinsic's name: (emitter, operands, their dtype) -> result."""

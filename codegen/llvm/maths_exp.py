@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .maths_lanes import Lanes, power_of_two_times, rounded
 
-__all__ = ["erf", "exp", "exp2", "expm1", "sigmoid", "tanh"]
+__all__ = ["erf", "exp", "exp2", "exp2_of", "exp2_parts", "expm1", "sigmoid", "tanh"]
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
@@ -49,7 +49,12 @@ def exp2(v: Lanes, x: str) -> str:
 
 def exp2_parts(v: Lanes, r: str, whole: str, shifted: str) -> str:
     """2^(n + r), |r| <= 1/2, n as `rounded` gives it."""
-    return power_of_two_times(v, v.polynomial(r, _EXP2_FAST if v.options.fast else _EXP2), whole, shifted)
+    return power_of_two_times(v, exp2_of(v, r), whole, shifted)
+
+
+def exp2_of(v: Lanes, r: str) -> str:
+    """2^r, |r| <= 1/2."""
+    return v.polynomial(r, _EXP2_FAST if v.options.fast else _EXP2)
 
 
 def _expm1_parts(v: Lanes, x: str, exponent: int = 0, low: str | None = None) -> tuple[str, str]:

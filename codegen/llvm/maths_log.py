@@ -1,16 +1,14 @@
-"""log, log2, log10, log1p and pow of float32.
+"""log, log2, log10 and log1p of float32.
 
-x = 2^k m with m in [3/4, 3/2); log m of t = m - 1, which is exact, by t + t^2 P(t). pow takes log2 in float64,
-whose spare bits the product with the exponent uses up. Coefficients: tests/fit_maths.py, whose names for them these are.
+x = 2^k m with m in [3/4, 3/2); log m of t = m - 1, which is exact, by t + t^2 P(t). Coefficients: tests/fit_maths.py, whose
+names for them these are.
 """
 
 from __future__ import annotations
 
-from .maths_exp import exp2_parts
 from .maths_lanes import Lanes, exponent_and_mantissa, rounded
-from .types import llvm_type
 
-__all__ = ["log", "log1p", "log2", "log10", "power"]
+__all__ = ["log", "log1p", "log2", "log10"]
 
 _LN2_HIGH, _LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6
 _LOG10_2_HIGH, _LOG10_2_LOW = 0.301025390625, 4.605038981195214e-06
@@ -29,11 +27,6 @@ _LOG10_UNFUSED = (-0.06570552289485931, -0.21714723110198975, 0.1447662711143493
                   -0.0721513107419014, 0.06304570287466049, -0.0587163046002388, 0.047716956585645676, -0.020446831360459328)
 _LOG10_FAST = (-0.06570545583963394, -0.21714816987514496, 0.14474941790103912, -0.10847311466932297, 0.08732712268829346,
                -0.07544302940368652, 0.06137329339981079, -0.028867268934845924)
-_POW_LOG2 = (1.4426950408885733, -0.7213475205958014, 0.4808983474239557, -0.3606737213295918, 0.2885388887198203,
-             -0.2404519049619443, 0.20610980831795003, -0.1802657754464644, 0.15992482294598548, -0.14474774340701968,
-             0.1365876935290013, -0.12676230229393862, 0.09054891343652259, -0.03229348770131788)
-_POW_LOG2_FAST = (1.4426950348994207, -0.7213475373702767, 0.4809007725791781, -0.3606748553497089, 0.2883840292498042,
-                  -0.2401481710786377, 0.2091010504440895, -0.19027892889838377, 0.15066769561080384, -0.06434449045369212)
 
 
 def _natural(v: Lanes, k: str, t: str) -> str:
@@ -81,28 +74,3 @@ def _divided_by_power(v: Lanes, x: str, k: str) -> str:
         return v.scaled(x, v.negative(v.choose(v.compare("<", k, -30.0), -30.0, k)))
     _, shifted = rounded(v, v.clamp(k, -30.0, 100.0), -1.0)
     return v.mul(x, v.from_bits(v.integer("add", v.integer("shl", v.bits(shifted), 23), 0x3F800000)))
-
-
-def power(v: Lanes, x: str, y: str) -> str:
-    """2^(y log2 |x|), and the cases of C's pow (annex F of its standard)."""
-    size, wide = v.absolute(x), v.wide()
-    k, m = exponent_and_mantissa(v, size)
-    t = v.widened(v.sub(m, 1.0))
-    logarithm = wide.mul_add(t, wide.split_polynomial(t, _POW_LOG2_FAST if v.options.fast else _POW_LOG2), v.widened(k))
-    # An infinite y as a large one: times log2(1) it is 0.
-    product = wide.clamp(wide.mul(v.widened(v.clamp(y, -1e15, 1e15)), logarithm), -160.0, 140.0)
-    whole, shifted = rounded(v, v.narrowed(product))
-    result = exp2_parts(v, v.narrowed(wide.sub(product, v.widened(whole))), whole, shifted)
-    one = v.both("or", v.compare("==", x, 1.0), v.compare("==", y, 0.0))
-    return v.choose(one, 1.0, _of_negative(v, x, y, size, result))
-
-
-def _of_negative(v: Lanes, x: str, y: str, size: str, result: str) -> str:
-    """x^y of |x|^y: the sign where y is odd, a NaN where x < 0 is finite and y no integer."""
-    shown = v.choose(v.compare("<", v.absolute(y), 16777216.0), y, 0.0)  # above, all are even
-    number = v.f.op(f"fptosi {v.kind} {shown} to {llvm_type(v.word)}")
-    broken = v.compare("!=", v.to_float(number), shown)
-    sign = v.integer("and", v.integer("and", v.integer("shl", number, 31), v.bits(x)), -0x80000000)
-    result = v.choose(broken, result, v.flipped(result, sign))
-    undefined = v.both("and", v.both("and", v.compare("<", x, 0.0), v.compare("<", size, float("inf"))), broken)
-    return v.choose(undefined, float("nan"), result)

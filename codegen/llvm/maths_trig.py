@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from ...ir.ops import wrap_int
 from .arithmetic import select
+from .maths_calls import called, where
 from .maths_lanes import Lanes, rounded
-from .text import FunctionText
 from .types import int_constant, llvm_type, mangled
 
 __all__ = ["cos", "sin"]
@@ -24,17 +24,24 @@ _WIDE_PI, _WIDE_HALF_PI = (3.1415926534682512, 1.2154201013012384e-10), (1.57079
 """For float64: the products of the first parts with integers below 2^18 are exact."""
 _SIN = (-0.16666658222675323, 0.00833303015679121, -0.00019806849013548344, 2.599501158329076e-06)
 _FAR = 131072.0
-_ATTRIBUTES = "noinline cold nounwind willreturn memory(none)"
 _TURN_BITS = (0x0028BE60, 0xDB939105, 0x4A7F09D5, 0xF47D4D37, 0x7036D8A5, 0x664F10E4, 0x107F9458)
 """1 / 2 pi in binary, after 8 zeros."""
 
 
 def sin(v: Lanes, x: str) -> str:
-    return _or_far(v, x, "sin") if v.dtype.lanes > 1 else _called(v, x, "sin")
+    return _sin(v, x) if v.dtype.lanes > 1 else called(v, "sin", _sin, x)
 
 
 def cos(v: Lanes, x: str) -> str:
-    return _or_far(v, x, "cos") if v.dtype.lanes > 1 else _called(v, x, "cos")
+    return _cos(v, x) if v.dtype.lanes > 1 else called(v, "cos", _cos, x)
+
+
+def _sin(v: Lanes, x: str) -> str:
+    return where(v, v.compare(">", v.absolute(x), _FAR), _near_sin(v, x), "sin_far", _far_sin, x)
+
+
+def _cos(v: Lanes, x: str) -> str:
+    return where(v, v.compare(">", v.absolute(x), _FAR), _near_cos(v, x), "cos_far", _far_cos, x)
 
 
 def _near_sin(v: Lanes, x: str) -> str:
@@ -51,9 +58,6 @@ def _near_cos(v: Lanes, x: str) -> str:
     whole, shifted = rounded(v, v.mul_add(x, 0.3183098861837907, -0.5))
     r = _less_multiple(v, x, v.mul_add(whole, 2.0, 1.0), _HALF_PI, _WIDE_HALF_PI)
     return _signed_sine(v, r, v.integer("xor", v.bits(shifted), -1))
-
-
-_NEAR = {"sin": _near_sin, "cos": _near_cos}
 
 
 def _less_multiple(v: Lanes, x: str, n: str, parts: tuple[float, ...], wide_parts: tuple[float, ...]) -> str:
@@ -76,62 +80,32 @@ def _signed_sine(v: Lanes, r: str, turns: str) -> str:
     return v.flipped(sine, v.integer("shl", turns, 31))
 
 
-def _or_far(v: Lanes, x: str, name: str) -> str:
-    """sin or cos: where a lane's x is far, what the function out of the way gives for all lanes."""
-    f, near = v.f, _NEAR[name](v, x)
-    far = v.compare(">", v.absolute(x), _FAR)
-    if v.dtype.lanes > 1:
-        far = f.op(f"call i1 @llvm.vector.reduce.or.v{v.dtype.lanes}i1(<{v.dtype.lanes} x i1> {far})")
-    function = f"tw_{name}_far_{mangled(v.dtype)}"
-    f.module.define_once(function, lambda: _define_far(v, function, name))
-    before, otherwise, after = f.label, f.fresh("far"), f.fresh("near")
-    f.branch(f.read(f"freeze i1 {far}"), otherwise, after)
-    f.begin(otherwise)
-    other = f.read(f"call {v.kind} @{function}({v.kind} {x})")
-    f.jump(after)
-    f.begin(after)
-    return f.read(f"phi {v.kind} [ {near}, %{before} ], [ {other}, %{otherwise} ]")
+def _far_sin(v: Lanes, x: str) -> str:
+    """sin of any x, the same for those that are near."""
+    sine = v.flipped(_sine_of_turn(v, v.absolute(x)), v.integer("and", v.bits(x), -0x80000000))
+    return _where_far(v, x, sine, _near_sin(v, x))
 
 
-def _called(v: Lanes, x: str, name: str) -> str:
-    """sin or cos of a scalar as a call, which LLVM, where it makes a vector of the loop around it, turns into one of the
-    function of vectors: the branch for what is far would keep it from that."""
-    width = v.options.lanes
-    vector = Lanes(v.f, v.dtype.with_lanes(width), v.options)
-    of_one, of_many = f"tw_{name}_{mangled(v.dtype)}", f"tw_{name}_{mangled(vector.dtype)}"
-    for function, lanes in ((of_one, v), (of_many, vector)):
-        v.f.module.define_once(function, lambda function=function, lanes=lanes: _define(lanes, function, name))
-    v.f.module.keep(of_many)
-    variant = f'"vector-function-abi-variant"="_ZGV_LLVM_N{width}v_{of_one}({of_many})"'
-    return v.f.read(f"call {v.kind} @{of_one}({v.kind} {x}) {variant}")
+def _far_cos(v: Lanes, x: str) -> str:
+    return _where_far(v, x, _sine_of_turn(v, v.absolute(x), 1 << 62), _near_cos(v, x))
 
 
-def _define(caller: Lanes, function: str, name: str) -> None:
-    kind = caller.kind
-    f = FunctionText(caller.f.module, f"define internal {kind} @{function}({kind} %x) noinline nounwind willreturn memory(none)")
-    f.do(f"ret {kind} {_or_far(Lanes(f, caller.dtype, caller.options), '%x', name)}")
-    f.finish()
-
-
-def _define_far(caller: Lanes, function: str, name: str) -> None:
-    """sin or cos of any x, the same for those that are near."""
-    kind = caller.kind
-    f = FunctionText(caller.f.module, f"define internal {kind} @{function}({kind} %x) {_ATTRIBUTES}")
-    v = Lanes(f, caller.dtype, caller.options)
-    wide, size = v.wide(), v.absolute("%x")
+def _sine_of_turn(v: Lanes, size: str, ahead: int = 0) -> str:
+    """The sine of an angle beyond, and of `ahead` / 2^64 turns more."""
+    wide = v.wide()
     turn = _turn(v, wide, size)
-    if name == "cos":
-        turn = wide.integer("add", turn, 1 << 62)
+    if ahead:
+        turn = wide.integer("add", turn, ahead)
     halves = wide.integer("lshr", wide.integer("add", turn, 1 << 62), 63)
     rest = wide.integer("sub", turn, wide.integer("shl", halves, 63))
     r = v.narrowed(wide.mul(wide.to_float(rest), 6.283185307179586 / 2.0**64))
-    result = _signed_sine(v, r, f.op(f"trunc {llvm_type(wide.word)} {halves} to {llvm_type(v.word)}"))
-    if name == "sin":
-        result = v.flipped(result, v.integer("and", v.bits("%x"), -0x80000000))
-    result = v.choose(v.compare(">", size, _FAR), result, _NEAR[name](v, "%x"))
-    result = v.choose(v.compare("==", size, float("inf")), float("nan"), result)
-    f.do(f"ret {kind} {result}")
-    f.finish()
+    return _signed_sine(v, r, v.f.op(f"trunc {llvm_type(wide.word)} {halves} to {llvm_type(v.word)}"))
+
+
+def _where_far(v: Lanes, x: str, far: str, near: str) -> str:
+    size = v.absolute(x)
+    result = v.choose(v.compare(">", size, _FAR), far, near)
+    return v.choose(v.compare("==", size, float("inf")), float("nan"), result)
 
 
 def _turn(v: Lanes, wide: Lanes, size: str) -> str:
