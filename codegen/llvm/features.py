@@ -52,7 +52,8 @@ def maths_options(target: Target, *, fast: bool) -> MathsOptions:
     """The instructions that mathematical functions may use by name on a target."""
     x86 = target.architecture == "x86_64"
     fused = target_has(target, "fma") if x86 else target.architecture == "aarch64"
-    return MathsOptions(fast, fused, x86 and all(target_has(target, name) for name in ("avx512f", "avx512vl")), target.lanes(32))
+    wide = x86 and all(target_has(target, name) for name in ("avx512f", "avx512vl"))
+    return MathsOptions(fast, fused, wide, target.lanes(32), wide and target_has(target, "avx512bw"))
 
 
 def conversions(target: Target, *, fast: bool) -> Conversions:

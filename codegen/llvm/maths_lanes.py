@@ -20,12 +20,14 @@ ROUNDING = 12582912.0
 @dataclass(frozen=True)
 class MathsOptions:
     """fast: errors up to 16 units in the last place instead of 2. fused: a * b + c with one rounding is an instruction.
-    avx512: vectors of 4, 8 and 16 floats have AVX-512's instructions for exponents and mantissas. lanes: of a register."""
+    avx512: vectors of 4, 8 and 16 floats have AVX-512's instructions for exponents and mantissas. lanes: of a register.
+    words: vectors of 32 words have AVX-512's instructions too."""
 
     fast: bool = False
     fused: bool = False
     avx512: bool = False
     lanes: int = 4
+    words: bool = False
 
 
 PORTABLE = MathsOptions()

@@ -14,6 +14,7 @@ from ...ir.dtype import BOOL, DType
 from ...ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, Sub
 from .facts import split_constant
 from .types import llvm_type, mangled, memory_type, shuffle_mask
+from .windows import window_of, window_vectors
 
 if TYPE_CHECKING:
     from .emit_expr import ExprEmitter
@@ -52,6 +53,10 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
         return _from_memory(em, em.f.read(
             f"call {memory} @llvm.masked.load.{_memory_mangled(dtype)}.p0(ptr align {alignment} {pointer}, "
             f"{_mask_type(dtype)} {mask}, {memory} zeroinitializer)"), dtype)
+    window = window_of(em, buffer, index)
+    if window is not None:
+        pointer, alignment = _address(em, buffer, window.base, 0, inbounds=False)
+        return window_vectors(em, window, pointer, alignment, dtype, mask)
     return _gathered(em, buffer, index, dtype, mask)
 
 

@@ -27,6 +27,7 @@ RULES: dict[str, tuple[str, str]] = {
     "bilateral_slice": ("bilateral", "bilateral_slice"),
     "bilateral_slice.gradients": ("bilateral_gradients", "bilateral_slice_gradients"),
     "stencil": ("stencil", "stencil"),
+    "resize": ("resize", "resize"),
     "pool": ("depthwise", "windows"),
     "pool_whole": ("pool", "whole"),
     "depthwise_conv2d_nchw": ("depthwise", "windows"),

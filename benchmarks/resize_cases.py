@@ -1,0 +1,125 @@
+"""Resizing of images, and pooling: what neural networks do between their convolutions, and cameras before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tilewright as tw
+from tilewright import te, topi
+
+from .cases import Case, floats, kernel, whole_numbers
+from .peers import opencv_peer, ort_peer, torch_peer
+from .peers.ort_peer import Node
+
+__all__ = ["CASES"]
+
+ORT_MODES = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}
+
+
+def photograph(high: int, wide: int, out: tuple[int, int]) -> Case:
+    """Bytes with three channels side by side, bilinear."""
+    shape, made = (high, wide, 3), (*out, 3)
+
+    def build() -> Any:
+        x = te.placeholder(shape, "uint8", name="x")
+        y = topi.image.resize(x, out, "bilinear", "HWC")
+        return tw.build(topi.schedule(y), [x, y], name="resize")
+
+    def of_opencv(cv2: Any, inputs: Any, outputs: Any) -> None:
+        cv2.resize(inputs[0], out[::-1], dst=outputs[0], interpolation=cv2.INTER_LINEAR)
+
+    def of_torch(x: Any) -> Any:
+        import torch
+
+        batch = x.permute(2, 0, 1)[None]  # channels last, without a copy
+        return torch.nn.functional.interpolate(batch, out, mode="bilinear")[0].permute(1, 2, 0)
+
+    return Case(
+        group="resize", name=f"bilinear {wide}x{high} RGB to {out[1]}x{out[0]}",
+        inputs=whole_numbers(0, 256, np.uint8, shape), outputs=[(made, "uint8")], ours=kernel(build), ceiling="copy",
+        bytes=3 * (high * wide + out[0] * out[1]), tolerance=(2, 0),
+        peers={"opencv": opencv_peer.call(of_opencv), "torch": torch_peer.call(of_torch)})
+
+
+def planes(method: str, channels: int, size: int, out: int) -> Case:
+    """Floats, each channel a plane of its own."""
+    shape, made = (1, channels, size, size), (1, channels, out, out)
+
+    def build() -> Any:
+        x = te.placeholder(shape, name="x")
+        y = topi.image.resize(x, (out, out), method)
+        return tw.build(topi.schedule(y), [x, y], name="resize")
+
+    def of_opencv(cv2: Any, inputs: Any, outputs: Any) -> None:
+        how = {"nearest": cv2.INTER_NEAREST, "bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}[method]
+        for plane, into in zip(inputs[0][0], outputs[0][0], strict=True):
+            cv2.resize(plane, (out, out), dst=into, interpolation=how)
+
+    def of_torch(x: Any) -> Any:
+        import torch
+
+        return torch.nn.functional.interpolate(x, (out, out), mode=method)
+
+    where = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"} if method == "nearest" else {}
+    node = Node("Resize", ["x0", "", "", "sizes"], attributes={"mode": ORT_MODES[method], **where})
+    return Case(
+        group="resize", name=f"{method} {channels}x{size}^2 to {out}^2", inputs=floats(shape), outputs=[(made, "float32")],
+        ours=kernel(build), ceiling="copy", bytes=4 * channels * (size**2 + out**2), tolerance=(1e-3, 1e-3),
+        peers={"opencv": opencv_peer.call(of_opencv), "torch": torch_peer.call(of_torch),
+               "ort": ort_peer.call([node], extra={"sizes": np.array(made, np.int64)})})
+
+
+def pool(kind: str, channels: int, size: int, window: int, stride: int, padding: int) -> Case:
+    out = (size + 2 * padding - window) // stride + 1
+    shape = (1, channels, size, size)
+
+    def build() -> Any:
+        x = te.placeholder(shape, name="x")
+        make = topi.nn.max_pool2d if kind == "max" else topi.nn.avg_pool2d
+        y = make(x, window, stride, padding)
+        return tw.build(topi.schedule(y), [x, y], name="pool")
+
+    def of_torch(x: Any) -> Any:
+        import torch
+
+        if kind == "max":
+            return torch.nn.functional.max_pool2d(x, window, stride, padding)
+        return torch.nn.functional.avg_pool2d(x, window, stride, padding)
+
+    attributes = {"kernel_shape": [window] * 2, "strides": [stride] * 2, "pads": [padding] * 4}
+    attributes |= {"count_include_pad": 1} if kind == "avg" else {}
+    return Case(
+        group="pool", name=f"{kind} {window}x{window} s{stride} {channels} @{size}", inputs=floats(shape),
+        outputs=[((1, channels, out, out), "float32")], ours=kernel(build), ceiling="copy",
+        bytes=4 * channels * (size**2 + out**2),
+        peers={"torch": torch_peer.call(of_torch),
+               "ort": ort_peer.call([Node("MaxPool" if kind == "max" else "AveragePool", ["x0"], attributes=attributes)])})
+
+
+def global_pool(channels: int, size: int) -> Case:
+    shape = (1, channels, size, size)
+
+    def build() -> Any:
+        x = te.placeholder(shape, name="x")
+        y = topi.nn.global_avg_pool2d(x)
+        return tw.build(topi.schedule(y), [x, y], name="pool")
+
+    def of_torch(x: Any) -> Any:
+        import torch
+
+        return torch.nn.functional.adaptive_avg_pool2d(x, 1)
+
+    return Case(
+        group="pool", name=f"global avg {channels} @{size}", inputs=floats(shape), outputs=[((1, channels, 1, 1), "float32")],
+        ours=kernel(build), ceiling="read", bytes=4 * channels * size**2,
+        peers={"torch": torch_peer.call(of_torch), "ort": ort_peer.call([Node("GlobalAveragePool", ["x0"])])})
+
+
+CASES = [
+    photograph(3000, 4000, (1500, 2000)), photograph(3000, 4000, (1080, 1440)),
+    planes("bilinear", 3, 224, 299), planes("bilinear", 64, 56, 112), planes("nearest", 64, 56, 112),
+    planes("bicubic", 3, 512, 768),
+    pool("max", 64, 112, 3, 2, 1), pool("avg", 64, 112, 3, 1, 1), pool("max", 128, 56, 2, 2, 0),
+    global_pool(2048, 7), global_pool(64, 112),
+]

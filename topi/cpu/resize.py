@@ -1,0 +1,47 @@
+"""Resizing: a row of the result at a time, in vectors of numbers that are taken from near one place.
+
+    tables of the columns                                          # once for all rows
+    for rows (parallel):
+        the rows of the image around it, as one, in vectors        # stays in the cache
+        for f.outer:  for f.inner in lanes:  result = sum over taps of  row[start[f.outer] + offset[tap, f]] * weight[tap, f]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...te.operation import ComputeOp
+from .injective import constant, worth_threads
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["resize"]
+
+VECTORS = 4
+"""Vectors of a row of the image that are blended at once."""
+
+
+def resize(group: Group) -> None:
+    """The rule. The anchor's attrs say how many numbers lie near one place ("group"), and how many dimensions come before
+    height ("lead")."""
+    s, anchor = group.s, group.anchor
+    assert isinstance(anchor, ComputeOp)
+    for head in group.heads:
+        s[head].compute_inline()
+    if group.output is not anchor:
+        s[anchor].compute_inline()
+    stage = s[group.output]
+    lead = anchor.attrs["lead"]
+    outer, flat = stage.op.axis[:lead + 1], stage.op.axis[lead + 1:]
+    row = stage.fuse(*outer) if len(outer) > 1 else outer[0]
+    _, lane = stage.split(stage.fuse(*flat) if len(flat) > 1 else flat[0], factor=anchor.attrs["group"])
+    stage.vectorize(lane)
+    if worth_threads(anchor.axis, 8):
+        stage.parallel(row)
+    for part in group.parts:
+        if part.tag == "resize.rows":
+            s[part].compute_at(stage, row)
+        if constant(part.axis[-1]) != 0:
+            width = group.machine.lanes(32) * VECTORS
+            s[part].vectorize(s[part].split(s[part].op.axis[-1], factor=width)[1])
