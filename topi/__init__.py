@@ -19,6 +19,13 @@ _HOMES = {
     "batch_matmul": "matmul",
     "matmul": "matmul",
     "schedule": "scheduling",
+    "einsum": "contracting",
+    "tensordot": "contracting",
+    **dict.fromkeys((
+        "adv_index collapse_sum expand_like matrix_set_diag meshgrid ndarray_size reverse_sequence sequence_mask shape "
+        "sliding_window strided_set trilu unravel_index"
+    ).split(), "arranging"),
+    **dict.fromkeys("argsort invert_permutation scatter_elements scatter_nd sort topk".split(), "ordering"),
     "cumprod": "running",
     "cumsum": "running",
     **dict.fromkeys((

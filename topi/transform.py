@@ -443,18 +443,21 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     return _made(index.shape, lambda *i: source[(*i[:at], _inside(index[i], source.shape[at], "fast"), *i[at + 1:])], "T_gather")
 
 
-def gather_nd(a: Tensor, indices: Tensor) -> Tensor:
+def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """result[i..., j...] = a[indices[0, i...], indices[1, i...], ..., j...]: the first dimension of `indices`, of a known
-    extent, holds the coordinates. They have to be inside. Raises BadOperand."""
+    extent, holds the coordinates. They have to be inside. batch_dims: so many of the first dimensions of `a` are those that
+    `indices` has after its first, and are not looked up. Raises BadOperand."""
     source, index = tensor(a, "gather_nd"), _of_integers(indices, "gather_nd")
     count = index.shape[0] if index.ndim else None
-    if not isinstance(count, IntImm) or count.value > source.ndim:
+    batch, = integers(batch_dims, "batch_dims of gather_nd")
+    if not isinstance(count, IntImm) or not 0 <= batch < index.ndim or count.value + batch > source.ndim:
         raise BadOperand("gather_nd: the first dimension of the indices is no number of coordinates",
                          reason=f"got {tensor_text(source)} and {tensor_text(index)}", declared=index.source,
                          called=user_source(), fix=f"indices of shape (m, ...), m at most {source.ndim}")
     rank = index.ndim - 1
-    return _made([*index.shape[1:], *source.shape[count.value:]], lambda *i: source[(
-        *(_inside(index[(one, *i[:rank])], source.shape[one], "fast") for one in range(count.value)), *i[rank:])], "T_gather_nd")
+    within = source.shape[batch:batch + count.value]
+    return _made([*index.shape[1:], *source.shape[batch + count.value:]], lambda *i: source[(*i[:batch], *(
+        _inside(index[(at, *i[:rank])], extent, "fast") for at, extent in enumerate(within)), *i[rank:])], "T_gather_nd")
 
 
 def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: object) -> Tensor:

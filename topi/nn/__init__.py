@@ -15,6 +15,14 @@ _HOMES: dict[str, str] = {
         "batch_norm_inference bias_add elu flatten gelu hard_sigmoid hard_swish leaky_relu pad prelu relu relu6 "
         "scale_shift_nchw scale_shift_nhwc sigmoid silu softplus tanh"
     ).split(), "activation"),
+    **dict.fromkeys((
+        "conv1d conv1d_ncw conv1d_nwc conv1d_transpose_ncw conv2d_hwcn conv3d_ncdhw conv3d_ndhwc conv3d_transpose_ncdhw "
+        "group_conv1d_ncw group_conv1d_nwc"
+    ).split(), "any_conv"),
+    **dict.fromkeys("adaptive_pool1d adaptive_pool3d pool1d pool3d".split(), "any_pool"),
+    **dict.fromkeys((
+        "batch_to_space_nd depth_to_space dilate mirror_pad space_to_batch_nd space_to_depth upsampling"
+    ).split(), "dilating"),
     "adaptive_pool": "pool",
     "avg_pool2d": "pool",
     "global_avg_pool2d": "pool",
@@ -39,6 +47,7 @@ _HOMES: dict[str, str] = {
     "conv2d_winograd_prepack": "winograd",
     "conv2d_winograd_prepacked": "winograd",
     "group_conv2d_nchw": "conv2d",
+    "group_conv2d_nhwc": "conv2d",
     "softmax": "softmax",
     "log_softmax": "softmax",
     "layer_norm": "norm",
@@ -46,6 +55,9 @@ _HOMES: dict[str, str] = {
     "rms_norm": "norm",
     "l2_normalize": "norm",
     "lrn": "norm",
+    "batch_norm": "norm_groups",
+    "group_norm": "norm_groups",
+    "nll_loss": "loss",
 }
 """Where each name lives: the module below this package."""
 

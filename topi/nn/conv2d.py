@@ -35,7 +35,7 @@ from .window import Pads, out_extent, pad_amounts, padded, pair
 
 __all__ = [
     "PACK", "conv2d", "conv2d_NCHWc", "conv2d_nchw", "conv2d_nhwc", "conv2d_prepack", "conv2d_prepacked", "conv2d_transpose",
-    "group_conv2d_nchw",
+    "group_conv2d_nchw", "group_conv2d_nhwc",
 ]
 
 PACK = 16
@@ -102,6 +102,12 @@ def group_conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, d
                       out_dtype: Any = None) -> Tensor:
     """conv2d in groups over data (N, C, H, W) and kernel (O, C / groups, KH, KW)."""
     return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
+
+
+def group_conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int,
+                      out_dtype: Any = None) -> Tensor:
+    """conv2d in groups over data (N, H, W, C) and kernel (KH, KW, C / groups, O)."""
+    return _nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
 
 
 def conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:

@@ -12,7 +12,7 @@ from ...te.shape import integer_expr
 from ...te.tensor import Tensor
 from .errors import BadWindow
 
-__all__ = ["Pads", "out_extent", "pad_amounts", "padded", "pair"]
+__all__ = ["Pads", "each_side", "numbers_for", "out_extent", "pad_amounts", "padded", "pair"]
 
 Pads = tuple[int, int, int, int]
 """Elements added above, left, below and right of an image."""
@@ -49,6 +49,29 @@ def pad_amounts(padding: Any, reach: tuple[int, int]) -> Pads:
     if len(numbers) != 4 or min(numbers) < 0:
         raise _bad("padding", padding, "a number from 0 on, a pair for height and width, or (top, left, bottom, right)")
     return numbers[0], numbers[1], numbers[2], numbers[3]
+
+
+def numbers_for(value: Any, dims: int, what: str, least: int = 1) -> list[int]:
+    """One number for all of so many dimensions, or one for each. Raises BadWindow for numbers below `least`."""
+    numbers = _numbers(value, what)
+    numbers = numbers * dims if len(numbers) == 1 else numbers
+    if len(numbers) != dims or min(numbers) < least:
+        raise _bad(what, value, f"{'a number' if dims == 1 else f'a number, or {dims}'}, from {least} on")
+    return numbers
+
+
+def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Padding before and after each dimension, as pad_amounts has it for two of them: a number, one for each dimension, those
+    before all dimensions and those after, "SAME" or "VALID". reach: of the windows, dilation included. Raises BadWindow."""
+    dims = len(reach)
+    if isinstance(padding, str) and padding in ("SAME", "VALID"):
+        more = [max(extent - 1, 0) if padding == "SAME" else 0 for extent in reach]
+        return [-(-total // 2) for total in more], [total // 2 for total in more]
+    numbers = [] if isinstance(padding, str) else _numbers(padding, "padding")
+    numbers *= {1: 2 * dims, dims: 2}.get(len(numbers), 1)
+    if len(numbers) != 2 * dims or min(numbers) < 0:
+        raise _bad("padding", padding, 'a number, one for each dimension, those before and those after, "SAME" or "VALID"')
+    return numbers[:dims], numbers[dims:]
 
 
 def out_extent(size: Any, before: int, after: int, reach: int, stride: int, what: str) -> Any:

@@ -1,4 +1,4 @@
-"""topi.nn: operators of networks with TVM's arguments."""
+"""topi.nn: operators of networks with TVM's arguments, in its order and by its names."""
 
 from __future__ import annotations
 
@@ -6,31 +6,168 @@ from typing import Any
 
 from ....te import Tensor
 from ....topi import nn as _ours
+from ....topi import transform as _transform
 from ....topi.matmul import batch_matmul as _batch_matmul
 from ....topi.matmul import matmul as _matmul
 
-__all__ = ["batch_matmul", "conv2d", "fast_softmax", "instance_norm", "layer_norm", "matmul"]
+__all__ = [
+    "adaptive_pool", "batch_matmul", "conv", "conv2d", "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc",
+    "conv2d_transpose_nchw", "conv3d_ncdhw", "conv3d_ndhwc", "dense", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw",
+    "depthwise_conv2d_nhwc", "fast_softmax", "group_conv2d_nchw", "group_conv2d_nhwc", "instance_norm", "layer_norm", "matmul",
+    "pad", "pool", "rms_norm",
+]
 
 
 def __getattr__(name: str) -> Any:
     return getattr(_ours, name)
 
 
+# Convolutions. An out_dtype of None or "" is the data's.
+
+
 def conv2d(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, data_layout: str = "NCHW", kernel_layout: str = "",
-    out_dtype: Any = None, layout: str = "",
+    input: Tensor, filter: Tensor, strides: Any, padding: Any, dilation: Any, data_layout: str = "NCHW",
+    kernel_layout: str = "", out_dtype: Any = None, layout: str = "",
 ) -> Tensor:
-    """The convolution; kernel_layout is the one that goes with data_layout, OIHW or HWIO."""
-    chosen = layout or data_layout
-    wanted = {"NCHW": "OIHW", "NHWC": "HWIO"}.get(chosen, "")
-    if kernel_layout and wanted and kernel_layout != wanted:
-        raise ValueError(f"conv2d of {chosen} data takes a kernel in {wanted}, and got {kernel_layout}: transpose it")
-    return _ours.conv2d(data, kernel, strides, padding, dilation, 1, chosen, out_dtype or None)
+    """The convolution of data in "NCHW", "NHWC", "HWCN" or blocks, by a kernel in any order of O, I, H and W."""
+    return _conv(input, filter, strides, padding, dilation, 1, layout or data_layout, kernel_layout, out_dtype)
+
+
+def conv(
+    inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, data_layout: str, kernel_layout: str = "",
+    out_dtype: Any = None, **_: object,
+) -> Tensor:
+    """The convolution in groups, of as many dimensions as the layout says."""
+    if len(data_layout) == 3:
+        return _ours.conv1d(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype or None)
+    if len(data_layout) == 5 and data_layout.isupper():
+        if kernel_layout:
+            filt = _in_order(filt, kernel_layout, "OIDHW" if data_layout == "NCDHW" else "DHWIO")
+        over = _ours.conv3d_ncdhw if data_layout == "NCDHW" else _ours.conv3d_ndhwc
+        return over(inp, filt, stride, padding, dilation, groups, out_dtype or None)
+    return _conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
+
+
+def _conv(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, layout: str, kernel_layout: str,
+          out_dtype: Any) -> Tensor:
+    if kernel_layout and layout in ("NCHW", "NHWC", "HWCN"):
+        kernel = _in_order(kernel, kernel_layout, "OIHW" if layout == "NCHW" else "HWIO")
+    if layout == "HWCN" and groups == 1:
+        return _ours.conv2d_hwcn(data, kernel, strides, padding, dilation, out_dtype or None)
+    return _ours.conv2d(data, kernel, strides, padding, dilation, groups, layout, out_dtype or None)
+
+
+def _in_order(kernel: Tensor, given: str, wanted: str) -> Tensor:
+    if sorted(given) != sorted(wanted):
+        raise ValueError(f"a kernel's layout names {', '.join(sorted(wanted))}, and got {given}")
+    return kernel if given == wanted else _transform.transpose(kernel, [given.index(letter) for letter in wanted])
+
+
+def conv2d_nchw(Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
+    """The convolution of (N, C, H, W) by (O, C, KH, KW)."""
+    return _ours.conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype or None)
+
+
+def conv2d_nhwc(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = "float32", **_: object,
+) -> Tensor:
+    """The convolution of (N, H, W, C) by (KH, KW, C, O)."""
+    return _ours.conv2d_nhwc(Input, Filter, stride, padding, dilation, out_dtype or None)
+
+
+def conv2d_hwcn(Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
+    """The convolution of (H, W, C, N) by (KH, KW, C, O)."""
+    return _ours.conv2d_hwcn(Input, Filter, stride, padding, dilation, out_dtype or None)
+
+
+def conv2d_NCHWc(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
+    out_dtype: Any = "float32",
+) -> Tensor:
+    """The convolution in blocks of channels."""
+    return _ours.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype or None)
+
+
+def group_conv2d_nchw(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None,
+) -> Tensor:
+    """The convolution in groups of (N, C, H, W) by (O, C / groups, KH, KW)."""
+    return _ours.group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
+
+
+def group_conv2d_nhwc(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None,
+) -> Tensor:
+    """The convolution in groups of (N, H, W, C) by (KH, KW, C / groups, O)."""
+    return _ours.group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
+
+
+def depthwise_conv2d_nchw(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None,
+) -> Tensor:
+    """The depthwise convolution of (N, C, H, W) by (C, M, KH, KW)."""
+    return _ours.depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype or None)
+
+
+def depthwise_conv2d_nhwc(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, kernel_layout: str = "HWOI", out_dtype: Any = None,
+) -> Tensor:
+    """The depthwise convolution of (N, H, W, C) by (KH, KW, C, M), or in any order of "HWOI" that kernel_layout names."""
+    kernel = _in_order(Filter, kernel_layout, "HWOI")
+    return _ours.depthwise_conv2d_nhwc(Input, kernel, stride, padding, dilation, out_dtype or None)
+
+
+def depthwise_conv2d_NCHWc(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str, out_dtype: Any = None,
+) -> Tensor:
+    """The depthwise convolution in blocks of channels: (N, C / c, H, W, c) by (C / c, 1, KH, KW, 1, c)."""
+    del layout, out_layout
+    chunks, _, high, wide, _, block = Filter.shape
+    kernel = _transform.reshape(_transform.transpose(Filter, (0, 5, 1, 4, 2, 3)), (chunks * block, 1, high, wide))
+    batch, _, height, width, _ = Input.shape
+    data = _transform.reshape(_transform.transpose(Input, (0, 1, 4, 2, 3)), (batch, chunks * block, height, width))
+    made = _ours.depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype or None)
+    parts = _transform.reshape(made, (batch, chunks, block, *made.shape[2:]))
+    return _transform.transpose(parts, (0, 1, 3, 4, 2))
+
+
+def conv2d_transpose_nchw(
+    Input: Tensor, Filter: Tensor, strides: Any, padding: Any, out_dtype: Any = None, output_padding: Any = 0,
+) -> Tensor:
+    """The transposed convolution of (N, C, H, W) by (C, O, KH, KW)."""
+    return _ours.conv2d_transpose(Input, Filter, strides, padding, output_padding, out_dtype or None)
+
+
+def conv3d_ncdhw(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None,
+) -> Tensor:
+    """The convolution of (N, C, D, H, W) by (O, C / groups, KD, KH, KW)."""
+    return _ours.conv3d_ncdhw(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
+
+
+def conv3d_ndhwc(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = "float32",
+    **_: object,
+) -> Tensor:
+    """The convolution of (N, D, H, W, C) by (KD, KH, KW, C / groups, O)."""
+    return _ours.conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups, out_dtype or None)
+
+
+# Products
+
+
+def dense(
+    data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: Any = None, auto_scheduler_rewritten_layout: str = "",
+    **_: object,
+) -> Tensor:
+    """data times the transpose of weight, plus bias."""
+    del auto_scheduler_rewritten_layout
+    return _ours.dense(data, weight, bias, out_dtype or None)
 
 
 def batch_matmul(
     tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: Any = None, transpose_a: bool = False,
-    transpose_b: bool = True, auto_scheduler_rewritten_layout: str = "",
+    transpose_b: bool = True, auto_scheduler_rewritten_layout: str = "", **_: object,
 ) -> Tensor:
     """The products of two batches of matrices, the second ones taken transposed; the result's shape follows."""
     del oshape, auto_scheduler_rewritten_layout
@@ -39,11 +176,15 @@ def batch_matmul(
 
 def matmul(
     tensor_a: Tensor, tensor_b: Tensor, bias: Tensor | None = None, out_dtype: Any = None, transpose_a: bool = False,
-    transpose_b: bool = False,
+    transpose_b: bool = False, auto_scheduler_rewritten_layout: str = "", **_: object,
 ) -> Tensor:
     """The product of two matrices, plus a bias for each column."""
+    del auto_scheduler_rewritten_layout
     made = _matmul(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype or None)
     return made if bias is None else made + bias
+
+
+# Rows, windows, borders
 
 
 def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -56,6 +197,32 @@ def layer_norm(data: Tensor, gamma: Tensor, beta: Tensor, axis: Any, epsilon: fl
     return _ours.layer_norm(data, gamma, beta, axis, epsilon)
 
 
+def rms_norm(data: Tensor, weight: Tensor, axis: Any, epsilon: float = 1e-5) -> Tensor:
+    """Normalisation by the root of the mean square over `axis`."""
+    return _ours.rms_norm(data, weight, axis, epsilon)
+
+
 def instance_norm(data: Tensor, gamma: Tensor, beta: Tensor, channel_axis: int, axis: Any, epsilon: float = 1e-5) -> Tensor:
     """Normalisation of every channel of every instance."""
     return _ours.instance_norm(data, gamma, beta, channel_axis, axis, epsilon)
+
+
+def pool(
+    data: Tensor, kernel: Any, stride: Any, padding: Any, pool_type: str, ceil_mode: bool = False, layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Tensor:
+    """pool2d without dilation, as older releases had it."""
+    return _ours.pool2d(data, kernel, stride, 1, padding, pool_type, ceil_mode, layout, count_include_pad)
+
+
+def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
+    """Pooling to a size."""
+    return _ours.adaptive_pool(data, output_size, pool_type, layout)
+
+
+def pad(
+    data: Tensor, pad_before: Any, pad_after: Any = None, pad_value: Any = 0.0, name: str = "PadInput", attrs: Any = None,
+) -> Tensor:
+    """`data` with constants around it."""
+    del attrs
+    return _transform.pad(data, pad_before, pad_after, pad_value, name)

@@ -1,0 +1,251 @@
+"""Operators beside the common ones, against numpy: sizes 0, 1 and odd ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tilewright as tw
+from numpy.lib.stride_tricks import sliding_window_view
+from tilewright import te, topi
+from topi_run import floats, run, whole
+
+
+def close(got, want, tolerance=2e-6) -> None:
+    assert got.shape == np.shape(want)
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, (1, 2), 1), (1, "SAME", 3)])
+def test_convolution_of_one_dimension(size, stride, padding, dilation) -> None:
+    x, w = floats((2, 3, size)), floats((4, 3, 1 if padding == 0 else 2), seed=1)
+    total = (w.shape[2] - 1) * dilation
+    low, high = {0: (0, 0), "SAME": (-(-total // 2), total // 2)}.get(padding, padding)
+    reach = (w.shape[2] - 1) * dilation + 1
+    windows = sliding_window_view(np.pad(x, ((0, 0), (0, 0), (low, high))), reach, 2)[:, :, ::stride, ::dilation]
+    want = np.einsum("ncwk,ock->now", windows, w)
+    close(run(lambda a, b: topi.nn.conv1d(a, b, stride, padding, dilation), x, w), want)
+    across = run(lambda a, b: topi.nn.conv1d(a, b, stride, padding, dilation, 1, "NWC"),
+                 x.transpose(0, 2, 1).copy(), w.transpose(2, 1, 0).copy())
+    close(across, want.transpose(0, 2, 1))
+
+
+def test_groups_of_one_and_three_dimensions() -> None:
+    x, w = floats((1, 6, 3, 4, 5)), floats((4, 3, 2, 2, 3), seed=1)
+    windows = [sliding_window_view(x[:, part], (2, 2, 3), (2, 3, 4)) for part in (slice(0, 3), slice(3, 6))]
+    want = np.concatenate([np.einsum("ncdhwxyz,ocxyz->nodhw", a, b) for a, b in zip(windows, (w[:2], w[2:]), strict=True)], 1)
+    close(run(lambda a, b: topi.nn.conv3d_ncdhw(a, b, 1, 0, 1, 2), x, w), want)
+    last = run(lambda a, b: topi.nn.conv3d_ndhwc(a, b, 1, 0, 1, 2), x.transpose(0, 2, 3, 4, 1).copy(),
+               w.transpose(2, 3, 4, 1, 0).copy())
+    close(last, want.transpose(0, 2, 3, 4, 1))
+    close(run(lambda a, b: topi.nn.group_conv1d_ncw(a, b, 1, 0, 1, 2), x[:, :, 0, 0].copy(), w[:, :, 0, 0].copy()),
+          run(lambda a, b: topi.nn.group_conv2d_nchw(a, b, 1, 0, 1, 2), x[:, :, :1, 0].copy(), w[:, :, :1, 0].copy())[:, :, 0])
+    with pytest.raises(tw.TilewrightError, match="do not fit"):
+        topi.nn.conv1d_ncw(te.placeholder((1, 4, 9)), te.placeholder((2, 3, 3)))
+    with pytest.raises(tw.TilewrightError, match="there is no layout 'NCHW' of one dimension"):
+        topi.nn.conv1d(te.placeholder((1, 4, 9)), te.placeholder((2, 3, 3)), data_layout="NCHW")
+
+
+def test_transposed_convolution_is_the_gradient_of_a_convolution() -> None:
+    y, w = floats((2, 3, 4)), floats((3, 2, 3), seed=1)
+    want = np.zeros((2, 2, 10), "float32")
+    for i in range(4):
+        want[:, :, 2 * i:2 * i + 3] += np.einsum("nc,cok->nok", y[:, :, i], w)
+    close(run(lambda a, b: topi.nn.conv1d_transpose_ncw(a, b, 2, (1, 0), "float32", 1), y, w), want[:, :, 1:])
+    with pytest.raises(tw.TilewrightError, match="takes away more"):
+        topi.nn.conv1d_transpose_ncw(te.placeholder((1, 3, 4)), te.placeholder((3, 2, 3)), 1, 3)
+
+
+def test_pooling_of_one_and_three_dimensions() -> None:
+    x = floats((1, 2, 5, 4, 7))
+    want = sliding_window_view(x, (2, 3, 2), (2, 3, 4))[:, :, ::2, :, ::3].max((-1, -2, -3))
+    close(run(lambda a: topi.nn.pool3d(a, (2, 3, 2), (2, 1, 3), 1, 0, "max"), x), want, 0)
+    mean = sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 0), (0, 0))), (2, 2, 2), (2, 3, 4)).mean((-1, -2, -3))
+    close(run(lambda a: topi.nn.pool3d(a, 2, 1, 1, (1, 0, 0, 0, 0, 0), "avg"), x), mean)
+    row = x[:, :, 0, 0].copy()
+    close(run(lambda a: topi.nn.pool1d(a, 3, 2, 2, (1, 1), "max"), row),
+          sliding_window_view(np.pad(row, ((0, 0), (0, 0), (1, 1)), constant_values=-9), 5, 2)[:, :, ::2, ::2].max(-1), 0)
+    parts = [row[:, :, 7 * i // 3:-(-7 * (i + 1) // 3)].mean(-1) for i in range(3)]
+    close(run(lambda a: topi.nn.adaptive_pool1d(a, 3, "avg"), row), np.stack(parts, -1))
+    close(run(lambda a: topi.nn.adaptive_pool3d(a, 1, "max"), x), x.max((2, 3, 4), keepdims=True), 0)
+    with pytest.raises(tw.TilewrightError, match="is not 'NCW'"):
+        topi.nn.pool1d(te.placeholder((1, 2)), 1, 1, 1, 0, "max")
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 1), (0, 3), (2, 0)])
+def test_dilation(shape) -> None:
+    x = floats(shape)
+    want = np.full([max((extent - 1) * step + 1, 0) if extent else 0 for extent, step in zip(shape, (2, 3), strict=True)], 5.0)
+    want[::2, ::3] = x
+    close(run(lambda a: topi.nn.dilate(a, (2, 3), 5.0), x), want, 0)
+    with pytest.raises(tw.TilewrightError, match="takes a number from 1 on"):
+        topi.nn.dilate(te.placeholder((3,)), (0,))
+
+
+def test_reflections() -> None:
+    x = floats((3, 5))
+    for mode in ("reflect", "symmetric"):
+        close(run(lambda a, mode=mode: topi.nn.mirror_pad(a, (2, 0), (1, 4), mode.upper()), x),
+              np.pad(x, ((2, 1), (0, 4)), mode=mode), 0)
+    with pytest.raises(tw.TilewrightError, match="told no reflection"):
+        topi.nn.mirror_pad(te.placeholder((3,)), (3,), (0,), "REFLECT")
+
+
+def test_space_to_depth_and_batch_and_back() -> None:
+    x = floats((3, 2, 4, 6))
+    deep = x.reshape(3, 2, 2, 2, 3, 2)
+    deep = deep.transpose(0, 3, 5, 1, 2, 4).reshape(3, 8, 2, 3)
+    close(run(lambda a: topi.nn.space_to_depth(a, 2), x), deep, 0)
+    close(run(lambda a: topi.nn.depth_to_space(a, 2), deep.copy()), x, 0)
+    by_channel = floats((1, 8, 1, 3)).copy()
+    close(run(lambda a: topi.nn.depth_to_space(a, 2, mode="CRD"), by_channel),
+          by_channel.reshape(1, 2, 2, 2, 1, 3).transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 2, 6), 0)
+    y = floats((2, 3, 4, 1))
+    many = run(lambda a: topi.nn.space_to_batch_nd(a, (2, 3), (1, 0), (0, 2)), y)
+    wide = np.pad(y, ((0, 0), (1, 0), (0, 2), (0, 0))).reshape(2, 2, 2, 2, 3, 1)
+    close(many, wide.transpose(2, 4, 0, 1, 3, 5).reshape(12, 2, 2, 1), 0)
+    close(run(lambda a: topi.nn.batch_to_space_nd(a, (2, 3), (1, 0), (0, 2)), many), y, 0)
+    with pytest.raises(tw.TilewrightError, match="3 is no multiple of 2"):
+        topi.nn.space_to_depth(te.placeholder((1, 1, 3, 4)), 2)
+
+
+def test_norms_by_groups_and_batches() -> None:
+    x, g, b = floats((3, 6, 5)), floats((6,), seed=1), floats((6,), seed=2)
+    parts = x.reshape(3, 2, 15).astype("float64")
+    normed = (parts - parts.mean(-1, keepdims=True)) / np.sqrt(parts.var(-1, keepdims=True) + 1e-5)
+    close(run(lambda *t: topi.nn.group_norm(*t, 2), x, g, b), normed.reshape(3, 6, 5) * g[:, None] + b[:, None], 1e-5)
+    mean, var = floats((6,), seed=3), floats((6,), low=0.5, seed=4)
+    kept, m, v = run(lambda *t: topi.nn.batch_norm(*t, axis=1), x, g, b, mean, var)
+    close(kept, (x - mean[:, None]) / np.sqrt(var[:, None] + 1e-5) * g[:, None] + b[:, None], 1e-5)
+    assert (m == mean).all() and (v == var).all()
+    trained, m, v = run(lambda *t: topi.nn.batch_norm(*t, axis=1, scale=False, training=True, momentum=0.25), x, g, b, mean, var)
+    ours, theirs = x.mean((0, 2)), x.var((0, 2))
+    close(trained, (x - ours[:, None]) / np.sqrt(theirs[:, None] + 1e-5) + b[:, None], 1e-5)
+    close(m, mean * 0.75 + ours * 0.25)
+    close(v, var * 0.75 + theirs * 0.25)
+    with pytest.raises(tw.TilewrightError, match="cannot cut 6 channels into 4 groups"):
+        topi.nn.group_norm(te.placeholder((1, 6, 2)), None, None, 4)
+    with pytest.raises(tw.TilewrightError, match="momentum of"):
+        topi.nn.batch_norm(te.placeholder((1, 2)), *(te.placeholder((2,)) for _ in range(4)), training=True, momentum=2)
+
+
+def test_products_of_tensors() -> None:
+    a, b = floats((3, 4, 5)), floats((5, 4, 2), seed=1)
+    close(run(lambda x, y: topi.tensordot(x, y, ((2, 1), (0, 1))), a, b), np.tensordot(a, b, ((2, 1), (0, 1))), 1e-5)
+    close(run(lambda x, y: topi.tensordot(x, y, 1), a, b), np.tensordot(a, b, 1), 1e-5)
+    close(run(lambda x, y: topi.tensordot(x, y, 0), a[0, 0], b[0, 0]), np.multiply.outer(a[0, 0], b[0, 0]))
+    for text, *of in (("ijk,kjl->il", a, b), ("ijk->ki", a), ("ijk,ijk", a, a), ("...k,k->...", a, b[:, 0, 0]),
+                      ("ii->i", a[:3, :3, 0])):
+        close(run(lambda *t, text=text: topi.einsum(text, *t), *(one.copy() for one in of)), np.einsum(text, *of), 1e-5)
+    with pytest.raises(tw.TilewrightError, match="cannot read 'ij->ik'"):
+        topi.einsum("ij->ik", te.placeholder((2, 2)))
+    with pytest.raises(tw.TilewrightError, match="a dimension of 3 meets one of 2"):
+        topi.einsum("ij,jk->ik", te.placeholder((2, 2)), te.placeholder((3, 2)))
+
+
+@pytest.mark.parametrize("shape", [(3, 9), (1, 1), (0, 4), (2, 0)])
+@pytest.mark.parametrize("ascending", [True, False])
+def test_order(shape, ascending) -> None:
+    x = whole(shape, "int32", -3, 3).astype("float32")
+    if x.size > 5:
+        x[0, 2] = np.nan
+    order = np.argsort(x if ascending else -x, axis=1, kind="stable")
+    if x.size > 5 and not ascending:  # numpy has NaNs last in either direction
+        order[0] = np.roll(order[0], 1)
+    np.testing.assert_array_equal(run(lambda a: topi.argsort(a, axis=1, is_ascend=ascending, dtype="int32"), x), order)
+    np.testing.assert_array_equal(run(lambda a: topi.sort(a, 1, ascending), x), np.take_along_axis(x, order, 1))
+    if x.shape[1] > 1:
+        values, places = run(lambda a: topi.topk(a, 2, 1, "both", ascending), x)
+        np.testing.assert_array_equal(places, order[:, :2])
+        np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1)[:, :2])
+        assert places.dtype == "int64"
+    with pytest.raises(tw.TilewrightError, match="cannot give 3"):
+        topi.topk(te.placeholder((2,)), 3)
+
+
+def test_orders_of_a_part_and_of_a_permutation() -> None:
+    x, count = np.array([[3, 1, 2, 0], [3, 1, 2, 0]], "float32"), np.array([2, 4], "int32")
+    np.testing.assert_array_equal(run(lambda a, n: topi.argsort(a, n), x, count), [[1, 0, 2, 3], [3, 1, 2, 0]])
+    np.testing.assert_array_equal(run(topi.invert_permutation, np.array([2, 0, 3, 1], "int64")), [1, 3, 0, 2])
+
+
+@pytest.mark.parametrize(("kind", "write"), [
+    ("add", np.add), ("mul", np.multiply), ("min", np.minimum), ("max", np.maximum), ("update", None)])
+def test_writing_to_places(kind, write) -> None:
+    x, updates = whole((4, 3), "int32"), whole((5, 3), "int32", seed=1)
+    index = np.array([[0, 3, 1], [-1, 0, 1], [2, 2, 1], [0, 1, 1], [3, 0, 0]], "int64")
+    want = x.copy()
+    for i, j in np.ndindex(index.shape):
+        want[index[i, j], j] = updates[i, j] if write is None else write(want[index[i, j], j], updates[i, j])
+    np.testing.assert_array_equal(run(lambda a, k, u: topi.scatter_elements(a, k, u, 0, kind), x, index, updates), want)
+    rows, at = x.copy(), np.array([[1, 0, 1]], "int32")
+    for i, row in enumerate(at[0]):
+        rows[row] = updates[i] if write is None else write(rows[row], updates[i])
+    np.testing.assert_array_equal(run(lambda a, k, u: topi.scatter_nd(a, k, u, kind), x, at, updates[:3].copy()), rows)
+    with pytest.raises(tw.TilewrightError, match="no reduction 'sub'"):
+        topi.scatter_nd(te.placeholder((2,)), te.placeholder((1, 2), "int32"), te.placeholder((2,)), "sub")
+
+
+def test_sequences() -> None:
+    x, lengths = floats((5, 3)), np.array([0, 5, 2], "int32")
+    before = np.arange(5)[:, None] < lengths
+    close(run(lambda a, n: topi.sequence_mask(a, n, 7), x, lengths), np.where(before, x, 7), 0)
+    close(run(lambda a, n: topi.sequence_mask(a, n, 7, 1), x.T.copy(), lengths), np.where(before, x, 7).T, 0)
+    place = np.where(before, lengths - 1 - np.arange(5)[:, None], np.arange(5)[:, None])
+    close(run(lambda a, n: topi.reverse_sequence(a, n, 0, 1), x, lengths), np.take_along_axis(x, place, 0), 0)
+
+
+def test_diagonals() -> None:
+    x = floats((2, 3, 5))
+    close(run(lambda a: topi.trilu(a, -1, True), x), np.triu(x, -1), 0)
+    close(run(lambda a: topi.trilu(a, 2, False), x), np.tril(x, 2), 0)
+    given, want = floats((2, 3), seed=1), x.copy()
+    want[:, range(3), range(1, 4)] = given
+    close(run(lambda a, d: topi.matrix_set_diag(a, d, 1), x, given), want, 0)
+    bands, want = floats((2, 2, 3), seed=2), x.copy()
+    want[:, range(3), range(3)] = bands[:, 0]
+    want[:, [1, 2], [0, 1]] = bands[:, 1, :2]
+    close(run(lambda a, d: topi.matrix_set_diag(a, d, (-1, 0)), x, bands), want, 0)
+
+
+def test_grids_shapes_and_windows() -> None:
+    a, b = floats((3,)), floats((4,), seed=1)
+    for indexing in ("ij", "xy"):
+        for got, want in zip(run(lambda x, y, how=indexing: topi.meshgrid([x, y], how), a, b), np.meshgrid(a, b, indexing=indexing),
+                             strict=True):
+            close(got, want, 0)
+    index = np.array([0, 5, 11], "int32")
+    np.testing.assert_array_equal(run(lambda i: topi.unravel_index(i, (3, 4)), index), np.unravel_index(index, (3, 4)))
+    x = floats((3, 1, 4))
+    np.testing.assert_array_equal(run(topi.shape, x), (3, 1, 4))
+    np.testing.assert_array_equal(run(lambda t: topi.ndarray_size(t, "int64"), x), 12)
+    close(run(lambda t: topi.collapse_sum(t, (1, 4)), x), x.sum(0), 1e-6)
+    close(run(lambda t, like: topi.expand_like(t, like, (0, 1)), b, x), np.broadcast_to(b, x.shape), 0)
+    close(run(lambda t: topi.sliding_window(t, 1, (1, 2), (1, 2)), x), sliding_window_view(x, (1, 2), (1, 2))[:, :, ::2], 0)
+    with pytest.raises(tw.TilewrightError, match="cannot bring"):
+        topi.collapse_sum(te.placeholder((3, 4)), (2, 4))
+
+
+@pytest.mark.parametrize("cut", [(0, 6, 1), (1, 5, 2), (-2, 100, 1), (4, 0, -2), (3, 3, 1)])
+def test_a_part_is_replaced(cut) -> None:
+    x = floats((6, 2))
+    want = x.copy()
+    part = floats(want[slice(*cut)].shape, seed=1)
+    want[slice(*cut)] = part
+    close(run(lambda a, v: topi.strided_set(a, v, *([one] for one in cut)), x, part), want, 0)
+
+
+def test_lookups() -> None:
+    x, i, j = floats((5, 6, 2)), np.array([[0], [-1]], "int32"), np.array([1, 5, 3], "int32")
+    close(run(lambda a, p, q: topi.adv_index(a, [p, q]), x, i, j), x[i, j], 0)
+    places = np.array([[[1, 0], [2, 5]] * 2 + [[3, 3]]], "int32")
+    close(run(lambda a, p: topi.gather_nd(a, p, 1), x, places), np.stack([x[n, places[0, n]] for n in range(5)]), 0)
+
+
+@pytest.mark.parametrize("how", ["none", "sum", "mean"])
+def test_negative_log_likelihood(how) -> None:
+    x, w, target = floats((4, 3)), floats((3,), low=0.1, seed=1), np.array([0, 2, -100, 1], "int32")
+    picked = np.where(target == -100, 0, w[target.clip(0)])
+    each = -x[range(4), target.clip(0)] * picked
+    want = each if how == "none" else each.sum() / (picked.sum() if how == "mean" else 1)
+    close(run(lambda p, t, v: topi.nn.nll_loss(p, t, v, how), x, target, w), want)

@@ -1,0 +1,290 @@
+"""Operators that arrange elements by where they are: sequences, diagonals, grids, windows, shapes.
+
+All but collapse_sum are tagged "injective", as those of transform.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..ir import ops
+from ..ir.expr import Expr, IntImm
+from ..te.shape import same_extent, scalar_dtype
+from ..te.tensor import Tensor, tensor_text
+from .checks import axes_of, axis_of, integers, shape_of, tensor
+from .errors import BadOperand, BadParameter
+from .reduction import sum as sum_of
+from .transform import reshape
+
+__all__ = [
+    "adv_index", "collapse_sum", "expand_like", "matrix_set_diag", "meshgrid", "ndarray_size", "reverse_sequence", "sequence_mask",
+    "shape", "sliding_window", "strided_set", "trilu", "unravel_index",
+]
+
+
+def _made(shape: Sequence[Any], element: Any, name: str) -> Tensor:
+    made: Tensor = te.compute(tuple(shape), element, name=name, tag="injective")
+    return made
+
+
+# Shapes as tensors
+
+
+def shape(array: Tensor, dtype: object = "int32") -> Tensor:
+    """The extents of a tensor, as a tensor of one dimension."""
+    source, kind = tensor(array, "shape"), scalar_dtype(dtype)
+
+    def element(i: Any) -> Any:
+        found: Any = te.const(0, kind)
+        for at in reversed(range(source.ndim)):
+            found = te.select(ops.equal(i, at), ops.convert(source.shape[at]).astype(kind), found)
+        return found
+
+    return _made((source.ndim,), element, "T_shape")
+
+
+def ndarray_size(array: Tensor, dtype: object = "int32") -> Tensor:
+    """How many elements a tensor has, as a tensor of rank 0."""
+    source, kind = tensor(array, "ndarray_size"), scalar_dtype(dtype)
+
+    def element() -> Any:
+        size: Any = te.const(1, kind)
+        for extent in source.shape:
+            size = size * ops.convert(extent).astype(kind)
+        return size
+
+    return _made((), element, "ndarray_size")
+
+
+def unravel_index(indices: Tensor, shape: Tensor | Sequence[int]) -> Tensor:
+    """The coordinates, along a new first dimension, of places in a row-major array of `shape` (a tensor or numbers)."""
+    index = tensor(indices, "unravel_index")
+    extents = [shape[at] for at in range(_length(shape))] if isinstance(shape, Tensor) else [te.const(n, "int32") for n in shape]
+
+    def element(which: Any, *i: Any) -> Any:
+        rest, found = index[i], te.const(0, index.dtype)
+        for at in reversed(range(len(extents))):
+            size = extents[at].astype(index.dtype)
+            found = te.select(ops.equal(which, at), te.indexmod(rest, size) if at else rest, found)
+            rest = te.indexdiv(rest, size)
+        return found
+
+    return _made((len(extents), *index.shape), element, "unravel_index")
+
+
+def _length(one: Tensor) -> int:
+    extent = one.shape[0] if one.ndim == 1 else None
+    if isinstance(extent, IntImm):
+        return extent.value
+    raise BadOperand(f"{tensor_text(one)} lists no numbers of a known count", declared=one.source, called=user_source(),
+                     fix="a tensor of one dimension whose extent is a number")
+
+
+def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
+    """The sum over what broadcasting target_shape to the data's shape would repeat. Raises BadOperand."""
+    source, wanted = tensor(data, "collapse_sum"), shape_of(target_shape, "collapse_sum")
+    lead = source.ndim - len(wanted)
+    axes = [*range(max(lead, 0)), *(lead + at for at, extent in enumerate(wanted)
+                                    if _is_one(extent) and not same_extent(source.shape[lead + at], extent))]
+    kept = [at for at in range(source.ndim) if at not in axes]
+    if lead < 0 or not all(same_extent(source.shape[at], wanted[at - lead]) for at in kept):
+        raise BadOperand(f"collapse_sum cannot bring {tensor_text(source)} to ({', '.join(map(str, wanted))})",
+                         declared=source.source, called=user_source(), fix="a shape that broadcasts to the tensor's")
+    return reshape(sum_of(source, axes), wanted) if axes else source
+
+
+def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
+    """`a` repeated along the dimensions `axis` of shape_like, which it lacks. Raises BadAxis, BadOperand."""
+    source, like = tensor(a, "expand_like"), tensor(shape_like, "expand_like")
+    new = axes_of(like, list(axis) if isinstance(axis, (list, tuple)) else axis, "expand_like")
+    kept = [at for at in range(like.ndim) if at not in new]
+    if len(kept) != source.ndim or not all(same_extent(x, like.shape[at]) for x, at in zip(source.shape, kept, strict=True)):
+        raise BadOperand(f"expand_like: {tensor_text(source)} is not {tensor_text(like)} without the axes {list(new)}",
+                         declared=source.source, called=user_source(), fix="name the dimensions that it lacks")
+    return _made(like.shape, lambda *i: source[tuple(i[at] for at in kept)], "T_expand_like")
+
+
+# Sequences
+
+
+def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis: int = 0) -> Tensor:
+    """`data`, mask_value standing where the index along `axis` (0 or 1, time) is valid_length[b] or more, b the index along the
+    other of the two (the batch). Raises BadOperand, BadAxis."""
+    source, lengths = tensor(data, "sequence_mask"), tensor(valid_length, "valid_length of sequence_mask", 1)
+    at = axis_of(source, axis, "sequence_mask")
+    if at > 1 or source.ndim < 2:
+        raise BadOperand(f"sequence_mask of {tensor_text(source)} along axis {axis}", declared=source.source, called=user_source(),
+                         reason="the first two dimensions are time and batch", fix="axis=0 or axis=1")
+    blank = ops.cast(ops.convert(mask_value), source.dtype)
+    return _made(source.shape, lambda *i: te.if_then_else(i[at] >= lengths[i[1 - at]], blank, source[i]), "sequence_mask")
+
+
+def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
+    """`a` with the first seq_lengths[b] elements along seq_axis in reverse order, b the index along batch_axis. Raises BadAxis."""
+    source, lengths = tensor(a, "reverse_sequence"), tensor(seq_lengths, "seq_lengths of reverse_sequence", 1)
+    time, batch = axis_of(source, seq_axis, "reverse_sequence"), axis_of(source, batch_axis, "reverse_sequence")
+
+    def element(*i: Any) -> Any:
+        length = te.min(lengths[i[batch]].astype(i[time].dtype), source.shape[time])
+        place = te.select(i[time] < length, length - 1 - i[time], i[time])
+        return source[(*i[:time], place, *i[time + 1:])]
+
+    return _made(source.shape, element, "T_reverse_sequence")
+
+
+# Diagonals
+
+
+def trilu(data: Tensor, k: Any, upper: bool) -> Tensor:
+    """The upper (or lower) triangle of the last two dimensions, diagonal k included, and 0 elsewhere. Raises BadOperand."""
+    source = _matrix(data, "trilu")
+    first = k[()] if isinstance(k, Tensor) else k
+
+    def element(*i: Any) -> Any:
+        row, column = i[-2] + first, i[-1]
+        return te.if_then_else(column >= row if upper else column <= row, source[i], te.const(0, source.dtype))
+
+    return _made(source.shape, element, "trilu")
+
+
+def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+    """Matrices with their diagonal k, or the diagonals (k[0], ..., k[1]), replaced.
+
+    diagonal: (..., length), or (..., count, length) for several, the highest first. align: which end of shorter diagonals
+    above and below the main one lies at the end of `diagonal`: "RIGHT_LEFT", "LEFT_RIGHT", ... Raises BadOperand, BadParameter.
+    """
+    source, given = _matrix(data, "matrix_set_diag"), tensor(diagonal, "matrix_set_diag")
+    numbers = integers(k, "k of matrix_set_diag")
+    low, high = numbers[0], numbers[-1]
+    several = given.ndim == source.ndim
+    if len(numbers) > 2 or low > high or align not in ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT") \
+            or given.ndim not in (source.ndim - 1, source.ndim) or (low < high and not several):
+        raise BadParameter(f"matrix_set_diag of {tensor_text(source)} is told no diagonals", declared=given.source,
+                           reason=f"got {tensor_text(given)}, k {k!r}, align {align!r}", called=user_source(),
+                           fix="k=0, and a diagonal of one dimension less than the data")
+    above, below = align.split("_")
+    rows, columns = source.shape[-2:]
+
+    def element(*i: Any) -> Any:
+        which = i[-1] - i[-2]
+        at = i[-1] - te.max(which, 0)
+        if several:
+            length = te.min(rows + te.min(which, 0), columns - te.max(which, 0))
+            slack = given.shape[-1] - length
+            at = at + te.select(which >= 0, slack if above == "RIGHT" else 0, slack if below == "RIGHT" else 0)
+        value = given[(*i[:-2], high - which, at)] if several else given[(*i[:-2], at)]
+        return te.if_then_else(te.all(which >= low, which <= high), value, source[i])
+
+    return _made(source.shape, element, "matrix_set_diag")
+
+
+def _matrix(data: Any, subject: str) -> Tensor:
+    source = tensor(data, subject)
+    if source.ndim < 2:
+        raise BadOperand(f"{subject} takes matrices", reason=f"got {tensor_text(source)}", declared=source.source,
+                         called=user_source(), fix="a tensor of two dimensions or more")
+    return source
+
+
+# Grids, windows, parts
+
+
+def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
+    """Tensors of one dimension (or none) along one dimension each of grids, as numpy's meshgrid; "xy" swaps the first two."""
+    sources = [tensor(one, "meshgrid") for one in a_tuple]
+    if indexing not in ("ij", "xy") or any(one.ndim > 1 for one in sources):
+        raise BadParameter("meshgrid takes tensors of one dimension", reason=f"indexing {indexing!r}", called=user_source(),
+                           allowed='"ij", "xy"', fix='topi.meshgrid([A, B], "ij")')
+    order = list(range(len(sources)))
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = 1, 0
+    extents: list[Any] = [one.shape[0] if one.ndim else 1 for one in sources]
+    grid = [extents[at] for at in order]
+    places = [order.index(at) for at in range(len(sources))]
+    return [_made(grid, lambda *i, one=one, place=place: one[i[place]] if one.ndim else one[()], "T_meshgrid")
+            for one, place in zip(sources, places, strict=True)]
+
+
+def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """The windows over the dimensions from `axis` on: (..., window's place, ..., place in the window). Raises BadParameter."""
+    source = tensor(data, "sliding_window")
+    at = axis_of(source, axis, "sliding_window")
+    window, steps = integers(window_shape, "window_shape of sliding_window"), integers(strides, "strides of sliding_window")
+    inner = source.shape[at:]
+    fits = len(window) == len(steps) == len(inner) and min(*window, *steps) >= 1
+    if not fits or any(isinstance(extent, IntImm) and extent.value < size for extent, size in zip(inner, window, strict=True)):
+        raise BadParameter(f"sliding_window of {tensor_text(source)} is told no windows", declared=source.source,
+                           reason=f"got window_shape {window_shape!r}, strides {strides!r}, axis {axis}", called=user_source(),
+                           fix="a size and a stride for each dimension from axis on, sizes within the extents")
+    places = [te.indexdiv(extent - size, step) + 1 for extent, size, step in zip(inner, window, steps, strict=True)]
+    count = len(places)
+    return _made((*source.shape[:at], *places, *window), lambda *i: source[(
+        *i[:at], *(i[at + dim] * steps[dim] + i[at + count + dim] for dim in range(count)))], "T_sliding_window")
+
+
+def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None) -> Tensor:
+    """`a` with a[begin:end:stride] replaced by `v`; begin, end and strides: tensors of integers, or numbers, one for each
+    dimension. v has the shape of the slice. Raises BadOperand."""
+    source, new = tensor(a, "strided_set"), tensor(v, "strided_set")
+    if new.ndim != source.ndim:
+        raise BadOperand(f"strided_set cannot put {tensor_text(new)} into {tensor_text(source)}", declared=new.source,
+                         called=user_source(), fix="as many dimensions, in the shape of the slice")
+
+    def number(values: Any, at: int, otherwise: Any) -> Any:
+        if values is None or (not isinstance(values, Tensor) and at >= len(values)):
+            return te.const(otherwise, "int32") if isinstance(otherwise, int) else otherwise
+        one = values[at]
+        return one.astype("int32") if isinstance(one, Expr) else te.const(one, "int32")
+
+    bounds: list[tuple[Any, Any, Any]] = []
+    for at, extent in enumerate(source.shape):
+        step = number(strides, at, 1)
+        first, last = number(begin, at, 0), number(end, at, extent)
+        first, last = (te.select(one < 0, one + extent, one) for one in (first, last))
+        forward = step > 0
+        first = te.select(forward, te.max(first, 0), te.min(first, extent - 1))
+        bounds.append((first, te.select(forward, te.min(last, extent), te.max(last, -1)), step))
+
+    def element(*i: Any) -> Any:
+        inside, there = list[Any](), list[Any]()
+        for index, (first, last, step) in zip(i, bounds, strict=True):
+            away = te.select(step > 0, index - first, first - index)
+            size = te.max(te.max(step, -step), 1)
+            inside += [away >= 0, te.select(step > 0, index < last, index > last), ops.equal(te.indexmod(away, size), 0)]
+            there.append(te.indexdiv(away, size))
+        return te.if_then_else(te.all(*inside), new[tuple(there)], source[i])
+
+    return _made(source.shape, element, "strided_set")
+
+
+def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
+    """data[indices[0], indices[1], ...], the indices broadcast against each other, as numpy has it. Raises BadOperand."""
+    source = tensor(data, "adv_index")
+    given = [tensor(one, "indices of adv_index") for one in indices]
+    if not given or len(given) > source.ndim or not all(one.dtype.is_integer for one in given):
+        raise BadOperand(f"adv_index of {tensor_text(source)} takes one tensor of integers for each of its first dimensions",
+                         reason=f"got {len(given)}", declared=source.source, called=user_source(), fix="topi.adv_index(A, [I, J])")
+    rank = max(one.ndim for one in given)
+    common: list[Any] = [te.const(1, "int32")] * rank
+    for one in given:
+        for at, extent in enumerate(one.shape, rank - one.ndim):
+            if _is_one(common[at]):
+                common[at] = extent
+            elif not _is_one(extent) and not same_extent(extent, common[at]):
+                raise BadOperand(f"adv_index cannot broadcast {tensor_text(one)}", reason=f"{extent} against {common[at]}",
+                                 declared=one.source, called=user_source(), fix="indices of one shape")
+
+    def place(one: Tensor, extent: Any, i: Sequence[Any]) -> Any:
+        at = i[rank - one.ndim:rank]
+        index = one[tuple(0 if _is_one(size) else where for size, where in zip(one.shape, at, strict=True))]
+        return te.select(index < 0, index + ops.convert(extent).astype(index.dtype), index)
+
+    return _made((*common, *source.shape[len(given):]), lambda *i: source[(
+        *(place(one, extent, i) for one, extent in zip(given, source.shape, strict=False)), *i[rank:])], "advanced_index")
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1

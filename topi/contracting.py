@@ -1,0 +1,113 @@
+"""Products of tensors summed over the dimensions that they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from .. import te
+from ..errors import user_source
+from ..ir.expr import Expr, IntImm
+from ..ir.ops import common_dtype
+from ..te.shape import same_extent
+from ..te.tensor import Tensor, tensor_text
+from .checks import axis_of, tensor
+from .errors import BadOperand, BadParameter
+from .matmul import product
+
+__all__ = ["einsum", "tensordot"]
+
+
+def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
+    """The sum of products over dimensions of `a` and `b`, as numpy's tensordot: the last `axes` of a with the first of b, or
+    the axes named by (those of a, those of b). Errors are bounded as those of topi.matmul. Raises BadAxis, BadOperand."""
+    left, right = tensor(a, "tensordot"), tensor(b, "tensordot")
+    if isinstance(axes, (list, tuple)):
+        named = axes if len(axes) == 2 else (axes, axes)
+        ours, theirs = (list(one) if isinstance(one, (list, tuple)) else [one] for one in named)
+    else:
+        ours, theirs = list(range(left.ndim - axes, left.ndim)), list(range(axes))
+    ours, theirs = ([axis_of(of, at, "tensordot") for at in these] for of, these in ((left, ours), (right, theirs)))
+    if len(ours) != len(theirs) or not all(same_extent(left.shape[x], right.shape[y]) for x, y in zip(ours, theirs, strict=True)):
+        raise BadOperand(f"tensordot cannot multiply {tensor_text(left)} by {tensor_text(right)}", declared=left.source,
+                         reason=f"axes {ours} of the first and {theirs} of the second differ", called=user_source(),
+                         fix="name dimensions of the same extents in the same order")
+    sums = [f"k{at}" for at in range(len(ours))]
+    rows = [f"i{at}" for at in range(left.ndim) if at not in ours]
+    columns = [f"j{at}" for at in range(right.ndim) if at not in theirs]
+    first = [sums[ours.index(at)] if at in ours else f"i{at}" for at in range(left.ndim)]
+    second = [sums[theirs.index(at)] if at in theirs else f"j{at}" for at in range(right.ndim)]
+    return _contracted([left, right], [first, second], [*rows, *columns], "tensordot")
+
+
+def einsum(subscripts: str, *operand: Any) -> Tensor:
+    """The sum of products that numpy's einsum writes as "ij,jk->ik": a letter for each dimension, those that are not on the
+    right summed over; "..." stands for the dimensions that have none. Without "->" the right side has the letters that occur
+    once, in order. Raises BadParameter, BadOperand."""
+    given = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
+    tensors = [tensor(one, "einsum") for one in given]
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    legal = all(re.fullmatch(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*", term) for term in (*terms, right))
+    if not legal or len(terms) != len(tensors):
+        raise BadParameter(f"einsum cannot read {subscripts!r}", reason=f"there are {len(tensors)} tensors", called=user_source(),
+                           fix='topi.einsum("ij,jk->ik", A, B)')
+    free = max((one.ndim - len(term.replace("...", "")) for one, term in zip(tensors, terms, strict=True) if "..." in term),
+               default=0)
+    labels = [_labels(term, one) for one, term in zip(tensors, terms, strict=True)]
+    broad = [f".{at}" for at in range(free, 0, -1)]
+    if arrow:
+        before, dots, after = right.partition("...")
+        out = [*before, *(broad if dots else ()), *after]
+    else:
+        letters = sorted({letter for letter in left if letter.isalpha()})
+        out = [*broad, *(letter for letter in letters if left.count(letter) == 1)]
+    known = {label for term in labels for label in term}
+    if len(set(out)) < len(out) or not set(out) <= known:
+        raise BadParameter(f"einsum cannot read {subscripts!r}", reason="a letter on the right is new, or stands there twice",
+                           called=user_source(), fix='topi.einsum("ij,jk->ik", A, B)')
+    return _contracted(tensors, labels, out, "einsum")
+
+
+def _labels(term: str, one: Tensor) -> list[str]:
+    """A name for each dimension; those under "..." are named by their distance from its end."""
+    before, dots, after = term.partition("...")
+    count = one.ndim - len(before) - len(after)
+    if count < 0 or (count and not dots):
+        raise BadParameter(f"einsum: {term!r} does not name the dimensions of {tensor_text(one)}", declared=one.source,
+                           called=user_source(), fix='a letter for each dimension, "..." for those that have none')
+    return [*before, *(f".{at}" for at in range(count, 0, -1)), *after]
+
+
+def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out: Sequence[str], name: str) -> Tensor:
+    extents: dict[str, Any] = {}
+    for one, names in zip(tensors, labels, strict=True):
+        for label, extent in zip(names, one.shape, strict=True):
+            if label not in extents or _is_one(extents[label]):
+                extents[label] = extent
+            elif not _is_one(extent) and not same_extent(extent, extents[label]):
+                raise BadOperand(f"{name} cannot sum over {tensor_text(one)}", declared=one.source, called=user_source(),
+                                 reason=f"a dimension of {extent} meets one of {extents[label]}",
+                                 fix="dimensions of one letter have one extent, or 1")
+    kind = tensors[0].dtype
+    for one in tensors[1:]:
+        kind = common_dtype(kind, one.dtype)
+    axes = {label: te.reduce_axis((0, extent), f"k{at}") for at, (label, extent) in enumerate(extents.items()) if label not in out}
+
+    def element(*i: Any) -> Expr:
+        at = {**dict(zip(out, i, strict=True)), **axes}
+        values = [one[tuple(0 if _is_one(extent) else at[label] for label, extent in zip(names, one.shape, strict=True))]
+                  for one, names in zip(tensors, labels, strict=True)]
+        value = values[0].astype(kind)
+        for other in values[1:]:
+            value = product(value, other, kind)
+        return te.sum(value, axis=list(axes.values())) if axes else value
+
+    made: Tensor = te.compute(tuple(extents[label] for label in out), element, name=f"T_{name}", tag="" if axes else "injective")
+    return made
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1

@@ -1,0 +1,213 @@
+"""Moving elements apart and between dimensions: dilation, space to depth and to batch, enlarging, reflections at borders.
+
+All are tagged "injective", as the operators of topi/transform.py are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir import ops
+from ...ir.expr import IntImm
+from ...te.tensor import Tensor, tensor_text
+from .. import transform
+from ..checks import integers, tensor
+from ..errors import BadOperand, BadParameter
+
+__all__ = ["batch_to_space_nd", "depth_to_space", "dilate", "mirror_pad", "space_to_batch_nd", "space_to_depth", "upsampling"]
+
+
+def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "DilatedInput") -> Tensor:
+    """`data` with strides[d] - 1 elements of dilation_value between neighbours of dimension d: (n - 1) * stride + 1 of them.
+
+    Raises BadParameter.
+    """
+    source = tensor(data, "dilate")
+    steps = integers(strides, "strides of dilate")
+    if len(steps) != source.ndim or min(steps, default=1) < 1:
+        raise BadParameter(f"dilate of {tensor_text(source)} takes a number from 1 on for each dimension",
+                           reason=f"got {strides!r}", declared=source.source, called=user_source(),
+                           fix="1 where elements stay neighbours")
+    between = ops.cast(ops.convert(dilation_value), source.dtype)
+    shape = [extent if step == 1 or (isinstance(extent, IntImm) and extent.value == 0) else (extent - 1) * step + 1
+             for extent, step in zip(source.shape, steps, strict=True)]
+
+    def element(*i: Any) -> Any:
+        there = [at if step == 1 else te.indexdiv(at, step) for at, step in zip(i, steps, strict=True)]
+        on = [ops.equal(te.indexmod(at, step), 0) for at, step in zip(i, steps, strict=True) if step > 1]
+        value = source[tuple(there)]
+        return te.if_then_else(te.all(*on), value, between) if on else value
+
+    made: Tensor = te.compute(tuple(shape), element, name=name, tag="injective")
+    return made
+
+
+def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None, mode: str = "SYMMETRIC",
+               name: str = "MirrorPadInput") -> Tensor:
+    """`data` continued by its reflection: pad_before[d] elements before and pad_after[d] after it in each dimension.
+
+    mode: "SYMMETRIC" repeats the element at the border, "REFLECT" does not. At most as many are added as there are to reflect.
+    Raises BadParameter.
+    """
+    source = tensor(data, "mirror_pad")
+    before = integers(pad_before, "pad_before of mirror_pad")
+    after = before if pad_after is None else integers(pad_after, "pad_after of mirror_pad")
+    again = {"SYMMETRIC": 0, "REFLECT": 1}.get(mode.upper() if isinstance(mode, str) else mode)  # pyright: ignore[reportUnnecessaryIsInstance]
+    far = again is not None and any(isinstance(extent, IntImm) and max(low, high) > extent.value - again for extent, low, high
+                                    in zip(source.shape, before, after, strict=False) if low or high)
+    if again is None or len(before) != source.ndim or len(after) != source.ndim or min(*before, *after, 0) < 0 or far:
+        raise BadParameter(f"mirror_pad of {tensor_text(source)} is told no reflection", declared=source.source,
+                           reason=f"got {before} before, {after} after, mode {mode!r}", called=user_source(),
+                           allowed='"SYMMETRIC" up to the extent, "REFLECT" up to one less, for each dimension',
+                           fix="0 where a dimension is not padded")
+
+    def place(index: Any, extent: Any, low: int, high: int) -> Any:
+        at = index - low
+        if low:
+            at = te.if_then_else(index < low, low - 1 - index + again, at)
+        return te.if_then_else(index >= extent + low, 2 * extent - 1 - again - (index - low), at) if high else at
+
+    made: Tensor = te.compute(
+        tuple(extent + (low + high) for extent, low, high in zip(source.shape, before, after, strict=True)),
+        lambda *i: source[tuple(map(place, i, source.shape, before, after))], name=name, tag="injective")
+    return made
+
+
+def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
+    """Blocks of height and width side by side in the channels: (N, C * b * b, H / b, W / b), channel (y * b + x) * C + c being
+    pixel (y, x) of the block. layout: "NCHW" or "NHWC". Raises BadParameter, BadOperand."""
+    source, block = _image(data, block_size, layout, "space_to_depth")
+    n, c, h, w = (source.shape[layout.index(letter)] for letter in "NCHW")
+    for extent in (h, w):
+        if isinstance(extent, IntImm) and extent.value % block:
+            raise _not_blocks(source, extent, block)
+
+    def element(*i: Any) -> Any:
+        at = dict(zip(layout, i, strict=True))
+        which = te.indexdiv(at["C"], c)
+        there = {"N": at["N"], "C": te.indexmod(at["C"], c), "H": at["H"] * block + te.indexdiv(which, block),
+                 "W": at["W"] * block + te.indexmod(which, block)}
+        return source[tuple(there[letter] for letter in layout)]
+
+    shape = {"N": n, "C": c * (block * block), "H": te.indexdiv(h, block), "W": te.indexdiv(w, block)}
+    made: Tensor = te.compute(tuple(shape[letter] for letter in layout), element, name="space_to_depth", tag="injective")
+    return made
+
+
+def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
+    """Channels laid out as blocks of height and width: (N, C / (b * b), H * b, W * b). mode: "DCR", the inverse of
+    space_to_depth, or "CRD", where the channels of one result lie side by side. Raises BadParameter, BadOperand."""
+    source, block = _image(data, block_size, layout, "depth_to_space")
+    n, c, h, w = (source.shape[layout.index(letter)] for letter in "NCHW")
+    if mode not in ("DCR", "CRD"):
+        raise BadParameter(f"depth_to_space has no mode {mode!r}", called=user_source(), allowed='"DCR", "CRD"', fix='mode="DCR"')
+    if isinstance(c, IntImm) and c.value % (block * block):
+        raise _not_blocks(source, c, block * block)
+    channels = te.indexdiv(c, block * block)
+
+    def element(*i: Any) -> Any:
+        at = dict(zip(layout, i, strict=True))
+        which = te.indexmod(at["H"], block) * block + te.indexmod(at["W"], block)
+        channel = which * channels + at["C"] if mode == "DCR" else at["C"] * (block * block) + which
+        there = {"N": at["N"], "C": channel, "H": te.indexdiv(at["H"], block), "W": te.indexdiv(at["W"], block)}
+        return source[tuple(there[letter] for letter in layout)]
+
+    shape = {"N": n, "C": channels, "H": h * block, "W": w * block}
+    made: Tensor = te.compute(tuple(shape[letter] for letter in layout), element, name="depth_to_space", tag="injective")
+    return made
+
+
+def space_to_batch_nd(data: Tensor, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int],
+                      pad_value: Any = 0.0) -> Tensor:
+    """The dimensions after the first, padded and cut into blocks whose elements lie in the batch: element (y, x) of a block is
+    batch (y * bx + x) * N + n. Raises BadParameter, BadOperand."""
+    source, block = tensor(data, "space_to_batch_nd"), integers(block_shape, "block_shape of space_to_batch_nd")
+    count = len(block)
+    rest = [0] * (source.ndim - 1 - count)
+    image = transform.pad(source, [0, *integers(pad_before, "pad_before"), *rest], [0, *integers(pad_after, "pad_after"), *rest],
+                          pad_value)
+    batch, *space = image.shape[:count + 1]
+    for extent, size in zip(space, block, strict=True):
+        if isinstance(extent, IntImm) and extent.value % size:
+            raise _not_blocks(image, extent, size)
+
+    def element(n: Any, *i: Any) -> Any:
+        which, there = te.indexdiv(n, batch), list(i)
+        for dim in reversed(range(count)):
+            there[dim] = i[dim] * block[dim] + te.indexmod(which, block[dim])
+            which = te.indexdiv(which, block[dim])
+        return image[(te.indexmod(n, batch), *there)]
+
+    many = batch
+    for size in block:
+        many = many * size
+    shape = (many, *(te.indexdiv(extent, size) for extent, size in zip(space, block, strict=True)), *image.shape[count + 1:])
+    made: Tensor = te.compute(shape, element, name="space_to_batch_nd", tag="injective")
+    return made
+
+
+def batch_to_space_nd(data: Tensor, block_shape: Sequence[int], crop_begin_list: Sequence[int],
+                      crop_end_list: Sequence[int]) -> Tensor:
+    """The inverse of space_to_batch_nd, what was padded taken away. Raises BadParameter, BadOperand."""
+    source, block = tensor(data, "batch_to_space_nd"), integers(block_shape, "block_shape of batch_to_space_nd")
+    first, last = integers(crop_begin_list, "crop_begin_list"), integers(crop_end_list, "crop_end_list")
+    count, total = len(block), 1
+    for size in block:
+        total *= size
+    if isinstance(source.shape[0], IntImm) and source.shape[0].value % total:
+        raise _not_blocks(source, source.shape[0], total)
+    batch = te.indexdiv(source.shape[0], total)
+
+    def element(n: Any, *i: Any) -> Any:
+        which: Any = 0
+        there = list(i)
+        for dim in range(count):
+            at = i[dim] + first[dim]
+            which = which * block[dim] + te.indexmod(at, block[dim])
+            there[dim] = te.indexdiv(at, block[dim])
+        return source[(which * batch + n, *there)]
+
+    shape = [extent * size - (low + high)
+             for extent, size, low, high in zip(source.shape[1:count + 1], block, first, last, strict=True)]
+    made: Tensor = te.compute((batch, *shape, *source.shape[count + 1:]), element, name="batch_to_space_nd", tag="injective")
+    return made
+
+
+def upsampling(data: Tensor, scale_h: float, scale_w: float, layout: str = "NCHW", method: str = "nearest_neighbor",
+               align_corners: bool = False, output_shape: Sequence[int] | None = None) -> Tensor:
+    """Images enlarged by a factor for height and one for width. method: "nearest_neighbor", "bilinear" or "bicubic".
+
+    align_corners: the corners' centres stay where they are. output_shape: (height, width), without: the rounded products.
+    Raises BadImage, BadParameter.
+    """
+    from ..image.resize import resize
+
+    source = tensor(data, "upsampling", len(layout))
+    size = list(output_shape or [])
+    for letter, scale in (() if size else (("H", scale_h), ("W", scale_w))):
+        extent = source.shape[layout.index(letter)]
+        if not isinstance(extent, IntImm):
+            raise BadOperand(f"upsampling of {tensor_text(source)}, whose size is not known", declared=source.source,
+                             called=user_source(), fix="topi.image.resize(data, (height, width))")
+        size.append(round(extent.value * scale))
+    plain = "asymmetric" if method == "nearest_neighbor" else "half_pixel"
+    return resize(source, tuple(size), method, layout, coordinates="align_corners" if align_corners else plain,
+                  rounding="round" if align_corners else "floor")
+
+
+def _image(data: Tensor, block_size: Any, layout: str, subject: str) -> tuple[Tensor, int]:
+    source = tensor(data, subject, 4)
+    block, = integers(block_size, f"block_size of {subject}")
+    if layout not in ("NCHW", "NHWC") or block < 1:
+        raise BadParameter(f"{subject} of {tensor_text(source)} is told no blocks", declared=source.source, called=user_source(),
+                           reason=f"got block_size {block_size!r}, layout {layout!r}", allowed='"NCHW", "NHWC", blocks from 1 on',
+                           fix=f"topi.nn.{subject}(x, 2)")
+    return source, block
+
+
+def _not_blocks(source: Tensor, extent: Any, block: int) -> BadOperand:
+    return BadOperand(f"{tensor_text(source)} cannot be cut into blocks", reason=f"{extent} is no multiple of {block}",
+                      declared=source.source, called=user_source(), fix="topi.pad fills it up")

@@ -1,0 +1,54 @@
+"""Losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir import ops
+from ...te.tensor import Tensor, tensor_text
+from .. import reduction as sums
+from ..checks import tensor
+from ..errors import BadOperand, BadParameter
+
+__all__ = ["nll_loss"]
+
+
+def nll_loss(predictions: Tensor, targets: Tensor, weights: Tensor, reduction: str = "mean",
+             ignore_index: int = -100) -> Tensor:
+    """-predictions[n, targets[n, ...], ...] * weights[targets[n, ...]], and 0 where the target is ignore_index.
+
+    predictions: (N, C, ...), logarithms of probabilities; targets: integers (N, ...) below C; weights: (C,). reduction:
+    "none", "sum", or "mean", the sum over that of the weights. Raises BadOperand, BadParameter.
+    """
+    source, classes = tensor(predictions, "nll_loss"), tensor(weights, "weights of nll_loss", 1)
+    target = tensor(targets, "targets of nll_loss", source.ndim - 1)
+    if not target.dtype.is_integer:
+        raise BadOperand(f"nll_loss: {tensor_text(target)} names no classes", declared=target.source, called=user_source(),
+                         fix='topi.cast(targets, "int32")')
+    if reduction not in ("none", "sum", "mean"):
+        raise BadParameter(f"nll_loss has no reduction {reduction!r}", called=user_source(), allowed='"none", "sum", "mean"',
+                           fix='"mean"')
+
+    def of(*i: Any) -> tuple[Any, Any]:
+        which = target[i]
+        return ops.equal(which, ops.const(ignore_index, target.dtype)), te.max(te.min(which, source.shape[1] - 1), 0)
+
+    def loss(*i: Any) -> Any:
+        ignored, which = of(*i)
+        return te.if_then_else(ignored, te.const(0, source.dtype), -source[(i[0], which, *i[1:])] * classes[which])
+
+    def weight(*i: Any) -> Any:
+        ignored, which = of(*i)
+        return te.if_then_else(ignored, te.const(0, classes.dtype), classes[which])
+
+    each: Tensor = te.compute(target.shape, loss, name="nll_loss", tag="broadcast")
+    if reduction == "none" or not target.ndim:
+        return each
+    total = sums.sum(each)
+    if reduction == "sum":
+        return total
+    weighed = sums.sum(te.compute(target.shape, weight, name="nll_loss.weight", tag="broadcast"))
+    mean: Tensor = te.compute((), lambda: total[()] / weighed[()], name="nll_loss.mean", tag="broadcast")
+    return mean

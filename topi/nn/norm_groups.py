@@ -1,0 +1,89 @@
+"""Normalisation by groups of channels, and by batches, as layers that are trained have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import te
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm
+from ...te.shape import same_extent
+from ...te.tensor import Tensor, tensor_text
+from .. import elementwise, reduction, transform
+from ..checks import axes_of, axis_of, integers, tensor
+from ..errors import BadOperand, BadParameter
+from .activation import batch_norm_inference
+from .norm import layer_norm
+
+__all__ = ["batch_norm", "group_norm"]
+
+
+def batch_norm(
+    data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor, axis: int | None = 1,
+    epsilon: float | None = 1e-5, center: bool | None = True, scale: bool | None = True, training: bool | None = False,
+    momentum: float | None = 0.1,
+) -> list[Tensor]:
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta for each channel along `axis`, and the moving mean and variance
+    after it: those that were given, or, in training, moved towards those of this batch by `momentum`.
+
+    center, scale: whether beta and gamma count. training: whether the batch's own mean and variance are taken. None is the
+    default of each. Raises BadAxis, BadOperand, BadParameter.
+    """
+    source = tensor(data, "topi.nn.batch_norm")
+    at, small = axis_of(source, 1 if axis is None else axis, "topi.nn.batch_norm"), 1e-5 if epsilon is None else epsilon
+    scaled, shifted = (gamma if scale is not False else None), (beta if center is not False else None)
+    if scaled is None:
+        scaled = elementwise.ones_like(moving_mean)
+    if shifted is None:
+        shifted = elementwise.zeros_like(moving_mean)
+    if not training:
+        made = batch_norm_inference(source, scaled, shifted, moving_mean, moving_var, at, small)
+        return [made, elementwise.identity(moving_mean), elementwise.identity(moving_var)]
+    rate = 0.1 if momentum is None else momentum
+    if not 0 <= rate <= 1:
+        raise BadParameter("momentum of topi.nn.batch_norm is from 0 to 1", reason=f"got {rate!r}", called=user_source(),
+                           fix="momentum=0.1 moves the averages by a tenth")
+    others = [dim for dim in range(source.ndim) if dim != at]
+    mean = reduction.mean(source, others)
+    square = te.compute(source.shape, lambda *i: (source[i] - mean[i[at]]) * (source[i] - mean[i[at]]), name="batch_norm.square",
+                        tag="broadcast")
+    variance = reduction.mean(square, others)
+    made = batch_norm_inference(source, scaled, shifted, mean, variance, at, small)
+    moved = [te.compute(old.shape, lambda c, old=old, new=new: old[c] * (1 - rate) + new[c] * rate, name=f"{old.name}.moved",
+                        tag="elemwise") for old, new in ((moving_mean, mean), (moving_var, variance))]
+    return [made, *moved]
+
+
+def group_norm(data: Tensor, gamma: Tensor | None, beta: Tensor | None, num_groups: int, channel_axis: int = 1,
+               axes: Sequence[int] | None = None, epsilon: float = 1e-5) -> Tensor:
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over `axes` and the channels of each of
+    num_groups groups; gamma and beta: of a number for each channel, or None.
+
+    axes: those besides channel_axis, all after it if None. Types and bounds as of layer_norm. Raises BadAxis, BadOperand.
+    """
+    source = tensor(data, "topi.nn.group_norm")
+    at = axis_of(source, channel_axis, "topi.nn.group_norm")
+    within = axes_of(source, list(range(at + 1, source.ndim) if axes is None else axes), "topi.nn.group_norm")
+    groups, = integers(num_groups, "num_groups of topi.nn.group_norm")
+    channels = source.shape[at]
+    if not isinstance(channels, IntImm) or groups < 1 or channels.value % groups:
+        raise BadOperand(f"topi.nn.group_norm cannot cut {channels} channels into {groups} groups", declared=source.source,
+                         reason=f"they lie along axis {at} of {tensor_text(source)}", called=user_source(),
+                         fix="a number of groups that divides the channels")
+    for what, weights in (("gamma", gamma), ("beta", beta)):
+        if weights is not None and (weights.ndim != 1 or not same_extent(weights.shape[0], channels)):
+            raise BadOperand(f"topi.nn.group_norm cannot take {tensor_text(weights)} as {what}", declared=weights.source,
+                             reason=f"there are {channels} channels", called=user_source(), fix=f"{what} of shape ({channels},)")
+    each = channels.value // groups
+    apart = transform.reshape(source, [*source.shape[:at], groups, each, *source.shape[at + 1:]])
+    normed = layer_norm(apart, None, None, [at + 1, *(dim + 1 if dim > at else dim for dim in within)], epsilon)
+    joined = transform.reshape(normed, source.shape)
+
+    def element(*i: Any) -> Expr:
+        value = joined[i]
+        value = value if gamma is None else value * gamma[i[at]].astype(value.dtype)
+        return value if beta is None else value + beta[i[at]].astype(value.dtype)
+
+    made: Tensor = te.compute(source.shape, element, name="group_norm", tag="broadcast")
+    return made
