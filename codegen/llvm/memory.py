@@ -55,8 +55,7 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
             f"{_mask_type(dtype)} {mask}, {memory} zeroinitializer)"), dtype)
     window = window_of(em, buffer, index)
     if window is not None:
-        pointer, alignment = _address(em, buffer, window.base, 0, inbounds=False)
-        return window_vectors(em, window, pointer, alignment, dtype, mask)
+        return window_vectors(em, buffer, window, dtype, mask, lambda base: _address(em, buffer, base, 0, inbounds=False))
     return _gathered(em, buffer, index, dtype, mask)
 
 

@@ -7,13 +7,14 @@ On machines whose permutations take any lane of two vectors (AVX-512); a gather 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType
 from ...ir.expr import Add, Broadcast, Call, Expr, FloorMod, IntImm, Max, Min
-from .types import llvm_type, mangled
+from .types import llvm_type, mangled, shuffle_mask
 
 if TYPE_CHECKING:
     from .emit_expr import ExprEmitter
@@ -24,6 +25,10 @@ MOST_VECTORS = 6
 """Vectors of a window: beyond, a gather is no slower."""
 _PERMUTATIONS = {(32, True): "ps", (32, False): "d", (16, False): "hi"}
 """The end of the instruction's name, by bits and whether they are floats."""
+
+
+Address = Callable[[Expr], tuple[str, int]]
+"""An element's address by its index, and what that is a multiple of, in bytes."""
 
 
 class Window:
@@ -39,7 +44,7 @@ class Window:
 def window_of(em: ExprEmitter, buffer: Buffer, index: Expr) -> Window | None:
     """A vector index as a window, where it is one that this machine has instructions for."""
     dtype = buffer.dtype
-    if not em.maths.avx512 or (dtype.bits, dtype.is_float) not in _PERMUTATIONS or index.dtype.lanes * dtype.bits != 512:
+    if not em.maths.avx512 or (dtype.bits, dtype.is_float) not in _PERMUTATIONS or not 128 <= index.dtype.lanes * dtype.bits <= 512:
         return None
     if dtype.bits == 16 and not em.maths.words or buffer.strides or not all(isinstance(extent, IntImm) for extent in buffer.shape):
         return None
@@ -57,7 +62,7 @@ def window_of(em: ExprEmitter, buffer: Buffer, index: Expr) -> Window | None:
     if len(others) != 1 or not uniform:
         return None
     last = _greatest(others[0])
-    if last is None or last >= MOST_VECTORS * index.dtype.lanes:
+    if last is None or last >= MOST_VECTORS * (512 // dtype.bits):
         return None
     base = uniform[0]
     for term in uniform[1:]:
@@ -83,38 +88,82 @@ def _greatest(offsets: Expr) -> int | None:
             return None
 
 
-def window_vectors(em: ExprEmitter, window: Window, pointer: str, alignment: int, dtype: DType, mask: str | None) -> str:
-    """The picked lanes. Of the window what lies beyond the buffer is not read."""
-    kind, lanes, bits = llvm_type(dtype), dtype.lanes, dtype.bits
-    end = _PERMUTATIONS[bits, dtype.is_float]
+def window_vectors(em: ExprEmitter, buffer: Buffer, window: Window, dtype: DType, mask: str | None, at: Address) -> str:
+    """The picked lanes: in whole registers, of which the first lanes are wanted. at: gives an element's address."""
+    bits, lanes = dtype.bits, 512 // dtype.bits
+    whole = dtype.with_lanes(lanes)
     counted = f"<{lanes} x i{bits}>"
-    whole = f"<{lanes} x i{window.offsets.dtype.bits}>"
-    offsets = em.value(window.offsets)
-    picks = offsets if window.offsets.dtype.bits == bits else em.f.op(f"trunc {whole} {offsets} to {counted}")
-    base = em.value(window.base)
+    picks = _in_lanes(em, em.value(window.offsets), window.offsets.dtype, lanes)
+    if window.offsets.dtype.bits != bits:
+        picks = em.f.op(f"trunc <{lanes} x i{window.offsets.dtype.bits}> {picks} to {counted}")
+    starts = range(0, window.size, lanes)
+    pointer, alignment = at(window.base)
+    if len(starts) * lanes <= window.extent:
+        picks, pointer = _moved_inside(em, buffer, window, picks, len(starts) * lanes)
+        alignment, left = dtype.element.bytes, ""
+    else:
+        left = _left(em, window)
+    parts = [_part(em, pointer, min(alignment, dtype.element.bytes), whole, start, left) for start in starts]
+    result = _picked(em, parts, picks, whole)
+    kind = llvm_type(dtype)
+    if lanes != dtype.lanes:
+        many = llvm_type(whole)
+        result = em.f.op(f"shufflevector {many} {result}, {many} poison, {shuffle_mask(range(dtype.lanes))}")
+    return result if mask is None else em.f.op(f"select <{dtype.lanes} x i1> {mask}, {kind} {result}, {kind} zeroinitializer")
+
+
+def _in_lanes(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
+    """A vector with lanes added, which are its first."""
+    if dtype.lanes == lanes:
+        return value
+    kind = llvm_type(dtype)
+    order = [*range(dtype.lanes), *[0] * (lanes - dtype.lanes)]
+    return em.f.op(f"shufflevector {kind} {value}, {kind} poison, {shuffle_mask(order)}")
+
+
+def _moved_inside(em: ExprEmitter, buffer: Buffer, window: Window, picks: str, size: int) -> tuple[str, str]:
+    """The window so far down that all of its vectors lie in the buffer: its lanes then, and its address."""
+    lanes, bits = 512 // buffer.dtype.bits, buffer.dtype.bits
     wide = f"i{window.base.dtype.bits}"
-    left = em.f.op(f"sub {wide} {window.extent}, {base}")
-    if mask is not None:  # without any lane, the base may lie anywhere
-        left = em.f.op(f"call {wide} @llvm.smax.{wide}({wide} {left}, {wide} 0)")
-    parts = [_part(em, pointer, alignment, dtype, at, f"{wide} {left}") for at in range(0, window.size, lanes)]
+    base = em.value(window.base)
+    start = em.f.op(f"call {wide} @llvm.smin.{wide}({wide} {base}, {wide} {window.extent - size})")
+    moved = em.f.op(f"sub {wide} {base}, {start}")
+    narrow = moved if wide == f"i{bits}" else em.f.op(f"trunc {wide} {moved} to i{bits}")
+    shift = em.splat(narrow, DType(f"int{bits}").with_lanes(lanes))
+    added = em.f.op(f"add <{lanes} x i{bits}> {picks}, {shift}")
+    return added, em.f.op(f"getelementptr {llvm_type(buffer.dtype)}, ptr {em.place(buffer).pointer}, {wide} {start}")
+
+
+def _left(em: ExprEmitter, window: Window) -> str:
+    """How many elements there are from the base on, typed; without any lane, the base may lie anywhere."""
+    wide = f"i{window.base.dtype.bits}"
+    left = em.f.op(f"sub {wide} {window.extent}, {em.value(window.base)}")
+    return f"{wide} " + em.f.op(f"call {wide} @llvm.smax.{wide}({wide} {left}, {wide} 0)")
+
+
+def _part(em: ExprEmitter, pointer: str, alignment: int, dtype: DType, at: int, left: str) -> str:
+    """A vector of the window; where it may be short, without what lies beyond."""
+    kind = llvm_type(dtype)
+    there = em.f.op(f"getelementptr {llvm_type(dtype.element)}, ptr {pointer}, i64 {at}") if at else pointer
+    if not left:
+        return em.f.read(f"load {kind}, ptr {there}, align {alignment}")
+    wide = left.split()[0]
+    within = em.f.op(f"call <{dtype.lanes} x i1> @llvm.get.active.lane.mask.v{dtype.lanes}i1.{wide}({wide} {at}, {left})")
+    return em.f.read(f"call {kind} @llvm.masked.load.{mangled(dtype)}.p0(ptr align {alignment} {there}, "
+                     f"<{dtype.lanes} x i1> {within}, {kind} zeroinitializer)")
+
+
+def _picked(em: ExprEmitter, parts: list[str], picks: str, dtype: DType) -> str:
+    """Lanes of several vectors, a pair after the other."""
+    kind, lanes, bits = llvm_type(dtype), dtype.lanes, dtype.bits
+    counted = f"<{lanes} x i{bits}>"
     result = ""
     for at in range(0, len(parts), 2):
-        other = parts[at + 1] if at + 1 < len(parts) else parts[at]
-        chosen = em.f.op(f"call {kind} @llvm.x86.avx512.vpermi2var.{end}.512("
-                         f"{kind} {parts[at]}, {counted} {picks}, {kind} {other})")
+        one, other = parts[at], parts[min(at + 1, len(parts) - 1)]
+        chosen = em.f.op(f"call {kind} @llvm.x86.avx512.vpermi2var.{_PERMUTATIONS[bits, dtype.is_float]}.512("
+                         f"{kind} {one}, {counted} {picks}, {kind} {other})")
         if at:
             beyond = em.f.op(f"icmp uge {counted} {picks}, splat (i{bits} {at * lanes})")
             chosen = em.f.op(f"select <{lanes} x i1> {beyond}, {kind} {chosen}, {kind} {result}")
         result = chosen
-    if mask is None:
-        return result
-    return em.f.op(f"select <{lanes} x i1> {mask}, {kind} {result}, {kind} zeroinitializer")
-
-
-def _part(em: ExprEmitter, pointer: str, alignment: int, dtype: DType, at: int, left: str) -> str:
-    """A vector of the window, without what lies beyond the buffer."""
-    kind, wide = llvm_type(dtype), left.split()[0]
-    there = em.f.op(f"getelementptr {llvm_type(dtype.element)}, ptr {pointer}, i64 {at}") if at else pointer
-    within = em.f.op(f"call <{dtype.lanes} x i1> @llvm.get.active.lane.mask.v{dtype.lanes}i1.{wide}({wide} {at}, {left})")
-    return em.f.read(f"call {kind} @llvm.masked.load.{mangled(dtype)}.p0(ptr align {min(alignment, dtype.element.bytes)} {there}, "
-                     f"<{dtype.lanes} x i1> {within}, {kind} zeroinitializer)")
+    return result
