@@ -193,12 +193,17 @@ class Measurer:
         self.task, self.limits = task, limits or Limits()
         self.outputs = [at for at, tensor in enumerate(task.args) if tensor in task.outputs]
         self.shapes = [([int(extent) for extent in tensor.shape], str(tensor.dtype)) for tensor in task.args]  # pyright: ignore[reportArgumentType]
+        constants = task.unscheduled.constants
+        self.shapes += [(list(held.data.shape), str(held.data.dtype)) for held in constants]
+        self.constants = len(constants)
         self.folder = Path(tempfile.mkdtemp(prefix="tilewright-tune-"))
         self.started = 0
         self.workers: list[WorkerProcess] = []
         self.baseline = 0.0
         try:
             _write_inputs(task, self.outputs, self.folder, inputs, seed)
+            for at, held in enumerate(constants, len(task.args)):
+                held.data.tofile(self.folder / str(at))
             self._start()
         except BaseException:
             self.close()
@@ -238,7 +243,7 @@ class Measurer:
     def _new_worker(self) -> WorkerProcess:
         self.started += 1
         worker = WorkerProcess(self.limits, self.folder, self.started)
-        worker.ask(60.0, do="setup", args=self.shapes, outputs=self.outputs, threads=num_threads(),
+        worker.ask(60.0, do="setup", args=self.shapes, outputs=self.outputs, constants=self.constants, threads=num_threads(),
                    target=str(self.task.target), folder=str(self.folder))
         return worker
 

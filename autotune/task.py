@@ -164,7 +164,8 @@ def nameless(function: Function) -> Function:
 
     params = tuple(buffer_of(one) if isinstance(one, Buffer) else var_of(one) for one in function.params)
     body = rewrite(function.body, rule)
-    return replace(function, name="main", params=params, body=body, outputs=tuple(buffer_of(one) for one in function.outputs))
+    return replace(function, name="main", params=params, body=body, outputs=tuple(buffer_of(one) for one in function.outputs),
+                   constants=())  # whatever they hold
 
 
 def target_text(target: Target) -> str:

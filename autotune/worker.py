@@ -15,6 +15,7 @@ import signal
 import statistics
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 from ..codegen.kernel import build_kernels
 from ..codegen.target import Target
 from ..errors import InternalError, TilewrightError
+from ..ir.constant import Constant, aligned_copy
 from ..ir.parser import parse
 from ..ir.stmt import Function
 from ..runtime import Kernel, set_num_threads
@@ -46,11 +48,13 @@ class Worker:
         self.target = Target()
         self.arrays: list[np.ndarray[Any, Any]] = []
         self.outputs: list[int] = []
+        self.constants: tuple[Constant, ...] = ()
         self.references: list[Reference] = []
         self.folder = Path()
 
     def setup(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The workload: where its arrays are, which of them are outputs, the target and the number of threads."""
+        """The workload: where its arrays are, which of them are outputs, how many of the last are constants, the target and
+        the number of threads."""
         set_num_threads(request["threads"])
         self.target, self.folder = Target.parse(request["target"]), Path(request["folder"])
         self.outputs = request["outputs"]
@@ -59,6 +63,9 @@ class Worker:
                 self.arrays.append(np.empty(shape, numpy_dtype(dtype)))
             else:
                 self.arrays.append(load_array(self.folder / str(at), shape, dtype))
+        count = len(self.arrays) - request["constants"]
+        self.constants = tuple(Constant("constant", aligned_copy(array)) for array in self.arrays[count:])
+        del self.arrays[count:]
         return {}
 
     def reference(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +128,7 @@ class Worker:
         return {"times": times}
 
     def _built(self, text: str) -> Kernel:
-        function: Function = parse(text)
+        function: Function = replace(parse(text), constants=self.constants)
         return build_kernels([function], self.target, bounds_check=False, fast_math=False)[function.name]
 
     def _poison(self) -> None:

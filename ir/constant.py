@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALIGNMENT", "Constant", "aligned_empty"]
+__all__ = ["ALIGNMENT", "Constant", "aligned_copy", "aligned_empty"]
 
 ALIGNMENT = 64
 """Where constants begin, in bytes: at a cache line, and as the widest vectors like it."""
@@ -42,9 +42,25 @@ class Constant:
         """A hash of the contents."""
         return hashlib.sha256(self.memory.data).hexdigest()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.name, np.array(self.data))
+
     def __repr__(self) -> str:
         extents = ", ".join(map(str, self.data.shape))
         return f"constant {self.name}: {self.data.dtype}[{extents}]"
+
+
+def _restored(name: str, data: NDArray[Any]) -> Constant:
+    """What another process gets is aligned there, too."""
+    return Constant(name, aligned_copy(data))
+
+
+def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that nobody changes, as constants lie."""
+    data = aligned_empty(array.shape, array.dtype)
+    data[...] = array
+    data.flags.writeable = False
+    return data
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

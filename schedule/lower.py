@@ -124,8 +124,8 @@ class _Lowering:
     def _constants(self, dataflow: Dataflow) -> tuple[Constant, ...]:
         """What is read and known becomes the last parameters, which nobody passes."""
         found: list[Constant] = []
-        for tensor in dataflow.placeholders:
-            if isinstance(tensor.op, ConstantOp):
+        for tensor in (stage.op.output(0) for stage in self.schedule.stages):  # in an order that scheduling does not change
+            if isinstance(tensor.op, ConstantOp) and tensor in dataflow.placeholders:
                 buffer = Buffer(tensor.name, tensor.shape, tensor.dtype, alignment=ALIGNMENT)
                 self.arguments.buffers[tensor] = buffer
                 self.arguments.params.append(buffer)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TilewrightError, user_source
-from ..ir.constant import Constant, aligned_empty
+from ..ir.constant import Constant, aligned_copy
 from ..ir.dtype import DType
 from ..ir.expr import Expr
 from .errors import BadConstant
@@ -53,11 +53,8 @@ def constant(array: Any, name: str = "constant") -> Tensor:
     Raises BadConstant.
     """
     found = _as_array(array, name)
-    data = aligned_empty(found.shape, found.dtype)
-    data[...] = found
-    data.flags.writeable = False
     op = ConstantOp(name=name, shape=as_shape(found.shape, name), dtype=scalar_dtype(str(found.dtype)),
-                    value=Constant(name, data), source=user_source())
+                    value=Constant(name, aligned_copy(found)), source=user_source())
     return op.output(0)
 
 
