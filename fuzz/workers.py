@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,9 +77,15 @@ class _Worker:
         return self.busy() - self.began_busy > allowed or time.monotonic() - self.began > 10 * allowed
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        end_session(self.process)
         self.errors.close()
+
+
+def end_session(process: subprocess.Popen[Any]) -> None:
+    """Ends a process that leads a session, and what it has started: a compiler that finds no end would go on."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def worker_command(seed: int, target: str) -> list[str]:
@@ -91,9 +98,11 @@ def run_cases(seed: int, target: str, cases: Iterable[int], workers: int = 2) ->
     command = worker_command(seed, target)
     for report in run_all(command, cases, workers):
         if report.get("died"):
+            again = subprocess.Popen([*command, str(report["case"])], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                     start_new_session=True)
             with suppress(subprocess.TimeoutExpired):  # the report has the seed and the number all the same
-                told = subprocess.run([*command, str(report["case"])], capture_output=True, text=True, check=False, timeout=240)
-                report["python"] = told.stdout
+                report["python"] = again.communicate(timeout=240)[0]
+            end_session(again)
         yield report
 
 

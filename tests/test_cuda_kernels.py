@@ -7,6 +7,7 @@ import gpu_programs
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import te
 from tilewright.codegen.target import CUDA_ARCHITECTURES
 
 SEEDS = (0, 1, 2)
@@ -34,3 +35,21 @@ def test_kernels_compile_to_machine_code(name: str, arch: str) -> None:
     assert f".target {arch}" in kernel.source("ptx")
     for launch in kernel.kernels:
         assert f".visible .entry {launch.name}(" in kernel.source("ptx")
+
+
+@pytest.mark.parametrize("threads", [3, 8, 64])
+def test_virtual_threads_that_join_a_reduction_of_real_threads_have_places_of_their_own(threads: int) -> None:
+    rows, n = 2, 130
+    A = te.placeholder((n, rows), "int32", name="A")
+    r = te.reduce_axis((0, n), "r")
+    B = te.compute((rows,), lambda i: te.sum(A[r, i], axis=r), name="B")
+    s = te.create_schedule(B.op)
+    s[B].bind(B.op.axis[0], te.thread_axis("vthread"))
+    outer, inner = s[B].split(B.op.reduce_axis[0], nparts=threads)
+    steps, _ = s[B].split(inner, nparts=2)
+    s[B].reorder(steps, B.op.axis[0], outer)  # the elements' loop is within a loop of the reduction: its init is apart
+    s[B].bind(outer, te.thread_axis("threadIdx.y"))
+    values = np.random.default_rng(threads).integers(-9, 9, (n, rows)).astype("int32")
+    found = np.empty(rows, "int32")
+    tw.build(s, [A, B], target="cuda -emulate")(values, found)
+    np.testing.assert_array_equal(found, values.sum(0))

@@ -3,7 +3,7 @@ vectors, which are written before the statement, are what makes lanes worth havi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import InternalError
@@ -15,7 +15,9 @@ from ...ir.expr import (
     IfThenElse, IntImm, IterVar, Let, Max, Min, Mul, Not, Or, Ramp, Select, Shuffle, SizeVar, Sub, TruncDiv, TruncMod, Var,
 )
 from ...ir.passes.linear import is_index
+from ...ir.visit import children
 from .intrinsics import emit_call
+from .shared_values import WRITTEN_OUT, shared_values, written_size
 from .types import bare, constant, value_type
 
 __all__ = ["ExprEmitter"]
@@ -49,20 +51,53 @@ def _infix(a: str, symbol: str, b: str) -> _Infix:
 
 class ExprEmitter:
     """The text of values. names: of variables and buffers. packed: vector loads that were written before, by identity,
-    with the C variables that hold their parts."""
+    with the C variables that hold their parts. shared: the names of values that were written before, by identity and lane."""
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
         self.names: dict[Var | Buffer, str] = {}
         self.lanes: dict[Var, list[str]] = {}
         self.packed: dict[int, list[str]] = {}
+        self.shared: dict[tuple[int, int], str] = {}
+        self._sizes: dict[int, int] = {}
+        self._lets = 0
+
+    def forget(self) -> None:
+        """Another statement begins: it may stand in another block, and after stores."""
+        self.packed.clear()
+        self.shared.clear()
+        self._sizes.clear()
 
     def value(self, expr: Expr, lane: int = 0) -> str:
         """One lane of a value; a scalar has the same in every lane."""
+        named = self.shared.get((id(expr), lane))
+        if named is not None:
+            return named
         builder = _BUILDERS.get(type(expr))
         if builder is None:
             raise InternalError(f"a {type(expr).__name__} reached code generation: {expr}")
         return builder(self, expr, lane)
+
+    def is_long(self, expr: Expr) -> bool:
+        """Whether what it shares must have names."""
+        return written_size(expr, self._sizes) > WRITTEN_OUT
+
+    def named(self, value: str, dtype: DType) -> tuple[str, str]:
+        """(a new name of a value, its declaration)."""
+        self._lets += 1
+        return f"tw_let_{self._lets}", f"const {value_type(dtype)} tw_let_{self._lets} = {bare(value)};"
+
+    def declared(self, roots: Sequence[Expr], lane: int | None) -> list[str]:
+        """Declarations of what `roots` share, which `value` knows by name from now on. lane: the only one that is needed."""
+        lines: list[str] = []
+        for node in shared_values(roots):
+            lanes = range(node.dtype.lanes) if lane is None or node.dtype.lanes == 1 else (lane,)
+            for each in lanes:
+                if (id(node), each) not in self.shared and id(node) not in self.packed:
+                    name, line = self.named(self.value(node, each), node.dtype)
+                    self.shared[id(node), each] = name
+                    lines.append(line)
+        return lines
 
     def closed(self, expr: Expr, lane: int = 0) -> str:
         """One lane of a value, as text that may stand anywhere."""
@@ -203,14 +238,31 @@ def _cast(em: ExprEmitter, expr: Cast, lane: int) -> str:
     return f"({value_type(target)}){_within(value, 9)}"
 
 
-def _choice(em: ExprEmitter, expr: Select | IfThenElse, lane: int) -> str:
-    condition, a, b = (em.value(part, lane) for part in (expr.condition, expr.true_value, expr.false_value))
-    return f"({condition} ? {a} : {b})"
+def _select(em: ExprEmitter, expr: Select, lane: int) -> str:
+    return f"({em.value(expr.condition, lane)} ? {em.value(expr.true_value, lane)} : {em.value(expr.false_value, lane)})"
+
+
+def _if_then_else(em: ExprEmitter, expr: IfThenElse, lane: int) -> str:
+    return f"({em.value(expr.condition, lane)} ? {_scope(em, expr.true_value, lane)} : {_scope(em, expr.false_value, lane)})"
+
+
+def _scope(em: ExprEmitter, expr: Expr, lane: int, *declared: str) -> str:
+    """A value that is evaluated where it stands, with names of its own: those `declared` and, if it is long, of what it shares.
+    A lambda gives names in the middle of an expression."""
+    outside = dict(em.shared)
+    lines = [*declared, *(em.declared([expr], lane) if em.is_long(expr) else ())]
+    text = em.value(expr, lane)
+    em.shared = outside
+    return f"[&] {{ {' '.join(lines)} return {bare(text)}; }}()" if lines else text
 
 
 def _let(em: ExprEmitter, expr: Let, lane: int) -> str:
-    em.names[expr.var] = f"({em.value(expr.value, lane)})"  # in the middle of an expression C has no names to give
-    return em.value(expr.body, lane)
+    value = em.value(expr.value, lane)
+    if not children(expr.value):
+        em.names[expr.var] = f"({value})"
+        return _scope(em, expr.body, lane)
+    em.names[expr.var], line = em.named(value, expr.var.dtype)
+    return _scope(em, expr.body, lane, line)
 
 
 # Vectors
@@ -261,6 +313,6 @@ _BUILDERS: dict[type[Expr], _Builder] = {
     TruncDiv: _division("tw_truncdiv", "/"), TruncMod: _division("tw_truncmod", "%"),
     Min: _extremum("tw_min"), Max: _extremum("tw_max"),
     LT: _symbol("<"), LE: _symbol("<="), GT: _symbol(">"), GE: _symbol(">="), EQ: _symbol("=="), NE: _symbol("!="),
-    And: _symbol("&&"), Or: _symbol("||"), Not: _not, Cast: _cast, Let: _let, Select: _choice, IfThenElse: _choice,
+    And: _symbol("&&"), Or: _symbol("||"), Not: _not, Cast: _cast, Let: _let, Select: _select, IfThenElse: _if_then_else,
     Ramp: _ramp, Broadcast: _broadcast, Shuffle: _shuffle, BufferLoad: _load, Call: emit_call,
 }

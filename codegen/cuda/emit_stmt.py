@@ -174,7 +174,7 @@ class _Emitter:
         builder = _BUILDERS.get(type(stmt))
         if builder is None:
             raise InternalError(f"a {type(stmt).__name__} reached code generation")
-        self.exprs.packed.clear()  # another statement may stand in another block, and after stores
+        self.exprs.forget()
         builder(self, stmt)
 
     def sequence(self, stmt: Seq) -> None:
@@ -200,6 +200,7 @@ class _Emitter:
         self.taken = taken
 
     def condition(self, stmt: If) -> None:
+        self._name_what_is_shared(stmt.condition)
         with self.block(f"if ({bare(self.exprs.value(stmt.condition))})"), self.analyzer.constraint(stmt.condition):
             self.statement(stmt.then_body)
         if stmt.else_body is not None:
@@ -209,6 +210,7 @@ class _Emitter:
     def let(self, stmt: LetStmt) -> None:
         lanes = stmt.value.dtype.lanes
         self._pack(stmt.value)
+        self._name_what_is_shared(stmt.value)
         values = [bare(self.exprs.value(stmt.value, lane)) for lane in range(lanes)]
         name, kind = self.bind(stmt.var), value_type(stmt.var.dtype)
         if lanes == 1:
@@ -245,6 +247,7 @@ class _Emitter:
         index = stmt.indices[0] if stmt.indices else IntImm(0)
         lanes = index.dtype.lanes
         self._pack(stmt.value)
+        self._name_what_is_shared(stmt.value, index, *([] if stmt.predicate is None else [stmt.predicate]))
         values = [self.exprs.stored(bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)]
         width = self._packable(stmt.buffer, index) if stmt.predicate is None else 1
         if width > 1:
@@ -261,6 +264,12 @@ class _Emitter:
     def _element(self, buffer: Buffer, index: Expr, lane: int) -> str:
         return f"{self.exprs.name(buffer)}[{bare(self.exprs.value(index, lane))}]"
 
+    def _name_what_is_shared(self, *roots: Expr) -> None:
+        """Declares the common parts of expressions that would be long without."""
+        if any(self.exprs.is_long(root) for root in roots):
+            for line in self.exprs.declared(roots, None):
+                self.line(line)
+
     # Vectors of memory
 
     def _store_packed(self, buffer: Buffer, index: Expr, values: list[str], width: int) -> None:
@@ -275,8 +284,12 @@ class _Emitter:
         if value.dtype.lanes == 1:
             return
         stack: list[Any] = [value]
+        seen: set[int] = set()
         while stack:
             node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
             if isinstance(node, BufferLoad) and node.dtype.lanes > 1:
                 self._load_packed(node)
                 continue

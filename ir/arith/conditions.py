@@ -14,6 +14,9 @@ __all__ = ["choice", "logic", "negation"]
 _CONTEXT_DEPTH = 6
 """Branches within branches whose conditions are used. Deeper ones are simplified without, since each use of a
 condition starts from an empty memory of results."""
+_READING_DEPTH = 2
+"""The same for conditions that read memory: what they tell is of use to what reads the same element, hardly ever more, and a
+chain of inlined stages that choose by their elements would be simplified once for each way through it."""
 _PARTS_IN_CONTEXT = 8
 
 
@@ -120,8 +123,10 @@ def choice(simplifier: Simplifier, node: Select | IfThenElse) -> Expr:
 def _under(simplifier: Simplifier, condition: Expr, node: Expr, holds: bool, lazy: bool) -> Expr:
     """`node` simplified where `condition` holds, or does not. Unless it is evaluated there alone (lazy), the indices
     of its loads must stay good elsewhere too, so it is simplified without."""
-    if simplifier.depth >= _CONTEXT_DEPTH or isinstance(node, Var | IntImm | FloatImm) or condition.dtype.lanes > 1 or (
-            not lazy and simplifier.scope.nodes.traits(node) & READS):
+    traits = simplifier.scope.nodes.traits
+    deepest = _READING_DEPTH if traits(condition) & READS else _CONTEXT_DEPTH
+    if simplifier.depth >= deepest or isinstance(node, Var | IntImm | FloatImm) or condition.dtype.lanes > 1 or (
+            not lazy and traits(node) & READS):
         return simplifier.visit(node)
     with simplifier.given(condition, holds):
         return simplifier.visit(node)

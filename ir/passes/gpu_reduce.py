@@ -244,13 +244,18 @@ class _Join:
         joined = threads.join()
         innermost = self.init.loops[-1] if self.init.loops else None
 
+        def with_staging(body: Stmt) -> Stmt:  # within the data loops: a virtual thread among them needs its own
+            for buffer in threads.staging:
+                body = Allocate(buffer, body)
+            return body
+
         def rebuilt(stmt: Stmt) -> Stmt:
             if stmt is self.init.group:
                 return seq(*(replace(store, value=total[store.buffer]) for store in self.init.stores))
             if isinstance(stmt, For):
                 body = rebuilt(stmt.body)
                 if stmt is innermost:
-                    body = seq(joined, body)
+                    body = with_staging(seq(joined, body))
                 kind = stmt.kind if stmt.kind is LoopKind.THREAD else LoopKind.SERIAL
                 return For(stmt.var, stmt.begin, stmt.extent, kind, body, stmt.thread)
             if isinstance(stmt, If):
@@ -258,10 +263,7 @@ class _Join:
             return rebuild(stmt, [rebuilt(child) if isinstance(child, Stmt) else child for child in children(stmt)])
 
         stored = rebuilt(self.first)
-        body = stored if innermost is not None else seq(joined, stored)
-        for buffer in threads.staging:
-            body = Allocate(buffer, body)
-        return body
+        return stored if innermost is not None else with_staging(seq(joined, stored))
 
     def _combine(self, left: Sequence[Expr], right: Sequence[Expr]) -> Stmt:
         """partials = combiner(left, right), by the lets and the values of the update."""

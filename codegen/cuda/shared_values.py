@@ -1,0 +1,55 @@
+"""Values that an expression has in several places. C writes an expression out as a tree: a chain of inlined stages whose
+steps share their parts is a small graph and a text without end, unless what is shared gets a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...ir.expr import Broadcast, Expr, IfThenElse, Let, Ramp
+from ...ir.visit import children
+
+__all__ = ["WRITTEN_OUT", "shared_values", "written_size"]
+
+WRITTEN_OUT = 2000
+"""Nodes up to which an expression is written out, whatever it shares."""
+
+
+def written_size(expr: Expr, known: dict[int, int]) -> int:
+    """How many nodes the text of `expr` would have. known: sizes found before, by identity."""
+    for node in _bottom_up([expr], known, into_branches=True):
+        known[id(node)] = 1 + sum(known[id(child)] for child in children(node))
+    return known[id(expr)]
+
+
+def shared_values(roots: Sequence[Expr]) -> list[Expr]:
+    """What stands in several places of `roots` and is sure to be evaluated, or safe to be, in one of them, operands first."""
+    uses: dict[int, int] = {}
+    for node in _bottom_up(roots, {}, into_branches=True):
+        for child in children(node):
+            uses[id(child)] = uses.get(id(child), 0) + 1
+    return [node for node in _bottom_up(roots, {}, into_branches=False)
+            if uses.get(id(node), 0) > 1 and children(node) and not isinstance(node, (Broadcast, Ramp))]
+
+
+def _evaluated(node: Expr) -> list[Expr]:
+    """The operands that are evaluated wherever the node is: not the branches of a condition, nor what names a let's value."""
+    if isinstance(node, IfThenElse):
+        return [node.condition]
+    if isinstance(node, Let):
+        return [node.value]
+    return children(node)  # pyright: ignore[reportReturnType] - the children of expressions are expressions
+
+
+def _bottom_up(roots: Sequence[Expr], done: dict[int, int], *, into_branches: bool) -> Iterator[Expr]:
+    """Each node once, operands first. done: nodes to leave out, by identity."""
+    seen = set(done)
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            below: list[Expr] = children(node) if into_branches else _evaluated(node)  # pyright: ignore[reportAssignmentType]
+            stack.extend((child, False) for child in reversed(below))
