@@ -137,3 +137,31 @@ def test_vectors_are_what_their_lanes_are(dtype: str) -> None:
 ])
 def test_constants_are_written_exactly(value: float, dtype: str, text: str) -> None:
     assert constant(value, DType(dtype)) == text
+
+
+@pytest.mark.parametrize("vector", [1, 4])
+@pytest.mark.parametrize("choose", [te.select, te.if_then_else])
+def test_an_inlined_chain_of_choices_is_written_once_and_not_for_each_place_that_reads_it(choose: Any, vector: int) -> None:
+    n, steps = 32, 18
+    A = te.placeholder((n,), "int32", name="A")
+    tensors = [A]
+    for k in range(steps):
+        def step(i: te.Var, k: int = k, last: te.Tensor = tensors[-1]) -> te.Expr:
+            return choose((last[i] & (k + 1)) > 0, last[i] * 3 - k, last[i] + A[(i + k) % n])
+        tensors.append(te.compute((n,), step, name=f"T{k}"))
+    values = np.random.default_rng(5).integers(-50, 50, n).astype("int32")
+    expected = values.copy()
+    for k in range(steps):
+        expected = np.where((expected & (k + 1)) > 0, expected * 3 - k, expected + np.roll(values, -k))
+    s = te.create_schedule(tensors[-1].op)
+    for tensor in tensors[1:-1]:
+        s[tensor].compute_inline()
+    outer, lanes = s[tensors[-1]].split(tensors[-1].op.axis[0], factor=vector)
+    s[tensors[-1]].vectorize(lanes)
+    s[tensors[-1]].bind(outer, thread())
+    kernel = tw.build(s, [A, tensors[-1]], target="cuda -emulate")
+    found = np.empty(n, "int32")
+    kernel(values, found)
+    assert_same(found, expected)
+    assert len(kernel.source("cuda")) < 100_000
+    assert ".version" in tw.build(s, [A, tensors[-1]], target="cuda -arch=sm_80").source("ptx")

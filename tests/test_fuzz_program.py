@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,26 @@ def test_a_worker_that_dies_is_one_failed_case() -> None:
     reports = list(run_all(command, range(2), workers=1))
     assert [report["case"] for report in reports] == [0, 1]
     assert all("died of signal 6" in report["failure"] for report in reports)
+
+
+def test_what_a_worker_started_ends_with_its_worker(tmp_path: Path) -> None:
+    told = tmp_path / "child"
+    program = (f"import subprocess, sys\nfor line in sys.stdin:\n    child = subprocess.Popen(['sleep', '600'])\n"
+               f"    open({str(told)!r}, 'w').write(str(child.pid))\n    while True: pass")
+    (report,) = run_all([sys.executable, "-c", program], range(1), workers=1, seconds=0.3)
+    assert "no end after" in report["failure"]
+    for _ in range(200):
+        if not _runs(int(told.read_text())):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the worker's child still runs")
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_case_that_ends_the_process_is_made_smaller_in_copies_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

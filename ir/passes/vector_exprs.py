@@ -24,6 +24,11 @@ from .linear import is_index, linear
 __all__ = ["LaneExprs", "Mask", "NotVectorizable", "broadcast", "conjunction"]
 
 
+MOST_VALUES = 20_000
+"""Values of one loop body over its lanes. A chain of inlined stages that choose between each other's elements wants each of
+them under as many masks as there are ways to it."""
+
+
 class NotVectorizable(Exception):
     """Raised and caught within this pass: the statement runs lane by lane."""
 
@@ -69,6 +74,8 @@ class LaneExprs:
             return self.vectors.get(expr, expr)
         key = (id(expr), id(self.mask))
         known = self._memo.get(key)
+        if known is None and len(self._memo) > MOST_VALUES:
+            raise NotVectorizable
         if known is None:  # the entry keeps both objects alive, so that their ids stay theirs
             known = self._memo[key] = (self._visit(expr), expr, self.mask)
         return known[0]
