@@ -14,7 +14,7 @@ from .programs import draw_program
 
 __all__ = ["aimed_cases"]
 
-_PROGRAMS, _TRIES = 12_000, 120
+_PROGRAMS, _TRIES = 30_000, 500
 """For one cell: programs that are looked at, and cases that are run, before it counts as out of reach."""
 
 
