@@ -165,6 +165,47 @@ def test_resize_of_bytes_and_other_layouts() -> None:
         topi.image.resize2d(te.placeholder((1, 1, 9, 9), name="x"), (0.1, 0, 1, 1), (3, 3))
 
 
+@pytest.mark.parametrize(("shape", "layout", "size"), [
+    ((13, 67, 3), "HWC", (7, 29)), ((9, 41), "HW", (20, 113)), ((2, 5, 33, 4), "NHWC", (5, 11)), ((2, 3, 6, 5), "NCHW", (1, 1)),
+    ((3, 1, 1), "CHW", (3, 40)), ((4, 200), "HW", (4, 3))])
+def test_resize_of_bytes_is_near_the_real_value(shape: tuple[int, ...], layout: str, size: tuple[int, int]) -> None:
+    """Against the float declaration interpreted; nearest neighbours exactly."""
+    x = bytes_of(*shape)
+    for corners in (False, True):
+        real = run(lambda a, c=corners: topi.image.resize(a, size, "bilinear", layout, c), x.astype(np.float32))
+        got = run(lambda a, c=corners: topi.image.resize(a, size, "bilinear", layout, c), x)
+        assert abs(got - real).max() <= 0.55
+    at = layout.index("H")
+    index = [np.arange(n) * m // n for n, m in zip(size, shape[at:at + 2], strict=True)]
+    wanted = x.take(index[0], at).take(index[1], at + 1)
+    for dtype in (np.uint8, np.float32, np.int64):
+        np.testing.assert_array_equal(run(lambda a: topi.image.resize(a, size, "nearest", layout), x.astype(dtype)), wanted)
+
+
+def test_a_resize_in_vectors_of_rows() -> None:
+    """Columns' places and weights once, rows blended where they are read, on threads; no gathers, and no division inside."""
+    x = te.placeholder((300, 400, 3), "uint8", name="x")
+    y = topi.image.resize(x, (150, 207), "bilinear", "HWC")
+    s = topi.schedule(y, "llvm -mcpu=znver4")
+    attached = {stage.op.name: stage.attach_type for stage in s.stages}
+    assert attached["resize_rows"] == "at" and attached["resize_offsets"] == attached["resize_weights"] == "root"
+    code = tw.build(s, [x, y], "llvm -mcpu=znver4").source("asm")
+    task = code[code.index("_chunk,@function"):].split(".Lfunc_end")[0]
+    assert "vpermt2w" in task and "vpmulhuw" in task
+    assert not any(wide in task for wide in ("gather", "idiv", "vpmulld", "vpinsrw"))
+
+
+def test_a_resize_to_a_size_that_the_call_decides() -> None:
+    h, w = te.size_var("h"), te.size_var("w")
+    a = te.placeholder((h, w), name="a")
+    y = topi.image.resize(a, (7, 20), "bilinear")
+    f = tw.build(topi.schedule(y), [a, y])
+    x = np.random.default_rng(0).standard_normal((9, 31)).astype(np.float32)
+    got = np.zeros((7, 20), np.float32)
+    f(x, got)
+    np.testing.assert_allclose(got, run(lambda b: topi.image.resize(b, (7, 20), "bilinear"), x), rtol=1e-5, atol=1e-6)
+
+
 # Bilateral slices
 
 

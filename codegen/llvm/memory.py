@@ -53,7 +53,7 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
         return _from_memory(em, em.f.read(
             f"call {memory} @llvm.masked.load.{_memory_mangled(dtype)}.p0(ptr align {alignment} {pointer}, "
             f"{_mask_type(dtype)} {mask}, {memory} zeroinitializer)"), dtype)
-    window = window_of(em, buffer, index)
+    window = window_of(em, buffer, index, masked=mask is not None)
     if window is not None:
         return window_vectors(em, buffer, window, dtype, mask, lambda base: _address(em, buffer, base, 0, inbounds=False))
     return _gathered(em, buffer, index, dtype, mask)

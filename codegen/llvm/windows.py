@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType
-from ...ir.expr import Add, Broadcast, Call, Expr, FloorMod, IntImm, Max, Min
+from ...ir.expr import Add, Broadcast, Call, Cast, Expr, FloorMod, IntImm, Max, Min
 from .types import llvm_type, mangled, shuffle_mask
 
 if TYPE_CHECKING:
@@ -41,24 +41,15 @@ class Window:
         self.base, self.offsets, self.size, self.extent = base, offsets, size, extent
 
 
-def window_of(em: ExprEmitter, buffer: Buffer, index: Expr) -> Window | None:
-    """A vector index as a window, where it is one that this machine has instructions for."""
+def window_of(em: ExprEmitter, buffer: Buffer, index: Expr, *, masked: bool) -> Window | None:
+    """A vector index as a window, where it is one that this machine has instructions for. masked: perhaps no lane is read, and
+    the base lies anywhere."""
     dtype = buffer.dtype
     if not em.maths.avx512 or (dtype.bits, dtype.is_float) not in _PERMUTATIONS or not 128 <= index.dtype.lanes * dtype.bits <= 512:
         return None
     if dtype.bits == 16 and not em.maths.words or buffer.strides or not all(isinstance(extent, IntImm) for extent in buffer.shape):
         return None
-    uniform: list[Expr] = []
-    others: list[Expr] = []
-    stack = [index]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Add):
-            stack += (node.a, node.b)
-        elif isinstance(node, Broadcast):
-            uniform.append(node.value)
-        else:
-            others.append(node)
+    uniform, others = _terms(em, index)
     if len(others) != 1 or not uniform:
         return None
     last = _greatest(others[0])
@@ -67,10 +58,28 @@ def window_of(em: ExprEmitter, buffer: Buffer, index: Expr) -> Window | None:
     base = uniform[0]
     for term in uniform[1:]:
         base = Add(base, term)
-    if not em.facts.not_negative(base):
+    if not all(map(em.facts.not_negative, uniform)):
         return None
     extent = prod(extent.value for extent in buffer.shape if isinstance(extent, IntImm))
+    if masked and extent < MOST_VECTORS * (512 // dtype.bits):
+        return None
     return Window(base, others[0], last + 1, extent)
+
+
+def _terms(em: ExprEmitter, index: Expr) -> tuple[list[Expr], list[Expr]]:
+    """The terms of a vector index that are the same in all lanes, as scalars, and the others."""
+    if isinstance(index, Broadcast):
+        return [index.value], []
+    if isinstance(index, Add):
+        (a, b), (c, d) = _terms(em, index.a), _terms(em, index.b)
+        return a + c, b + d
+    if isinstance(index, Cast) and index.value.dtype.kind == "int" and index.value.dtype.bits < index.dtype.bits:
+        uniform, others = _terms(em, index.value)
+        known = [em.facts.bounds(term).hi for term in uniform] + [_greatest(term) for term in others]
+        greatest = sum(one for one in known if one is not None)  # the sum must not wrap before it is widened
+        if None not in known and greatest <= index.value.dtype.element.greatest and all(map(em.facts.not_negative, uniform)):
+            return [Cast(term, index.dtype.element) for term in uniform], others
+    return [], [index]
 
 
 def _greatest(offsets: Expr) -> int | None:
@@ -99,7 +108,7 @@ def window_vectors(em: ExprEmitter, buffer: Buffer, window: Window, dtype: DType
     starts = range(0, window.size, lanes)
     pointer, alignment = at(window.base)
     if len(starts) * lanes <= window.extent:
-        picks, pointer = _moved_inside(em, buffer, window, picks, len(starts) * lanes)
+        picks, pointer = _moved_inside(em, buffer, window, picks, len(starts) * lanes, masked=mask is not None)
         alignment, left = dtype.element.bytes, ""
     else:
         left = _left(em, window)
@@ -121,11 +130,13 @@ def _in_lanes(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
     return em.f.op(f"shufflevector {kind} {value}, {kind} poison, {shuffle_mask(order)}")
 
 
-def _moved_inside(em: ExprEmitter, buffer: Buffer, window: Window, picks: str, size: int) -> tuple[str, str]:
+def _moved_inside(em: ExprEmitter, buffer: Buffer, window: Window, picks: str, size: int, *, masked: bool) -> tuple[str, str]:
     """The window so far down that all of its vectors lie in the buffer: its lanes then, and its address."""
     lanes, bits = 512 // buffer.dtype.bits, buffer.dtype.bits
     wide = f"i{window.base.dtype.bits}"
     base = em.value(window.base)
+    if masked:
+        base = em.f.op(f"call {wide} @llvm.smax.{wide}({wide} {base}, {wide} 0)")
     start = em.f.op(f"call {wide} @llvm.smin.{wide}({wide} {base}, {wide} {window.extent - size})")
     moved = em.f.op(f"sub {wide} {base}, {start}")
     narrow = moved if wide == f"i{bits}" else em.f.op(f"trunc {wide} {moved} to i{bits}")
@@ -135,10 +146,9 @@ def _moved_inside(em: ExprEmitter, buffer: Buffer, window: Window, picks: str, s
 
 
 def _left(em: ExprEmitter, window: Window) -> str:
-    """How many elements there are from the base on, typed; without any lane, the base may lie anywhere."""
+    """How many elements there are from the base on, typed."""
     wide = f"i{window.base.dtype.bits}"
-    left = em.f.op(f"sub {wide} {window.extent}, {em.value(window.base)}")
-    return f"{wide} " + em.f.op(f"call {wide} @llvm.smax.{wide}({wide} {left}, {wide} 0)")
+    return f"{wide} " + em.f.op(f"sub {wide} {window.extent}, {em.value(window.base)}")
 
 
 def _part(em: ExprEmitter, pointer: str, alignment: int, dtype: DType, at: int, left: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..dtype import DType
-from ..expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub
+from ..expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub
 from .bounds import is_exact, value_form
 from .linear import LinearForm
 from .pattern import WATCHERS, Operation, Pattern, Rule, Wild, build, evaluate, has_wild, match, variants
@@ -33,7 +33,7 @@ def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[
         return None
     for atom, coeff in form.coeffs.items():
         if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):
-            found = _exact_quotient(scope, form, atom, coeff)
+            found = _exact_quotient(scope, form, atom, coeff) or _put_together(scope, form, atom, coeff)
             if found is not None:
                 return found
         for candidate in _SUMS.get(type(atom), ()):
@@ -55,6 +55,20 @@ def _exact_quotient(scope: Scope, form: LinearForm, atom: FloorDiv, coeff: int) 
     if known is None:
         return None
     return form.without(atom).plus(value_form(scope, atom.a).shifted(-known), coeff // divisor)
+
+
+def _put_together(scope: Scope, form: LinearForm, atom: FloorDiv, coeff: int) -> LinearForm | None:
+    """(a // c) * c + b % c is a where a and b differ by a multiple of c: of (i * 32 + j) % 3 only (i * 2 + j) % 3 is left."""
+    divisor = atom.b.value  # pyright: ignore[reportAttributeAccessIssue]
+    if divisor <= 1 or coeff % divisor:
+        return None
+    for other, times in form.coeffs.items():
+        if isinstance(other, FloorMod) and times * divisor == coeff and isinstance(other.b, IntImm) and other.b.value == divisor:
+            whole = value_form(scope, atom.a)
+            apart = whole.plus(value_form(scope, other.a), -1)
+            if apart.content % divisor == 0 and apart.const % divisor == 0:
+                return form.without(atom).without(other).plus(whole, times)
+    return None
 
 
 def _into_arms(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]) -> LinearForm | None:

@@ -23,8 +23,8 @@ VECTORS = 4
 
 
 def resize(group: Group) -> None:
-    """The rule. The anchor's attrs say how many numbers lie near one place ("group"), and how many dimensions come before
-    height ("lead")."""
+    """The rule. The anchor's attrs say how many numbers lie near one place ("group"), how many dimensions come before height
+    ("lead"), and whether rows are the image's own ("as_it_stands")."""
     s, anchor = group.s, group.anchor
     assert isinstance(anchor, ComputeOp)
     for head in group.heads:
@@ -33,15 +33,19 @@ def resize(group: Group) -> None:
         s[anchor].compute_inline()
     stage = s[group.output]
     lead = anchor.attrs["lead"]
-    outer, flat = stage.op.axis[:lead + 1], stage.op.axis[lead + 1:]
+    axes = list(stage.op.axis)
+    outer, flat = axes[:lead + 1], axes[lead + 1:]
     row = stage.fuse(*outer) if len(outer) > 1 else outer[0]
     _, lane = stage.split(stage.fuse(*flat) if len(flat) > 1 else flat[0], factor=anchor.attrs["group"])
     stage.vectorize(lane)
     if worth_threads(anchor.axis, 8):
         stage.parallel(row)
     for part in group.parts:
+        if part.tag == "resize.rows" and anchor.attrs["as_it_stands"]:
+            s[part].compute_inline()
+            continue
         if part.tag == "resize.rows":
             s[part].compute_at(stage, row)
-        if constant(part.axis[-1]) != 0:
-            width = group.machine.lanes(32) * VECTORS
-            s[part].vectorize(s[part].split(s[part].op.axis[-1], factor=width)[1])
+        *_, last = s[part].op.axis
+        if constant(last) != 0:
+            s[part].vectorize(s[part].split(last, factor=group.machine.lanes(32) * VECTORS)[1])

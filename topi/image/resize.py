@@ -100,20 +100,22 @@ class Columns:
     """Where the numbers of a row of the result lie in a row of the image, in tables, which are made once for all rows.
 
     kind: of what rows are made of. group: so many numbers side by side are taken from near one place, starts[which of them],
-    of which they are offsets[tap, number] on, `reach` at most. weights: of each tap and number; None for nearest neighbours.
+    of which they are offsets[tap, number] on, `reach` at most; last: the last number of a row of the image. weights: of each
+    tap and number; None for nearest neighbours.
     """
 
     kind: Any
     taps: int
     group: int
     reach: int
+    last: int
     starts: Tensor
     offsets: Tensor
     weights: Tensor | None
 
     def places(self, f: Any) -> list[Expr]:
         """Where the taps for number f of a row lie."""
-        start = te.max(self.starts[te.indexdiv(f, self.group)], 0)
+        start = te.max(te.min(self.starts[te.indexdiv(f, self.group)], self.last), 0)
         return [start + te.max(te.min(self.offsets[k, f].astype("int32"), self.reach), 0) for k in range(self.taps)]
 
     @staticmethod
@@ -150,7 +152,7 @@ class Columns:
         reach = ((-(-(group - 1) // pitch) * over) // under + 1 + taps) * pitch - 1  # at most
         if reach >= MOST_VECTORS * group:
             return None
-        return Columns(kind, taps, group, reach, starts, offsets, None if taps == 1 else _weights(
+        return Columns(kind, taps, group, reach, size * pitch - 1, starts, offsets, None if taps == 1 else _weights(
             (taps, out * pitch), lambda f: _place(te.indexdiv(f, pitch), size, out, coordinates, taps)[1], narrow, alpha))
 
 
@@ -196,7 +198,8 @@ def _in_rows(plane: Plane, columns: Columns, out: Any, method: str, coordinates:
             return ((total + te.const(128, kind)) >> 8).astype(image.dtype)
         return _rounded(total, image.dtype)
 
-    return plane.pixels(out[0], out[1], across, f"resize_{method}", "resize", {"group": columns.group})
+    return plane.pixels(out[0], out[1], across, f"resize_{method}", "resize",
+                        {"group": columns.group, "as_it_stands": rows.dtype == image.dtype and method == "nearest"})
 
 
 def _rounded(value: Expr, dtype: Any) -> Expr:
