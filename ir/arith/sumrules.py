@@ -33,11 +33,15 @@ def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[
         return None
     for atom, coeff in form.coeffs.items():
         if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):
-            found = _exact_quotient(scope, form, atom, coeff) or _put_together(scope, form, atom, coeff)
+            found = _exact_quotient(scope, form, atom, coeff)
             if found is not None:
                 return found
         for candidate in _SUMS.get(type(atom), ()):
             found = candidate.applied(scope, form, atom, coeff, simplified)
+            if found is not None:
+                return found
+        if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):  # after the rule for the remainder of the same
+            found = _put_together(scope, form, atom, coeff)
             if found is not None:
                 return found
     if form.const and len(form.coeffs) == 1:
