@@ -40,6 +40,23 @@ sys.modules[f"{tir.__name__}.transform"] = tir_transform
 __version__ = "0.19.0"
 """The release of TVM whose names these are."""
 
+_ELSEWHERE = {
+    "auto_scheduler": "tilewright.autotune derives a search space from the tensors: autotune.tune([A, B, C])",
+    "autotvm": "tilewright.autotune has templates: @autotune.template(name), cfg.define_split, autotune.tune(template.task(...))",
+    "meta_schedule": "tilewright.autotune derives a search space from the tensors: autotune.tune([A, B, C])",
+    "relay": "networks are compositions of te and topi here: topi.schedule fuses them",
+    "relax": "networks are compositions of te and topi here: topi.schedule fuses them",
+    "script": "loops are written by te.hybrid.script or tvm.tir.ir_builder",
+    "rpc": "kernels are exported (func.export_library) and run where they are copied to",
+    "micro": "kernels are exported as C-callable objects: func.export_library(\"f.o\")",
+}
+
+
+def __getattr__(name: str) -> object:
+    found = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{found}")
+
+
 __all__ = [
     "DataType", "IRModule", "Module", "Range", "TVMError", "Target", "abs", "all", "any", "arith", "build",
     "build_config", "call_extern", "call_llvm_intrin", "call_packed", "call_pure_extern", "call_pure_intrin", "ceil",

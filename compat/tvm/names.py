@@ -10,8 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Call, IterVar
+from ...ir.expr import BufferLoad, Call, IterVar, Node
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, Seq
+from ...runtime import Array
+from ...schedule import Stage
+from ...te import Operation, Tensor
 
 __all__ = ["set_names"]
 
@@ -34,6 +37,10 @@ def set_names() -> None:
     _give(Call, "op", lambda self: SimpleNamespace(name=f"tir.{self.name}"))
     _give(Function, "buffer_map", lambda self: {buffer: buffer for buffer in self.params if isinstance(buffer, Buffer)})
     _give(IterVar, "iter_type", lambda self: self.kind)
+    _give(Stage, "iter_var_attrs", lambda self: self.iter_attrs)
+    _give(Array, "to_dlpack", lambda self: self.__dlpack__)
+    for node in (Node, Tensor, Operation, Array):
+        _give(node, "same_as", lambda self: lambda other: self is other)
     if not hasattr(Function, "with_attr"):
         setattr(Function, "with_attr", _with_attr)  # noqa: B010
 

@@ -11,7 +11,7 @@ from ...runtime import Array as NDArray
 from ...runtime import Device, cpu, cuda
 from ...runtime import array as _array
 from ...runtime import empty as _empty
-from ...runtime.array import from_dlpack
+from ...runtime.array import from_dlpack as _from_dlpack
 
 __all__ = ["Device", "NDArray", "array", "context", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu", "numpyasarray"]
 
@@ -43,6 +43,24 @@ def empty(
     del mem_scope
     extents: Sequence[Any] = shape if isinstance(shape, (list, tuple)) else (shape,)
     return _empty([int(extent) for extent in extents], dtype, device or ctx)
+
+
+class _Capsule:
+    """A capsule as an object that hands one out."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # of the host: arrays of GPUs hand out themselves
+
+
+def from_dlpack(dltensor: Any) -> NDArray:
+    """The memory of an object with DLPack, or of a capsule that to_dlpack() gave, as an array."""
+    return _from_dlpack(_Capsule(dltensor) if type(dltensor).__name__ == "PyCapsule" else dltensor)
 
 
 def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:

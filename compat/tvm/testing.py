@@ -1,17 +1,27 @@
-"""tvm.testing."""
+"""tvm.testing: comparing, and the decorators of TVM's own tests, which say what a test runs on.
+
+The targets here are "llvm", and "cuda" where a GPU can be used.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from ...runtime import Device
-from .nd import cpu
+from .ir import assert_structural_equal as assert_prim_expr_equal
+from .nd import cpu, cuda, device
 from .runtime import enabled as device_enabled
 
-__all__ = ["assert_allclose", "device_enabled", "enabled_targets", "main"]
+__all__ = [
+    "assert_allclose", "assert_prim_expr_equal", "device_enabled", "enabled_targets", "exclude_targets", "fixture",
+    "known_failing_targets", "main", "parameter", "parametrize_targets", "requires_cuda", "requires_gpu", "requires_llvm",
+    "requires_package", "requires_x86", "skip_if_32bit", "uses_gpu",
+]
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True) -> None:
@@ -23,7 +33,7 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
 
 def enabled_targets() -> list[tuple[str, Device]]:
     """The targets that can be built and run here, each with its device."""
-    return [("llvm", cpu(0))]
+    return [("llvm", cpu(0)), *([("cuda", cuda(0))] if cuda(0).exist else [])]
 
 
 def main() -> None:
@@ -32,3 +42,79 @@ def main() -> None:
 
     caller = sys._getframe(1).f_globals["__file__"]  # pyright: ignore[reportPrivateUsage]
     sys.exit(pytest.main([caller, *sys.argv[1:]]))
+
+
+# Decorators
+
+
+def uses_gpu(*functions: Callable[..., Any]) -> Any:
+    """Of tests that look themselves for what there is: the function as it is."""
+    return functions[0] if functions else lambda function: function
+
+
+def _needs(there: bool, reason: str) -> Callable[..., Any]:
+    def decorate(*functions: Callable[..., Any]) -> Any:
+        import pytest
+
+        mark = pytest.mark.skipif(not there, reason=reason)
+        return mark(functions[0]) if functions else mark
+
+    return decorate
+
+
+requires_llvm = requires_x86 = skip_if_32bit = _needs(True, "")
+
+
+def requires_gpu(*functions: Callable[..., Any]) -> Any:
+    """Skips a test where there is no GPU."""
+    return _needs(cuda(0).exist, "there is no GPU")(*functions)
+
+
+requires_cuda = requires_gpu
+
+
+def requires_package(*packages: str) -> Callable[[Any], Any]:
+    """Skips a test where a package is not installed."""
+    return _needs(all(find_spec(package) for package in packages), f"needs {', '.join(packages)}")()
+
+
+def parametrize_targets(*targets: Any) -> Any:
+    """Runs a test with `target` and `dev` for each of the targets (all where none is named) that can be used here."""
+    if len(targets) == 1 and callable(targets[0]):
+        return parametrize_targets()(targets[0])
+    import pytest
+
+    there = enabled_targets()
+    names = [str(one) for one in targets] or [name for name, _ in there]
+    kinds = [name for name, _ in there]
+    return pytest.mark.parametrize(("target", "dev"), [(name, device(name)) for name in names if name.split()[0] in kinds])
+
+
+def exclude_targets(*targets: str) -> Callable[[Any], Any]:
+    """The other targets' tests: parametrize_targets over those that are not named."""
+    return parametrize_targets(*(name for name, _ in enabled_targets() if name not in targets))
+
+
+def known_failing_targets(*targets: str) -> Callable[[Any], Any]:
+    """As exclude_targets: what fails there in TVM is not asked here."""
+    return exclude_targets(*targets)
+
+
+def fixture(func: Any = None, *, cache_return_value: bool = False, **options: Any) -> Any:
+    """pytest's fixture."""
+    import pytest
+
+    del cache_return_value
+    return pytest.fixture(func, **options) if func is not None else pytest.fixture(**options)
+
+
+def parameter(*values: Any, ids: Any = None, by_dict: Any = None) -> Any:
+    """A fixture, under the name that it is assigned to, which takes each of the values."""
+    import pytest
+
+    named = dict(by_dict or {})
+    return pytest.fixture(params=list(named.values()) or list(values), ids=list(named) or ids)(_value)
+
+
+def _value(request: Any) -> Any:
+    return request.param

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .... import te as _te
+from ....driver import lower
+from ....ir import Function
 from ....ir.ops import convert
 from ....schedule import Schedule, create_schedule
+from ....te import PlaceholderOp, Tensor
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
 from ....te import abs, all, any, max, min, pow, round, sum  # noqa: F401  (TVM's names, which hide Python's)
 from ..tir import div
 from . import schedule, tensor
 
-__all__ = ["Schedule", "convert", "create_schedule", "div", "schedule", "tensor"]
+__all__ = ["Schedule", "convert", "create_prim_func", "create_schedule", "div", "schedule", "tensor"]
 __all__ += _te.__all__
+
+
+def create_prim_func(ops: Any) -> Function:
+    """The loops of tensors in call order (inputs, then outputs), unscheduled: tvm.build takes it."""
+    made = [one.op for one in ops if isinstance(one, Tensor) and not isinstance(one.op, PlaceholderOp)]
+    return lower(create_schedule(made), list(ops))

@@ -226,3 +226,8 @@ def pad(
     """`data` with constants around it."""
     del attrs
     return _transform.pad(data, pad_before, pad_after, pad_value, name)
+
+
+def batch_flatten(data: Tensor) -> Tensor:
+    """All dimensions but the first as one."""
+    return _ours.flatten(data)

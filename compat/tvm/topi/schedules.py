@@ -12,10 +12,12 @@ from ..target import Target
 __all__ = ["NAMES", "schedules"]
 
 NAMES = tuple(f"schedule_{name}" for name in (
-    "injective", "elemwise", "broadcast", "extern", "reduce", "concatenate", "softmax", "pool", "adaptive_pool", "dense",
-    "matmul", "batch_matmul", "conv2d_nchw", "conv2d_nhwc", "conv2d_NCHWc", "group_conv2d_nchw", "depthwise_conv2d_nchw",
-    "depthwise_conv2d_nhwc", "depthwise_conv2d_NCHWc", "lrn", "dense_pack", "dense_nopack", "argwhere", "gather", "scan",
-))
+    "adaptive_pool adaptive_pool1d argsort argwhere batch_matmul batch_norm broadcast concatenate conv1d_ncw conv1d_nwc "
+    "conv1d_transpose_ncw conv2d_NCHWc conv2d_hwcn conv2d_nchw conv2d_nhwc conv2d_transpose_nchw conv3d_ncdhw conv3d_ndhwc "
+    "conv3d_transpose_ncdhw cumsum dense dense_nopack dense_pack depthwise_conv2d_NCHWc depthwise_conv2d_nchw "
+    "depthwise_conv2d_nhwc einsum elemwise extern gather group_conv2d_nchw group_conv2d_nhwc injective l2_normalize lrn matmul "
+    "pool pool1d pool3d reduce scan scatter scatter_elements scatter_nd softmax sort topk"
+).split())
 
 
 def schedules(kind: str) -> Callable[[str], Any]:

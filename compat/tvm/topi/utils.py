@@ -5,12 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....ir.expr import IntImm
+from ....ir.arith import Analyzer
+from ....ir.expr import Expr, FloatImm, IntImm
 from ....schedule import Schedule
 from ....te.operation import Operation
 from . import tag
 
-__all__ = ["equal_const_int", "get_const_int", "get_const_tuple", "traverse_inline"]
+__all__ = ["equal_const_int", "get_const_float", "get_const_int", "get_const_tuple", "get_shape", "prod", "ravel_index",
+           "simplify", "traverse_inline", "unravel_index"]
+
+
+def simplify(expr: Any) -> Any:
+    """An expression simplified; a constant one as an integer."""
+    made = Analyzer().simplify(expr) if isinstance(expr, Expr) else expr
+    return made.value if isinstance(made, IntImm) else made
+
+
+def prod(x: Any) -> Any:
+    """The product of extents; 1 of none."""
+    made: Any = 1
+    for one in x:
+        made = made * one
+    return made
+
+
+def get_const_float(expr: Any) -> float:
+    """A constant number as a float. Raises ValueError for a symbol."""
+    if isinstance(expr, (IntImm, FloatImm)):
+        return float(expr.value)
+    if not isinstance(expr, (int, float)):
+        raise ValueError("Expect value to be constant float")
+    return float(expr)
+
+
+def get_shape(src_shape: Any, src_layout: str, dst_layout: str) -> tuple[Any, ...]:
+    """A shape in another order of the same letters."""
+    return get_const_tuple(src_shape[src_layout.index(letter)] for letter in dst_layout)
+
+
+def ravel_index(indices: Any, shape: Any) -> Any:
+    """Where indices lie in row-major order."""
+    flat: Any = 0
+    for index, extent in zip(indices, shape, strict=True):
+        flat = flat * extent + index
+    return flat
+
+
+def unravel_index(idx: Any, shape: Any) -> list[Any]:
+    """The indices of a place in row-major order."""
+    found: list[Any] = []
+    for extent in reversed(list(shape)):
+        found.append(idx % extent)
+        idx = idx // extent
+    return list(reversed(found))
 
 
 def get_const_int(expr: Any) -> int:

@@ -1,0 +1,234 @@
+"""topi.testing: what operators compute, by numpy, and the schedules that TVM's own tests ask for by target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ....schedule import Schedule
+from ....topi.scheduling import schedule
+from ..target import Target
+
+__all__ = [
+    "adaptive_pool", "batch_matmul", "conv1d_ncw_python", "conv2d_hwcn_python", "conv2d_nchw_python", "conv2d_nhwc_python",
+    "conv3d_ncdhw_python", "depth_to_space_python", "depthwise_conv2d_python_nchw", "depthwise_conv2d_python_nhwc", "dilate_python",
+    "dispatch", "gather_nd_python", "gather_python", "get_broadcast_schedule", "get_elemwise_schedule", "get_injective_schedule",
+    "get_reduce_schedule", "l2_normalize_python", "layer_norm_python", "log_softmax_python", "lrn_python", "one_hot",
+    "poolnd_python", "sequence_mask", "softmax_python", "space_to_depth_python", "strided_slice_python", "upsampling_python",
+]
+
+
+# Schedules
+
+
+def get_injective_schedule(target: Any) -> Callable[[Any], Schedule]:
+    """The schedule of any outputs for a target."""
+    chosen = target if isinstance(target, Target) else Target(target)
+    return lambda outs: schedule(outs, chosen.ours)
+
+
+get_broadcast_schedule = get_elemwise_schedule = get_reduce_schedule = get_injective_schedule
+
+
+def dispatch(target: Any, dispatch_map: Any) -> Any:
+    """The entry of a target's kind or of one of its keys, else that for "generic"."""
+    chosen = target if isinstance(target, Target) else Target(target)
+    return next((dispatch_map[key] for key in (chosen.kind.name, *chosen.keys) if key in dispatch_map), dispatch_map.get("generic"))
+
+
+# Convolutions
+
+
+def _each(value: Any, dims: int) -> list[int]:
+    return [value] * dims if isinstance(value, int) else list(value)
+
+
+def _conv(a: Any, w: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
+    """Over data (N, C, ...) and a kernel (O, C / groups, ...)."""
+    dims = a.ndim - 2
+    steps, taps = _each(stride, dims), w.shape[2:]
+    if isinstance(padding, str):
+        pads = [(-(-(tap - 1) // 2), (tap - 1) // 2) if padding == "SAME" else (0, 0) for tap in taps]
+    else:
+        sides = _each(padding, dims)
+        pads = list(zip(sides, sides, strict=True)) if len(sides) == dims else list(zip(sides[:dims], sides[dims:], strict=True))
+    windows = sliding_window_view(np.pad(a, ((0, 0), (0, 0), *pads)), taps, tuple(range(2, a.ndim)))
+    windows = windows[(slice(None), slice(None), *(slice(None, None, step) for step in steps))]
+    parts = zip(np.split(windows, groups, 1), np.split(w, groups, 0), strict=True)
+    axes = ([1, *range(2 + dims, 2 + 2 * dims)], list(range(1, 2 + dims)))
+    return np.concatenate([np.moveaxis(np.tensordot(part, kernel, axes), -1, 1) for part, kernel in parts], 1).astype(a.dtype)
+
+
+conv1d_ncw_python = conv2d_nchw_python = conv3d_ncdhw_python = _conv
+
+
+def conv2d_nhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
+    """Of (N, H, W, C) by (KH, KW, C / groups, O)."""
+    return _conv(a_np.transpose(0, 3, 1, 2), w_np.transpose(3, 2, 0, 1), stride, padding, groups).transpose(0, 2, 3, 1)
+
+
+def conv2d_hwcn_python(a_np: Any, w_np: Any, stride: Any, padding: Any) -> Any:
+    """Of (H, W, C, N) by (KH, KW, C, O)."""
+    return _conv(a_np.transpose(3, 2, 0, 1), w_np.transpose(3, 2, 0, 1), stride, padding).transpose(2, 3, 1, 0)
+
+
+def depthwise_conv2d_python_nchw(input_np: Any, filter_np: Any, stride: Any, padding: Any) -> Any:
+    """Of (N, C, H, W) by (C, M, KH, KW)."""
+    channels, multiplier, *taps = filter_np.shape
+    return _conv(input_np, filter_np.reshape(channels * multiplier, 1, *taps), stride, padding, channels)
+
+
+def depthwise_conv2d_python_nhwc(input_np: Any, filter_np: Any, stride: Any, padding: Any) -> Any:
+    """Of (N, H, W, C) by (KH, KW, C, M)."""
+    made = depthwise_conv2d_python_nchw(input_np.transpose(0, 3, 1, 2), filter_np.transpose(2, 3, 0, 1), stride, padding)
+    return made.transpose(0, 2, 3, 1)
+
+
+# Products, rows, windows
+
+
+def batch_matmul(x: Any, y: Any, out_dtype: Any = None, trans_x: bool = False, trans_y: bool = True) -> Any:
+    """Products of two batches, the second taken transposed unless said otherwise."""
+    left, right = (x.swapaxes(1, 2) if trans_x else x), (y.swapaxes(1, 2) if trans_y else y)
+    return np.matmul(left.astype(out_dtype or x.dtype), right.astype(out_dtype or x.dtype))
+
+
+def softmax_python(a_np: Any, axis: int = -1) -> Any:
+    """exp(x) / sum of exp(x)."""
+    powers = np.exp(a_np - a_np.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def log_softmax_python(a_np: Any, axis: int = -1) -> Any:
+    """log of softmax."""
+    moved = a_np - a_np.max(axis, keepdims=True)
+    return moved - np.log(np.exp(moved).sum(axis, keepdims=True))
+
+
+def layer_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-5) -> Any:
+    """Normalised over `axis`."""
+    axes = tuple(at % data.ndim for at in (axis if isinstance(axis, (list, tuple)) else [axis]))
+    shape = [extent if at in axes else 1 for at, extent in enumerate(data.shape)]
+    made = (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + epsilon)
+    made = made if gamma is None else made * gamma.reshape(shape)
+    return made if beta is None else made + beta.reshape(shape)
+
+
+def l2_normalize_python(a_np: Any, eps: float, axis: Any = None) -> Any:
+    """x / sqrt(max(sum of x^2, eps))."""
+    axes = tuple(axis) if isinstance(axis, (list, tuple)) else axis
+    return a_np / np.sqrt(np.maximum((a_np * a_np).sum(axes, keepdims=True), eps))
+
+
+def lrn_python(a_np: Any, size: int, axis: int, bias: float, alpha: float, beta: float) -> Any:
+    """Local response normalisation."""
+    square = np.moveaxis(a_np * a_np, axis, -1)
+    sums = sliding_window_view(np.pad(square, [(0, 0)] * (a_np.ndim - 1) + [(size // 2, size // 2)]), size, -1).sum(-1)
+    return a_np / (bias + alpha / size * np.moveaxis(sums, -1, axis)) ** beta
+
+
+def poolnd_python(np_data: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int],
+                  padding_before: Sequence[int], padding_after: Sequence[int], pool_type: str, count_include_pad: bool = True, ceil_mode: bool = False,
+                  dtype: str = "float32", layout: str = "") -> Any:
+    """Pooling of (N, C, ...), or of another layout."""
+    dims = len(kernel)
+    space = [at for at, letter in enumerate(layout) if letter in "DHW"] or list(range(2, 2 + dims))
+    data = np.moveaxis(np_data, space, range(-dims, 0))
+    reach = [(tap - 1) * by + 1 for tap, by in zip(kernel, dilation, strict=True)]
+    pads, counted = [(0, 0)] * (data.ndim - dims), [(0, 0)] * (data.ndim - dims)
+    for size, before, after, wide, step in zip(data.shape[-dims:], padding_before, padding_after, reach, strides, strict=True):
+        beyond = -(size + before + after - wide) % step if ceil_mode else 0
+        beyond = 0 if size + before + after + beyond - wide >= size + before else beyond
+        pads.append((before, after + beyond))
+        counted.append((before, after) if count_include_pad else (0, 0))
+    ones = np.pad(np.ones(data.shape), counted, constant_values=1)
+    ones = np.pad(ones, [(low - a, high - b) for (low, high), (a, b) in zip(pads, counted, strict=True)])
+    wide = np.pad(data, pads, constant_values=-np.inf if pool_type == "max" and data.dtype.kind == "f" else 0)
+    steps = (..., *(slice(None, None, step) for step in strides), *(slice(None, None, by) for by in dilation))
+    over = tuple(range(-dims, 0))
+    windows, counts = (sliding_window_view(one, reach, over)[steps] for one in (wide, ones))
+    made = windows.max(over) if pool_type == "max" else windows.sum(over) / np.maximum(counts.sum(over), 1)
+    return np.moveaxis(made, range(-dims, 0), space).astype(dtype)
+
+
+def adaptive_pool(np_data: Any, out_size: Sequence[int], pool_type: str, layout: str = "NCHW") -> Any:
+    """Pooling to a size."""
+    made = np_data
+    for at, out in zip([at for at, letter in enumerate(layout) if letter in "DHW"], out_size, strict=True):
+        size = made.shape[at]
+        cuts = [made.take(range(i * size // out, -(-(i + 1) * size // out)), at) for i in range(out)]
+        made = np.stack([cut.max(at) if pool_type == "max" else cut.mean(at) for cut in cuts], at)
+    return made
+
+
+# Elements that move
+
+
+def dilate_python(input_np: Any, strides: Sequence[int], dilation_value: float = 0, out_dtype: Any = None) -> Any:
+    """Elements apart."""
+    made = np.full([(extent - 1) * step + 1 for extent, step in zip(input_np.shape, strides, strict=True)], dilation_value,
+                   out_dtype or input_np.dtype)
+    made[tuple(slice(None, None, step) for step in strides)] = input_np
+    return made
+
+
+def upsampling_python(data: Any, scale: Sequence[int], layout: str = "NCHW") -> Any:
+    """Each pixel as several."""
+    return data.repeat(scale[0], layout.index("H")).repeat(scale[1], layout.index("W"))
+
+
+def space_to_depth_python(data: Any, block_size: int) -> Any:
+    """Blocks of (N, C, H, W) in the channels."""
+    n, c, h, w = data.shape
+    parts = data.reshape(n, c, h // block_size, block_size, w // block_size, block_size).transpose(0, 3, 5, 1, 2, 4)
+    return parts.reshape(n, c * block_size**2, h // block_size, w // block_size)
+
+
+def depth_to_space_python(data: Any, block_size: int, mode: str = "DCR") -> Any:
+    """Channels of (N, C, H, W) as blocks."""
+    n, c, h, w = data.shape
+    inner = c // block_size**2
+    parts = data.reshape((n, block_size, block_size, inner, h, w) if mode == "DCR" else (n, inner, block_size, block_size, h, w))
+    order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
+    return parts.transpose(order).reshape(n, inner, h * block_size, w * block_size)
+
+
+def strided_slice_python(data: Any, begin: Sequence[int], end: Sequence[int], strides: Any, slice_mode: str = "end",
+                         axes: Any = None) -> Any:
+    """data[begin:end:strides]."""
+    parts = [slice(None)] * data.ndim
+    steps = _each(strides, len(begin)) if strides else []
+    for place, at in enumerate(axes if axes is not None else range(len(begin))):
+        first, last = begin[place], end[place]
+        if slice_mode == "size":
+            last = None if last < 0 else first + last
+        parts[at] = slice(first, last, steps[place] if place < len(steps) and slice_mode == "end" else 1)
+    return data[tuple(parts)]
+
+
+def gather_python(data: Any, axis: int, indices: Any) -> Any:
+    """Elements by their places along an axis."""
+    places = list(np.indices(indices.shape, sparse=True))
+    places[axis] = indices
+    return data[tuple(places)]
+
+
+def gather_nd_python(a_np: Any, indices_np: Any) -> Any:
+    """Elements by their coordinates."""
+    return a_np[tuple(indices_np.astype(int))]
+
+
+def one_hot(indices: Any, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any) -> Any:
+    """on_value where a new axis is the index."""
+    made = np.where(np.asarray(indices)[..., None] == np.arange(depth), on_value, off_value).astype(dtype)
+    return np.moveaxis(made, -1, axis)
+
+
+def sequence_mask(data: Any, valid_length: Any, mask_value: Any, axis: int) -> Any:
+    """mask_value behind the end of each sequence."""
+    before = np.arange(data.shape[axis])[:, None] < np.asarray(valid_length)
+    before = before if axis == 0 else before.T
+    return np.where(before.reshape(*before.shape, *[1] * (data.ndim - 2)), data, mask_value).astype(data.dtype)
