@@ -261,8 +261,19 @@ def test_products_by_known_weights_pack_nothing(rows: int, depth: int, features:
         kernel(data, found)
         np.testing.assert_allclose(found, np.maximum(data.astype("float64") @ weights.T, 0), rtol=1e-4, atol=1e-4)
         assert not packs(kernel)
-        if rows > 32:
+        if depth > 1:
             assert constants_in(kernel) == ["w.global"]
+
+
+def test_few_vectors_read_weights_of_few_bits_as_they_lie() -> None:
+    weights, data = drawn((64, 512), "int8"), drawn((2, 512), seed=1)
+    x, w = te.placeholder((2, 512), name="x"), te.constant(weights, "w")
+    y = topi.nn.dense(x, te.compute((64, 512), lambda i, j: w[i, j].astype("float32") * 0.5, "D", tag="injective"))
+    found = np.zeros((2, 64), "float32")
+    kernel = tw.build([x, y])
+    kernel(data, found)
+    assert constants_in(kernel) == ["w"] and not packs(kernel)  # a quarter of the bytes that it would have as float32
+    np.testing.assert_allclose(found, data @ (weights * 0.5).T, rtol=1e-4, atol=1e-2)
 
 
 @pytest.mark.parametrize(("shape", "kernel_shape", "stride", "groups"), [

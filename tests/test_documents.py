@@ -48,10 +48,13 @@ def test_the_program_of_the_page_on_running_kernels_runs() -> None:
     assert done.stdout == "CacheInfo(hits=0, misses=2, currsize=2)\n", done.stderr
 
 
-def test_the_programs_of_the_page_on_operators_run() -> None:
-    first, second = [text for language, text in BLOCK.findall((ROOT / "docs" / "operators.md").read_text()) if language == "python"]
+def test_the_programs_of_the_page_on_operators_run(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operators.md").read_text()
+    first, known, second = [text for language, text in BLOCK.findall(page) if language == "python"]
     done = subprocess.run([sys.executable, "-c", first], capture_output=True, text=True)
     assert done.stdout == "301.0 0\n", done.stderr
+    done = subprocess.run([sys.executable, "-c", known], capture_output=True, text=True, cwd=tmp_path)
+    assert "w.global is a constant" in done.stdout and (tmp_path / "layer.h").exists(), done.stderr
     done = subprocess.run([sys.executable, "-c", second], capture_output=True, text=True)
     assert "cache_read" in done.stdout and "vectorized(" in done.stdout, done.stderr
 

@@ -112,6 +112,10 @@ s = topi.schedule(T)
 print(f"\n{s.as_python()}")
 run("topi", tw.build(s, [X, P, bias, T]), image, topi.nn.conv2d_prepack(weights), biases)
 
+# Weights that are known need no arguments: what is computed from constants alone, here the packing, is done by tw.build.
+T = follow(topi.nn.conv2d(X, te.constant(weights, "weights"), stride=1, padding=1), te.constant(biases, "biases"))
+run("topi, known weights", tw.build([X, T]), image)
+
 # Winograd's algorithm multiplies 2.25 times (tile=2) or 4 times (tile=4) less: squares of the image are transformed, multiplied,
 # and transformed back. What it costs is accuracy, since it subtracts numbers that are larger than the result; the
 # bounds are those that topi.nn.winograd states. The speed counts the operations of the definition, so that it compares.

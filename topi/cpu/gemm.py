@@ -53,11 +53,11 @@ def gemm(group: Group) -> None:
         reduction(group)
     elif all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         found = operands(group)
+        kept = is_known(source(found.b)) and not found.product.in_place
         shape = thin(group, found)
-        if shape is not None:
+        if shape is not None and not (kept and shape.outer and not _widened(group, found.b)):
             gemv(group, found, shape)
             return
-        kept = is_known(source(found.b)) and not found.product.in_place
         sizes = replace(found.product, in_place=True) if kept else found.product  # panels that no call packs
         apply(group, found, plan(sizes, group.machine), kept)
 
@@ -95,6 +95,11 @@ def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> No
         s[panel].compute_at(*at)
     elif not found.product.in_place and found.product.stride > tile.columns:
         sums.prefetch(source(found.b), k, PREFETCH)
+
+
+def _widened(group: Group, b: ProducerLoad) -> bool:
+    """Whether B is computed from fewer bytes than it has: packed, it would be more to read, where reading is all there is."""
+    return any(tensor.dtype.bits < b.dtype.bits for head in upstream(group, b) for tensor in head.input_tensors)
 
 
 def _passes_by(group: Group, product: Product) -> bool:
