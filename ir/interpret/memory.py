@@ -42,8 +42,9 @@ def find_symbols(
     """The values of the shape symbols, from the shapes of the arrays, after checking types and shapes; and the strides
     of each parameter of `function` in its memory."""
     if len(args) != len(function.params):
-        raise ArgumentsDoNotFit(f"{function.name} takes {len(function.params)} arguments, not {len(args)}", called=user_source(),
-                                fix=f"pass one for each of {', '.join(param.name for param in function.params) or 'none'}")
+        given, wanted = len(args) - len(function.constants), function.arguments
+        raise ArgumentsDoNotFit(f"{function.name} takes {len(wanted)} arguments, not {given}", called=user_source(),
+                                fix=f"pass one for each of {', '.join(param.name for param in wanted) or 'none'}")
     symbols: dict[Var, int] = {}
     pairs = [(d, a) for d, a in zip(declared, args, strict=True) if isinstance(d, Buffer)]
     for parameter, argument in zip(declared, args, strict=True):
