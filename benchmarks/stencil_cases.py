@@ -106,7 +106,9 @@ def bilateral_gradients(size: int) -> Case:
     return Case(
         group="bilateral", name=f"gradients {size}x{size}", inputs=_colours(*shapes),
         outputs=[(shape, "float32") for shape in shapes[:3]], ours=kernel(build), bytes=40 * size**2, flops=2 * 12 * 26 * size**2,
-        peers={"numba": numba_peer.call(peers.numba_slice_gradients), "torch": _torch_gradients}, tolerance=(5e-2, 1e-3))
+        tolerance=(5e-2, 1e-3),
+        peers={"numba": numba_peer.call(peers.numba_slice_gradients), "torch": _torch_gradients,
+               "halide auto": halide_peer.gradients(peers.halide_slice_gradients)})
 
 
 def _torch_gradients(inputs: Arrays, _outputs: Arrays) -> Runner:

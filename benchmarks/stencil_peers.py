@@ -242,6 +242,42 @@ def halide_slice(by_hand: bool) -> Callable[[Any, list[Any]], Any]:
     return define
 
 
+def halide_slice_gradients(hl: Any, given: list[Any]) -> list[Any]:
+    """What propagate_adjoints makes of the slice, for an autoscheduler. Inputs are read within their bounds wherever a schedule
+    rounds a loop up."""
+    buffers = [hl.BoundaryConditions.repeat_edge(one) for one in given]
+    grid, guide, image, head = (hl.Func(name) for name in ("grid", "guide", "image", "head"))
+    c, o, z, j, i, x, y, k = (hl.Var(name) for name in ("c", "o", "z", "j", "i", "x", "y", "k"))
+    cells, depth = given[0].dim(4).extent(), given[0].dim(2).extent()
+    wide, high = given[1].dim(0).extent(), given[1].dim(1).extent()
+    grid[c, o, z, j, i] = buffers[0][c, o, z, j, i]
+    guide[x, y] = buffers[1][x, y]
+    image[x, y, k] = buffers[2][x, y, k]
+    head[x, y, k] = buffers[3][x, y, k]
+    affine, out = hl.Func("affine"), hl.Func("out")
+
+    def place(v: Any, size: int) -> tuple[Any, Any, Any]:
+        exact = (hl.cast(hl.Float(32), v) + 0.5) * hl.f32(cells / size) - 0.5
+        cell = hl.cast(hl.Int(32), hl.floor(exact))
+        return hl.clamp(cell, 0, cells - 1), hl.clamp(cell + 1, 0, cells - 1), exact - hl.cast(hl.Float(32), cell)
+
+    (above, below, fy), (left, right, fx) = place(y, high), place(x, wide)
+    gz = hl.clamp(guide[x, y] * hl.f32(depth), hl.f32(0.5), hl.f32(depth - 0.5)) - 0.5
+    kz = hl.clamp(hl.cast(hl.Int(32), gz), 0, depth - 2)
+    fz = gz - hl.cast(hl.Float(32), kz)
+
+    def level(at: Any) -> Any:
+        return ((grid[c, o, at, left, above] * (1 - fx) + grid[c, o, at, right, above] * fx) * (1 - fy)
+                + (grid[c, o, at, left, below] * (1 - fx) + grid[c, o, at, right, below] * fx) * fy)
+
+    affine[c, o, x, y] = level(kz) * (1 - fz) + level(kz + 1) * fz
+    out[x, y, k] = (affine[0, k, x, y] * image[x, y, 0] + affine[1, k, x, y] * image[x, y, 1]
+                    + affine[2, k, x, y] * image[x, y, 2] + affine[3, k, x, y])
+    whole = [hl.Range(0, extent - 1) for extent in (wide, high, given[2].dim(2).extent())]  # taken for first and last
+    found = hl.propagate_adjoints(out, head, whole)
+    return [found[one] for one in (grid, guide, image)]
+
+
 def torch_slice(grid: Any, guide: Any, image: Any) -> Any:
     import torch
 

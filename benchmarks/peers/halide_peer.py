@@ -9,7 +9,7 @@ from typing import Any
 
 from ..cases import Arrays, Builder, Runner, Unsupported, threads
 
-__all__ = ["auto", "box_blur", "call", "matmul", "softmax"]
+__all__ = ["auto", "box_blur", "call", "gradients", "matmul", "softmax"]
 
 Define = Callable[[Any, list[Any]], Any]
 """(halide, the inputs as Buffers) to the Func of the output, scheduled. Axes are Halide's: the last of numpy's comes first."""
@@ -39,6 +39,23 @@ def auto(define: Define) -> Builder:
         pipeline.apply_autoscheduler(target, hl.AutoschedulerParams("Adams2019", {"parallelism": str(threads())}))
         pipeline.compile_jit(target)
         into = hl.Buffer(outputs[0])
+        return lambda: pipeline.realize(into)
+    return builder
+
+
+def gradients(define: Callable[[Any, list[Any]], list[Any]]) -> Builder:
+    """A pipeline of several outputs, scheduled by the autoscheduler of Li et al. 2018, which was made for derivatives."""
+    def builder(inputs: Arrays, outputs: Arrays) -> Runner:
+        import halide as hl
+
+        hl.load_plugin(str(next(Path(hl.__file__).parent.glob("lib*/libautoschedule_li2018.so"))))
+        made = define(hl, [hl.Buffer(array) for array in inputs])
+        for one, array in zip(made, outputs, strict=True):
+            one.set_estimates([(0, extent) for extent in reversed(array.shape)])
+        pipeline, target = hl.Pipeline(made), hl.get_host_target()
+        pipeline.apply_autoscheduler(target, hl.AutoschedulerParams("Li2018", {"parallelism": str(threads())}))
+        pipeline.compile_jit(target)
+        into = [hl.Buffer(array) for array in outputs]
         return lambda: pipeline.realize(into)
     return builder
 
