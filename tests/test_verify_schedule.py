@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import drawn
 import numpy as np
@@ -12,6 +13,11 @@ from tilewright import te
 from tilewright.fuzz.case import draw_case
 from tilewright.fuzz.programs import draw_program
 from tilewright.fuzz.schedules import draw_schedule
+from tilewright.fuzz.choices import case_choices
+from tilewright.fuzz.control import draw_hybrid, draw_scan
+from tilewright.fuzz.derivatives import draw_gradient
+from tilewright.fuzz.outside import draw_extern
+from tilewright.schedule.schedule import producers_first
 from tilewright.schedule.shrink import iterations, shrunk
 from tilewright.seeing import page
 
@@ -273,3 +279,103 @@ def test_triangular_loops_and_indices_that_are_data_keep_what_they_need() -> Non
     (small,) = shrunk([B.op], lambda number, extent: 6) or [B.op]
     shapes = {tensor.name: [extent.value for extent in tensor.shape] for tensor in small.input_tensors}
     assert shapes == {"A": [50, 6], "I": [6]}
+
+
+def recurrence(time: int, width: int, back: bool = False) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """(X, update, S): each step adds what the one before had, back to front or not."""
+    X, state = te.placeholder((time, width), name="X"), te.placeholder((time, width), name="state")
+    init = te.compute((1, width), lambda _, i: X[0, i], name="init")
+    half = te.compute((time, width), lambda t, i: state[t - 1, width - 1 - i if back else i] * 0.5, name="half")
+    update = te.compute((time, width), lambda t, i: half[t, i] + X[t, i], name="update")
+    return X, update, te.scan(init, update, state, inputs=[X], name="S")
+
+
+def test_a_scan_takes_fewer_steps_of_fewer_elements() -> None:
+    _, _, S = recurrence(1000, 2000)
+    R = te.compute((500, 2000), lambda t, i: S[t * 2, i] + 1, name="R")
+    (small,) = shrunk([R.op], lambda number, extent: 5 + number) or [R.op]
+    (states,) = small.input_tensors
+    assert [int(extent) for extent in (*small.output_shape, *states.shape)] == [5, 6, 9, 6]
+    assert states.op.axis[0].dom.extent.value == 8
+    x = np.random.default_rng(0).random((9, 6), "float32")
+    part, whole = np.empty((5, 6), "float32"), np.zeros((9, 6), "float32")
+    (source,) = (op.output(0) for op in producers_first([small]) if op.name == "X")
+    tw.build([source, small.output(0)])(x, part)
+    for t in range(9):
+        whole[t] = whole[t - 1] * np.float32(0.5) + x[t] if t else x[0]
+    np.testing.assert_allclose(part, whole[::2] + 1, rtol=1e-6)
+    _, _, S = recurrence(1000, 2000, back=True)
+    (small,) = shrunk([S.op], lambda number, extent: 5) or [S.op]
+    assert [int(extent) for extent in small.output_shape] == [5, 2000], "each step reads the last elements first"
+
+
+def test_a_script_reaches_as_far_as_its_loops() -> None:
+    @te.hybrid.script
+    def sums(a, b):  # type: ignore[no-untyped-def]
+        c = output_tensor((a.shape[0], b.shape[0]), a.dtype)  # type: ignore[name-defined]  # noqa: F821
+        for i in range(a.shape[0]):
+            for j in range(b.shape[0] - 1):
+                c[i, j + 1] = c[i, j] + a[i] * b[j + 1]
+        return c
+
+    a, b = te.placeholder((900,), name="a"), te.placeholder((800,), name="b")
+    twice = te.compute((900,), lambda i: a[i] * 2, name="twice")
+    (small,) = shrunk([sums(twice, b).op], lambda number, extent: 6 + number) or [a.op]
+    assert [int(extent) for extent in small.output_shape] == [6, 8]
+    assert [[int(extent) for extent in tensor.shape] for tensor in small.input_tensors] == [[6], [8]]
+    part, x, y = np.empty((6, 8), "float32"), np.arange(6, dtype="float32"), np.arange(8, dtype="float32")
+    (source,) = small.input_tensors[0].op.input_tensors
+    tw.build([source, small.input_tensors[1], small.output(0)])(x, y, part)
+    np.testing.assert_array_equal(part, 2 * np.outer(x, np.cumsum(y)))
+
+
+def large_programs() -> dict[str, Any]:
+    """Programs that are too large for the interpreter, each with a schedule."""
+    X, update, S = recurrence(900, 1000)
+    scan = te.create_schedule(S.op)
+    scan[update].vectorize(scan[update].split(update.op.axis[1], 16)[1])
+
+    def turned(ins: Any, outs: Any) -> Any:
+        ib = tw.ir_builder()
+        with ib.for_range(0, 64, "i") as i, ib.for_range(0, 48, "j") as j:
+            ib.emit(outs[0].vstore([i, j], ins[0].vload([63 - i, j])))
+        return ib.get()
+
+    A, W, k = te.placeholder((64, 48), name="A"), te.placeholder((48, 3000), name="W"), te.reduce_axis((0, 48), "k")
+    E = te.extern((64, 48), [te.compute((64, 48), lambda i, j: A[i, j] + 1, name="B")], turned, name="E")
+    C = te.compute((64, 3000), lambda i, j: te.sum(E[i, k] * W[k, j], axis=k), name="C")
+    extern = te.create_schedule(C.op)
+    extern[C].vectorize(extern[C].split(C.op.axis[1], 16)[1])
+    table, at, head = te.placeholder((500, 64), name="T"), te.placeholder((3000,), "int32", name="I"), te.placeholder(
+        (3000, 64), name="H")
+    read = te.compute((3000, 64), lambda i, j: table[at[i], j], name="read")
+    (scattered,) = te.gradient(read, [table], head)
+    return {"scan": scan, "extern": extern, "scatter": te.create_schedule(scattered.op)}
+
+
+@pytest.mark.parametrize("name", ["scan", "extern", "scatter"])
+def test_programs_of_every_kind_are_cut_down(name: str) -> None:
+    report = large_programs()[name].verify()
+    assert [check.by for check in report.checks][:2] == ["interpreter"] * 2 and not report.left_out, report
+
+
+def test_a_wrong_schedule_of_a_large_scan_is_told() -> None:
+    """Steps of threads that leave some elements to nobody, by a predicate."""
+    _, update, S = recurrence(900, 1000)
+    s = te.create_schedule(S.op)
+    s[update].set_store_predicate(update.op.axis[1] != 1)
+    with pytest.raises(tw.TilewrightError, match=r"update|S\["):
+        s.verify()
+
+
+def test_drawn_programs_stay_whole_when_they_are_cut_down() -> None:
+    """By the interpreter, which finds reads out of shape and elements that nobody writes."""
+    kinds = (draw_scan, draw_hybrid, draw_extern, draw_gradient)
+    for case in range(drawn.count(8, 100)):
+        for draw in kinds:
+            choices = case_choices(drawn.SEED, case, 300)
+            with np.errstate(all="ignore"):
+                outputs = draw(choices).outputs
+            small = shrunk(outputs, lambda number, extent: min(extent, 2 + number % 3))
+            assert small is not None
+            assert te.create_schedule(small).verify(seed=case).checks, (draw.__name__, case)
