@@ -16,11 +16,12 @@ Cell = tuple[str, str, str]
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "elementwise": DTYPES, "sum": NUMBERS, "prod": NUMBERS, "min": DTYPES, "max": DTYPES, "matmul": NUMBERS, "conv2d": NUMBERS,
     "pool": DTYPES, "softmax": FLOATS, "argmax": NUMBERS, "blur": NUMBERS, "layout": DTYPES, "gather": DTYPES,
-    "triangle": NUMBERS, "tuples": NUMBERS, "scan": DTYPES, "hybrid": NUMBERS, "product": NUMBERS,
+    "triangle": NUMBERS, "tuples": NUMBERS, "scan": DTYPES, "hybrid": NUMBERS, "product": NUMBERS, "extern": DTYPES,
+    "gradient": FLOATS,
 }
 """Every kind of operation, with the dtypes in which its stages may be."""
 
-_NO_DTYPE = {"softmax": "exponentials and divisions are of floats"}
+_NO_DTYPE = {"softmax": "exponentials and divisions are of floats", "gradient": "derivatives are of floats"}
 _REDUCTIONS = ("sum", "prod", "min", "max")
 _OF_REDUCTIONS = {"rfactor": "only a reduction has an axis to factor"}
 _OF_OTHERS = {"compute_inline": "a reduction cannot be inlined"}
@@ -30,6 +31,14 @@ _OF_SCRIPTS = dict.fromkeys(
     ("cache_write", "storage_align", "set_store_predicate", "prefetch", "transform_layout", "rolling_buffer"),
     "a script has loops, and no expression of an element that could be computed elsewhere or otherwise",
 ) | {"compute_inline": "a script has no expression to put into its readers", "rfactor": "a script reduces in its own words"}
+_OF_SCANS = {"env_threads": "only a recurrence has steps for threads to stay around"}
+_OF_EXTERNS = dict.fromkeys(
+    ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "prefetch"),
+    "an extern is a statement, of whose loops a schedule knows nothing",
+) | dict.fromkeys(
+    ("cache_write", "compute_inline", "rfactor", "storage_align", "transform_layout", "rolling_buffer"),
+    "an extern has no expression of an element, and says itself how its memory lies",
+)
 
 
 def illegal(operation: str, dtype: str, primitive: str) -> str:
@@ -46,6 +55,10 @@ def illegal(operation: str, dtype: str, primitive: str) -> str:
         return "what is looked up is summed, which bools are not"
     if operation == "hybrid" and primitive in _OF_SCRIPTS:
         return _OF_SCRIPTS[primitive]
+    if operation == "extern" and primitive in _OF_EXTERNS:
+        return _OF_EXTERNS[primitive]
+    if operation != "scan" and primitive in _OF_SCANS:
+        return _OF_SCANS[primitive]
     if operation != "product" and primitive in _OF_PRODUCTS:
         return _OF_PRODUCTS[primitive]
     return ""

@@ -65,7 +65,7 @@ class Mutator:
     @property
     def stages(self) -> list[Any]:
         return [stage for stage in self.s.stages
-                if stage.op.kind in ("compute", "hybrid") and stage.attach_type not in ("inline", "inlined")]
+                if stage.op.kind in ("compute", "hybrid", "extern") and stage.attach_type not in ("inline", "inlined")]
 
     def extent(self, stage: Any, axis: Any) -> int | None:
         """The declared extent of a loop, where it is a constant."""
@@ -329,6 +329,24 @@ class Mutator:
             return None
         return f"tensorize({ii.name}, {depth}) of {stage.name}", lambda: stage.tensorize(ii, kernel)
 
+    def env_threads(self) -> Attempt | None:
+        """Threads around all steps of a recurrence, after the loops of most of its stages are bound to them."""
+        self.subject = next((stage for stage in self.s.stages if stage.op.kind == "scan"), None)
+        if self.subject is None:
+            return None
+        scan, count = self.subject, self.pick([1, 2, 4, 8])
+        thread = te.thread_axis((0, count), "threadIdx.x")
+        threads = [te.thread_axis((0, 1), "blockIdx.x"), thread] if self.chance(0.5) else [thread]
+        for tensor in (*scan.op.init, *scan.op.update):
+            stage = self.s[tensor]
+            axes = [axis for axis in self.data(stage) if axis is not stage.op.axis[0]]
+            if axes and self.chance(0.9):
+                try:
+                    stage.bind(stage.split(axes[-1], factor=count)[1], thread)
+                except TilewrightError:
+                    return None
+        return f"env_threads({count}) of {scan.name}", lambda: scan.env_threads(threads)
+
     def set_scope(self) -> Attempt | None:
         stage = self.some_stage(lambda stage: not stage.is_output)
         if stage is None:
@@ -436,9 +454,11 @@ TABLE = (
     (2, "pragma"), (11, "compute_at"), (4, "compute_inline"), (1, "compute_root"), (1, "auto_inline"), (5, "cache_read"),
     (5, "cache_write"), (2, "set_scope"), (4, "rfactor"), (2, "storage_align"), (2, "set_store_predicate"), (2, "double_buffer"),
     (1, "rolling_buffer"), (2, "prefetch"), (2.5, "transform_layout"), (3, "tensorize"), (1, "create_group"),
+    (2, "env_threads"),
 )
 """Every primitive, and how often it is drawn."""
-SELDOM = ("rolling_buffer", "double_buffer", "transform_layout", "rfactor", "compute_inline", "create_group", "set_scope")
+SELDOM = ("rolling_buffer", "double_buffer", "transform_layout", "rfactor", "compute_inline", "create_group", "set_scope",
+          "env_threads")
 """What is drawn seldom, or fits few stages."""
 FOCUSED = 0.15
 """The share of schedules that are about one of these."""

@@ -59,7 +59,7 @@ def test_every_kind_of_program_is_drawn_again_by_its_choices_and_declared_again_
         try:
             text = program_source(program)
         except Unwritable:
-            assert program.name in ("scan", "hybrid")
+            assert program.name in ("scan", "hybrid", "extern", "gradient")
             continue
         scope: dict[str, Any] = {"te": te}
         exec(text, scope)
@@ -181,6 +181,10 @@ def test_cells_are_illegal_by_a_rule_or_wanted() -> None:
     assert ("matmul", "float64", "split") in coverage.empty
     assert illegal("elementwise", "int8", "rfactor") == "only a reduction has an axis to factor"
     assert illegal("softmax", "int8", "split") == "exponentials and divisions are of floats"
+    assert illegal("gradient", "int8", "split") == "derivatives are of floats"
+    assert illegal("extern", "int8", "split").startswith("an extern is a statement")
+    assert illegal("matmul", "float32", "env_threads").startswith("only a recurrence has steps")
+    assert not illegal("scan", "bool", "env_threads") and not illegal("extern", "int8", "compute_at")
     assert {primitive for _, _, primitive in coverage.all_cells()} == set(PRIMITIVES)
 
 
