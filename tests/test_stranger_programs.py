@@ -90,6 +90,21 @@ def test_operators_against_the_references_of_topi_testing(operator, reference) -
     tvm.testing.assert_allclose(got, reference(data), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [1, 5, 20])
+def test_powers_of_rows_that_are_no_vectors(size) -> None:
+    data = np.abs(drawn(size)) + 0.1
+    A = te.placeholder((size,), name="A")
+    B = te.compute((size,), lambda i: te.power(A[i], te.const(0.75, "float32")), name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(B.op.axis[0])
+    out = tvm.nd.empty((size,))
+    tvm.build(s, [A, B])(tvm.nd.array(data), out)
+    tvm.testing.assert_allclose(out.numpy(), data**np.float32(0.75), rtol=1e-5)
+    image = drawn(2, 3, 4, 5)
+    tvm.testing.assert_allclose(run(lambda a: topi.nn.lrn(a, 3, 1, 0.5, 0.75, 2), image),
+                                topi.testing.lrn_python(image, 3, 1, 2, 0.5, 0.75), rtol=1e-4, atol=1e-5)
+
+
 def test_lookups_from_the_end() -> None:
     data, places = drawn(4, 3), np.array([[0, -1, 2], [-4, 1, -2]], "int32")
     np.testing.assert_array_equal(run(lambda a, i: topi.gather(a, 0, i), data, places), topi.testing.gather_python(data, 0, places))
