@@ -52,8 +52,8 @@ INTRINSICS: dict[str, Intrinsic] = {
         Intrinsic("target_has", 1, "any", "given"),
         # The address of an element for outside code; see ir/pointers.py. It reads nothing, but must stay where it is.
         Intrinsic("access_ptr", 3, "any", "given", pure=False),
-        # A hint that what a pointer points to will be read soon.
-        Intrinsic("prefetch", 1, "any", "given", pure=False),
+        # A hint that what a pointer points to will be read soon; a second operand says into which cache, by default the first.
+        Intrinsic("prefetch", -1, "any", "given", pure=False),
         # How many elements lie between where a pointer points to and the next multiple of so many bytes.
         Intrinsic("unaligned_elements", 2, "any", "given", pure=False),
         # Calls of outside code: the first argument is a StringImm with the symbol's name.

@@ -9,7 +9,7 @@ from ..ir.expr import Expr, IterVar
 from ..te.tensor import Tensor
 from ..te.tensor_intrin import TensorIntrin
 
-__all__ = ["AttachType", "AxisKind", "IterAttr", "Overlap"]
+__all__ = ["Ahead", "AttachType", "AxisKind", "IterAttr", "Overlap"]
 
 AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread", "tensorized"]
 """How the loop runs; never what it means."""
@@ -24,6 +24,17 @@ Overlap = Literal["", "double", "rolling"]
 the next one is loaded while one is used (double_buffer); what the last one computed is used again (rolling_buffer)."""
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """A prefetch of what iteration `offset` further on reads; around: of the loop that the stage is computed at. level: of
+    the cache that it goes into."""
+
+    tensor: Tensor
+    offset: int
+    around: bool = False
+    level: int = 1
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class IterAttr:
     """kind: of the loop. bind_thread: the thread axis, exactly where kind is "thread". pragmas: in the order in which
@@ -34,7 +45,7 @@ class IterAttr:
     bind_thread: IterVar | None = None
     pragmas: tuple[tuple[str, Expr | None], ...] = ()
     storage_align: tuple[int, int] | None = None
-    prefetches: tuple[tuple[Tensor, int, bool], ...] = ()
+    prefetches: tuple[Ahead, ...] = ()
     intrinsic: TensorIntrin | None = None
 
     @property

@@ -9,6 +9,8 @@
 Of a stage that is computed at a loop, `around` asks for what the same iteration reads in a later one of that loop: a row of
 which each step asks for its part of the next row.
 
+Into the second cache (level 2) it asks as streams do, for what follows in memory: past the end of a row that is the next one.
+
 One prefetch for each cache line of a row. A hint: targets without prefetches leave it out, and what it asks for lies
 within the tensor.
 """
@@ -22,12 +24,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import user_source
 from ..ir.dtype import INT32
 from ..ir.expr import Call, Expr, IntImm, IterVar, Range, Var
-from ..ir.ops import all_of, cast, ceildiv, const
+from ..ir.ops import all_of, cast, ceildiv, const, floordiv, floormod
 from ..ir.passes.prefetch import PREFETCH
 from ..ir.pointers import READS, pointer
 from ..ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
 from ..ir.visit import substitute
 from ..te.tensor import Tensor
+from .attributes import Ahead
 from .axes import find_leaf, outline
 from .bounds import spans_within
 from .errors import BadPrefetch
@@ -36,6 +39,7 @@ from .lower_errors import PrefetchUnread
 from .regions import Span
 
 if TYPE_CHECKING:
+    from ..ir.arith.analyzer import Analyzer
     from .bounds import Loop
     from .nest import Nest
     from .stage import Stage
@@ -46,7 +50,7 @@ _LINE_BYTES = 64
 """A cache line of the processors that code is made for."""
 
 
-def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False) -> None:
+def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: Any = 1) -> None:
     """See Stage.prefetch."""
     find_leaf(stage, axis, "cannot prefetch at")
     refuse_hybrid(stage, f"cannot prefetch at '{axis.name}' of", "which part of a tensor an iteration reads is up to its ifs",
@@ -67,18 +71,22 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: b
     if isinstance(distance, bool) or not isinstance(distance, int):
         raise bad(f"the offset is {offset!r}, no integer"[:200], f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, 1): "
                   "how many iterations ahead")
-    stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance, **({"around": True} if around else {}))
+    if isinstance(level, bool) or level not in (1, 2):
+        raise bad(f"the level is {level!r}, neither 1 nor 2"[:200], f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, "
+                  f"{distance}, level=2): which cache it is fetched into")
+    more = {**({"around": True} if around else {}), **({"level": 2} if level == 2 else {})}
+    stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance, **more)
     attr = stage.attr(axis)
-    stage.iter_attrs[axis] = replace(attr, prefetches=(*attr.prefetches, (tensor, distance, bool(around))))
+    stage.iter_attrs[axis] = replace(attr, prefetches=(*attr.prefetches, Ahead(tensor, distance, bool(around), level)))
 
 
 def prefetches(nest: Nest, loop: Loop) -> list[Stmt]:
     """The statements that prefetch at a loop. Raises PrefetchUnread."""
-    return [_prefetch(nest, loop, tensor, offset, around) for tensor, offset, around in loop.attr.prefetches]
+    return [_prefetch(nest, loop, ahead) for ahead in loop.attr.prefetches]
 
 
-def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int, around: bool) -> Stmt:
-    stage, analyzer = nest.computation.stage, nest.analyzer
+def _prefetch(nest: Nest, loop: Loop, wanted: Ahead) -> Stmt:
+    stage, analyzer, given = nest.computation.stage, nest.analyzer, wanted.tensor
     tensor = stage.schedule[given].op.output(given.value_index)
     found = spans_within(nest.found, loop, nest.computation.reads.get(tensor, ()), analyzer)
     if not found:
@@ -87,7 +95,7 @@ def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int, around: bool) 
             called=user_source(), reason=f"{stage.name} does not read {tensor.name} now: it is inlined, or a copy is read",
             loops=outline(stage, [loop.axis]), fix="prefetch what the stage reads, when all caches are made",
         )
-    counted = _counted(nest, loop, given) if around else loop
+    counted = _counted(nest, loop, given) if wanted.around else loop
     if _lives_within(nest, counted, tensor):
         raise PrefetchUnread(
             f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
@@ -97,7 +105,7 @@ def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int, around: bool) 
         )
     if counted.var is None:  # a single iteration: nothing is ahead
         return Seq(())
-    ahead: dict[Var, Expr] = {counted.var: counted.var + offset}
+    ahead: dict[Var, Expr] = {counted.var: counted.var + wanted.offset}
     buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
     parts = [(Span.of(const(0, whole.dtype), whole) if span is None else span, whole)
              for span, whole in zip(found, buffer.shape, strict=True)]
@@ -117,13 +125,27 @@ def _prefetch(nest: Nest, loop: Loop, given: Tensor, offset: int, around: bool) 
             index = index + var * steps[at]
         if origin is not None:
             index = index - cast(origin[at], whole.dtype)
-        index = analyzer.simplify(nest.value(index, {}))
-        indices.append(index)
+        indices.append(analyzer.simplify(nest.value(index, {})))
+    if wanted.level > 1:
+        indices = _carried(indices, buffer.shape, analyzer)
+    for index, whole in zip(indices, buffer.shape, strict=True):
         conditions += [one for one in (index >= 0, index < whole) if not analyzer.can_prove(one)]
-    body: Stmt = Evaluate(Call(PREFETCH, (pointer(buffer, indices, const(0), READS),), INT32))
+    operands = (pointer(buffer, indices, const(0), READS), *((const(wanted.level),) if wanted.level > 1 else ()))
+    body: Stmt = Evaluate(Call(PREFETCH, operands, INT32))
     if conditions:
         body = If(analyzer.simplify(all_of(*conditions)), body)
     return _nested(loops, body)
+
+
+def _carried(indices: Sequence[Expr], shape: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
+    """The indices of the same place in memory where one that is past the end of its dimension counts on in the one before."""
+    found = list(indices)
+    for at in range(len(found) - 1, 0, -1):
+        if isinstance(shape[at], IntImm) and not analyzer.can_prove(found[at] < shape[at]):
+            carry = floordiv(found[at], shape[at])
+            found[at - 1] = analyzer.simplify(found[at - 1] + cast(carry, found[at - 1].dtype))
+            found[at] = analyzer.simplify(floormod(found[at], shape[at]))
+    return found
 
 
 def _steps(spans: Sequence[Span], shape: Sequence[Expr], size: int, nest: Nest) -> list[int]:

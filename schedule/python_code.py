@@ -50,7 +50,8 @@ _FUNCTIONS: dict[type[Expr], str] = {
     Select: "te.select", IfThenElse: "te.if_then_else",
 }
 
-_BY_NAME = ("factor", "nparts", "disable_predication", "factor_axis", "include_inputs", "offset", "around", "pad_value")
+_BY_NAME = (
+    "factor", "nparts", "disable_predication", "factor_axis", "include_inputs", "offset", "around", "level", "pad_value")
 """The arguments that read better with their names."""
 
 

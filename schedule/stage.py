@@ -289,14 +289,15 @@ class Stage:
         """
         storage_align(self, axis, factor, offset)
 
-    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False) -> None:
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1) -> None:
         """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`:
         a hint, which means nothing to what is computed, and which targets other than CPUs leave out. around: what this
-        iteration reads when the loop that the stage is computed at is `offset` iterations further on.
+        iteration reads when the loop that the stage is computed at is `offset` iterations further on. level: 1 asks the
+        first cache; 2 the second one, for streams from memory: where a row ends, for the one that follows it.
 
         Raises BadPrefetch, AxisIsNoLoop, NotAnAxisOfStage, UnknownStage.
         """
-        prefetch(self, tensor, axis, offset, around)
+        prefetch(self, tensor, axis, offset, around, level)
 
     def double_buffer(self) -> None:
         """Compute what an iteration of the loop that it is computed at needs one iteration ahead, into one of two halves of

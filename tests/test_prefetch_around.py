@@ -62,3 +62,23 @@ def test_what_is_computed_within_the_loop_around_is_nowhere_yet() -> None:
     s[e].prefetch(d, s[e].op.axis[1], 1, around=True)
     with pytest.raises(tw.LoweringError, match=r"TW0353.*"):
         tw.lower(s, [x, o])
+
+
+@pytest.mark.parametrize("shape", [(8, 64), (5, 50), (1, 64), (2, 3, 40)])
+def test_into_the_second_cache_a_stream_goes_on_with_the_next_row(shape: tuple[int, ...]) -> None:
+    x = te.placeholder(shape, name="x")
+    y = te.compute(shape, lambda *i: x[i] * 2.0, "y")
+    s = te.create_schedule(y.op)
+    step, lane = s[y].split(s[y].op.axis[-1], 16)
+    s[y].vectorize(lane)
+    s[y].prefetch(x, step, 3, level=2)
+    if shape == (8, 64):
+        assert "if i0 + (i1.outer + 3) // 4 < 8:" in str(s)
+        assert "x[i0 + (i1.outer + 3) // 4, (i1.outer + 3) % 4 * 16]" in str(s)
+    assert "offset=3, level=2" in s.as_python() and str(te.Schedule.replay(s.trace, [y.op])) == str(s)
+    values = np.random.default_rng(1).random(shape, "float32")
+    for target in ("llvm", "interpret"):
+        got, f = np.zeros_like(values), tw.build(s, [x, y], target=target)
+        f(values, got)
+        assert np.array_equal(got, values * 2)
+    assert "prefetcht1" in tw.build(s, [x, y], target="llvm -mtriple=x86_64-linux-gnu -mcpu=haswell").source("asm")

@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.topi.cpu import streams
 
 ZNVER4 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver4"
 SHAPES = [(1,), (300_001,), (7, 13), (129, 65), (3, 70_001), (70_001, 3), (17, 33, 9), (5, 6, 300), (701, 803)]
@@ -120,14 +121,19 @@ def loops_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("axis", [1, None])
-def test_inner_sums_are_additions_from_memory_to_registers(axis: int | None) -> None:
+def test_inner_sums_are_additions_from_memory_to_registers(axis: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step in one block of instructions, and one that asks for the lines a page further on where no cache holds them."""
     x = te.placeholder((4096, 4096), name="x")
     output = topi.sum(x, axis)
-    text = tw.build(topi.schedule(output, ZNVER4), [x, output], target=ZNVER4).source("asm")
-    loop = next(loop for loop in loops_of(text) if "vaddps" in loop)
-    sums = re.findall(r"vaddps\t\S*\(%\S+\), (%zmm\d+), (%zmm\d+)\n", loop)
-    assert len(sums) >= 4 and all(a == b for a, b in sums) and len({a for a, _ in sums}) == len(sums)
-    assert not re.search(r"mov[au]ps|xmm|ymm", loop)
+    for cache, asked in ((256 << 20, 0), (16 << 20, 1)):
+        monkeypatch.setattr(streams, "last_cache", lambda cache=cache: cache)
+        text = tw.build(topi.schedule(output, ZNVER4), [x, output], target=ZNVER4).source("asm")
+        block = next(block for block in re.split(r"^\.LBB\w+:\n", text, flags=re.MULTILINE) if re.search(r"vaddps\t.*\(%", block))
+        loop = block.partition("\tj")[0]
+        sums = re.findall(r"vaddps\t\S*\(%\S+\), (%zmm\d+), (%zmm\d+)\n", loop)
+        assert len(sums) >= 4 and all(a == b for a, b in sums) and len({a for a, _ in sums}) == len(sums)
+        assert not re.search(r"mov[au]ps|xmm|ymm", loop)
+        assert text.count("prefetcht1") == asked * len(sums)
 
 
 def test_column_sums_load_and_store_a_sum_once_for_eight_rows() -> None:

@@ -24,6 +24,7 @@ from ...te.operation import ComputeOp, Operation
 from ..reading import constant, contiguous, inlined_into, is_expensive, loads_of
 from .injective import worth_threads
 from .lanes import across_lanes, fused, length
+from .streams import fetch_ahead
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -41,10 +42,12 @@ SMALL = 1 << 15
 @dataclass(frozen=True)
 class _Layout:
     """How a reduction reads: `reduced` are the reduce axes, `kept` the data axes, last in order, whose neighbours lie side by
-    side; one of them is empty, or both."""
+    side; one of them is empty, or both. rows: elements of the last dimension that reduced ones go through, one step after the
+    other, where that is known."""
 
     reduced: tuple[IterVar, ...]
     kept: tuple[IterVar, ...]
+    rows: int | None = None
 
 
 def reduce(group: Group) -> None:
@@ -110,7 +113,7 @@ def _layout(group: Group, op: ComputeOp) -> _Layout:
     together = 1
     while together < len(op.reduce_axis) and all(_ends_with(load.indices, op.reduce_axis[-together - 1:]) for load in loads):
         together += 1
-    return _Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together:]), ())
+    return _Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together:]), (), constant(last[0]))
 
 
 def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
@@ -145,7 +148,7 @@ def _in_chunks(group: Group, op: ComputeOp, chunks: int) -> None:
     partial = s.rfactor(list(s[op].op.outputs), chunk, factor_axis=0)[0].op
     assert isinstance(partial, ComputeOp)
     within = partial.reduce_axis[-1:] if layout.reduced else ()
-    _one_step(group, partial, partial, True, _Layout(tuple(within), _same_axis(layout.kept, op, partial)))
+    _one_step(group, partial, partial, True, _Layout(tuple(within), _same_axis(layout.kept, op, partial), layout.rows))
     final = s[op].op
     assert isinstance(final, ComputeOp)
     _one_step(group, final, group.output, False)
@@ -169,6 +172,8 @@ def _rows(group: Group, op: ComputeOp, output: Operation, threads: bool, layout:
     s = group.s
     stage = s[output]
     made = across_lanes(s, op, layout.reduced, group.machine) if layout.reduced else [s[op]]
+    if len(made) > 1:
+        _fetch_steps(made[0], layout)
     if not stage.op.axis:
         return
     row = fused(stage, list(stage.op.axis))
@@ -177,6 +182,14 @@ def _rows(group: Group, op: ComputeOp, output: Operation, threads: bool, layout:
     for one in made:
         if one is not stage:
             one.compute_at(stage, row)
+
+
+def _fetch_steps(stage: Stage, layout: _Layout) -> None:
+    """Lets the steps of partial sums ask ahead, where each reads neighbours."""
+    step = length(stage.op.axis[-1:])
+    loop = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
+    if loop is not None and step and layout.rows is not None and layout.rows % step == 0:
+        fetch_ahead(stage, loop, step)
 
 
 def _columns(group: Group, op: ComputeOp, output: Operation, threads: bool) -> None:
