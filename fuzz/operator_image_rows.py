@@ -120,7 +120,8 @@ def resize(draw: Operands, x: Value) -> Value | None:
     if image.is_float:
         return draw.rounded(made, found, image.dtype, 2.5 * image.error + 1e-5 * image.scale)
     ends = np.iinfo(image.dtype)
-    return _approximate(draw, made, np.clip(found, ends.min, ends.max), 0.5 + 1e-5 * max(image.scale, 1.0))
+    fixed_point = 0.05 if image.dtype == "uint8" and method == "bilinear" else 1e-5 * max(image.scale, 1.0)
+    return _approximate(draw, made, np.clip(found, ends.min, ends.max), 0.5 + fixed_point)
 
 
 def bilateral_slice(draw: Operands, x: Value) -> Value | None:

@@ -107,6 +107,8 @@ def test_on_gpus() -> None:
     x = bytes_of(9, 13)
     found = windows(x.astype(int), 3, "edge", 0).sum(-1) // 3
     np.testing.assert_array_equal(run(topi.image.box_blur, x, target="cuda -emulate"), found.sum(-1) // 3)
+    twice = run(lambda a: topi.image.resize(a, (18, 26), "nearest"), x, target="cuda -emulate")
+    np.testing.assert_array_equal(twice, x.repeat(2, 0).repeat(2, 1))
 
 
 def test_size_that_the_call_decides() -> None:
