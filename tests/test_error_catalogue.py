@@ -27,7 +27,8 @@ NO_LOOPS = {
     "TW0240": "the argument, not the loop", "TW0282": "the whole stage, not a loop", "TW0241": "records",
     "TW0202": "the loops that there are: the axis is none of them", "TW0222": "the loops that there are",
     "TW0215": "the loops that there are", "TW0218": "the stage's loops: the condition names no loop",
-    "TW0250": "stages, not loops", "TW0254": "tensors, not loops", "TW0252": "the whole stage", "TW0253": "the whole tensor", "TW0260": "the whole scan",
+    "TW0250": "stages, not loops", "TW0254": "tensors, not loops", "TW0252": "the whole stage",
+    "TW0253": "the whole tensor", "TW0260": "the whole scan",
     "TW0257": "no schedule is at fault", "TW0258": "the whole program", "TW0259": "the arguments",
 }
 """Errors of primitives that have no loop to point at, and why."""

@@ -270,8 +270,9 @@ def _access_ptr(em: ExprEmitter, call: Call) -> str:
 
 def _prefetch(em: ExprEmitter, call: Call) -> str:
     """For reading, into all caches from the given one on, as data."""
-    level = call.args[1].value if len(call.args) > 1 and isinstance(call.args[1], IntImm) else 1
-    em.f.do(f"call void @llvm.prefetch.p0(ptr {em.value(call.args[0])}, i32 0, i32 {4 - level}, i32 1)")
+    place, *rest = call.args
+    level = rest[0].value if rest and isinstance(rest[0], IntImm) else 1
+    em.f.do(f"call void @llvm.prefetch.p0(ptr {em.value(place)}, i32 0, i32 {4 - level}, i32 1)")
     return "0"
 
 

@@ -131,7 +131,8 @@ def lrn_python(a_np: Any, size: int, axis: int, bias: float, alpha: float, beta:
 
 
 def poolnd_python(np_data: Any, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int],
-                  padding_before: Sequence[int], padding_after: Sequence[int], pool_type: str, count_include_pad: bool = True, ceil_mode: bool = False,
+                  padding_before: Sequence[int], padding_after: Sequence[int], pool_type: str,
+                  count_include_pad: bool = True, ceil_mode: bool = False,
                   dtype: str = "float32", layout: str = "") -> Any:
     """Pooling of (N, C, ...), or of another layout."""
     dims = len(kernel)
