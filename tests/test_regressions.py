@@ -21,7 +21,7 @@ from tilewright.ir import equal, interpreter
 from tilewright.ir.arith import Analyzer
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
-from tilewright.ir.expr import Broadcast, BufferLoad, Cast, Let, Ramp, Var
+from tilewright.ir.expr import And, Broadcast, BufferLoad, Cast, Let, Ramp, Var
 from tilewright.ir.ops import const
 from tilewright.ir.passes.bound_checks import bound_checks
 from tilewright.ir.passes.hoist import hoist_invariants
@@ -33,7 +33,7 @@ from tilewright.ir.passes.storage import plan_storage
 from tilewright.ir.passes.unroll import unroll
 from tilewright.ir.passes.vectorize import vectorize
 from tilewright.ir.passes.whole_vectors import whole_vectors
-from tilewright.ir.stmt import Allocate, BufferStore, For, Function, LoopKind, Seq
+from tilewright.ir.stmt import Allocate, Assert, BufferStore, For, Function, LoopKind, Seq
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import walk
 from tilewright.schedule import from_json, to_json
@@ -538,3 +538,18 @@ def test_a_maximum_with_0_that_is_compared_with_0_keeps_to_what_a_nan_compares_a
     tw.build(te.create_schedule(B.op), [A, B])(NOT_NUMBERS, got)
     expected = np.where(np.isnan(NOT_NUMBERS), 0, (np.minimum if least else np.maximum)(NOT_NUMBERS, 0))
     assert got.tolist() == expected.tolist()
+
+
+def test_a_bounds_check_reads_no_condition_where_another_one_forbids_it() -> None:
+    """Conditions within conditions were joined by and, which evaluates both."""
+    n = 7
+    A = te.placeholder((n,), "int32", name="A")
+    B = te.placeholder((n,), "int32", name="B")
+    index = te.placeholder((n,), "int32", name="index")
+    C = te.compute((2, 4), lambda o, i: te.if_then_else(
+        o * 4 + i < n, te.if_then_else(A[o * 4 + i] > 0, B[index[o * 4 + i]], 0), 0), name="C")
+    function = tw.lower(te.create_schedule(C.op), [A, B, index, C])
+    checks = [node for node in walk(bound_checks(function).body) if isinstance(node, Assert)]
+    assert checks
+    joined = [node for check in checks for node in walk(check.condition) if isinstance(node, And)]
+    assert not [node for node in joined if any(isinstance(inner, BufferLoad) and inner.buffer.name == "A" for inner in walk(node))]

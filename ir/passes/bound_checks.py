@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ..arith.analyzer import Analyzer
 from ..expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Ramp, Range, Var
-from ..ops import TRUE, if_then_else, logical_and, logical_not
+from ..ops import TRUE, all_of, if_then_else, logical_and, logical_not
 from ..stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
 from ..visit import Rewriter, children, post_order, seq, substitute, without_lets
 from .linear import expr_key
@@ -62,7 +62,7 @@ class _Checker(Rewriter):
 
     def BufferStore(self, node: BufferStore) -> Stmt:
         checks = self._checks(*node.indices, node.value)
-        return seq(*checks, *self._access_checks(node, TRUE), node)
+        return seq(*checks, *self._access_checks(node, ()), node)
 
     def _checks(self, *roots: Expr) -> list[Stmt]:
         """Checks of all loads below, inner loads before those whose indices they are."""
@@ -73,19 +73,19 @@ class _Checker(Rewriter):
                     found.setdefault((expr_key(check.condition), check.message), check)
         return list(found.values())
 
-    def _access_checks(self, access: BufferLoad | BufferStore, path: Expr) -> Iterator[Assert]:
+    def _access_checks(self, access: BufferLoad | BufferStore, path: tuple[Expr, ...]) -> Iterator[Assert]:
         buffer = access.buffer
         places = ((at, end) for at, index in enumerate(access.indices) for end in _ends(index))
         for dimension, index in places:
             extent = buffer.shape[dimension]
-            with self.analyzer.constraint(path):
+            with self.analyzer.constraint(all_of(*path)):
                 low, high = self.analyzer.can_prove(index >= 0), self.analyzer.can_prove(index < extent)
             if low and high:
                 continue
             within = logical_and(TRUE if low else index >= 0, TRUE if high else index < extent)
             what = "read" if isinstance(access, BufferLoad) else "written"
             yield Assert(
-                if_then_else(path, within, TRUE),
+                _where(path, within),
                 f"{buffer.name} is {what} out of range: its index {index} in dimension {dimension} is not in [0, {extent})",
             )
 
@@ -99,11 +99,18 @@ def _ends(index: Expr) -> tuple[Expr, ...]:
     return (index,)
 
 
-def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, Expr]]:
-    """Every load that evaluating `root` may do, with the condition under which it does; operands come first. What has a name
-    only within the expression stands for itself."""
-    found: list[tuple[BufferLoad, Expr]] = []
-    stack: list[tuple[Expr, Expr]] = [(root, TRUE)]
+def _where(path: tuple[Expr, ...], holds: Expr) -> Expr:
+    """`holds` where the conditions of `path` do. Each is evaluated under those before it alone: it may read what they guard."""
+    for condition in reversed(path):
+        holds = if_then_else(condition, holds, TRUE)
+    return holds
+
+
+def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, tuple[Expr, ...]]]:
+    """Every load that evaluating `root` may do, with the conditions under which it does, outermost first; operands come first.
+    What has a name only within the expression stands for itself."""
+    found: list[tuple[BufferLoad, tuple[Expr, ...]]] = []
+    stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
     bound: dict[Var, Expr] = {}
     while stack:
         node, path = stack.pop()
@@ -112,8 +119,8 @@ def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, Expr]]:
         if isinstance(node, IfThenElse):
             condition = _plain(node.condition, bound)
             stack.append((node.condition, path))
-            stack.append((node.true_value, logical_and(path, condition)))
-            stack.append((node.false_value, logical_and(path, logical_not(condition))))
+            stack.append((node.true_value, (*path, condition)))
+            stack.append((node.false_value, (*path, logical_not(condition))))
         elif isinstance(node, Let):
             bound[node.var] = _plain(node.value, bound)
             stack += [(node.value, path), (node.body, path)]
