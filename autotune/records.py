@@ -27,7 +27,7 @@ from .errors import BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabas
 from .space import Config
 from .task import Key, Task
 
-__all__ = ["Database", "Trial", "TunedTask", "best_schedule", "find_schedule"]
+__all__ = ["Database", "Trial", "TunedTask", "best_schedule", "find_schedule", "to_line"]
 
 _APPLICATION = 0x54774442
 """Marks the file as ours ("TwDB")."""
@@ -204,14 +204,8 @@ class Database:
     def export_lines(self) -> Iterator[str]:
         """Every trial as a line of JSON, with its whole key."""
         for task in self.tasks():
-            key = {"workload": task.key.workload, "target": task.key.target, "machine": task.key.machine,
-                   "versions": task.key.versions}
             for trial in self.trials(task.key):
-                yield json.dumps({
-                    **key, "name": task.name, "baseline": task.baseline, "uid": trial.uid, "records": json.loads(trial.records),
-                    "config": None if trial.config is None else trial.config.plain(), "seconds": trial.seconds,
-                    "confirmed": trial.confirmed, "failure": trial.failure, "message": trial.message, "created": trial.created,
-                })
+                yield to_line(task.key, task.name, task.baseline, trial)
 
     def import_lines(self, lines: Iterable[str]) -> int:
         """Adds what `export_lines` gave, all or nothing; returns how many trials were new. Raises BadRecordLine."""
@@ -259,6 +253,16 @@ class Database:
 def _trial(row: tuple[Any, ...]) -> Trial:
     _, uid, _, config, records, seconds, confirmed, failure, message, created = row
     return Trial(records, seconds, Config.of(json.loads(config)), failure, message, confirmed, created, uid)
+
+
+def to_line(key: Key, name: str, baseline: float | None, trial: Trial) -> str:
+    """A trial as a line of JSON, with its whole key."""
+    return json.dumps({
+        "workload": key.workload, "target": key.target, "machine": key.machine, "versions": key.versions, "name": name,
+        "baseline": baseline, "uid": trial.uid, "records": json.loads(trial.records),
+        "config": None if trial.config is None else trial.config.plain(), "seconds": trial.seconds,
+        "confirmed": trial.confirmed, "failure": trial.failure, "message": trial.message, "created": trial.created,
+    })
 
 
 _KEY_FIELDS = ("workload", "target", "machine", "versions")

@@ -198,8 +198,8 @@ def test_parameters_are_fixtures(width) -> None:
 
 
 def test_what_is_not_here_says_what_stands_in_its_place() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'auto_scheduler'; tilewright.autotune derives"):
-        _ = tvm.auto_scheduler
+    with pytest.raises(AttributeError, match=r"no attribute 'meta_schedule'; tilewright.autotune derives"):
+        _ = tvm.meta_schedule
     with pytest.raises(AttributeError, match="'relay'; networks are compositions"):
         _ = tvm.relay
     with pytest.raises(ValueError, match="bicubic_exclude=0"):

@@ -7,6 +7,7 @@ itself before 0.6 (tvm.var, tvm.compute, tvm.sum ...) stand there too.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from ...errors import TilewrightError as TVMError
 from ...ir.dtype import DType as DataType
@@ -41,8 +42,6 @@ __version__ = "0.19.0"
 """The release of TVM whose names these are."""
 
 _ELSEWHERE = {
-    "auto_scheduler": "tilewright.autotune derives a search space from the tensors: autotune.tune([A, B, C])",
-    "autotvm": "tilewright.autotune has templates: @autotune.template(name), cfg.define_split, autotune.tune(template.task(...))",
     "meta_schedule": "tilewright.autotune derives a search space from the tensors: autotune.tune([A, B, C])",
     "relay": "networks are compositions of te and topi here: topi.schedule fuses them",
     "relax": "networks are compositions of te and topi here: topi.schedule fuses them",
@@ -52,7 +51,13 @@ _ELSEWHERE = {
 }
 
 
+_LATER = ("auto_scheduler", "autotvm")
+"""Modules that are loaded when they are first named: what runs kernels need not load what chooses them."""
+
+
 def __getattr__(name: str) -> object:
+    if name in _LATER:
+        return import_module(f".{name}", __name__)
     found = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{found}")
 

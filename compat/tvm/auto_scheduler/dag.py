@@ -1,0 +1,49 @@
+"""tvm.auto_scheduler.compute_dag: the operations of a function, to be printed and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....autotune.task import outputs_of
+from ....ir.expr import Expr, Reduce
+from ....schedule import Schedule, create_schedule
+from ....te import PlaceholderOp, Tensor
+from ....te.operation import ComputeOp, Operation
+from ..autotvm.task.flop import compute_flop
+
+__all__ = ["ComputeDAG"]
+
+
+class ComputeDAG:
+    """tensors: of the function, in call order. ops: what they are made by, inputs first. flop_ct: its operations on values."""
+
+    def __init__(self, compute: Sequence[Tensor] | Schedule) -> None:
+        schedule = compute if isinstance(compute, Schedule) else create_schedule(outputs_of(compute))
+        self.ops: list[Operation] = [stage.op for stage in schedule.stages]
+        self.tensors = list(compute) if not isinstance(compute, Schedule) else [one for op in self.ops for one in op.outputs]
+        self.flop_ct = compute_flop(schedule)
+
+    def __str__(self) -> str:
+        return "".join(f"{line}\n" for op in self.ops for line in _lines(op))
+
+    __repr__ = __str__
+
+
+def _lines(op: Operation) -> list[str]:
+    shape = ", ".join(map(str, op.output_shape))
+    if isinstance(op, PlaceholderOp):
+        return [f"{op.name} = PLACEHOLDER [{shape}]"]
+    if not isinstance(op, ComputeOp):
+        read = ", ".join(tensor.name for tensor in op.input_tensors)
+        return [f"{op.name} = {op.kind}({read}) [{shape}]"]
+    axes = ", ".join(axis.name for axis in op.axis)
+    return [f"{tensor.name}({axes}) {_value(value)}" for tensor, value in zip(op.outputs, op.body, strict=True)]
+
+
+_SIGNS = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}
+
+
+def _value(value: Expr) -> str:
+    if isinstance(value, Reduce) and value.combiner.name in _SIGNS:
+        return f"{_SIGNS[value.combiner.name]} {value.sources[value.value_index]}"
+    return f"= {value}"

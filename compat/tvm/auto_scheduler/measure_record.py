@@ -1,0 +1,96 @@
+"""tvm.auto_scheduler.measure_record: logs of trials, a line of JSON each, as `tilewright db export` writes them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+
+from ....autotune.errors import BadRecordLine, NoRecord
+from ....autotune.records import Database, Trial, to_line
+from ....autotune.task import Key
+from ....errors import user_source
+
+__all__ = ["RecordToFile", "Recording", "read_log"]
+
+
+class RecordToFile:
+    """Appends each trial to a log."""
+
+    def __init__(self, filename: str | PathLike[str]) -> None:
+        self.filename = Path(filename)
+
+    def write(self, line: str) -> None:
+        """Appends one line."""
+        self.filename.parent.mkdir(parents=True, exist_ok=True)
+        with self.filename.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
+class EarlyStop(Exception):
+    """Enough trials without a better one."""
+
+
+class Recording(Database):
+    """The trials of one tuning in memory, each handed on as a line when it has come, and again when it is confirmed.
+
+    early_stopping: ends the tuning by EarlyStop after so many trials without a better one.
+    """
+
+    def __init__(self, write: Callable[[str], None], early_stopping: int | None = None) -> None:
+        super().__init__(":memory:")
+        self._write, self._patience = write, early_stopping
+        self._baseline: float | None = None
+        self._of: dict[str, tuple[Key, str, Trial]] = {}
+        self._best, self._since = float("inf"), 0
+
+    def set_baseline(self, key: Key, name: str, seconds: float) -> None:
+        """Notes how long the unscheduled program takes."""
+        super().set_baseline(key, name, seconds)
+        self._baseline = seconds
+
+    def add(self, key: Key, name: str, trial: Trial) -> None:
+        """Appends a trial."""
+        super().add(key, name, trial)
+        self._of[trial.uid] = (key, name, trial)
+        self._write(to_line(key, name, self._baseline, trial))
+        self._since = 0 if trial.seconds is not None and trial.seconds < self._best else self._since + 1
+        self._best = min(self._best, trial.seconds or float("inf"))
+        if self._patience is not None and self._since >= self._patience:
+            raise EarlyStop
+
+    def confirm(self, trial: Trial, seconds: float) -> None:
+        """Notes the time that a trial took when it was measured again."""
+        super().confirm(trial, seconds)
+        if trial.uid in self._of:
+            key, name, _ = self._of[trial.uid]
+            plain = json.loads(to_line(key, name, self._baseline, trial))
+            self._write(json.dumps(plain | {"confirmed": seconds}))
+
+
+def read_log(filename: str | PathLike[str], into: Database) -> None:
+    """Adds the trials of a log. Lines that are none are left out, with a warning each. Raises NoRecord where there is no
+    such file."""
+    path = Path(filename)
+    if not path.exists():
+        raise NoRecord(f"there is no log {str(path)!r}", called=user_source(),
+                       fix=f"tune with measure_callbacks=[auto_scheduler.RecordToFile({str(path)!r})]")
+    lines: dict[object, tuple[int, str]] = {}   # a trial that was confirmed stands there twice, and the later counts
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if line.strip():
+            lines[_uid(line) or number] = (number, line)
+    for number, line in lines.values():
+        try:
+            into.import_lines([line])
+        except BadRecordLine as error:
+            warnings.warn(f"{path}, line {number}, is no record and is left out: {error.reason}", stacklevel=2)
+
+
+def _uid(line: str) -> str:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return ""
+    return str(found.get("uid", "")) if isinstance(found, dict) else ""

@@ -1,0 +1,55 @@
+"""tvm.auto_scheduler.search_policy and cost_model: which of autotune's searches runs, and what it knows beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .search_task import SearchTask
+
+__all__ = ["PreloadMeasuredStates", "RandomModel", "SketchPolicy", "XGBModel"]
+
+File = str | PathLike[str]
+
+
+class PreloadMeasuredStates:
+    """The trials of a log are known: the search learns from them and measures none of them again."""
+
+    def __init__(self, filename: File) -> None:
+        self.filename = filename
+
+
+class XGBModel:
+    """Autotune's cost model. num_warmup_sample, seed and the like are taken, without effect."""
+
+    search = "evolution"
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.files: list[File] = []
+
+    def update_from_file(self, file_name: File, n_lines: int | None = None) -> None:
+        """Learns from the trials of a log."""
+        del n_lines
+        self.files.append(file_name)
+
+
+class RandomModel(XGBModel):
+    """No model: candidates are drawn evenly."""
+
+    search = "random"
+
+
+class SketchPolicy:
+    """How a task is searched. program_cost_model: XGBModel(), or RandomModel() for candidates drawn evenly. seed: of what is
+    drawn. params chose among TVM's ways and are taken, without effect."""
+
+    def __init__(
+        self, task: SearchTask, program_cost_model: XGBModel | None = None, params: object = None, seed: int | None = None,
+        verbose: int = 1, init_search_callbacks: Sequence[PreloadMeasuredStates] = (),
+    ) -> None:
+        del params
+        self.task, self.verbose, self.seed = task, verbose, seed or 0
+        self.cost_model = program_cost_model if program_cost_model is not None else XGBModel()
+        self.files = [*self.cost_model.files, *(one.filename for one in init_search_callbacks or ())]

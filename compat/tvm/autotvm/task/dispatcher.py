@@ -1,0 +1,161 @@
+"""tvm.autotvm.task.dispatcher: which configuration a template takes when it is called."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...target import Target
+from .space import ConfigSpace, FallbackConfigEntity
+
+if TYPE_CHECKING:
+    from ..measure import MeasureInput, MeasureResult
+
+__all__ = ["ApplyConfig", "ApplyFixedConfig", "ApplyHistoryBest", "DispatchContext", "FallbackContext", "apply_history_best"]
+
+Workload = tuple[Any, ...]
+
+
+class DispatchContext:
+    """`with context:` makes it the one that templates ask. Where it has no answer, the one around it is asked."""
+
+    current: ClassVar[DispatchContext]
+
+    def __init__(self) -> None:
+        self._around: DispatchContext | None = None
+
+    def query(self, target: Target | None, workload: Workload | None) -> ConfigSpace:
+        """The configuration of a workload on a target."""
+        found = self._query_inside(target, workload)
+        if found is not None:
+            return found
+        around = self._around if self._around is not None else DispatchContext.current
+        return (around if around is not self else _FALLBACK).query(target, workload)
+
+    def _query_inside(self, target: Target | None, workload: Workload | None) -> ConfigSpace | None:
+        del target, workload
+        return None
+
+    def update(self, target: Target, workload: Workload, cfg: ConfigSpace) -> None:
+        """Answers with `cfg` from now on."""
+        raise TypeError(f"{type(self).__name__} holds no configurations to be updated")
+
+    def __enter__(self) -> DispatchContext:
+        self._around = DispatchContext.current
+        DispatchContext.current = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._around is not None
+        DispatchContext.current, self._around = self._around, None
+
+
+class ApplyConfig(DispatchContext):
+    """One configuration for whatever asks. workload: of who asked last."""
+
+    def __init__(self, config: ConfigSpace) -> None:
+        super().__init__()
+        self.config, self.workload = config, None
+
+    def _query_inside(self, target: Target | None, workload: Workload | None) -> ConfigSpace:
+        del target
+        self.workload = workload or self.workload
+        return self.config
+
+
+class ApplyFixedConfig(DispatchContext):
+    """The configurations of tasks that are given: [(task, config)]."""
+
+    def __init__(self, tasks: Iterable[tuple[Any, ConfigSpace]]) -> None:
+        super().__init__()
+        self._configs = {task.workload: config for task, config in tasks}
+
+    def _query_inside(self, target: Target | None, workload: Workload | None) -> ConfigSpace | None:
+        del target
+        return self._configs.get(workload) if workload is not None else None
+
+
+class ApplyHistoryBest(DispatchContext):
+    """The fastest configurations of logs. records: a file of them or several, or pairs of input and result.
+
+    Raises NoRecord for a file that does not exist; lines that are no records are warned of.
+    """
+
+    def __init__(self, records: Any = None) -> None:
+        super().__init__()
+        self.best_by_targetkey: dict[tuple[str, Workload], tuple[MeasureInput, MeasureResult]] = {}
+        self._updated: dict[tuple[str, Workload], ConfigSpace] = {}
+        if records is not None:
+            self.load(records)
+
+    def load(self, records: Any) -> None:
+        """Takes over what is faster in these logs or records."""
+        from ..record import load_from_file  # which knows tasks, and they ask contexts
+
+        if isinstance(records, (str, PathLike)):
+            records = load_from_file(records)
+        for one in records:
+            if isinstance(one, (str, PathLike)):
+                self.load(one)
+                continue
+            inp, result = one
+            if result.error_no:
+                continue
+            for key in inp.target.keys:
+                known = self.best_by_targetkey.get((key, inp.task.workload))
+                if known is None or known[1].seconds > result.seconds:
+                    self.best_by_targetkey[key, inp.task.workload] = (inp, result)
+
+    def _query_inside(self, target: Target | None, workload: Workload | None) -> ConfigSpace | None:
+        if workload is None:
+            return None
+        for key in (target or Target("llvm")).keys:
+            if (key, workload) in self._updated:
+                return self._updated[key, workload]
+            if (key, workload) in self.best_by_targetkey:
+                return self.best_by_targetkey[key, workload][0].config
+        return None
+
+    def update(self, target: Target, workload: Workload, cfg: ConfigSpace) -> None:
+        """Answers with `cfg` from now on."""
+        self._updated.update({(key, workload): cfg for key in target.keys})
+
+
+class FallbackContext(DispatchContext):
+    """What is asked when nothing was tuned: a configuration of first choices, and a warning, once a workload."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: dict[tuple[str, Workload | None], ConfigSpace] = {}
+        self.messages: set[Workload] = set()
+        self.silent = False
+
+    def query(self, target: Target | None, workload: Workload | None) -> ConfigSpace:
+        """A configuration that was given by `update`, or one of first choices."""
+        found = self.memory.get((str(target), workload))
+        if found is not None:
+            return found
+        if workload is not None and workload not in self.messages and not self.silent:
+            self.messages.add(workload)
+            warnings.warn(f"no record for target={target}, workload={workload}: the first choice of every part is used",
+                          stacklevel=4)
+        return FallbackConfigEntity()
+
+    def update(self, target: Target, workload: Workload, cfg: ConfigSpace) -> None:
+        """Answers with `cfg` from now on."""
+        self.memory[str(target), workload] = cfg
+
+    def clear_cache(self, target: Target, workload: Workload) -> None:
+        """Forgets what `update` was given."""
+        self.memory.pop((str(target), workload), None)
+
+
+def apply_history_best(records: Any = None) -> ApplyHistoryBest:
+    """The context of the fastest configurations of logs: `with autotvm.apply_history_best("x.log"):`."""
+    return ApplyHistoryBest(records)
+
+
+_FALLBACK = FallbackContext()
+DispatchContext.current = _FALLBACK

@@ -1,0 +1,46 @@
+"""How much arithmetic a schedule's operations declare, for the figures that tuners show."""
+
+from __future__ import annotations
+
+from math import prod
+
+from .....ir.expr import Add, Call, Div, Expr, IfThenElse, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
+from .....ir.visit import children
+from .....schedule import Schedule
+from .....te.operation import ComputeOp, Operation
+from .....topi.reading import extent_of
+
+__all__ = ["compute_flop"]
+
+
+def compute_flop(sch: Schedule) -> float:
+    """Additions, products, quotients, comparisons of values and calls of all operations as declared; what is computed for
+    indices and conditions does not count."""
+    total, seen = 0, set[Operation]()
+    stack = list(sch.outputs)
+    while stack:
+        op = stack.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        stack += [tensor.op for tensor in op.input_tensors]
+        if isinstance(op, ComputeOp):
+            total += prod(map(extent_of, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.body[:1]))
+    return float(total)
+
+
+def _count(value: Node) -> int:
+    found, stack = 0, [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ProducerLoad):
+            continue
+        found += isinstance(node, (Add, Sub, Mul, Div, Min, Max, Call))
+        if isinstance(node, Reduce):
+            found += 1
+            stack += node.sources
+        elif isinstance(node, (Select, IfThenElse)):
+            stack += [node.true_value, node.false_value]
+        else:
+            stack += [child for child in children(node) if isinstance(child, Expr)]
+    return found
