@@ -51,9 +51,10 @@ def build(
 
     what: a schedule with its `args`; a list of tensors, inputs then outputs, which topi.schedule schedules; a lowered
     function; or a dict of name to any of these. target: "llvm" for this machine, "llvm -mcpu=... -mattr=..." for another
-    CPU, "cuda -arch=sm_90" for an NVIDIA GPU, "cuda -emulate" for an emulated one, "interpret" for the checking interpreter.
-    tuned: a database of autotune's, from which lists of tensors take their schedules; those that it has no result for
-    take topi.schedule's. bounds_check: also check data-dependent indices while running.
+    CPU, "cuda -arch=sm_90" for an NVIDIA GPU, "cuda -emulate" for an emulated one, "c" for C11 text
+    through the system's C compiler, "interpret" for the checking interpreter.
+    tuned: a database of autotune's, from which lists of tensors take their schedules; those that it has no result for take
+    topi.schedule's. bounds_check: also check data-dependent indices while running.
     fast_math: floats may be reassociated and divided by reciprocals, which changes last bits; NaN and infinity keep their
     meaning. The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
     Raises LoweringError, CodegenError; RecordError for a database that cannot be read.

@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import user_source
 from .errors import NoCompiler, RejectedSource
 
-__all__ = ["link_objects", "llvm_of_c", "load_c", "system_compiler"]
+__all__ = ["assembly_of_c", "built_c", "library_of_c", "link_objects", "llvm_of_c", "load_c", "system_compiler"]
 
 _LOADED: list[ctypes.CDLL] = []
 """Libraries stay loaded: kernels hold addresses in them."""
@@ -45,6 +46,34 @@ def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
         _run([compiler, "-O3", "-shared", "-fPIC", "-o", made.name, place.name], folder)
         _LOADED.append(ctypes.CDLL(str(made), ctypes.RTLD_GLOBAL))
     return _LOADED[-1]
+
+
+def library_of_c(source: str, options: Sequence[str]) -> ctypes.CDLL:
+    """The functions of C source, loaded for those alone who ask the library for them; it finds what is loaded for all. Raises
+    NoCompiler and RejectedSource, and OSError where it calls what nobody has."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, "libkernels.so")
+        made.write_bytes(built_c(source, options))
+        return ctypes.CDLL(str(made))
+
+
+def built_c(source: str, options: Sequence[str]) -> bytes:
+    """A shared library of C source. Raises NoCompiler and RejectedSource."""
+    return _made(source, ["-shared", "-fPIC", *options], ["-lm"])
+
+
+def assembly_of_c(source: str, options: Sequence[str]) -> str:
+    """What the compiler makes of C source, as assembly text. Raises NoCompiler and RejectedSource."""
+    return _made(source, ["-S", "-fPIC", *options], []).decode()
+
+
+def _made(source: str, options: Sequence[str], libraries: Sequence[str]) -> bytes:
+    compiler = _compiler(cplusplus=False)
+    with tempfile.TemporaryDirectory() as folder:
+        place, made = Path(folder, "kernels.c"), Path(folder, "made")
+        place.write_text(source)
+        _run([compiler, *options, "-o", made.name, place.name, *libraries], folder)
+        return made.read_bytes()
 
 
 def link_objects(output: str, objects: list[str], options: list[str], compiler: str | None = None) -> None:

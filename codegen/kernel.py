@@ -17,6 +17,7 @@ from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ..runtime.module import Module
 from ..runtime.signature import Signature
+from .c.build import c_kernels
 from .constants import addresses, symbols_of
 from .cuda.build import cuda_kernel
 from .evaluate import Evaluation, run
@@ -67,6 +68,8 @@ def build_kernels(
     if target.kind == "cuda":
         return Module({f.name: cuda_kernel(f, symbols[f.name], target, watchers, bounds_check=bounds_check, fast_math=fast_math)
                        for f in functions})
+    if target.kind == "c":
+        return c_kernels(functions, symbols, watchers, bounds_check=bounds_check, fast_math=fast_math, options=options)
     folded = [fold(function, () if target.runs_here else OF_THE_MACHINE) for function in functions]
     own = target if target.runs_here else Target()
     evaluation = _evaluated(folded, own, CodegenOptions(fast_math=fast_math), options, watchers)

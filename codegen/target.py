@@ -7,6 +7,7 @@
     llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve -msve-vector-bits=256    with SVE, for vectors of 256 bits
     cuda -arch=sm_90                           NVIDIA GPUs of one architecture
     cuda -emulate                              the same code on an emulated GPU, with its accesses checked
+    c                                          portable C11 text, for this machine's C compiler
     interpret                                  no code: the slow, exact interpreter of the loop IR
 """
 
@@ -54,6 +55,7 @@ KINDS = {
         TargetKind("cuda", "NVIDIA GPUs, through CUDA C and NVRTC", {
             "arch": "architecture, " + " or ".join(CUDA_ARCHITECTURES), "emulate": "without a GPU: run on the emulator (no value)",
         }, ("emulate",)),
+        TargetKind("c", "portable C11 text, compiled by the system's C compiler", {}),
         TargetKind("interpret", "no code: the loop IR run slowly and exactly", {}),
     )
 }

@@ -16,7 +16,7 @@ from .schedules import Drawn, draw_schedule
 
 __all__ = ["TARGETS", "draw_case", "label_of", "run_case"]
 
-TARGETS = {"llvm": ("llvm",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 24, "cuda -emulate")}
+TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 24, "cuda -emulate")}
 """What each choice of a target runs: a GPU's kernels take ten times as long, by way of the C++ compiler."""
 
 _PROGRAM, _SCHEDULE = 0, 1

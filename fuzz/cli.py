@@ -36,7 +36,8 @@ def add_command(commands: Any) -> None:
     fuzz.add_argument("--workers", type=int, default=os.cpu_count() or 1,
                       help="processes; 0: in this one (default: one for each core)")
     fuzz.add_argument("--aim", action="store_true", help="afterwards aim at what no schedule has reached")
-    fuzz.add_argument("--target", choices=("llvm", "cuda", "all"), default="all", help="cuda is the emulated GPU (default: all)")
+    fuzz.add_argument("--target", choices=("llvm", "c", "cuda", "all"), default="all",
+                      help="cuda is the emulated GPU; all is llvm and cuda (default: all)")
     fuzz.add_argument("--out", default="out/fuzz", metavar="FOLDER", help="where failures and the table go (default: out/fuzz)")
     fuzz.set_defaults(command=_fuzz)
 

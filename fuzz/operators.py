@@ -30,7 +30,7 @@ __all__ = ["OPERATORS", "TARGETS", "check_operators", "draw_operators", "drawn_o
 
 OPERATORS: Rows = (*operator_rows.ROWS, *operator_network_rows.ROWS, *operator_quantised_rows.ROWS, *operator_image_rows.ROWS)
 _CPU = (*["llvm"] * 5, "llvm -mattr=-avx512f") if platform.machine() == "x86_64" else ("llvm",)
-TARGETS = {"llvm": _CPU, "cuda": ("cuda -emulate",), "all": (*_CPU * (24 // len(_CPU)), "cuda -emulate")}
+TARGETS = {"llvm": _CPU, "c": ("c",), "cuda": ("cuda -emulate",), "all": (*_CPU * (24 // len(_CPU)), "cuda -emulate")}
 """What each choice of a target runs: narrower vectors make other schedules."""
 _PROGRAM, _CHECK = 10, 11
 
@@ -127,7 +127,7 @@ def _fails_with(numbers: Sequence[int], target: str, wanted: str) -> bool:
 
 
 def _explained(seed: int, case: int, target: str, numbers: list[int], error: BaseException, seconds: float) -> dict[str, Any]:
-    kind = "cuda" if "cuda" in target else "llvm"
+    kind = target.split()[0]
     again = f"tilewright fuzz --mode operators --seed {seed} --cases {case}:{case + 1} --target {kind}"
     what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
     headline = f"case {case} of seed {seed}: {again}\n{what}"

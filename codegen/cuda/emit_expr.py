@@ -3,8 +3,8 @@ vectors, which are written before the statement, are what makes lanes worth havi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from ...errors import InternalError
 from ...ir.arith.analyzer import Analyzer
@@ -21,6 +21,9 @@ from .shared_values import WRITTEN_OUT, shared_values, written_size
 from .types import bare, constant, value_type
 
 __all__ = ["ExprEmitter"]
+
+
+_Builder = Callable[["ExprEmitter", Any, int], str]
 
 
 class _Infix(str):
@@ -53,6 +56,9 @@ class ExprEmitter:
     """The text of values. names: of variables and buffers. packed: vector loads that were written before, by identity,
     with the C variables that hold their parts. shared: the names of values that were written before, by identity and lane."""
 
+    builders: ClassVar[Mapping[type[Expr], _Builder]] = {}
+    """How each kind of node is written: of CUDA C below; a dialect replaces what it writes otherwise."""
+
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
         self.names: dict[Var | Buffer, str] = {}
@@ -73,10 +79,22 @@ class ExprEmitter:
         named = self.shared.get((id(expr), lane))
         if named is not None:
             return named
-        builder = _BUILDERS.get(type(expr))
+        builder = self.builders.get(type(expr))
         if builder is None:
             raise InternalError(f"a {type(expr).__name__} reached code generation: {expr}")
         return builder(self, expr, lane)
+
+    def kind(self, dtype: DType) -> str:
+        """The type that values of `dtype` are computed in."""
+        return value_type(dtype)
+
+    def constant(self, value: float, dtype: DType) -> str:
+        """A constant, in the type that values of `dtype` are computed in."""
+        return constant(value, dtype)
+
+    def typed(self, name: str, dtype: DType) -> str:
+        """The function `name` of values of `dtype`."""
+        return f"{name}<{self.kind(dtype)}>"
 
     def is_long(self, expr: Expr) -> bool:
         """Whether what it shares must have names."""
@@ -85,7 +103,7 @@ class ExprEmitter:
     def named(self, value: str, dtype: DType) -> tuple[str, str]:
         """(a new name of a value, its declaration)."""
         self._lets += 1
-        return f"tw_let_{self._lets}", f"const {value_type(dtype)} tw_let_{self._lets} = {bare(value)};"
+        return f"tw_let_{self._lets}", f"const {self.kind(dtype)} tw_let_{self._lets} = {bare(value)};"
 
     def declared(self, roots: Sequence[Expr], lane: int | None) -> list[str]:
         """Declarations of what `roots` share, which `value` knows by name from now on. lane: the only one that is needed."""
@@ -111,7 +129,7 @@ class ExprEmitter:
 
     def narrowed(self, text: str, dtype: DType) -> str:
         """An integer result of C's int arithmetic, wrapped to its dtype."""
-        return f"({value_type(dtype)}){text}" if dtype.bits < 32 else text
+        return f"({self.kind(dtype)}){text}" if dtype.bits < 32 else text
 
     def stored(self, text: str, dtype: DType) -> str:
         """A value as memory holds it."""
@@ -154,12 +172,12 @@ def _variable(em: ExprEmitter, expr: Var, lane: int) -> str:
     return found[lane] if found is not None else em.name(expr)
 
 
-def _integer(_em: ExprEmitter, expr: IntImm, _lane: int) -> str:
-    return constant(expr.value, expr.dtype)
+def _integer(em: ExprEmitter, expr: IntImm, _lane: int) -> str:
+    return em.constant(expr.value, expr.dtype)
 
 
-def _float(_em: ExprEmitter, expr: FloatImm, _lane: int) -> str:
-    return constant(expr.value, expr.dtype)
+def _float(em: ExprEmitter, expr: FloatImm, _lane: int) -> str:
+    return em.constant(expr.value, expr.dtype)
 
 
 # Operators
@@ -171,11 +189,13 @@ def _arithmetic(symbol: str) -> Callable[[ExprEmitter, BinaryOp, int], str]:
         if dtype.is_float:
             return em.rounded(_infix(a, symbol, b), dtype)
         if dtype.bits < 32:
-            return f"({value_type(dtype)})({_infix(a, symbol, b)})"
+            if dtype.kind == "uint" and symbol == "*":  # C's int does not hold the product of two uint16
+                a = _Infix(f"(unsigned int){_within(a, 9)}", 8)
+            return f"({em.kind(dtype)})({_infix(a, symbol, b)})"
         if dtype.kind == "uint" or is_index(expr):
             return _infix(a, symbol, b)
-        unsigned = value_type(DType(f"uint{dtype.bits}"))  # values wrap; C's signed overflow does not
-        return f"({value_type(dtype)})(({unsigned}){_within(a, 9)} {symbol} ({unsigned}){_within(b, 9)})"
+        unsigned = em.kind(DType(f"uint{dtype.bits}"))  # values wrap; C's signed overflow does not
+        return f"({em.kind(dtype)})(({unsigned}){_within(a, 9)} {symbol} ({unsigned}){_within(b, 9)})"
 
     return build
 
@@ -184,29 +204,29 @@ def _division(name: str, symbol: str) -> Callable[[ExprEmitter, BinaryOp, int], 
     def build(em: ExprEmitter, expr: BinaryOp, lane: int) -> str:
         a, b, dtype = em.value(expr.a, lane), em.value(expr.b, lane), expr.dtype
         if dtype.is_float:
-            return em.rounded(_float_division(name, a, b, dtype), dtype)
+            return em.rounded(_float_division(em, name, a, b, dtype), dtype)
         divisor = expr.b.value if isinstance(expr.b, Broadcast) else expr.b
         if isinstance(divisor, IntImm) and divisor.value > 0 and em.not_negative(expr.a):
             text = _infix(a, symbol, b)
             return text if dtype.bits >= 32 else em.narrowed(f"({text})", dtype)
-        return f"{name}<{value_type(dtype)}>({a}, {b})"
+        return f"{em.typed(name, dtype)}({a}, {b})"
 
     return build
 
 
-def _float_division(name: str, a: str, b: str, dtype: DType) -> str:
-    kind = value_type(dtype)
+def _float_division(em: ExprEmitter, name: str, a: str, b: str, dtype: DType) -> str:
     suffix = "" if dtype.bits == 64 else "f"
     if name == "tw_truncmod":
         return f"fmod{suffix}({a}, {b})"
     if name == "tw_truncdiv":
         return f"trunc{suffix}({_infix(a, '/', b)})"
-    return f"tw_float_{name.removeprefix('tw_')}<{kind}>({a}, {b})"
+    function = name.replace("tw_", "tw_float_")
+    return f"{em.typed(function, dtype)}({a}, {b})"
 
 
 def _extremum(name: str) -> Callable[[ExprEmitter, BinaryOp, int], str]:
     def build(em: ExprEmitter, expr: BinaryOp, lane: int) -> str:
-        return f"{name}<{value_type(expr.dtype)}>({em.value(expr.a, lane)}, {em.value(expr.b, lane)})"
+        return f"{em.typed(name, expr.dtype)}({em.value(expr.a, lane)}, {em.value(expr.b, lane)})"
 
     return build
 
@@ -227,15 +247,15 @@ def _cast(em: ExprEmitter, expr: Cast, lane: int) -> str:
     if target.is_bool:
         return f"({_within(value, 9)} != 0)"
     if source.is_float and not target.is_float:
-        kind = value_type(target)
-        return f"tw_to_integer<{kind}>({value}, {constant(target.least, target)}, {constant(target.greatest, target)})"
+        least, greatest = em.constant(target.least, target), em.constant(target.greatest, target)
+        return f"{em.typed('tw_to_integer', target)}({value}, {least}, {greatest})"
     if target.is_float and target.bits == 16:
         if source.is_float and source.bits == 64:
             value = f"tw_round_to_odd({value})"
         elif source == target:
             return value
         return em.rounded(f"(float){_within(value, 9)}", target)
-    return f"({value_type(target)}){_within(value, 9)}"
+    return f"({em.kind(target)}){_within(value, 9)}"
 
 
 def _select(em: ExprEmitter, expr: Select, lane: int) -> str:
@@ -273,7 +293,7 @@ def _ramp(em: ExprEmitter, expr: Ramp, lane: int) -> str:
     if lane == 0:
         return base
     if isinstance(expr.stride, IntImm):
-        return _infix(base, "+", constant(expr.stride.value * lane, expr.stride.dtype))
+        return _infix(base, "+", em.constant(expr.stride.value * lane, expr.stride.dtype))
     return _infix(base, "+", _infix(em.value(expr.stride), "*", str(lane)))
 
 
@@ -301,12 +321,10 @@ def _load(em: ExprEmitter, expr: BufferLoad, lane: int) -> str:
     text = em.loaded(em.element(expr.buffer, index, lane), expr.dtype)
     if expr.predicate is None:
         return text
-    return f"({em.value(expr.predicate, lane)} ? {text} : {constant(0, expr.dtype)})"
+    return f"({em.value(expr.predicate, lane)} ? {text} : {em.constant(0, expr.dtype)})"
 
 
-_Builder = Callable[[ExprEmitter, Any, int], str]
-
-_BUILDERS: dict[type[Expr], _Builder] = {
+ExprEmitter.builders = {
     Var: _variable, SizeVar: _variable, IterVar: _variable, IntImm: _integer, FloatImm: _float,
     Add: _arithmetic("+"), Sub: _arithmetic("-"), Mul: _arithmetic("*"), Div: _arithmetic("/"),
     FloorDiv: _division("tw_floordiv", "/"), FloorMod: _division("tw_floormod", "%"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +17,12 @@ from ...ir.visit import children, walk
 from .emit_expr import ExprEmitter
 from .split import VECTOR_BITS, DeviceKernel
 from .types import bare, storage_type, value_type
+from .writer import Writer
 
 __all__ = ["STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of shared memory that a kernel may declare; more is asked for at the launch."""
-_RESERVED = frozenset(
-    "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else enum "
-    "explicit extern false float for friend goto if inline int long namespace new operator private protected public register "
-    "return short signed sizeof static struct switch template this throw true try typedef union unsigned using virtual void "
-    "volatile while warpSize threadIdx blockIdx blockDim gridDim exp log sin cos tan sqrt pow min max abs y0 y1 j0 j1 jn yn "
-    "gamma half main NAN INFINITY HUGE_VAL HUGE_VALF errno stdin stdout stderr assert".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,48 +50,13 @@ def emit_kernel(kernel: DeviceKernel, whole: Function, shared_limit: int, messag
     return _Emitter(kernel, analyzer_for(whole), shared_limit, messages).emit()
 
 
-class _Emitter:
+class _Emitter(Writer):
     def __init__(self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str]) -> None:
+        super().__init__(ExprEmitter(analyzer))
         self.kernel, self.function, self.analyzer = kernel, kernel.function, analyzer
         self.shared_limit, self.messages = shared_limit, messages
-        self.exprs = ExprEmitter(analyzer)
-        self.lines: list[str] = []
-        self.indent = 1
-        self.taken: set[str] = set(_RESERVED)
         self.aligned: set[int] = set()
         self.shared_granule = 16
-
-    # Names
-
-    def bind(self, item: Var | Buffer, wanted: str = "") -> str:
-        """A fresh C name for a variable or a buffer."""
-        stem = re.sub(r"[^A-Za-z0-9_]", "_", wanted or item.name) or "v"
-        stem = f"v{stem}" if stem[0].isdigit() or stem.startswith("tw_") else stem
-        self.exprs.names[item] = self.fresh(stem)
-        return self.exprs.names[item]
-
-    def fresh(self, stem: str) -> str:
-        """A C name that nothing around has."""
-        name, number = stem, 0
-        while name in self.taken:
-            number += 1
-            name = f"{stem}_{number}"
-        self.taken.add(name)
-        return name
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " * self.indent + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """A statement with a body in braces."""
-        self.line(f"{head} {{".lstrip())
-        self.indent += 1
-        taken = set(self.taken)
-        yield
-        self.taken = taken
-        self.indent -= 1
-        self.line("}")
 
     # The kernel
 

@@ -64,7 +64,7 @@ FLOAT_ROWS: dict[str, FloatRow] = {
 
 def _integer_abs(em: ExprEmitter, call: Call, lane: int) -> str:
     value = em.value(call.args[0], lane)
-    return value if call.dtype.kind != "int" else f"tw_absolute<{value_type(call.dtype)}>({value})"
+    return value if call.dtype.kind != "int" else f"{em.typed('tw_absolute', call.dtype)}({value})"
 
 
 def _bitwise(symbol: str) -> OtherRow:
@@ -86,17 +86,17 @@ def _shift(em: ExprEmitter, call: Call, lane: int) -> str:
     width = call.dtype.bits - 1
     if call.name == "shift_left":
         unsigned = "unsigned long long" if call.dtype.bits == 64 else "unsigned int"
-        return f"({value_type(call.dtype)})(({unsigned}){a} << ({amount} & {width}))"
+        return f"({em.kind(call.dtype)})(({unsigned}){a} << ({amount} & {width}))"
     return em.narrowed(f"({a} >> ({amount} & {width}))", call.dtype)
 
 
 def _unsigned(em: ExprEmitter, call: Call, lane: int) -> str:
     source = call.args[0].dtype
-    return f"({value_type(DType(f'uint{max(source.bits, 8)}'))})({em.value(call.args[0], lane)})"
+    return f"({em.kind(DType(f'uint{max(source.bits, 8)}'))})({em.value(call.args[0], lane)})"
 
 
 def _popcount(em: ExprEmitter, call: Call, lane: int) -> str:
-    return f"({value_type(call.dtype)})tw_popcount({_unsigned(em, call, lane)})"
+    return f"({em.kind(call.dtype)})tw_popcount({_unsigned(em, call, lane)})"
 
 
 def _clz(em: ExprEmitter, call: Call, lane: int) -> str:

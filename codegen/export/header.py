@@ -40,10 +40,13 @@ _ABOUT = """\
  *
  * Functions return 0, or a status whose meaning their _error function tells. Tensors are row-major and compact; an
  * address is a multiple of the element's size (or of more, where the function says so); outputs overlap nothing else.
- * The _checked functions see to all of that, the plain ones rely on it. Functions may be called from several threads at
+ * {relied} Functions may be called from several threads at
  * once. {threads}
  */
 """
+
+_CHECKED = "The _checked functions see to all of that, the plain ones rely on it."
+_UNCHECKED = "The functions rely on it."
 
 _THREADS = {
     "openmp": "Parallel loops run on\n * OpenMP's threads (link with -lgomp); serially within a parallel region of "
@@ -63,19 +66,22 @@ void {setter}({library}_parallel_for function);
 """
 
 
-def header_text(library: str, signatures: Sequence[Signature], *, target: str, threads: str, version: str) -> str:
-    """The header. library: the file's stem."""
+def header_text(
+    library: str, signatures: Sequence[Signature], *, target: str, threads: str, version: str, checked: bool = True,
+) -> str:
+    """The header. library: the file's stem. checked: whether there are _checked functions."""
     identifier = library_identifier(library)
     guard = f"TILEWRIGHT_{identifier.upper()}_H"
     setter = hook_name(identifier)
     parts = [
-        _ABOUT.format(library=library, version=version, target=target, threads=_THREADS[threads].format(hook=setter)),
+        _ABOUT.format(library=library, version=version, target=target, threads=_THREADS[threads].format(hook=setter),
+                      relied=_CHECKED if checked else _UNCHECKED),
         f"#ifndef {guard}\n#define {guard}\n",
         "#include <stdbool.h>\n#include <stdint.h>\n",
-        _DLPACK,
+        *([_DLPACK] if checked else []),
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
         *([_HOOK.format(library=identifier, setter=setter)] if threads == "hook" else []),
-        *(f"{_comment(signature)}\n" + "\n".join(declarations(signature)) + "\n" for signature in signatures),
+        *("\n".join([_comment(one), *declarations(one)[:: 1 if checked else 2], ""]) for one in signatures),
         "#ifdef __cplusplus\n}\n#endif\n",
         f"#endif  /* {guard} */\n",
     ]

@@ -1,0 +1,146 @@
+"""Lowered functions to kernels by way of C: the text, the machine's compiler, and a call stub in front."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+from ...errors import user_source
+from ...ir.expr import Var
+from ...ir.passes.options import PassOptions
+from ...ir.passes.runner import Watcher, run_pipeline
+from ...ir.stmt import Function
+from ...runtime.diagnose import kernel_failure
+from ...runtime.errors import NoSuchSource
+from ...runtime.kernel import Kernel, make_kernel
+from ...runtime.module import Module
+from ...runtime.signature import Signature
+from ...runtime.threads import ThreadState, state_address
+from ..c_source import assembly_of_c, library_of_c
+from ..called_back import kernel_text
+from ..errors import UnresolvedSymbol
+from ..export.errors import NotACName
+from ..export.names import check_names
+from ..export.program import Program
+from ..imported_c import load_imported
+from ..llvm.jit import CompiledModule, compile_text
+from ..packed import PackedCalls
+from ..signature import signature_of
+from ..stub import stub_symbols, stub_text
+from ..target import Target
+from .export import CExporter
+from .module import CText, c_text, entry_symbol, entry_text
+from .options import compiler_options
+from .pipeline import c_pipeline
+
+__all__ = ["c_kernels"]
+
+_IN_PROCESS = """\
+#include <stdint.h>
+const int32_t *tw_thread_count;
+#define TW_THREADS (*tw_thread_count > 1 ? *tw_thread_count : 1)
+"""
+
+
+def c_kernels(
+    functions: Sequence[Function], symbols: Mapping[str, tuple[Var, ...]], watchers: Sequence[Watcher], *, bounds_check: bool,
+    fast_math: bool, options: PassOptions,
+) -> Module:
+    """A kernel for each function by name. symbols: their free shape symbols.
+
+    Raises UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made.
+    """
+    signatures = [signature_of(function, symbols[function.name]) for function in functions]
+    pipeline = c_pipeline(bounds_check, options)
+    final = [run_pipeline(function, pipeline, watchers) for function in functions]
+    for source in dict.fromkeys(text for function in final for text in function.attrs.get("import_c", ())):
+        load_imported(source)
+    packed = PackedCalls()
+    programs = tuple(Program(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
+    bound = tuple(_named(replace(program, function=packed.bound(program.function))) for program in programs)
+    unit = _Unit(bound, c_text(bound, fast_math), fast_math, packed)
+    stubs = _stubs(signatures, bound, unit)
+    exporter = CExporter(programs, fast_math)
+    kernels: dict[str, Kernel] = {}
+    for function, signature, program in zip(functions, signatures, bound, strict=True):
+        addresses = {role: stubs.address(symbol) for role, symbol in stub_symbols(signature.name).items()}
+        messages = unit.text.messages[program.signature.name]
+        failure = partial(packed.failure, partial(kernel_failure, signature, messages=messages))
+        kernels[signature.name] = make_kernel(
+            signature, addresses, code=(stubs, unit), sources=_Sources(function, unit), exporting=exporter.only(signature.name),
+            failure=failure)
+    return Module(kernels, exporter)
+
+
+def _named(program: Program) -> Program:
+    """Itself, under another name where C has a meaning for its own."""
+    name = program.signature.name
+    try:
+        check_names([name], (), ())
+    except NotACName:
+        name = f"{name}_kernel".lstrip("_")
+    return replace(program, signature=replace(program.signature, name=name))
+
+
+def _stubs(signatures: Sequence[Signature], bound: Sequence[Program], unit: _Unit) -> CompiledModule:
+    """The checks of arguments, as machine code, each before the call of its C function."""
+    parts: list[str] = []
+    exports: list[str] = []
+    for signature, program in zip(signatures, bound, strict=True):
+        parts += [kernel_text(signature, unit.address(program.signature.name)), stub_text(signature)]
+        exports += stub_symbols(signature.name).values()
+    return compile_text(parts, Target(), tuple(exports), {}, {})
+
+
+@dataclass
+class _Unit:
+    """A translation unit, compiled and loaded. It keeps alive what the code refers to."""
+
+    programs: tuple[Program, ...]
+    text: CText
+    fast_math: bool
+    packed: PackedCalls
+
+    @property
+    def _compiled(self) -> str:
+        entries = "".join(entry_text(program.signature) for program in self.programs)
+        return f'{_IN_PROCESS}#line 1 "kernels.c"\n{self.text.text}{entries}'
+
+    @property
+    def options(self) -> list[str]:
+        return compiler_options(fast_math=self.fast_math, parallel=self.text.parallel, native=True)
+
+    @cached_property
+    def _library(self) -> ctypes.CDLL:
+        try:
+            library = library_of_c(self._compiled, self.options)
+        except OSError as error:
+            raise UnresolvedSymbol("a function that the program calls is defined nowhere", reason=str(error), called=user_source(),
+                                   fix="load the library that has it first: ctypes.CDLL(path, ctypes.RTLD_GLOBAL)") from error
+        ctypes.c_void_p.in_dll(library, "tw_thread_count").value = state_address() + ThreadState.count.offset
+        for name, address in self.packed.symbols.items():
+            ctypes.c_void_p.in_dll(library, name).value = address
+        return library
+
+    def address(self, name: str) -> int:
+        function: Any = getattr(self._library, entry_symbol(name))
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+    def asm(self) -> str:
+        return assembly_of_c(self._compiled, self.options)
+
+
+class _Sources:
+    """The texts of a kernel, by kind."""
+
+    def __init__(self, function: Function, unit: _Unit) -> None:
+        self._texts = {"ir": lambda: str(function), "c": lambda: unit.text.text, "asm": unit.asm}
+
+    def __call__(self, kind: str) -> str:
+        if kind not in self._texts:
+            raise NoSuchSource(f"a C kernel has no source {kind!r}", called=user_source(), allowed=", ".join(self._texts),
+                               fix='f.source("c") shows the C text')
+        return self._texts[kind]()

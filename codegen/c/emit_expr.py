@@ -1,0 +1,137 @@
+"""Expressions as C11 text, lane by lane, as CUDA C writes them. What C has no expression for (names within a branch, calls that
+must happen once) becomes lines before the statement: those of a branch that may not be evaluated, within an `if`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...ir.arith.analyzer import Analyzer
+from ...ir.dtype import DType
+from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Ramp, StringImm
+from ...ir.visit import children
+from ..cuda.emit_expr import ExprEmitter
+from ..cuda.types import bare
+from .intrinsics import emit_call
+from .types import constant, suffix, value_type
+
+__all__ = ["CExprEmitter"]
+
+
+class CExprEmitter(ExprEmitter):
+    """The text of values. lines: what has to stand before the statement that is being written. fail: writes the lines that leave
+    the kernel where a condition holds. declarations: of outside functions, by name."""
+
+    def __init__(self, analyzer: Analyzer, fail: Callable[[str, str], Iterable[str]]) -> None:
+        super().__init__(analyzer)
+        self.fail = fail
+        self.lines: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self._several: frozenset[int] = frozenset()
+
+    def begin(self, *roots: Expr) -> None:
+        """A statement with these values is written next."""
+        self.shared.clear()
+        self._sizes.clear()
+        self._several = _several(roots) if any(self.is_long(root) for root in roots) else frozenset()
+
+    def kind(self, dtype: DType) -> str:
+        return value_type(dtype)
+
+    def constant(self, value: float, dtype: DType) -> str:
+        return constant(value, dtype)
+
+    def typed(self, name: str, dtype: DType) -> str:
+        return f"{name}_{suffix(dtype)}"
+
+    def stored(self, text: str, dtype: DType) -> str:
+        return f"(uint8_t)({text})" if dtype.is_bool else super().stored(text, dtype)
+
+    def value(self, expr: Expr, lane: int = 0) -> str:
+        lane = lane if expr.dtype.lanes > 1 else 0
+        text = super().value(expr, lane)
+        if id(expr) in self._several and (id(expr), lane) not in self.shared:
+            text = self.shared[id(expr), lane] = self.kept(text, expr.dtype)
+        return text
+
+    def kept(self, text: str, dtype: DType) -> str:
+        """A name for a value that is computed before the statement."""
+        name, line = self.named(text, dtype)
+        self.lines.append(line)
+        return name
+
+    def chosen(self, condition: str, dtype: DType, *arms: Callable[[], str]) -> str:
+        """The value of the first arm where the condition holds, else of the second; only that one is evaluated."""
+        texts, before = list[tuple[list[str], str]](), self.lines
+        for arm in arms:
+            outside, self.lines = dict(self.shared), list[str]()
+            text = arm()
+            texts.append((self.lines, text))
+            self.shared, self.lines = outside, before
+        if not any(lines for lines, _ in texts):
+            return f"({condition} ? {texts[0][1]} : {texts[1][1]})"
+        self._lets += 1
+        name = f"tw_let_{self._lets}"
+        self.lines += [f"{self.kind(dtype)} {name};", f"if ({bare(condition)}) {{"]
+        for at, (lines, text) in enumerate(texts):
+            self.lines += [*lines, f"{name} = {bare(text)};", "} else {" if at == 0 else "}"]
+        return name
+
+
+def _several(roots: Iterable[Expr]) -> frozenset[int]:
+    """What stands in several places of the values, by identity."""
+    uses: dict[int, int] = {}
+    stack: list[Any] = list(roots)
+    seen: dict[int, Any] = {}
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen[id(node)] = node
+        for child in children(node):
+            uses[id(child)] = uses.get(id(child), 0) + 1
+            stack.append(child)
+    return frozenset(at for at, count in uses.items() if count > 1 and _worth_a_name(seen[at]))
+
+
+def _worth_a_name(node: Any) -> bool:
+    if not children(node) or isinstance(node, (Broadcast, Ramp, StringImm)):
+        return False
+    return not (isinstance(node, Call) and node.dtype.kind == "handle")
+
+
+def _if_then_else(em: CExprEmitter, expr: IfThenElse, lane: int) -> str:
+    return em.chosen(em.closed(expr.condition, lane), expr.dtype, lambda: em.value(expr.true_value, lane),
+                     lambda: em.value(expr.false_value, lane))
+
+
+def _let(em: CExprEmitter, expr: Let, lane: int) -> str:
+    lanes = range(expr.var.dtype.lanes)
+    texts = [em.value(expr.value, each) for each in lanes]
+    if children(expr.value):
+        texts = [em.kept(text, expr.var.dtype) for text in texts]
+    if len(texts) > 1:
+        em.lanes[expr.var] = texts
+    else:
+        em.names[expr.var] = texts[0]
+    return em.value(expr.body, lane)
+
+
+def _load(em: CExprEmitter, expr: BufferLoad, lane: int) -> str:
+    index = expr.indices[0] if expr.indices else IntImm(0)
+
+    def read() -> str:
+        return em.loaded(em.element(expr.buffer, index, lane), expr.dtype)
+
+    if expr.predicate is None:
+        return read()
+    condition = em.closed(expr.predicate, lane)
+    return em.chosen(condition, expr.dtype, read, lambda: em.constant(0, expr.dtype))
+
+
+_OWN: dict[type[Expr], Callable[[Any, Any, int], str]] = {
+    IfThenElse: _if_then_else, Let: _let, BufferLoad: _load, Call: emit_call,
+}
+"""What C writes otherwise than CUDA C."""
+
+CExprEmitter.builders = {**ExprEmitter.builders, **_OWN}

@@ -1,0 +1,88 @@
+"""Writing C kernels for others: the text, its header and manifest, and a shared library where one is asked for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...errors import user_source
+from ..c_source import built_c
+from ..errors import UnsupportedIntrinsic
+from ..export.errors import CallsPython, UnknownLibraryKind, UnknownThreads
+from ..export.files import write_together
+from ..export.header import header_text
+from ..export.manifest import describe, manifest_text, own_version
+from ..export.names import check_names
+from ..export.program import Program
+from ..packed import calls_packed
+from ..target import Target
+from .module import c_text
+from .options import compiler_options
+
+__all__ = ["CExporter"]
+
+_KINDS = {".c": "C11 text", ".so": "a shared library, with its text beside it"}
+_THREADS = {"openmp": "OpenMP's threads", "none": "one thread"}
+
+
+@dataclass(frozen=True)
+class CExporter:
+    """Writes kernels that were built together. is_module: they go by their names, even if there is but one."""
+
+    programs: tuple[Program, ...]
+    fast_math: bool
+    is_module: bool = True
+
+    def only(self, name: str) -> CExporter:
+        """For one of the kernels alone."""
+        return replace(self, programs=tuple(p for p in self.programs if p.signature.name == name), is_module=False)
+
+    def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False) -> tuple[Path, Path, Path]:
+        """Write NAME.c or libNAME.so (and NAME.c), NAME.h and NAME.json beside it; returns what was asked for, the header and
+        the manifest. Raises ExportError; NoCompiler and RejectedSource for a library."""
+        place = Path(path)
+        self._check(place, threads, loadable)
+        stem = place.stem.removeprefix("lib") or place.stem
+        programs = tuple(program.named_for(stem) for program in self.programs)
+        names = [program.signature.name for program in programs]
+        text = c_text(programs, self.fast_math)
+        check_names(names, (), ())
+        parallel = text.parallel and threads == "openmp"
+        source = text.text if parallel else text.text.replace("#pragma omp ", "/* serial */ //")
+        description = describe(stem, programs, text.messages, Target("c"), features=(), threads=threads, is_parallel=parallel,
+                               is_module=self.is_module)
+        for one in description["functions"]:
+            del one["declarations"][1]  # there are no _checked functions
+        header = header_text(stem, [p.signature for p in programs], target="'c'", threads=threads, version=own_version(),
+                             checked=False)
+        files = {f"{stem}.c" if place.suffix == ".so" else place.name: source.encode(), f"{stem}.h": header.encode()}
+        if place.suffix == ".so":
+            options = compiler_options(fast_math=self.fast_math, parallel=parallel, native=False)
+            files[place.name] = built_c(source, [*options, f"-Wl,-soname,{place.name}", "-Wl,--as-needed"])
+        files[f"{stem}.json"] = manifest_text(description, files).encode()
+        write_together({place.with_name(name): (content, 0o777 if name.endswith(".so") else 0o666)
+                        for name, content in files.items()})
+        return place, place.with_name(stem + ".h"), place.with_name(stem + ".json")
+
+    def _check(self, place: Path, threads: str, loadable: bool) -> None:
+        if place.suffix not in _KINDS or not place.stem or loadable:
+            raise UnknownLibraryKind(
+                f"cannot export to {str(place)!r}" + (" for tw.load" if loadable else ""), called=user_source(),
+                reason='what target="c" exports holds nothing for Python' if loadable else "its suffix names no kind of file",
+                allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
+                fix=f'f.export("{place.stem or "name"}.c"), or build with target="llvm"')
+        if threads not in _THREADS:
+            raise UnknownThreads(f"cannot export with threads={threads!r}", called=user_source(),
+                                 allowed="; ".join(f"{name!r} ({meaning})" for name, meaning in _THREADS.items()),
+                                 fix='threads="openmp"')
+        for program in self.programs:
+            callback = calls_packed(program.function)
+            if callback is not None:
+                raise CallsPython(f"cannot export {program.signature.name}", called=user_source(),
+                                  reason=f"it calls the Python function {callback!r}, which is in this process alone",
+                                  fix="call a C function by te.call_extern, and link the library that has it")
+            if program.function.attrs.get("import_c"):
+                raise UnsupportedIntrinsic(f"cannot export {program.signature.name}", called=user_source(),
+                                           reason="C was imported into it, which is a file of its own",
+                                           fix="drop import_c, and compile both files")

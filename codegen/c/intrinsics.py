@@ -1,0 +1,212 @@
+"""How C spells each intrinsic: CUDA C's rows, and those that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.dtype import DType
+from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
+from ...ir.pointers import pointed_to
+from ..cuda import intrinsics as common
+from ..cuda.types import bare
+from ..errors import UnsupportedIntrinsic
+from ..packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
+from .types import value_type
+
+if TYPE_CHECKING:
+    from .emit_expr import CExprEmitter
+
+__all__ = ["OWN_ROWS", "STANDARD", "emit_call", "outside_call"]
+
+OwnRow = Callable[["CExprEmitter", Call, int], str]
+
+STANDARD = frozenset(
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin fmod "
+    "hypot ldexp lgamma log log10 log1p log2 logb nearbyint nextafter pow remainder rint round scalbn sin sinh sqrt tan tanh "
+    "tgamma trunc abs labs llabs abort exit free malloc printf puts putchar".split())
+"""Functions that the headers declare (those of floats again with an f)."""
+
+
+def emit_call(em: CExprEmitter, call: Call, lane: int) -> str:
+    """The value of one lane of a Call."""
+    row = _FLOAT_ROWS.get(call.name)
+    if row is not None and call.args[0].dtype.is_float:
+        text = row([em.closed(arg, lane) for arg in call.args], call.args[0].dtype.bits == 64)
+        return em.rounded(text, call.dtype) if call.dtype.is_float else text
+    own = OWN_ROWS.get(call.name)
+    if own is not None:
+        return own(em, call, lane)
+    other = common.OTHER_ROWS.get(call.name)
+    if other is None:
+        raise UnsupportedIntrinsic(
+            f"the C target has no row for the intrinsic {call.name!r}", called=user_source(),
+            reason=f"called on {', '.join(arg.dtype for arg in call.args)}",
+            allowed=", ".join(sorted({*_FLOAT_ROWS, *OWN_ROWS, *common.OTHER_ROWS})))
+    return other(em, call, lane)
+
+
+def _own(name: str) -> common.FloatRow:
+    return lambda operands, double: f"{name}{'' if double else 'f'}({', '.join(map(bare, operands))})"
+
+
+_FLOAT_ROWS: dict[str, common.FloatRow] = {**common.FLOAT_ROWS, "sigmoid": _own("tw_sigmoid"), "exp10": _own("tw_exp10")}
+
+
+# Bits
+
+
+def _reinterpret(em: CExprEmitter, call: Call, lane: int) -> str:
+    """The bits of a value in another type. Lanes of the one may be several lanes of the other."""
+    source, target = call.args[0], call.dtype
+    of, to = source.dtype.bits, target.bits
+    if to <= of:
+        shift = lane % (of // to) * to
+        text = _bits(em, source, lane // (of // to))
+        return _of_bits(em, f"({text} >> {shift})" if shift else text, target)
+    ratio = to // of
+    parts = [_bits(em, source, lane * ratio + k) for k in range(ratio)]
+    return _of_bits(em, "(" + " | ".join(f"{part} << {k * of}" for k, part in enumerate(parts)) + ")", target)
+
+
+def _bits(em: CExprEmitter, source: Expr, lane: int) -> str:
+    text, dtype = em.value(source, lane), source.dtype
+    if dtype.is_float and dtype.bits > 16:
+        return f"tw_bits_of_double({bare(text)})" if dtype.bits == 64 else f"(uint64_t)tw_bits_of({bare(text)})"
+    if dtype.is_float:
+        return f"(uint64_t){em.stored(text, dtype)}"
+    return f"(uint64_t)(uint{max(dtype.bits, 8)}_t)({text})"
+
+
+def _of_bits(em: CExprEmitter, text: str, dtype: DType) -> str:
+    if dtype.is_bool:
+        return f"(({text} & 1) != 0)"
+    if dtype.is_float and dtype.bits > 16:
+        return f"tw_double_of({text})" if dtype.bits == 64 else f"tw_float_of((uint32_t)({text}))"
+    return em.loaded(f"(uint16_t)({text})", dtype) if dtype.is_float else f"({value_type(dtype)})({text})"
+
+
+# Outside code
+
+
+def outside_call(em: CExprEmitter, call: Call, lane: int) -> str:
+    """The call of a C function, which the text declares where no header does."""
+    name = call.args[0]
+    assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
+    kinds, operands = list[str](), list[str]()
+    for arg in call.args[1:]:
+        kinds.append("const char *" if isinstance(arg, StringImm) else _passed(call, arg.dtype))
+        operands.append(_string(arg.value) if isinstance(arg, StringImm) else bare(em.value(arg, lane)))
+    result = _passed(call, call.dtype)
+    operand_text = ", ".join(operands)
+    if name.value.removesuffix("f") in STANDARD or name.value in STANDARD:
+        return f"{name.value}({operand_text})"
+    declared = f"{result} {name.value}({', '.join(kinds) or 'void'});"
+    if em.declarations.setdefault(name.value, declared) != declared:
+        return f"(({result} (*)({', '.join(kinds) or 'void'})){name.value})({operand_text})"
+    return f"{name.value}({operand_text})"
+
+
+def _passed(call: Call, dtype: DType) -> str:
+    if dtype.lanes == 1 and not (dtype.is_float and dtype.bits == 16):
+        return value_type(dtype)
+    name = call.args[0]
+    assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
+    raise UnsupportedIntrinsic(f"the C target cannot call {name.value!r} with a {dtype}", called=user_source(),
+                               reason="C11 has no such type to pass by value", fix="pass scalars of 32 or 64 bits, or a pointer")
+
+
+def _outside(em: CExprEmitter, call: Call, lane: int) -> str:
+    text = outside_call(em, call, lane)
+    return text if call.name == "call_pure_extern" else em.kept(text, call.dtype)
+
+
+def _address(em: CExprEmitter, call: Call, lane: int) -> str:
+    """A pointer to an element, which is not read."""
+    load, offset, _ = call.args
+    assert isinstance(load, BufferLoad), "access_ptr takes an element"
+    place = em.element(load.buffer, load.indices[0] if load.indices else IntImm(0), lane)
+    return f"(void *)(&{place} + {em.closed(offset, lane)})"
+
+
+def _prefetch(em: CExprEmitter, call: Call, lane: int) -> str:
+    address, *levels = call.args
+    level = next((given.value for given in levels if isinstance(given, IntImm)), 1)
+    em.lines.append(f"tw_prefetch({em.value(address, lane)}, {4 - level});")
+    return "0"
+
+
+def _unaligned_elements(em: CExprEmitter, call: Call, lane: int) -> str:
+    """How far the next multiple of so many bytes is."""
+    start, size = call.args
+    pointed = pointed_to(start)
+    assert pointed is not None and isinstance(size, IntImm), "unaligned_elements takes a pointer and a number of bytes"
+    distance = f"((0 - (uintptr_t){em.value(start, lane)}) & {size.value - 1})"
+    return f"({value_type(call.dtype)})({distance} / {pointed[0].dtype.bytes})"
+
+
+def _packed(em: CExprEmitter, call: Call, lane: int) -> str:
+    """A Python function, by the pointer that the process sets. Where it fails the kernel is left."""
+    symbol, *args = call.args
+    assert isinstance(symbol, StringImm), "the first operand of a packed call is its name"
+    if not symbol.value.startswith(PACKED_PREFIX):
+        raise UnsupportedIntrinsic(f"the program calls the Python function {symbol.value!r}", called=user_source(),
+                                   reason="only a kernel that is built to run in this process can", fix='tw.build(..., target="c")')
+    return f"({value_type(call.dtype)}){_call_python(em, symbol.value, args, lane)}"
+
+
+def _call_python(em: CExprEmitter, symbol: str, args: list[Expr], lane: int) -> str:
+    passed = [(arg.dtype, em.value(arg, lane)) for arg in args if not isinstance(arg, StringImm)]
+    kinds = [_wide(dtype) for dtype, _ in passed]
+    em.declarations[symbol] = f"int64_t (*{symbol})({', '.join(kinds) or 'void'});"
+    operands = [f"({kind})({text})" for kind, (_, text) in zip(kinds, passed, strict=True)]
+    result = em.kept(f"{symbol}({', '.join(operands)})", DType("int64"))
+    em.lines += em.fail(f"(uint64_t){result} >= {FAILED}u", str(CALLBACK_RAISED))
+    return result
+
+
+def _wide(dtype: DType) -> str:
+    return "void *" if dtype.kind == "handle" else "double" if dtype.is_float else "int64_t"
+
+
+def _trace(em: CExprEmitter, call: Call, lane: int) -> str:
+    """Prints, by Python where the call is bound to it, and gives the last value."""
+    tag, *args = call.args
+    assert isinstance(tag, StringImm), "the first operand of a trace is its tag"
+    values = [arg if isinstance(arg, StringImm) else em.kept(em.value(arg, lane), arg.dtype) for arg in args]
+    last = values[-1]
+    assert isinstance(last, str), "the last operand of a trace is its value"
+    if tag.value.startswith(PACKED_PREFIX):
+        _call_python(em, tag.value, args, lane)
+        return last
+    parts, passed = [tag.value.replace("%", "%%") + ":"], list[str]()
+    for arg, value in zip(args, values, strict=True):
+        if isinstance(value, str):
+            parts.append("%.9g" if arg.dtype.is_float else "%lld")
+            passed.append(f"({'double' if arg.dtype.is_float else 'long long'}){value}")
+        else:
+            parts.append(value.value.replace("%", "%%"))
+    em.lines.append(f"printf({', '.join([_string(' '.join(parts) + chr(10)), *passed])});")
+    return last
+
+
+def _string(text: str) -> str:
+    """A C string, in octal escapes where a character is special."""
+    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
+def _llvm(em: CExprEmitter, call: Call, lane: int) -> str:
+    del em, lane
+    name = call.args[0]
+    assert isinstance(name, StringImm), "the first argument of an LLVM intrinsic call is its name"
+    raise UnsupportedIntrinsic(
+        f"the C target has no row for the LLVM intrinsic {name.value!r}", called=user_source(),
+        reason="an intrinsic of LLVM's has no name in C", fix='target="llvm", or a portable body beside it under te.target_has')
+
+
+OWN_ROWS: dict[str, OwnRow] = {
+    "reinterpret": _reinterpret, "call_extern": _outside, "call_pure_extern": _outside, "access_ptr": _address,
+    "prefetch": _prefetch, "unaligned_elements": _unaligned_elements, "call_packed": _packed, "trace": _trace,
+    "call_llvm_intrinsic": _llvm, "target_has": lambda em, call, lane: "false",
+}

@@ -1,0 +1,155 @@
+"""The C text of kernels: headers, the functions that they use, outside functions, constants, the kernels, and what their statuses
+mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import user_source
+from ...ir.constant import ALIGNMENT, Constant
+from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
+from ...runtime.signature import BufferParam, ScalarParam, Signature
+from ..constants import symbols_of
+from ..errors import UnsupportedIntrinsic
+from ..export.header import declarations
+from ..export.names import entry_names, parameter_names
+from ..export.program import Program
+from ..export.statuses import status_texts
+from ..stub import integer_bounds
+from .emit_stmt import EmittedKernel, emit_kernel
+from .options import compiler_options
+from .prelude import HEADER, used_functions
+
+__all__ = ["CText", "c_text", "entry_symbol", "entry_text"]
+
+_ABOUT = """\
+/* {names}: made by tilewright. C11; compile with
+ *
+ *     cc {options} -shared -fPIC FILE.c -lm
+ *
+ * Without -fopenmp parallel loops run serially. Functions return 0, or a status whose meaning their _error function tells. */
+"""
+_THREADS = """\
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+#ifndef TW_THREADS
+#define TW_THREADS omp_get_max_threads()
+#endif
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CText:
+    """text: a translation unit. messages: of each kernel's assertions. parallel: a loop is shared among threads."""
+
+    text: str
+    messages: Mapping[str, tuple[str, ...]]
+    parallel: bool
+
+
+def c_text(programs: Sequence[Program], fast_math: bool) -> CText:
+    """The text of kernels of stage "final", to be compiled with or without the liberties of fast_math.
+
+    Raises UnsupportedIntrinsic for what C has no way to say."""
+    constants = symbols_of(program.function for program in programs)
+    emitted: dict[str, EmittedKernel] = {}
+    for program in programs:
+        if program.function.attrs.get("import_llvm"):
+            raise UnsupportedIntrinsic(f"cannot write {program.signature.name} as C", called=user_source(),
+                                       reason="LLVM IR was imported into it", fix='target="llvm"')
+        guards = _guards(program.signature)
+        emitted[program.signature.name] = emit_kernel(program.function, program.signature, program.symbols, guards, constants)
+    kernels = "\n\n".join(
+        f"{one.text}\n\n{_error_text(program.signature, one.messages)}"
+        for program, one in zip(programs, emitted.values(), strict=True))
+    outside = {name: text for one in emitted.values() for name, text in one.declarations.items()}
+    parallel = "#pragma omp parallel for" in kernels
+    options = " ".join(compiler_options(fast_math=fast_math, parallel=parallel, native=False))
+    parts = [
+        _ABOUT.format(names=", ".join(emitted), options=options) + HEADER + (_THREADS if parallel else ""),
+        used_functions(kernels),
+        "\n".join(outside.values()),
+        "\n".join(_constant(held, symbol) for held, symbol in constants.items()),
+        kernels,
+    ]
+    text = "\n\n".join(part.strip() for part in parts if part) + "\n"
+    return CText(text, {name: one.messages for name, one in emitted.items()}, parallel)
+
+
+def _guards(signature: Signature) -> list[str]:
+    """Lines that refuse what the code relies on not to be passed: extents below 0, numbers beyond their bounds."""
+    lines, names = list[str](), parameter_names(signature)
+    for symbol, name in zip(signature.symbols, names, strict=False):
+        at = signature.bindings[symbol.name]
+        lines.append(f"if ({name} < 0) return {pack_status(Check.EXTENT, at.param, at.dim)};")
+        if symbol.limit is not None:
+            lines.append(f"if ({name} >= {symbol.limit}) return {pack_status(Check.TOO_LARGE, at.param, at.dim)};")
+    for i, (param, name) in enumerate(zip(signature.params, names[len(signature.symbols):], strict=True)):
+        if isinstance(param, ScalarParam) and not (param.least is None and param.greatest is None):
+            for symbol, bound in zip("<>", integer_bounds(param), strict=True):
+                if bound is not None:
+                    lines.append(f"if ({name} {symbol} {bound}) return {pack_status(Check.SCALAR_RANGE, i)};")
+    return lines
+
+
+def _error_text(signature: Signature, messages: Sequence[str]) -> str:
+    """What the statuses mean that the function can return."""
+    texts = status_texts(signature, messages, ())
+    own = {0, OUT_OF_MEMORY, *range(1, len(messages) + 1)}
+    for symbol in signature.symbols:
+        at = signature.bindings[symbol.name]
+        own |= {pack_status(check, at.param, at.dim) for check in (Check.EXTENT, Check.TOO_LARGE)}
+    own |= {pack_status(Check.SCALAR_RANGE, i) for i in range(len(signature.params))}
+    lines = [f"    case {status}: return {_quoted(text)};" for status, text in texts.items() if status in own]
+    head = declarations(signature)[2].removesuffix(";")
+    return "\n".join([f"{head} {{", "  switch (status) {", *lines, '    default: return "unknown status";', "  }", "}"])
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
+def _constant(held: Constant, symbol: str) -> str:
+    """The contents as integers of the elements' width."""
+    data = held.data.reshape(-1)
+    words = data.view(np.dtype(f"u{data.dtype.itemsize}"))
+    lines = [", ".join(f"{word}u" if data.dtype.itemsize < 8 else f"{word}ull" for word in words[at : at + 12].tolist())
+             for at in range(0, len(words), 12)]
+    body = ",\n  ".join(lines) or "0"
+    kind = f"uint{8 * data.dtype.itemsize}_t"
+    return f"/* {held.name.replace('*/', '* /')} */\nstatic const _Alignas({ALIGNMENT}) {kind} {symbol}[] = {{\n  {body}\n}};"
+
+
+# The way in from this process
+
+
+def entry_symbol(name: str) -> str:
+    """The function by which a call stub enters."""
+    return f"tw_enter_{name}"
+
+
+def entry_text(signature: Signature) -> str:
+    """`int32_t tw_enter_NAME(const int64_t *slots)`: the parameters and then the symbols, 64 bits each."""
+    count = len(signature.params)
+    passed = [f"slots[{count + k}]" for k in range(len(signature.symbols))]
+    for i, param in enumerate(signature.params):
+        passed.append(_from_slot(i, param))
+    return f"""
+int32_t {entry_symbol(signature.name)}(const int64_t *slots);
+int32_t {entry_symbol(signature.name)}(const int64_t *slots) {{
+  return {entry_names(signature.name)[0]}({', '.join(passed)});
+}}
+"""
+
+
+def _from_slot(i: int, param: BufferParam | ScalarParam) -> str:
+    if isinstance(param, BufferParam):
+        return f"(void *)slots[{i}]"
+    if param.dtype in ("float32", "float64", "bool"):
+        kind = {"float32": "float", "float64": "double", "bool": "uint8_t"}[param.dtype]
+        return f"*(const {kind} *)&slots[{i}]" + (" != 0" if param.dtype == "bool" else "")
+    return f"({'uint16_t' if 'float' in param.dtype else param.dtype + '_t'})slots[{i}]"

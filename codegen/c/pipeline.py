@@ -1,0 +1,54 @@
+"""From what a schedule lowers to, to what C is written of. What each pass does stands in its own file, and why in this order
+in codegen/llvm/pipeline.py: lanes stay loops here, and there is nothing to be known of a machine."""
+
+from __future__ import annotations
+
+from ...ir.passes.bound_checks import bound_checks
+from ...ir.passes.cse import share_subexpressions
+from ...ir.passes.flatten import flatten
+from ...ir.passes.hoist import hoist_invariants
+from ...ir.passes.lane_races import serialize_racing_lanes
+from ...ir.passes.loop_partition import loop_partition
+from ...ir.passes.lower_threads import lower_threads
+from ...ir.passes.narrow import narrow_offsets
+from ...ir.passes.options import PassOptions
+from ...ir.passes.parallel_launch import launch_once
+from ...ir.passes.remove_likely import remove_likely
+from ...ir.passes.runner import Pass
+from ...ir.passes.simplify import simplify
+from ...ir.passes.small_parallel import run_small_serially
+from ...ir.passes.storage import plan_storage
+from ...ir.passes.target_facts import resolve_facts
+from ...ir.passes.unroll import unroll
+from ...ir.passes.unsafe_select import unsafe_select
+from .loops import lanes_as_loops
+
+__all__ = ["c_pipeline"]
+
+_USUAL_BITS = 128
+"""Of a vector register, to tell how much a loop does."""
+
+
+def c_pipeline(bounds_check: bool, options: PassOptions) -> tuple[Pass, ...]:
+    """The passes of a build for C, in order."""
+    passes = (
+        Pass("target_facts", lambda function: resolve_facts(function, lambda _: False)),
+        Pass("lower_threads", lower_threads),
+        Pass("parallel_launch", launch_once),
+        Pass("simplify", simplify),
+        Pass("cse", share_subexpressions),
+        *((Pass("bound_checks", bound_checks),) if bounds_check else ()),
+        Pass("unsafe_select", unsafe_select),
+        Pass("loop_partition", lambda function: loop_partition(function, 0)),
+        Pass("hoist", hoist_invariants),
+        Pass("simplify_pieces", simplify),
+        Pass("lane_races", serialize_racing_lanes),
+        Pass("flatten", flatten, stage_after="flat"),
+        Pass("lanes_as_loops", lanes_as_loops),
+        Pass("unroll", unroll),
+        Pass("small_parallel", lambda function: run_small_serially(function, _USUAL_BITS)),
+        Pass("narrow", narrow_offsets),
+        Pass("storage", lambda function: plan_storage(function, options.share_memory)),
+        Pass("remove_likely", remove_likely, stage_after="final"),
+    )
+    return tuple(step for step in passes if step.name not in options.without)

@@ -1,0 +1,36 @@
+"""C11 types and constants."""
+
+from __future__ import annotations
+
+from ...ir.dtype import DType
+from ..cuda.types import constant as common_constant
+
+__all__ = ["constant", "storage_type", "suffix", "value_type"]
+
+
+def storage_type(dtype: DType) -> str:
+    """The type of an element in memory. A bool takes a byte, and any byte but 0 is true; 16-bit floats are their bits."""
+    if dtype.kind in ("int", "uint"):
+        return f"{dtype.kind}{dtype.bits}_t"
+    return {"bool": "uint8_t", "float32": "float", "float64": "double"}.get(str.__str__(dtype.element), "uint16_t")
+
+
+def value_type(dtype: DType) -> str:
+    """The type that a value is computed in: 16-bit floats are floats, rounded after each operation."""
+    if dtype.kind == "handle":
+        return "void *"
+    if dtype.kind == "bool":
+        return "bool"
+    return ("double" if dtype.bits == 64 else "float") if dtype.is_float else storage_type(dtype)
+
+
+def suffix(dtype: DType) -> str:
+    """What the name of a function ends in that is written for several types: that which values are computed in."""
+    return value_type(dtype).removesuffix("_t")
+
+
+def constant(value: float, dtype: DType) -> str:
+    """A constant, in the type that values of `dtype` are computed in."""
+    if dtype.is_integer and dtype.bits < 32:
+        return str(int(value)) if value >= 0 else f"({int(value)})"
+    return common_constant(value, dtype)
