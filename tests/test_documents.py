@@ -70,7 +70,7 @@ for number, program in enumerate(json.load(sys.stdin)):
 """Runs the programs of a page. What a program that is shown as it was calls tvm is ours: no line of it is changed."""
 
 
-def test_the_programs_of_the_page_on_migrating_run() -> None:
+def test_the_programs_of_the_page_on_migrating_run(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "migrating-from-tvm.md").read_text()
     blocks = [text for language, text in BLOCK.findall(page) if language == "python"]
     before, imports = blocks[:2]
@@ -78,5 +78,5 @@ def test_the_programs_of_the_page_on_migrating_run() -> None:
     assert "import tvm" in before
     assert after != before
     programs = json.dumps([*blocks, after])
-    done = subprocess.run([sys.executable, "-c", _RUN_EACH], input=programs, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", _RUN_EACH], input=programs, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from ...runtime import Kernel
 from ...runtime.timing import TimingResult
 from ...schedule import Schedule
 from ...te import Tensor
+from .binds import Binds, bound, need_no_binds, tensors_of
 from .library import export_library, load_kernels
 from .target import Target
 from .transform import PassContext
@@ -137,13 +138,23 @@ def load_module(path: str | PathLike[str], fmt: str = "") -> Module:
     return Module(load_kernels(path), "library")
 
 
-def lower(inp: Schedule | Function | IRModule, args: Args | None = None, name: str = "main", simple_mode: bool = False) -> IRModule:
+def lower(
+    inp: Schedule | Function | IRModule, args: Args | None = None, name: str = "main", binds: Binds | None = None,
+    simple_mode: bool = False,
+) -> IRModule:
     """The loops of a schedule, after the passes of tir.add_lower_pass. simple_mode is accepted: ours are always simple.
-    Outputs that are no arguments, which TVM takes for memory of the function's own, are added to them."""
+    Outputs that are no arguments, which TVM takes for memory of the function's own, are added to them. binds: the buffers
+    that stand for arguments, compact and each for one of them. Raises ArgumentNotBuildable for others."""
     del simple_mode
+    if not isinstance(inp, Schedule):
+        need_no_binds(binds)
     if isinstance(inp, IRModule):
         return inp
-    function = inp if isinstance(inp, Function) else driver.lower(inp, _and_outputs(inp, list(args or ())), name)
+    if isinstance(inp, Function):
+        function = inp
+    else:
+        given = _and_outputs(inp, tensors_of(args or (), binds))
+        function = bound(driver.lower(inp, given, name), given, binds)
     mod = IRModule({function.name: function})
     for step in PassContext.current().lower_passes:
         mod = step(mod)
@@ -157,18 +168,21 @@ def _and_outputs(s: Schedule, args: list[Tensor | Var]) -> list[Tensor | Var]:
 
 def build(
     inputs: Any, args: Args | None = None, target: Any = None, target_host: Any = None, name: str = "default_function",
-    **_: object,
+    binds: Binds | None = None, **_: object,
 ) -> Module:
     """Native code for a schedule with its arguments, a lowered function or module or a list of these, or a dict of target to
-    lowered module. target_host is taken and says nothing new: what runs on the host is always built for it."""
+    lowered module. target_host is taken and says nothing new: what runs on the host is always built for it. binds: as for
+    lower."""
     del target_host
+    if not isinstance(inputs, Schedule):
+        need_no_binds(binds)
     if isinstance(inputs, Mapping):
         return _build_for_targets(inputs)
     chosen = _target(target or Target.current() or "llvm")
     functions = _functions(inputs)
     context = PassContext.current()
-    if functions is None and isinstance(inputs, Schedule) and context.lower_passes:
-        functions = lower(inputs, args, name).functions
+    if functions is None and isinstance(inputs, Schedule) and (context.lower_passes or binds):
+        functions = lower(inputs, args, name, binds).functions
     what, given = (inputs, args) if functions is None else (functions, None)
     built = driver.build_with_options(what, given, chosen.ours, name, context.options, bounds_check=context.checks_bounds)
     if functions is None:

@@ -13,6 +13,18 @@ from .task import (
 from .task.space import InstantiationError
 from .tuner import GATuner, GridSearchTuner, RandomTuner, XGBTuner
 
+_ELSEWHERE = {
+    "ApplyGraphBest": "autotvm.apply_history_best(log) holds the best of each workload",
+    "graph_tuner": "layouts are chosen by the operators' own schedules: tilewright.topi.schedule(outputs)",
+    "tophub": "topi.schedule(outputs) chooses for the machine; logs of your own are read by autotvm.apply_history_best",
+}
+
+
+def __getattr__(name: str) -> object:
+    found = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{found}")
+
+
 __all__ = [
     "ApplyConfig", "ApplyFixedConfig", "ApplyHistoryBest", "ConfigEntity", "ConfigSpace", "DispatchContext",
     "FallbackConfigEntity", "FallbackContext", "GATuner", "GridSearchTuner", "InstantiationError", "LocalBuilder", "LocalRunner",

@@ -1,0 +1,97 @@
+"""`binds=` of tvm.lower and tvm.build: the buffers that stand for tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...codegen.errors import ArgumentNotBuildable
+from ...errors import user_source
+from ...ir import Function, Var
+from ...ir.arith import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.expr import Expr, IntImm, Node
+from ...ir.visit import rewrite
+from ...te import Tensor
+
+__all__ = ["Binds", "bound", "need_no_binds", "tensors_of"]
+
+Binds = Mapping[Tensor, Buffer]
+
+
+def tensors_of(args: Sequence[Any], binds: Binds | None) -> list[Tensor | Var]:
+    """The arguments, with the tensor in place of each buffer that stands for one. Raises ArgumentNotBuildable for binds that
+    a kernel's arguments cannot keep: they are compact, begin at their first element, and never overlap."""
+    tensors: dict[Buffer, Tensor] = {}
+    for tensor, buffer in (binds or {}).items():
+        problem = _problem(tensor, buffer, tensors)
+        if problem:
+            name = getattr(tensor, "name", tensor)
+            raise ArgumentNotBuildable(
+                f"cannot bind {name} to {getattr(buffer, 'name', buffer)}", reason=problem, called=user_source(),
+                allowed="a tensor to a buffer of its own, of the same shape and dtype, without strides and offset",
+                fix=f"tvm.tir.decl_buffer({name}.shape, {name}.dtype, name=...)")
+        tensors[buffer] = tensor
+    given: list[Any] = [tensors.get(one, one) if isinstance(one, Buffer) else one for one in args]
+    left_out = [tensor.name for tensor in tensors.values() if tensor not in given]
+    if left_out:
+        raise ArgumentNotBuildable(f"cannot bind {', '.join(left_out)}", called=user_source(),
+                                   reason="what is no argument has memory of the kernel's own", fix="pass it in args too")
+    return given
+
+
+def need_no_binds(binds: Binds | None) -> None:
+    """For what is lowered already. Raises ArgumentNotBuildable where there are any."""
+    if binds:
+        raise ArgumentNotBuildable("cannot bind the arguments of a lowered function", called=user_source(),
+                                   reason="its parameters are buffers already", fix="tvm.lower(s, args, binds=binds)")
+
+
+def _problem(tensor: Any, buffer: Any, others: Mapping[Buffer, Tensor]) -> str:
+    """Why a tensor cannot be bound to a buffer; "" where it can."""
+    if not isinstance(tensor, Tensor) or not isinstance(buffer, Buffer):
+        return f"binds is a dict of tensor to buffer, and has {type(tensor).__name__} to {type(buffer).__name__}"
+    if buffer in others:
+        return f"the buffer stands for {others[buffer].name} already, and arguments do not overlap"
+    if buffer.dtype != tensor.dtype or len(buffer.shape) != len(tensor.shape) or not all(map(_same, buffer.shape, tensor.shape)):
+        return f"the buffer is {_typed(buffer)}, and the tensor {_typed(tensor)}"
+    if buffer.scope != "global":
+        return f"its scope is {buffer.scope!r}, and arguments are global"
+    if buffer.elem_offset is not None and not isinstance(buffer.elem_offset, Var) and not _same(buffer.elem_offset, 0):
+        return f"it begins {buffer.elem_offset} elements into its memory"
+    step: Any = 1
+    for extent, stride in reversed(list(zip(buffer.shape, buffer.strides, strict=False))):
+        if not _same(stride, step):
+            return f"its stride of {stride} is not the {step} of compact memory"
+        step = extent * step
+    return ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    difference = one - other
+    found = Analyzer().simplify(difference) if isinstance(difference, Expr) else difference
+    value = found.value if isinstance(found, IntImm) else found
+    return isinstance(value, int) and value == 0
+
+
+def _typed(one: Buffer | Tensor) -> str:
+    return f"{one.dtype}[{', '.join(map(str, one.shape))}]"
+
+
+def bound(function: Function, args: Sequence[Any], binds: Binds | None) -> Function:
+    """The function whose parameters have the names of the buffers that stand for its arguments."""
+    names = {param: binds[tensor].name for param, tensor in zip(function.params, args, strict=False)
+             if binds and isinstance(param, Buffer) and isinstance(tensor, Tensor) and tensor in binds}
+    if not names:
+        return function
+    named = {old: replace(old, name=name) for old, name in names.items() if isinstance(old, Buffer)}
+
+    def rule(node: Node) -> Node | None:
+        buffer = getattr(node, "buffer", None)
+        return replace(node, buffer=named[buffer]) if isinstance(buffer, Buffer) and buffer in named else None  # pyright: ignore
+
+    return replace(function, params=tuple(named.get(one, one) if isinstance(one, Buffer) else one for one in function.params),
+                   outputs=tuple(named.get(one, one) for one in function.outputs), body=rewrite(function.body, rule))
