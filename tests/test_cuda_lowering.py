@@ -465,3 +465,26 @@ def test_lanes_whose_shared_memory_is_taken_out_of_the_loop_run_one_after_anothe
     a, w, found = np.arange(9).reshape(3, 3), np.array([1, 10, 100]), np.zeros((3, 1), np.int64)
     tw.build(s, [A, W, X], target="cuda -emulate")(a, w, found)
     np.testing.assert_array_equal(found[:, 0], (a + 1) @ w)
+
+
+@pytest.mark.parametrize("scope", ["shared", "global"])
+def test_memory_that_threads_share_is_not_filled_in_a_loop_that_some_threads_leave_early(scope: str) -> None:
+    """The first thread fills it for all: it did one step where others did more, and the store was lost."""
+    A = te.placeholder((8, 1), name="A")
+
+    def prefix(i: te.Var, j: te.Var) -> te.Expr:
+        k = te.reduce_axis((0, i + 1), "k")
+        return te.sum(A[k, j], axis=k)
+
+    B = te.compute((8, 1), prefix, name="B")
+    s = te.create_schedule(B.op)
+    s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
+    copy = s.cache_read(A, scope, [B])
+    s[copy].compute_at(s[B], B.op.reduce_axis[0])
+    with pytest.raises(CudaError, match=f"TW0806.*A.{scope}, in {scope} memory, is filled where not all threads that share it"):
+        tw.build(s, [A, B], target="cuda -emulate")
+    s[copy].set_scope("local")
+    values = np.arange(8, dtype="float32").reshape(8, 1)
+    found = np.empty_like(values)
+    tw.build(s, [A, B], target="cuda -emulate")(values, found)
+    np.testing.assert_array_equal(found, np.cumsum(values, 0))

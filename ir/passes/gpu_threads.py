@@ -13,18 +13,20 @@ block. It stands after the reductions and virtual threads; the result has no ser
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
-from ..expr import BufferLoad, Call, Expr, Node, Range
+from ..expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
 from ..fragments import is_warp_call
-from ..ops import cast, likely, logical_and
+from ..ops import cast, const, likely, logical_and, logical_not
 from ..pointers import WRITES, pointed_to
 from ..stmt import Allocate, BufferStore, Evaluate, For, If, LoopKind, Stmt
-from ..visit import rewrite, walk
+from ..visit import rewrite, substitute, walk
 from .copying import Copier
-from .gpu_errors import CrossBlock, LocalAcrossThreads
+from .gpu_errors import CrossBlock, DivergentBarrier, LocalAcrossThreads
 from .gpu_hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
 from .linear import Key, expr_key
 
@@ -34,7 +36,7 @@ __all__ = ["map_threads"]
 def map_threads(body: Stmt, hardware: Hardware, analyzer: Analyzer, params: frozenset[Buffer]) -> tuple[Stmt, list[Buffer]]:
     """(`body` in terms of the hardware's variables, the workspaces it needs).
 
-    params: the buffers that other blocks see. Raises LocalAcrossThreads, CrossBlock.
+    params: the buffers that other blocks see. Raises LocalAcrossThreads, CrossBlock, DivergentBarrier.
     """
     mapper = _Mapper(hardware, analyzer, params, _loaded(body))
     done = mapper.visit(body)
@@ -52,6 +54,8 @@ class _Mapper(Copier):
         super().__init__({}, fresh=False)
         self.hardware, self.analyzer, self.params, self.loaded = hardware, analyzer, params, loaded
         self.path: list[For] = []
+        self.around: list[Expr] = []
+        """What holds where the current statement runs: conditions, and that each loop has an iteration."""
         self.depth: dict[Buffer, int] = {}
         self.uses: dict[Buffer, list[tuple[bool, dict[str, Key]]]] = {}
         self.moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
@@ -59,18 +63,39 @@ class _Mapper(Copier):
     def For(self, node: For) -> Stmt:
         if node.kind is not LoopKind.THREAD:
             self.analyzer.bind(node.var, Range(node.begin, node.extent))
-            return super().For(node)
+            begin, extent = self.visit(node.begin), self.visit(node.extent)
+            with self._where(LT(node.var, extent + begin), GE(node.var, begin)):
+                return super().For(node)
         index = self.hardware.variables[node.thread]
         begin, extent = self.visit(node.begin), self.visit(node.extent)
         value = cast(index, node.var.dtype)
         self.values[node.var] = value + begin
         self.path.append(node)
-        body = self.visit(node.body)
+        with self._where(LT(value, extent)):
+            body = self.visit(node.body)
         self.path.pop()
         whole = cast(self.hardware.extents[node.thread], extent.dtype)
         if self.analyzer.can_prove(extent >= whole):
             return body
         return If(likely(value < extent), body)
+
+    def If(self, node: If) -> Stmt:
+        condition = self.visit(node.condition)
+        if isinstance(condition, IntImm):
+            return super().If(node)
+        with self._where(condition):
+            then_body = self.visit(node.then_body)
+        else_body = None
+        if node.else_body is not None:
+            with self._where(logical_not(condition)):
+                else_body = self.visit(node.else_body)
+        return If(condition, then_body, else_body)
+
+    @contextmanager
+    def _where(self, *conditions: Expr) -> Iterator[None]:
+        self.around += conditions
+        yield
+        del self.around[-len(conditions):]
 
     def Allocate(self, node: Allocate) -> Stmt:
         scope = node.buffer.scope
@@ -136,7 +161,23 @@ class _Mapper(Copier):
         for tag in missing:
             first = self.hardware.variables[tag].equal(0)
             condition = first if condition is None else logical_and(condition, first)
+        self._check_first_comes_by(buffer, {self.hardware.variables[tag]: const(0, self.hardware.variables[tag].dtype)
+                                            for tag in missing})
         return stmt if condition is None else If(condition, stmt)
+
+    def _check_first_comes_by(self, buffer: Buffer, first: dict[Var, Expr]) -> None:
+        """That the first thread runs the current statement where any of them does."""
+        for condition in self.around:
+            if not any(node in first for node in walk(condition) if isinstance(node, Var)):
+                continue
+            with self.analyzer.constraint(condition):
+                if self.analyzer.can_prove(substitute(condition, first)):
+                    continue
+            raise DivergentBarrier(
+                f"cannot lower: {buffer.name}, in {buffer.scope} memory, is filled where not all threads that share it come by, "
+                f"under `{condition}`",
+                reason="one thread fills it for all, which then wait for each other",
+                fix=f's[{buffer.name}].set_scope("local"), or compute it at a loop outside of the condition')
 
     def _note(self, node: BufferLoad | BufferStore, stored: bool) -> None:
         """Remember which elements each thread, or block, of the loops inside of an allocation touches."""
