@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import autotune
 from tilewright.compat import tvm
 from tilewright.compat.tvm import auto_scheduler, autotvm, te, topi
 
@@ -177,6 +178,10 @@ def test_spaces_number_their_configurations_and_filter_them() -> None:
     assert all(space.index_of(space.knobs_of(one.index)) == one.index for one in every)
     for one in every:
         assert autotvm.ConfigEntity.from_json_dict(json.loads(json.dumps(one.to_json_dict()))) == one
+    moved = autotvm.ConfigEntity(0, None, {part.name: every[7][part.name] for part in space.parts})
+    assert space.find(moved) == 7
+    moved["t"] = autotvm.task.space.SplitEntity((-1, 5, 5))
+    assert space.find(moved) is None
     space.multi_filter(filter=lambda one: one["k"].val == "b" or one["t"].size[1] == 1)
     assert len(space) == sum(one["k"].val == "b" or one["t"].size[1] == 1 for one in every)
     with pytest.raises(IndexError, match="out of range"):
@@ -272,6 +277,8 @@ def test_options_and_tasks_that_are_none_are_refused() -> None:
         autotvm.task.create("test/none", args=(), target="llvm")
     with pytest.raises(tw.TilewrightError, match="TW0601: there is no workload"):
         auto_scheduler.SearchTask(func=matmul, args=(1, 1, 1), target="llvm")
+    with pytest.raises(tw.TilewrightError, match="TW0607: there is a workload 'matmul_add' already"):
+        auto_scheduler.register_workload("matmul_add")(check_matmul)
     task = autotvm.task.create("test/matmul", args=(4, 4, 4, "float32"), target="cuda")
     assert len(task.config_space) == 9
     with pytest.raises(tw.TilewrightError, match="TW0603: cannot tune for target 'cuda'"):
@@ -323,6 +330,18 @@ def test_the_auto_scheduler_tutorial_searches_logs_applies_and_resumes(tmp_path:
         other.apply_best(log)
     with pytest.raises(tw.TilewrightError, match="TW0633: there is no log"):
         other.apply_best(tmp_path / "none.json")
+
+
+def test_a_search_ends_after_trials_without_a_better_one() -> None:
+    A = te.placeholder((4,), name="A")
+    task = autotune.Task.of([A, te.compute((4,), lambda i: A[i] + 1, name="B")])
+    lines: list[str] = []
+    with auto_scheduler.measure_record.Recording(lines.append, early_stopping=2) as records:
+        for seconds in (3.0, 4.0, 2.0, 2.5):
+            records.add(task.key, task.name, autotune.Trial("[]", seconds))
+        with pytest.raises(auto_scheduler.measure_record.EarlyStop, match="2 trials without a better one"):
+            records.add(task.key, task.name, autotune.Trial("[]", None, failure="crash"))
+        assert len(records.trials(task.key)) == len(lines) == 5
 
 
 def test_entry_points_that_are_not_here_say_what_stands_in_their_place() -> None:

@@ -59,7 +59,7 @@ class Recording(Database):
         self._since = 0 if trial.seconds is not None and trial.seconds < self._best else self._since + 1
         self._best = min(self._best, trial.seconds or float("inf"))
         if self._patience is not None and self._since >= self._patience:
-            raise EarlyStop
+            raise EarlyStop(f"{self._since} trials without a better one")
 
     def confirm(self, trial: Trial, seconds: float) -> None:
         """Notes the time that a trial took when it was measured again."""

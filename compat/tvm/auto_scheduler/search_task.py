@@ -30,8 +30,10 @@ __all__ = ["LocalRunner", "SearchTask", "TaskScheduler", "TuningOptions", "auto_
 
 @dataclass(frozen=True)
 class LocalRunner(_LocalRunner):
-    """As autotvm's, with the default of min_repeat_ms that TVM has here."""
+    """As autotvm's, with the defaults that TVM has here."""
 
+    number: int = 3
+    repeat: int = 1
     min_repeat_ms: float = 100
     device: int = 0
 

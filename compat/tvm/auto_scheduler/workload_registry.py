@@ -19,14 +19,14 @@ _WORKLOADS: dict[str, Callable[..., Any]] = {}
 def register_workload(func_name: Any, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """The decorator of a function that returns the tensors to compute, in call order; with a name, or under its own.
 
-    Raises BadTemplate for a name that another function has, unless `override`.
+    Raises BadTemplate for a name that another function has, unless `override`; a function may be defined again.
     """
     if callable(func_name):
         return register_workload(func_name.__name__, func_name, override)
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        known = _WORKLOADS.get(func_name)
-        if known is not None and not override and known.__code__ is not function.__code__:
+        known = _WORKLOADS.get(func_name, function)
+        if not override and (known.__module__, known.__qualname__) != (function.__module__, function.__qualname__):
             raise BadTemplate(f"there is a workload {func_name!r} already", called=user_source(),
                               fix="another name, or override=True")
         _WORKLOADS[func_name] = function

@@ -132,9 +132,12 @@ class Measuring:
         self._measurer.close()
 
     def candidate(self, config: ConfigEntity) -> Candidate | None:
-        """The candidate of a configuration; None where it cannot be scheduled."""
+        """The candidate of a configuration; None where it cannot be scheduled, or is none of the space."""
         space = self.task.config_space
-        numbers = space.knobs_of(config.index)
+        index = space.find(config)
+        if index is None:
+            return None
+        numbers = space.knobs_of(index)
         choices = tuple((part.name, number) for part, number in zip(space.parts, numbers, strict=True))
         return self.factory.make(Config(self.factory.task.sketches[0].name, choices))
 

@@ -175,7 +175,7 @@ class _SearchTuner(Tuner):
         """What is known, as the search takes it."""
         assert self._measuring is not None
         for inp, result in self._known:
-            candidate = self._measuring.candidate(inp.config) if inp.config.index < self.task.config_space.range_length else None
+            candidate = self._measuring.candidate(inp.config)
             if candidate is not None:
                 self._measured.append(Measured(candidate, result.seconds if result.error_no == 0 else None))
         self._known = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -221,6 +222,18 @@ class ConfigSpace:
         return index
 
     point2knob, knob2point = knobs_of, index_of
+
+    def find(self, entity: ConfigEntity) -> int | None:
+        """The index of a configuration by what it chose, whatever number it came with; None where the space has none such:
+        the template has changed, or another program wrote the log."""
+        numbers: list[int] = []
+        for part in self.parts:
+            wanted = json.dumps(_plain(entity[part.name])) if part.name in entity else ""
+            number = next((at for at, choice in enumerate(part.choices) if json.dumps(_plain(choice)) == wanted), None)
+            if number is None:
+                return None
+            numbers.append(number)
+        return self.index_of(numbers)
 
     def get_rand_index(self, start: int = 0, end: int | None = None, to_exclude: Iterable[int] = ()) -> int:
         """An index drawn evenly among those that the filters keep."""
