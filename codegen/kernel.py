@@ -68,12 +68,13 @@ def build_kernels(
     if target.kind == "cuda":
         return Module({f.name: cuda_kernel(f, symbols[f.name], target, watchers, bounds_check=bounds_check, fast_math=fast_math)
                        for f in functions})
-    if target.kind == "c":
-        return c_kernels(functions, symbols, watchers, bounds_check=bounds_check, fast_math=fast_math, options=options)
-    folded = [fold(function, () if target.runs_here else OF_THE_MACHINE) for function in functions]
-    own = target if target.runs_here else Target()
+    native = target.kind == "llvm" and target.runs_here
+    folded = [fold(function, () if native else OF_THE_MACHINE) for function in functions]
+    own = target if native else Target()
     evaluation = _evaluated(folded, own, CodegenOptions(fast_math=fast_math), options, watchers)
     functions = [one.function for one in folded]
+    if target.kind == "c":
+        return c_kernels(functions, symbols, watchers, bounds_check=bounds_check, fast_math=fast_math, options=options)
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
     pipeline = cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target), options, masks=target.masks_vectors)
     final = [run_pipeline(function, pipeline, watchers) for function in functions]

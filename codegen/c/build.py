@@ -65,7 +65,7 @@ def c_kernels(
     stubs = _stubs(signatures, bound, unit)
     exporter = CExporter(programs, fast_math)
     kernels: dict[str, Kernel] = {}
-    for function, signature, program in zip(functions, signatures, bound, strict=True):
+    for function, signature, program in zip(final, signatures, bound, strict=True):
         addresses = {role: stubs.address(symbol) for role, symbol in stub_symbols(signature.name).items()}
         messages = unit.text.messages[program.signature.name]
         failure = partial(packed.failure, partial(kernel_failure, signature, messages=messages))
@@ -118,7 +118,10 @@ class _Unit:
         try:
             library = library_of_c(self._compiled, self.options)
         except OSError as error:
-            raise UnresolvedSymbol("a function that the program calls is defined nowhere", reason=str(error), called=user_source(),
+            _, undefined, name = str(error).rpartition("undefined symbol: ")
+            if not undefined:
+                raise
+            raise UnresolvedSymbol(f"the program calls {name!r}, which nobody defines", called=user_source(),
                                    fix="load the library that has it first: ctypes.CDLL(path, ctypes.RTLD_GLOBAL)") from error
         ctypes.c_void_p.in_dll(library, "tw_thread_count").value = state_address() + ThreadState.count.offset
         for name, address in self.packed.symbols.items():
