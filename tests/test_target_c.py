@@ -12,7 +12,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright import te
+from tilewright import te, topi
 from tilewright.fuzz.case import run_case
 from tilewright.runtime.array import numpy_dtype
 
@@ -152,6 +152,16 @@ def test_argmax_scan_and_large_intermediates() -> None:
     sums = a.cumsum(axis=0)
     np.testing.assert_array_equal(at, sums.argmax(axis=1))
     np.testing.assert_array_equal(best, sums.max(axis=1))
+
+
+def test_sums_of_bytes_are_right_where_gcc_12_vectorizes_them_wrongly_at_its_highest_level() -> None:
+    rng = np.random.default_rng(3)
+    x, w = rng.integers(-128, 127, (18, 67)).astype("int8"), rng.integers(-128, 127, (29, 67)).astype("int8")
+    X, W = te.placeholder((18, 67), "int8", name="x"), te.placeholder((29, 67), "int8", name="w")
+    y = topi.nn.dense_int8(X, W)
+    out = np.empty((18, 29), "int32")
+    tw.build(topi.schedule(y, "llvm"), [X, W, y], target="c")(x, w, out)
+    np.testing.assert_array_equal(out, x.astype("int64") @ w.T.astype("int64"))
 
 
 # Calls
