@@ -553,3 +553,17 @@ def test_a_bounds_check_reads_no_condition_where_another_one_forbids_it() -> Non
     assert checks
     joined = [node for check in checks for node in walk(check.condition) if isinstance(node, And)]
     assert not [node for node in joined if any(isinstance(inner, BufferLoad) and inner.buffer.name == "A" for inner in walk(node))]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8"])
+def test_few_comparisons_of_bytes_side_by_side_are_those_of_their_neighbours(dtype: str) -> None:
+    """LLVM made one mask of the eight, and shifted a bit into it that stood for no byte."""
+    A = te.placeholder((8,), dtype, name="A")
+    F = te.compute((8,), lambda i: A[i].equal(0) if dtype == "int8" else ~A[i], name="F")
+    O = te.compute((16,), lambda i: te.if_then_else(i < 8, F[i], F[15 - i]), name="O")
+    N = te.compute((15,), lambda i: te.any(O[i], O[i + 1]), name="N")
+    values = np.ones(8, dtype)
+    values[1] = 0
+    first = values == 0
+    both = np.concatenate([first, first[::-1]])
+    agrees(te.create_schedule(N.op), [A, N], values, expected=both[:-1] | both[1:])

@@ -114,10 +114,11 @@ def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.Ta
 
 def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], machine: llvm.TargetMachine) -> llvm.ModuleRef:
     """The parts as one LLVM module after O3."""
+    narrow = any(_NARROW_COMPARE.search(part) for part in parts)
     for options in _CAUTION:
         module = _linked(parts, context)
         _optimise(module, machine, *options)
-        if _is_valid(module):
+        if _is_valid(module) and not (narrow and options[1] and _SHORT_MASKS.search(str(module))):
             return _without_lone_lanes(module, context)
         module.close()
     raise InternalError("LLVM made invalid code of valid code, with and without its vectorizers")
@@ -126,6 +127,12 @@ def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], machine: llvm.
 _CAUTION = ((True, True), (True, False), (False, False))
 """Whether LLVM looks for loops, and for straight lines, that the schedule left scalar: one after the other until the code is
 valid. LLVM 22's vectorizer of straight lines can join stores before one of their values is computed; emitting that aborts."""
+
+
+_NARROW_COMPARE = re.compile(r"icmp \w+ i(8|16) ")
+_SHORT_MASKS = re.compile(r"shufflevector <[248] x i1>")
+"""What LLVM's vectorizer of straight lines makes of a few comparisons of bytes, side by side: LLVM 22 compares 16 of them on
+AVX-512, and shifts what it found for those that nobody asked for into the mask."""
 
 
 def _without_lone_lanes(module: llvm.ModuleRef, context: llvm.ContextRef) -> llvm.ModuleRef:
