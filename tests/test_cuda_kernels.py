@@ -53,3 +53,16 @@ def test_virtual_threads_that_join_a_reduction_of_real_threads_have_places_of_th
     found = np.empty(rows, "int32")
     tw.build(s, [A, B], target="cuda -emulate")(values, found)
     np.testing.assert_array_equal(found, values.sum(0))
+
+
+def test_threads_over_no_elements_reduce_nothing() -> None:
+    A, B = te.placeholder((2, 1), name="A"), te.placeholder((1, 0), name="B")
+    r = te.reduce_axis((0, 1), "r")
+    C = te.compute((2, 0), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    s = te.create_schedule(C.op)
+    outer, inner = s[C].split(s[C].fuse(*C.op.axis), factor=8)
+    s[C].bind(inner, te.thread_axis((0, 8), "threadIdx.x"))
+    s[C].reorder(C.op.reduce_axis[0], inner)
+    found = np.empty((2, 0), "float32")
+    tw.build(s, [A, B, C], target="cuda -emulate")(np.ones((2, 1), "float32"), np.empty((1, 0), "float32"), found)
+    assert found.shape == (2, 0)
