@@ -470,7 +470,7 @@ def test_dtypes_of_elements(dtype):
 
 
 def test_every_code_of_te_is_raised_by_some_test():
-    tests = [path for about in ("te", "extern", "scan") for path in Path(__file__).parent.glob(f"test_{about}*.py")]
+    tests = [path for about in ("te", "extern", "scan", "constants") for path in Path(__file__).parent.glob(f"test_{about}*.py")]
     text = "\n".join(path.read_text() for path in tests)
     for error in vars(te_errors).values():
         if isinstance(error, type) and getattr(error, "code", "").startswith("TW01") and error is not TensorExpressionError:
