@@ -122,6 +122,8 @@ class _Joiner(Rewriter):
         self.hardware = hardware
         self.accepted: set[For] = set()
         """Thread loops of reductions that are being joined."""
+        self.never = False
+        """Within a loop without iterations: its elements may look like one that all threads update."""
 
     def visit(self, node: Any) -> Any:
         return node if isinstance(node, Expr) else super().visit(node)
@@ -130,7 +132,7 @@ class _Joiner(Rewriter):
         done: list[Stmt] = []
         for statement in node.body:
             nest = _nest(statement)
-            if nest is None or not nest.across or not _updates(nest):
+            if nest is None or self.never or not nest.across or not _updates(nest):
                 done.append(self.visit(statement))
                 continue
             first = _take_init(done, nest)
@@ -145,8 +147,13 @@ class _Joiner(Rewriter):
         return seq(*done)
 
     def For(self, node: For) -> Stmt:
-        if is_const(node.extent, 0):  # in what never runs, elements may look like one that all threads update
-            return Seq(())
+        if is_const(node.extent, 0) and not self.never:
+            self.never = True
+            done = self.generic(node)
+            self.never = False
+            return done
+        if self.never:
+            return self.generic(node)
         if is_hardware(node) and node not in self.accepted and not isinstance(node.body, Seq):
             nest = _nest(node)
             if nest is not None and node in nest.across and _updates(nest) and not _allocates(node.body, nest):
