@@ -147,13 +147,11 @@ class _Joiner(Rewriter):
         return seq(*done)
 
     def For(self, node: For) -> Stmt:
-        if is_const(node.extent, 0) and not self.never:
-            self.never = True
+        if self.never or is_const(node.extent, 0):
+            outside, self.never = self.never, True
             done = self.generic(node)
-            self.never = False
+            self.never = outside
             return done
-        if self.never:
-            return self.generic(node)
         if is_hardware(node) and node not in self.accepted and not isinstance(node.body, Seq):
             nest = _nest(node)
             if nest is not None and node in nest.across and _updates(nest) and not _allocates(node.body, nest):

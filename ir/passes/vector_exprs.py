@@ -74,9 +74,9 @@ class LaneExprs:
             return self.vectors.get(expr, expr)
         key = (id(expr), id(self.mask))
         known = self._memo.get(key)
-        if known is None and len(self._memo) > MOST_VALUES:
-            raise NotVectorizable
         if known is None:  # the entry keeps both objects alive, so that their ids stay theirs
+            if len(self._memo) > MOST_VALUES:
+                raise NotVectorizable
             known = self._memo[key] = (self._visit(expr), expr, self.mask)
         return known[0]
 
