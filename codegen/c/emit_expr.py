@@ -8,9 +8,10 @@ from typing import Any
 
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import DType
-from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Ramp, StringImm
+from ...ir.expr import BufferLoad, Call, Expr, IfThenElse, IntImm, Let
 from ...ir.visit import children
 from ..cuda.emit_expr import ExprEmitter
+from ..cuda.shared_values import in_several_places
 from ..cuda.types import bare
 from .intrinsics import emit_call
 from .types import constant, suffix, value_type
@@ -33,7 +34,7 @@ class CExprEmitter(ExprEmitter):
         """A statement with these values is written next."""
         self.shared.clear()
         self._sizes.clear()
-        self._several = _several(roots) if any(self.is_long(root) for root in roots) else frozenset()
+        self._several = in_several_places(roots) if any(self.is_long(root) for root in roots) else frozenset()
 
     def kind(self, dtype: DType) -> str:
         return value_type(dtype)
@@ -76,28 +77,6 @@ class CExprEmitter(ExprEmitter):
         for at, (lines, text) in enumerate(texts):
             self.lines += [*lines, f"{name} = {bare(text)};", "} else {" if at == 0 else "}"]
         return name
-
-
-def _several(roots: Iterable[Expr]) -> frozenset[int]:
-    """What stands in several places of the values, by identity."""
-    uses: dict[int, int] = {}
-    stack: list[Any] = list(roots)
-    seen: dict[int, Any] = {}
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen[id(node)] = node
-        for child in children(node):
-            uses[id(child)] = uses.get(id(child), 0) + 1
-            stack.append(child)
-    return frozenset(at for at, count in uses.items() if count > 1 and _worth_a_name(seen[at]))
-
-
-def _worth_a_name(node: Any) -> bool:
-    if not children(node) or isinstance(node, (Broadcast, Ramp, StringImm)):
-        return False
-    return not (isinstance(node, Call) and node.dtype.kind == "handle")
 
 
 def _if_then_else(em: CExprEmitter, expr: IfThenElse, lane: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ...ir.expr import Broadcast, Expr, IfThenElse, Let, Ramp
 from ...ir.visit import children
 
-__all__ = ["WRITTEN_OUT", "shared_values", "written_size"]
+__all__ = ["WRITTEN_OUT", "in_several_places", "shared_values", "written_size"]
 
 WRITTEN_OUT = 2000
 """Nodes up to which an expression is written out, whatever it shares."""
@@ -21,14 +21,25 @@ def written_size(expr: Expr, known: dict[int, int]) -> int:
     return known[id(expr)]
 
 
-def shared_values(roots: Sequence[Expr]) -> list[Expr]:
-    """What stands in several places of `roots` and is sure to be evaluated, or safe to be, in one of them, operands first."""
+def in_several_places(roots: Sequence[Expr]) -> frozenset[int]:
+    """What stands in several places of `roots` and is worth a name, by identity."""
     uses: dict[int, int] = {}
-    for node in _bottom_up(roots, {}, into_branches=True):
+    nodes = list(_bottom_up(roots, {}, into_branches=True))
+    for node in nodes:
         for child in children(node):
             uses[id(child)] = uses.get(id(child), 0) + 1
-    return [node for node in _bottom_up(roots, {}, into_branches=False)
-            if uses.get(id(node), 0) > 1 and children(node) and not isinstance(node, (Broadcast, Ramp))]
+    return frozenset(id(node) for node in nodes if uses.get(id(node), 0) > 1 and _worth_a_name(node))
+
+
+def shared_values(roots: Sequence[Expr]) -> list[Expr]:
+    """What stands in several places of `roots` and is sure to be evaluated, or safe to be, in one of them, operands first."""
+    several = in_several_places(roots)
+    return [node for node in _bottom_up(roots, {}, into_branches=False) if id(node) in several]
+
+
+def _worth_a_name(node: Expr) -> bool:
+    """Neither a leaf, nor lanes of another value, nor a pointer, which C writes where it is passed."""
+    return bool(children(node)) and not isinstance(node, (Broadcast, Ramp)) and node.dtype.kind != "handle"
 
 
 def _evaluated(node: Expr) -> list[Expr]:
