@@ -28,6 +28,7 @@ from ..ir.expr import IntImm, IterVar, ProducerLoad
 from ..ir.visit import post_order
 from ..runtime import num_threads
 from ..runtime.array import numpy_dtype
+from ..schedule.schedule import producers_first
 from ..te import Tensor
 from ..te.hybrid.op import HybridOp
 from ..te.operation import ComputeOp
@@ -375,13 +376,7 @@ def _drawn(shape: tuple[int, ...], kind: np.dtype[Any], rng: np.random.Generator
 
 def _indices(task: Task) -> Iterable[Tensor]:
     """The tensors whose values say where others are read."""
-    stack, seen = [tensor.op for tensor in task.outputs], set[Any]()
-    while stack:
-        op = stack.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        stack += [tensor.op for tensor in op.input_tensors]
+    for op in producers_first([tensor.op for tensor in task.outputs]):
         if isinstance(op, HybridOp) and op.data_indexed:
             yield from (tensor for tensor in op.input_tensors if tensor.dtype.is_integer)
         if not isinstance(op, ComputeOp):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cache
@@ -78,18 +78,19 @@ def walk(node: Node) -> Iterator[Node]:
         yield node
 
 
-def post_order(node: Node) -> Iterator[Node]:
-    """Every node once (shared ones too), children before parents."""
-    done: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(node, False)]
+def post_order(*roots: NodeT, below: Callable[[Any], Sequence[Any]] = children, done: Iterable[int] = ()) -> Iterator[Any]:
+    """Every node once (shared ones too), children before parents. below: the children to go into. done: nodes to leave
+    out, by identity."""
+    met = set(done)
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
         if ready:
             yield node
-        elif id(node) not in done:
-            done.add(id(node))
+        elif id(node) not in met:
+            met.add(id(node))
             stack.append((node, True))
-            stack.extend((child, False) for child in reversed(children(node)))
+            stack.extend((child, False) for child in reversed(below(node)))
 
 
 def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:

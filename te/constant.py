@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from ..errors import TilewrightError, user_source
 from ..ir.constant import Constant, aligned_copy
-from ..ir.dtype import DType
 from ..ir.expr import Expr
 from .errors import BadConstant
-from .operation import Operation
+from .operation import GivenOp
 from .shape import as_shape, scalar_dtype
 from .tensor import Tensor
 
@@ -26,22 +25,11 @@ __all__ = ["ConstantOp", "constant"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ConstantOp(Operation):
+class ConstantOp(GivenOp):
     """A tensor whose elements are known: the kernel has them with it, and nobody passes them."""
 
-    shape: tuple[Expr, ...]
-    dtype: DType
     value: Constant
     kind: ClassVar[str] = "constant"
-    is_given: ClassVar[bool] = True
-
-    @property
-    def output_dtypes(self) -> tuple[DType, ...]:
-        return (self.dtype,)
-
-    @property
-    def output_shape(self) -> tuple[Expr, ...]:
-        return self.shape
 
 
 def constant(array: Any, name: str = "constant") -> Tensor:

@@ -14,7 +14,7 @@ from .errors import AmbiguousTensorTruth
 from .rewrite import collect_loads, redirect, rewrite_reduction
 from .tensor import Tensor
 
-__all__ = ["ComparisonOp", "ComputeOp", "Operation", "PlaceholderOp"]
+__all__ = ["ComparisonOp", "ComputeOp", "GivenOp", "Operation", "PlaceholderOp"]
 
 _set = object.__setattr__
 
@@ -101,12 +101,11 @@ class Operation:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PlaceholderOp(Operation):
-    """A tensor that the caller of the kernel passes."""
+class GivenOp(Operation):
+    """A tensor whose elements are there before the kernel runs."""
 
     shape: tuple[Expr, ...]
     dtype: DType
-    kind: ClassVar[str] = "placeholder"
     is_given: ClassVar[bool] = True
 
     @property
@@ -116,6 +115,13 @@ class PlaceholderOp(Operation):
     @property
     def output_shape(self) -> tuple[Expr, ...]:
         return self.shape
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlaceholderOp(GivenOp):
+    """A tensor that the caller of the kernel passes."""
+
+    kind: ClassVar[str] = "placeholder"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

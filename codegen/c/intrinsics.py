@@ -18,7 +18,7 @@ from .types import value_type
 if TYPE_CHECKING:
     from .emit_expr import CExprEmitter
 
-__all__ = ["OWN_ROWS", "STANDARD", "emit_call", "outside_call"]
+__all__ = ["OTHER_ROWS", "STANDARD", "emit_call", "outside_call"]
 
 OwnRow = Callable[["CExprEmitter", Call, int], str]
 
@@ -31,20 +31,7 @@ STANDARD = frozenset(
 
 def emit_call(em: CExprEmitter, call: Call, lane: int) -> str:
     """The value of one lane of a Call."""
-    row = _FLOAT_ROWS.get(call.name)
-    if row is not None and call.args[0].dtype.is_float:
-        text = row([em.closed(arg, lane) for arg in call.args], call.args[0].dtype.bits == 64)
-        return em.rounded(text, call.dtype) if call.dtype.is_float else text
-    own = OWN_ROWS.get(call.name)
-    if own is not None:
-        return own(em, call, lane)
-    other = common.OTHER_ROWS.get(call.name)
-    if other is None:
-        raise UnsupportedIntrinsic(
-            f"the C target has no row for the intrinsic {call.name!r}", called=user_source(),
-            reason=f"called on {', '.join(arg.dtype for arg in call.args)}",
-            allowed=", ".join(sorted({*_FLOAT_ROWS, *OWN_ROWS, *common.OTHER_ROWS})))
-    return other(em, call, lane)
+    return common.from_rows(em, call, lane, "C", _FLOAT_ROWS, OTHER_ROWS)
 
 
 def _own(name: str) -> common.FloatRow:
@@ -205,7 +192,8 @@ def _llvm(em: CExprEmitter, call: Call, lane: int) -> str:
         reason="an intrinsic of LLVM's has no name in C", fix='target="llvm", or a portable body beside it under te.target_has')
 
 
-OWN_ROWS: dict[str, OwnRow] = {
+OTHER_ROWS: dict[str, OwnRow] = {
+    **common.OTHER_ROWS,
     "reinterpret": _reinterpret, "call_extern": _outside, "call_pure_extern": _outside, "access_ptr": _address,
     "prefetch": _prefetch, "unaligned_elements": _unaligned_elements, "call_packed": _packed, "trace": _trace,
     "call_llvm_intrinsic": _llvm, "target_has": lambda em, call, lane: "false",

@@ -6,8 +6,8 @@ floats reach it as float. A builder of OTHER_ROWS gets the emitter, the call and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ...errors import user_source
 from ...ir.dtype import DType
@@ -19,7 +19,7 @@ from .types import bare, storage_type, value_type
 if TYPE_CHECKING:
     from .emit_expr import ExprEmitter
 
-__all__ = ["FLOAT_ROWS", "OTHER_ROWS", "emit_call"]
+__all__ = ["FLOAT_ROWS", "OTHER_ROWS", "emit_call", "from_rows"]
 
 FloatRow = Callable[[list[str], bool], str]
 OtherRow = Callable[["ExprEmitter", Call, int], str]
@@ -27,15 +27,22 @@ OtherRow = Callable[["ExprEmitter", Call, int], str]
 
 def emit_call(em: ExprEmitter, call: Call, lane: int) -> str:
     """The value of one lane of a Call."""
-    row = FLOAT_ROWS.get(call.name)
+    return from_rows(em, call, lane, "CUDA", FLOAT_ROWS, OTHER_ROWS)
+
+
+def from_rows(em: ExprEmitter, call: Call, lane: int, target: str, float_rows: Mapping[str, FloatRow],
+              other_rows: Mapping[str, Callable[[Any, Call, int], str]]) -> str:
+    """The value of one lane of a Call, as a target's tables spell it."""
+    row = float_rows.get(call.name)
     if row is not None and call.args[0].dtype.is_float:
         text = row([em.closed(arg, lane) for arg in call.args], call.args[0].dtype.bits == 64)
         return em.rounded(text, call.dtype) if call.dtype.is_float else text
-    other = OTHER_ROWS.get(call.name)
+    other = other_rows.get(call.name)
     if other is None:
-        kind = call.args[0].dtype if call.args else "nothing"
-        raise UnsupportedIntrinsic(f"the CUDA target has no row for the intrinsic {call.name!r} on {kind}", called=user_source(),
-                                   allowed=", ".join(sorted({*FLOAT_ROWS, *OTHER_ROWS})))
+        raise UnsupportedIntrinsic(
+            f"the {target} target has no row for the intrinsic {call.name!r}", called=user_source(),
+            reason=f"called on {', '.join(arg.dtype for arg in call.args) or 'nothing'}",
+            allowed=", ".join(sorted({*float_rows, *other_rows})))
     return other(em, call, lane)
 
 

@@ -3,10 +3,10 @@ steps share their parts is a small graph and a text without end, unless what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ...ir.expr import Broadcast, Expr, IfThenElse, Let, Ramp
-from ...ir.visit import children
+from ...ir.visit import children, post_order
 
 __all__ = ["WRITTEN_OUT", "in_several_places", "shared_values", "written_size"]
 
@@ -16,7 +16,7 @@ WRITTEN_OUT = 2000
 
 def written_size(expr: Expr, known: dict[int, int]) -> int:
     """How many nodes the text of `expr` would have. known: sizes found before, by identity."""
-    for node in _bottom_up([expr], known, into_branches=True):
+    for node in post_order(expr, done=known):
         known[id(node)] = 1 + sum(known[id(child)] for child in children(node))
     return known[id(expr)]
 
@@ -24,7 +24,7 @@ def written_size(expr: Expr, known: dict[int, int]) -> int:
 def in_several_places(roots: Sequence[Expr]) -> frozenset[int]:
     """What stands in several places of `roots` and is worth a name, by identity."""
     uses: dict[int, int] = {}
-    nodes = list(_bottom_up(roots, {}, into_branches=True))
+    nodes = list(post_order(*roots))
     for node in nodes:
         for child in children(node):
             uses[id(child)] = uses.get(id(child), 0) + 1
@@ -34,7 +34,7 @@ def in_several_places(roots: Sequence[Expr]) -> frozenset[int]:
 def shared_values(roots: Sequence[Expr]) -> list[Expr]:
     """What stands in several places of `roots` and is sure to be evaluated, or safe to be, in one of them, operands first."""
     several = in_several_places(roots)
-    return [node for node in _bottom_up(roots, {}, into_branches=False) if id(node) in several]
+    return [node for node in post_order(*roots, below=_evaluated) if id(node) in several]
 
 
 def _worth_a_name(node: Expr) -> bool:
@@ -49,18 +49,3 @@ def _evaluated(node: Expr) -> list[Expr]:
     if isinstance(node, Let):
         return [node.value]
     return children(node)  # pyright: ignore[reportReturnType] - the children of expressions are expressions
-
-
-def _bottom_up(roots: Sequence[Expr], done: dict[int, int], *, into_branches: bool) -> Iterator[Expr]:
-    """Each node once, operands first. done: nodes to leave out, by identity."""
-    seen = set(done)
-    stack = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            below: list[Expr] = children(node) if into_branches else _evaluated(node)  # pyright: ignore[reportAssignmentType]
-            stack.extend((child, False) for child in reversed(below))

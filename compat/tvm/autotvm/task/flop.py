@@ -7,7 +7,8 @@ from math import prod
 from .....ir.expr import Add, Call, Div, Expr, IfThenElse, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
 from .....ir.visit import children
 from .....schedule import Schedule
-from .....te.operation import ComputeOp, Operation
+from .....schedule.schedule import producers_first
+from .....te.operation import ComputeOp
 from .....topi.reading import extent_of
 
 __all__ = ["compute_flop"]
@@ -16,14 +17,8 @@ __all__ = ["compute_flop"]
 def compute_flop(sch: Schedule) -> float:
     """Additions, products, quotients, comparisons of values and calls of all operations as declared; what is computed for
     indices and conditions does not count."""
-    total, seen = 0, set[Operation]()
-    stack = list(sch.outputs)
-    while stack:
-        op = stack.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        stack += [tensor.op for tensor in op.input_tensors]
+    total = 0
+    for op in producers_first(sch.outputs):
         if isinstance(op, ComputeOp):
             total += prod(map(extent_of, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.body[:1]))
     return float(total)
