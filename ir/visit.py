@@ -78,7 +78,7 @@ def walk(node: Node) -> Iterator[Node]:
         yield node
 
 
-def post_order(*roots: NodeT, below: Callable[[Any], Sequence[Any]] = children, done: Iterable[int] = ()) -> Iterator[Any]:
+def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, done: Iterable[int] = ()) -> Iterator[Any]:
     """Every node once (shared ones too), children before parents. below: the children to go into. done: nodes to leave
     out, by identity."""
     met = set(done)

@@ -219,6 +219,57 @@ def test_arithmetic_analyzer() -> None:
     assert isinstance(tvm.ir.Range(5), tvm.ir.Range)
 
 
+def test_sets_of_integers() -> None:
+    ana = tvm.arith.Analyzer()
+    x, y, n = te.var("x"), te.var("y"), te.var("n")
+    found = ana.int_set(x * 2 + y, {x: tvm.arith.IntervalSet(0, n - 1)})
+    assert ana.can_prove_equal(found.min_value, y)
+    assert ana.can_prove_equal(found.max_value, n * 2 - 2 + y)
+    assert isinstance(found, tvm.arith.IntSet)
+    unbounded = ana.int_set(x, {x: tvm.arith.IntervalSet(tvm.arith.neg_inf(), tvm.arith.pos_inf())})
+    assert unbounded.is_everything()
+    assert tvm.arith.IntervalSet(3, 2).is_nothing()
+    assert not tvm.arith.IntSet.single_point(3).is_nothing()
+    lanes = tvm.arith.IntSet.vector(tir.Ramp(y, 4, 8))
+    assert ana.can_prove_equal(lanes.max_value - lanes.min_value, 28)
+
+
+@pytest.mark.parametrize(("written", "wanted"), [
+    (lambda x, y, n: x * 3 + y + n, [3, 1, "n"]),
+    (lambda x, y, n: (x - y) * n - x, ["n - 1", "-n", 0]),
+    (lambda x, y, n: x * 0 + n * 2, [0, 0, "n * 2"]),
+    (lambda x, y, n: x * y, []),
+    (lambda x, y, n: x // 2 + y, []),
+])
+def test_linear_equations(written, wanted) -> None:
+    x, y, n = te.var("x"), te.var("y"), te.var("n")
+    found = tvm.arith.detect_linear_equation(written(x, y, n), [x, y])
+    terms = {"n": n, "n - 1": n - 1, "-n": -n, "n * 2": n * 2}
+    assert len(found) == len(wanted)
+    for value, want in zip(found, wanted, strict=True):
+        assert tvm.arith.Analyzer().can_prove_equal(value, terms.get(want, want))
+
+
+def test_expressions_and_statements_by_their_less_common_names() -> None:
+    x, y = te.var("x"), te.var("y")
+    assert tir.analysis.expr_deep_equal(te.add(x, 1), x + 1)
+    assert not tir.analysis.expr_deep_equal(te.subtract(x, 1), te.multiply(x, 1) + 1)
+    assert tir.analysis.undefined_vars(x + y, [x]) == [y]
+    body = tir.stmt_seq(x + 1, tir.stmt_seq(tir.Evaluate(x), tir.Evaluate(y)))
+    assert len(tir.stmt_list(body)) == 3
+    A, E = te.placeholder((5,), name="A"), te.placeholder((5,), "int32", name="E")
+    sums = te.compute((5,), lambda i: te.logaddexp(A[i], A[4 - i]), name="sums")
+    scaled = te.compute((5,), lambda i: tir.ldexp(A[i], E[i]), name="scaled")
+    fixed = te.compute((5,), lambda i: tir.q_multiply_shift(E[i] * 1000, 1 << 30, 31, E[i] - 4), name="fixed")
+    func = tvm.build(te.create_schedule([sums.op, scaled.op, fixed.op]), [A, E, sums, scaled, fixed])
+    a, e = np.array([-np.inf, 800, 0.5, -800, -np.inf], "float32"), np.array([3, -2, 0, 5, 7], "int32")
+    got = [np.zeros(5, "float32"), np.zeros(5, "float32"), np.zeros(5, "int32")]
+    func(a, e, *got)
+    np.testing.assert_allclose(got[0], np.logaddexp(a, a[::-1]), rtol=1e-6)
+    np.testing.assert_allclose(got[1], np.ldexp(a, e), rtol=1e-6)
+    np.testing.assert_array_equal(got[2], np.floor(e * 500.0 * 2.0 ** (e - 4) + 0.5))
+
+
 def test_visiting_lowered_functions() -> None:
     s, A, B = increment(32)
     outer, inner = s[B].split(B.op.axis[0], 8)

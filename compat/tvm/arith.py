@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from ...ir import ops
 from ...ir.arith import Analyzer as _Analyzer
 from ...ir.arith.modular import Modular
-from ...ir.expr import Expr, Var
+from ...ir.dtype import DType
+from ...ir.expr import Add, Expr, IntImm, Mul, Range, Sub, Var
+from ...ir.visit import free_vars
 
-__all__ = ["Analyzer", "ConstIntBound"]
+__all__ = ["Analyzer", "ConstIntBound", "IntSet", "IntervalSet", "ModularSet", "detect_linear_equation", "neg_inf", "pos_inf"]
+
+ModularSet = Modular
+_NEG_INF, _POS_INF = Var("neg_inf", DType("int64")), Var("pos_inf", DType("int64"))
 
 
 class ConstIntBound(NamedTuple):
@@ -21,6 +27,51 @@ class ConstIntBound(NamedTuple):
 
     POS_INF = 2**63 - 1
     NEG_INF = -(2**63 - 1)
+
+
+def neg_inf() -> Var:
+    """What stands for the end of a set that nothing bounds below."""
+    return _NEG_INF
+
+
+def pos_inf() -> Var:
+    """What stands for the end of a set that nothing bounds above."""
+    return _POS_INF
+
+
+class IntSet:
+    """tvm.arith.IntSet: a set of integers, which here is an interval."""
+
+    min_value: Expr
+    max_value: Expr
+
+    @staticmethod
+    def vector(vec: Any) -> IntervalSet:
+        """What the lanes of a ramp are."""
+        return IntervalSet(vec.base, vec.base + vec.stride * (vec.dtype.lanes - 1))
+
+    @staticmethod
+    def single_point(point: Any) -> IntervalSet:
+        """One value."""
+        return IntervalSet(point, point)
+
+    def is_everything(self) -> bool:
+        """Whether neither end is bounded."""
+        return self.min_value is _NEG_INF and self.max_value is _POS_INF
+
+    def is_nothing(self) -> bool:
+        """Whether it is surely empty."""
+        return _Analyzer().can_prove(self.max_value < self.min_value)
+
+
+class IntervalSet(IntSet):
+    """The integers from min_value to max_value, both included; either may be an expression."""
+
+    def __init__(self, min_value: Any, max_value: Any) -> None:
+        self.min_value, self.max_value = ops.convert(min_value), ops.convert(max_value)
+
+    def __repr__(self) -> str:
+        return f"IntervalSet[{self.min_value}, {self.max_value}]"
 
 
 class Analyzer(_Analyzer):
@@ -39,6 +90,19 @@ class Analyzer(_Analyzer):
         """Bounds of the value of an integer expression."""
         lo, hi = self.interval(expr)
         return ConstIntBound(ConstIntBound.NEG_INF if lo is None else lo, ConstIntBound.POS_INF if hi is None else hi)
+
+    def int_set(self, expr: Expr, dom_map: Mapping[Var, IntervalSet] | None = None) -> IntervalSet:
+        """The interval that `expr` stays in while the variables of `dom_map` run over their sets; its ends are expressions of
+        the others."""
+        within = self.copy()
+        for var, domain in (dom_map or {}).items():
+            lo, hi = domain.min_value, domain.max_value
+            if lo is _NEG_INF or hi is _POS_INF:
+                within.bind(var, (_constant(lo), _constant(hi)))
+            else:
+                within.bind(var, Range(lo, hi - lo + 1))
+        lo, hi = within.symbolic_bounds(expr, dom_map or {})
+        return IntervalSet(_NEG_INF if lo is None else lo, _POS_INF if hi is None else hi)
 
     def modular_set(self, expr: Expr) -> Modular:
         """.coeff and .base: the expression is base + k * coeff."""
@@ -62,3 +126,36 @@ class Analyzer(_Analyzer):
         """Whether expr < upper_bound is proved."""
         return self.can_prove(expr < upper_bound)
 
+
+def _constant(end: Expr) -> int | None:
+    return end.value if isinstance(end, IntImm) else None
+
+
+def detect_linear_equation(expr: Expr, var_list: Sequence[Var]) -> list[Expr]:
+    """The coefficient of each variable and then the rest, [c0, c1, ..., base]: expr = c0 * var_list[0] + ... + base. Empty
+    where it is no such sum."""
+    over = set(var_list)
+    found = _linear(expr, over)
+    return [] if found is None else [found.get(var, ops.const(0, expr.dtype)) for var in (*var_list, None)]
+
+
+def _linear(node: Expr, over: set[Var]) -> dict[Var | None, Expr] | None:
+    """Coefficients by variable, the rest under None; what is 0 has no entry."""
+    if isinstance(node, Var) and node in over:
+        return {node: ops.const(1, node.dtype)}
+    if over.isdisjoint(free_vars(node)):
+        return {} if isinstance(node, IntImm) and node.value == 0 else {None: node}
+    if not isinstance(node, (Add, Sub, Mul)):
+        return None
+    a, b = _linear(node.a, over), _linear(node.b, over)
+    if a is None or b is None:
+        return None
+    simplify = _Analyzer().simplify
+    if isinstance(node, Mul):
+        if set(a) <= {None}:
+            a, b = b, a
+        factor = b.get(None, ops.const(0, node.dtype))
+        return {var: simplify(value * factor) for var, value in a.items()} if set(b) <= {None} else None
+    zero = ops.const(0, node.dtype)
+    sums = {var: simplify(type(node)(a.get(var, zero), b.get(var, zero))) for var in {**a, **b}}
+    return {var: value for var, value in sums.items() if not (isinstance(value, IntImm) and value.value == 0)}

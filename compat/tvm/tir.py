@@ -6,6 +6,7 @@ our node.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,26 +29,26 @@ from ...te import (
     abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, comm_reducer, const, copysign, cos,
     cosh, erf, exp, exp2, exp10, floor, floordiv, floormod, fmod, hypot, if_then_else, indexdiv, indexmod, infinity, isfinite,
     isinf, isnan, likely, log, log1p, log2, log10, max, max_value, min, min_value, nearbyint, popcount, pow, power, reinterpret,
-    round, rsqrt, sigmoid, sin, sinh, size_var, sqrt, sum, tan, tanh, trunc, truncdiv, truncmod, var,
+    round, rsqrt, sigmoid, sin, sinh, size_var, sqrt, sum, tan, tanh, trace, trunc, truncdiv, truncmod, var,
 )
 from . import ir_builder, names, stmt_functor
+from . import tir_analysis as analysis
 from .intrinsic_rules import CallEffectKind, call_intrin
 
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "Allocate", "And", "AssertStmt", "AttrStmt", "Broadcast", "Buffer",
-    "BufferLoad", "BufferStore", "Call", "CallEffectKind", "Cast", "Div", "Evaluate", "FloatImm", "FloorDiv",
-    "FloorMod", "For", "ForKind", "IfThenElse",
-    "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or", "PrimExpr", "PrimFunc", "ProducerLoad",
-    "Ramp", "Reduce", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm", "Sub", "Var", "abs", "acos", "acosh",
-    "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "call_extern", "call_intrin", "call_llvm_intrin", "call_llvm_pure_intrin", "call_packed", "call_pure_extern",
-    "call_pure_intrin",
-    "ceil", "ceildiv", "clz", "comm_reducer", "const", "copysign", "cos", "cosh", "decl_buffer", "div", "erf", "exp",
-    "exp2", "exp10", "expr", "floor", "floordiv", "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod",
-    "infinity", "ir_builder", "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
-    "min", "min_value", "nearbyint", "popcount", "pow", "power", "reinterpret", "round", "rsqrt", "shift_left",
-    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "stmt", "stmt_functor", "sum", "tan", "tanh", "trunc", "truncdiv",
-    "truncmod",
+    "BufferLoad", "BufferStore", "Call", "CallEffectKind", "Cast", "Div", "Evaluate", "FloatImm", "FloorDiv", "FloorMod",
+    "For", "ForKind", "IfThenElse", "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or",
+    "PrimExpr", "PrimFunc", "ProducerLoad", "Ramp", "Reduce", "Select", "SeqStmt", "Shuffle", "SizeVar", "Stmt", "StringImm",
+    "Sub", "Var", "abs", "acos", "acosh", "add", "all", "analysis", "any", "asin", "asinh", "atan", "atan2", "atanh",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "call_extern", "call_intrin", "call_llvm_intrin",
+    "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "call_pure_intrin", "ceil", "ceildiv", "clz", "comm_reducer",
+    "const", "copysign", "cos", "cosh", "decl_buffer", "div", "erf", "exp", "exp2", "exp10", "expr", "floor", "floordiv",
+    "floormod", "fmod", "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "ir_builder", "isfinite", "isinf",
+    "isnan", "ldexp", "likely", "log", "log1p", "log2", "log10", "logaddexp", "max", "max_value", "min", "min_value",
+    "multiply", "nearbyint", "popcount", "pow", "power", "q_multiply_shift", "reinterpret", "round", "rsqrt", "shift_left",
+    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "stmt", "stmt_functor", "stmt_list", "stmt_seq", "subtract", "sum",
+    "tan", "tanh", "trace", "trunc", "truncdiv", "truncmod",
 ]
 
 PrimExpr = Expr
@@ -218,7 +219,57 @@ def shift_right(x: Any, y: Any) -> Any:
     return _ops.bitwise("shift_right", x, y)
 
 
+def add(lhs: Any, rhs: Any, span: object = None) -> Any:
+    """lhs + rhs."""
+    del span
+    return lhs + rhs
+
+
+def subtract(lhs: Any, rhs: Any, span: object = None) -> Any:
+    """lhs - rhs."""
+    del span
+    return lhs - rhs
+
+
+def multiply(lhs: Any, rhs: Any, span: object = None) -> Any:
+    """lhs * rhs."""
+    del span
+    return lhs * rhs
+
+
+def logaddexp(a: Any, b: Any) -> Expr:
+    """log(exp(a) + exp(b)), without overflow."""
+    a, b = _ops.match_types(a, b)
+    return _ops.select(a.equal(b), a + math.log(2.0), max(a, b) + log1p(exp(-abs(a - b))))  # two infinities have no difference
+
+
+def ldexp(x1: Any, x2: Any) -> Expr:
+    """x1 * 2**x2."""
+    x1 = _ops.convert(x1)
+    return x1 * exp2(_ops.cast(_ops.convert(x2), x1.dtype))
+
+
+def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Expr:
+    """The product of two fixed-point numbers of q fractional bits, times 2**s, rounded half up, as int32."""
+    x, y, q, s = (_ops.cast(_ops.convert(one), _DType("int64")) for one in (x, y, q, s))
+    right = q - min(s, _ops.const(0, "int64"))
+    product = shift_left(x, max(s, _ops.const(0, "int64"))) * y + shift_left(_ops.const(1, "int64"), right - 1)
+    return _ops.cast(shift_right(product, right), _DType("int32"))
+
+
+def stmt_seq(*args: Any) -> Stmt:
+    """Statements one after another; an expression is evaluated."""
+    parts = tuple(one if isinstance(one, Stmt) else Evaluate(one) for one in args)
+    return parts[0] if len(parts) == 1 else _stmt.Seq(parts)
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence, also of those within it."""
+    return [inner for part in stmt.body for inner in stmt_list(part)] if isinstance(stmt, _stmt.Seq) else [stmt]
+
+
 names.set_names()
 expr = stmt = sys.modules[__name__]
 sys.modules |= {f"{__name__}.{module.__name__.rpartition('.')[2]}": module for module in (ir_builder, stmt_functor)}
+sys.modules[f"{__name__}.analysis"] = analysis
 """tvm.tir.expr and tvm.tir.stmt: the same names."""

@@ -12,10 +12,13 @@ from ....schedule import Schedule, create_schedule
 from ....te import PlaceholderOp, Tensor
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
 from ....te import abs, all, any, max, min, pow, round, sum  # noqa: F401  (TVM's names, which hide Python's)
-from ..tir import div
-from . import schedule, tensor
+from ..tir import add, div, logaddexp, multiply, subtract
+from . import operation, schedule, tag, tensor
+from .schedule import Stage
+from .tensor import HybridOp
 
-__all__ = ["Schedule", "convert", "create_prim_func", "create_schedule", "div", "schedule", "tensor"]
+__all__ = ["HybridOp", "Schedule", "Stage", "add", "convert", "create_prim_func", "create_schedule", "div", "logaddexp", "multiply",
+           "operation", "schedule", "subtract", "tag", "tensor"]
 __all__ += _te.__all__
 
 
