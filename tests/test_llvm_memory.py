@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import re
 
 import numpy as np
 import pytest
@@ -264,3 +265,16 @@ def test_alignment_is_stated_as_far_as_it_is_known() -> None:
     assert [line.rsplit("align ", 1)[1] for line in stores] == ["64", "4", "4"]
     loads = [line.rsplit("align ", 1)[1] for line in text.splitlines() if "load <16 x float>" in line]
     assert loads == ["4", "4", "32"]
+
+
+@pytest.mark.parametrize(("index", "steps"), [
+    (lambda i: int32(7) - i, ["ptr", "ptr"]),  # -i lies before the buffer, and LLVM lets no inbounds step begin there
+    (lambda i: i - 1, ["ptr", "ptr"]),  # i may lie behind it
+    (lambda i: i + 2, ["inbounds nuw", "inbounds"]),
+])
+def test_steps_are_inbounds_only_from_within_the_buffer(index, steps) -> None:
+    a, b, i = buffer("a", 8), buffer("b", 8), Var("i")
+    text = build(Function("f", (a, b), serial(i, 6, BufferStore(b, BufferLoad(a, (index(i),)), (i,))), (b,))).ir_text
+    pattern = r"getelementptr (inbounds nuw|inbounds|)\s*float, (?:ptr) %\S+, i64 (?:%v\d+|-?[127])"
+    found = [flags or "ptr" for flags in re.findall(pattern, text)]
+    assert found[:2] == steps, text

@@ -146,29 +146,29 @@ def _address(em: ExprEmitter, buffer: Buffer, index: Expr, offset: int, *, inbou
     element = memory_type(buffer.dtype)
     if not em.facts.is_index(index):  # wraps: the sum must not be taken apart
         pointer = em.f.op(f"getelementptr {element}, ptr {place.pointer}, {_index_operand(em, index)}")
-        constant, multiple = offset, 1
+        constant, multiple, within = offset, 1, False
     else:
         terms, constant = split_constant(index)
         constant += offset
-        pointer, multiple = _sum_address(em, place.pointer, element, terms, inbounds and constant >= 0)
+        pointer, multiple, within = _sum_address(em, place.pointer, element, terms, inbounds and constant >= 0)
     alignment = _alignment(place, buffer.dtype.bytes, multiple, constant)
     if constant:
-        flags = "inbounds " if inbounds else ""
+        flags = "inbounds " if within else ""
         pointer = em.f.op(f"getelementptr {flags}{element}, ptr {pointer}, i64 {constant}")
     return pointer, alignment
 
 
 def _sum_address(
     em: ExprEmitter, pointer: str, element: str, terms: list[tuple[bool, Expr]], inbounds: bool,
-) -> tuple[str, int]:
-    """The address of the sum of `terms`, and a number that divides the sum."""
+) -> tuple[str, int, bool]:
+    """The address of the sum of `terms`, a number that divides the sum, and whether the address surely lies within."""
     multiple = 0
     not_negative = True
     for negative, term in terms:
         multiple = _gcd(multiple, em.facts.multiple(term))
         not_negative = not_negative and not negative and em.facts.not_negative(term)
     if not terms:
-        return pointer, 0
+        return pointer, 0, inbounds
     kind = llvm_type(terms[0][1].dtype)
     total = ""
     for negative, term in terms:
@@ -177,10 +177,12 @@ def _sum_address(
             total = em.f.op(f"{'sub' if negative else 'add'} nsw {kind} {total}, {value}")
         else:
             total = em.f.op(f"sub nsw {kind} 0, {value}") if negative else value
-    # A partial sum that may be negative may lie outside of the buffer until the constant is added.
-    flags = "inbounds nuw " if inbounds and not_negative else ""
+    # A partial sum that may be negative may lie outside of the buffer until the constant is added, and by LLVM's rules no
+    # step that is "inbounds" may begin there.
+    within = inbounds and not_negative
+    flags = "inbounds nuw " if within else ""
     offset = _extended(em, total, terms[0][1].dtype, not_negative)
-    return em.f.op(f"getelementptr {flags}{element}, ptr {pointer}, {offset}"), multiple
+    return em.f.op(f"getelementptr {flags}{element}, ptr {pointer}, {offset}"), multiple, within
 
 
 def _extended(em: ExprEmitter, value: str, dtype: DType, not_negative: bool) -> str:
