@@ -19,11 +19,12 @@ WINDOW = "window"
 
 def windowed(program: Program, choices: Choices) -> None:
     """Puts sums of neighbours along one dimension in the place of the program's last result: what rolling buffers are for.
-    Leaves programs as they are whose result has no two elements in a row, or symbols in its shape."""
+    Leaves programs as they are whose result has no two elements in a row, or whose results' shapes tell what a symbol is."""
     at = max(place for place, is_result in enumerate(program.results) if is_result)
     whole, expected = program.args[at], program.values[at]
     places = [place for place, extent in enumerate(expected.shape) if extent > 1]
-    if not places or not all(isinstance(extent, (int, IntImm)) for extent in whole.shape):
+    shapes = [one.shape for one, is_result in zip(program.args, program.results, strict=True) if is_result]
+    if not places or not all(isinstance(extent, (int, IntImm)) for shape in shapes for extent in shape):
         return
     place = choices.pick(places)
     shape = tuple(extent - (dim == place) for dim, extent in enumerate(expected.shape))

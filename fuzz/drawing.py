@@ -15,6 +15,8 @@ from .terms import INTEGERS, NUMBERS, Size, Source, numpy_type
 
 __all__ = ["Draw", "Program", "exactly", "grids", "product_types", "small", "spread", "terms", "values"]
 
+KNOWN = 0.05
+"""The share of tensors without symbols in their shape that the kernel has with it."""
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65)
 
 
@@ -111,12 +113,14 @@ class Draw:
         return tuple(sizes[at] for at in self.choices.permutation(len(sizes)))
 
     def source(self, shape: tuple[Size, ...], dtype: str, data: np.ndarray | None = None) -> Source:
-        """A placeholder with contents."""
+        """A placeholder with contents, or a constant."""
         array, bound, steps = draw_data(self.choices.contents(), tuple(size.value for size in shape), dtype, self.special)
         if data is not None:
             array = data
-        tensor = te.placeholder(tuple(size.te for size in shape), dtype, self.name("A"))
-        self.program.given(tensor, array)
+        if all(isinstance(size.te, int) for size in shape) and self.chance(KNOWN):
+            tensor = te.constant(array, self.name("K"))
+        else:
+            tensor = self.program.given(te.placeholder(tuple(size.te for size in shape), dtype, self.name("A")), array)
         return Source(tensor, array, shape, dtype, bound, steps)
 
     def pass_symbols(self) -> None:

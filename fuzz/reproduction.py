@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import traceback
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
+import numpy as np
+
 from .. import te
 from ..driver import lower
+from ..errors import TilewrightError
 from ..ir import equal
 from .choices import Choices
 from .drawing import Program
@@ -81,8 +86,11 @@ def _declared(program: Program) -> str | None:
         text = program_source(program)
     except Unwritable:
         return None
-    scope: dict[str, Any] = {"te": te}
+    scope: dict[str, Any] = {"te": te, "np": np, "base64": base64, "ml_dtypes": ml_dtypes}
     exec(text, scope)
-    ours, again = (lower(te.create_schedule(ops), args, "main")
-                   for ops, args in ((program.outputs, program.args), (scope["ops"], scope["args"])))
+    try:
+        ours, again = (lower(te.create_schedule(ops), args, "main")
+                       for ops, args in ((program.outputs, program.args), (scope["ops"], scope["args"])))
+    except TilewrightError:  # what may be the failure
+        return text
     return text if equal(ours, again) else None

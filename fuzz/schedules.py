@@ -265,6 +265,17 @@ class Mutator:
         return (f"cache_write({stage.name}, {scope})",
                 lambda: self.s.cache_write(outputs[0] if len(outputs) == 1 else outputs, scope))
 
+    def clone_in(self) -> Attempt | None:
+        """A stage that readers, or one of them, compute again for themselves."""
+        stage = self.some_stage(lambda stage: stage.op.kind == "compute" and len(self.readers(stage)) + stage.is_output > 1)
+        if stage is None:
+            return None
+        readers = self.readers(stage)
+        chosen = self.choices.some(readers, 1 + self.choices.below(len(readers)))
+        outputs = list(stage.op.outputs)
+        return (f"clone_in({stage.name}, {chosen})",
+                lambda: self.s.clone_in(outputs[0] if len(outputs) == 1 else outputs, chosen))
+
     def double_buffer(self) -> Attempt | None:
         stage = self.attached_stage()
         return None if stage is None else (f"double_buffer of {stage.name}", stage.double_buffer)
@@ -454,11 +465,11 @@ TABLE = (
     (2, "pragma"), (11, "compute_at"), (4, "compute_inline"), (1, "compute_root"), (1, "auto_inline"), (5, "cache_read"),
     (5, "cache_write"), (2, "set_scope"), (4, "rfactor"), (2, "storage_align"), (2, "set_store_predicate"), (2, "double_buffer"),
     (1, "rolling_buffer"), (2, "prefetch"), (2.5, "transform_layout"), (3, "tensorize"), (1, "create_group"),
-    (2, "env_threads"),
+    (2, "env_threads"), (1.5, "clone_in"),
 )
 """Every primitive, and how often it is drawn."""
 SELDOM = ("rolling_buffer", "double_buffer", "transform_layout", "rfactor", "compute_inline", "create_group", "set_scope",
-          "env_threads")
+          "env_threads", "clone_in")
 """What is drawn seldom, or fits few stages."""
 FOCUSED = 0.15
 """The share of schedules that are about one of these."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import expr as E
 from ..ir.visit import post_order
-from ..te import ComputeOp, PlaceholderOp
+from ..te import ComputeOp, ConstantOp, PlaceholderOp
 from .drawing import Program
 
 __all__ = ["Unwritable", "program_source", "values_source"]
@@ -108,6 +108,8 @@ class _Writer:
         shape = _tuple(map(self.index, op.output_shape))
         if isinstance(op, PlaceholderOp):
             made = f'te.placeholder({shape}, "{op.dtype}", "{op.name}")'
+        elif isinstance(op, ConstantOp):
+            made = f'te.constant({_value(op.value.data)}, "{op.name}")'
         elif isinstance(op, ComputeOp):
             made = f'te.compute({shape}, {self.function(op)}, "{op.name}")'
         else:

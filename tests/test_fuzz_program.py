@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import json
 import mmap
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import drawn
+import ml_dtypes
 import numpy as np
 import planted_bugs
 import pytest
@@ -23,6 +25,7 @@ from tilewright.cli import main
 from tilewright.fuzz.coverage import Coverage
 from tilewright.fuzz.covering import aimed_cases
 from tilewright.fuzz import Failure, Options, Program, check, drawn_program, shrink
+from tilewright.fuzz.behind import windowed
 from tilewright.fuzz.case import draw_case, run_case
 from tilewright.fuzz.choices import Choices, case_choices, forced
 from tilewright.fuzz.coverage import OPERATIONS, illegal
@@ -61,7 +64,7 @@ def test_every_kind_of_program_is_drawn_again_by_its_choices_and_declared_again_
         except Unwritable:
             assert program.name in ("scan", "hybrid", "extern", "gradient")
             continue
-        scope: dict[str, Any] = {"te": te}
+        scope: dict[str, Any] = {"te": te, "np": np, "base64": base64, "ml_dtypes": ml_dtypes}
         exec(text, scope)
         declared = tw.lower(te.create_schedule(scope["ops"]), scope["args"])
         assert equal(declared, lowered) or "max" in text or "min" in text, f"{text}\n{lowered}\n{declared}"
@@ -215,3 +218,13 @@ def test_what_no_case_has_reached_is_aimed_at(cell: tuple[str, str, str]) -> Non
         assert not report["failure"], report["python"]
         coverage.add(report["cells"])
     assert coverage.empty == []
+
+
+def test_what_stands_behind_a_program_takes_no_symbol_away() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((4,), name="A")
+    wide = te.compute((4, n), lambda i, j: A[i] + j, name="wide")
+    last = te.compute((4,), lambda i: wide[i, 0] * 2, name="last")
+    drawn = Program("chain", [A, wide, last], [np.zeros(4), np.zeros((4, 3)), np.zeros(4)], [False, True, True])
+    windowed(drawn, case_choices(1, 1, 0))
+    tw.lower(te.create_schedule(drawn.outputs), drawn.args)  # n is known by the shape of `wide`
