@@ -387,3 +387,28 @@ def test_bfloat16_arrays_are_those_of_ml_dtypes() -> None:
     np.testing.assert_array_equal(ran(f, x, dtype=ml_dtypes.bfloat16), x + ml_dtypes.bfloat16(1))
     with pytest.raises(tw.CallError, match=r"'A' .* has dtype uint16; bfloat16 is expected"):
         f(x.view(np.uint16), np.zeros(8, ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize(("name", "combine"), [
+    ("horner", lambda x, y: x * 3 + y), ("both", lambda x, y: x + y + x * y), ("last", lambda x, y: te.select(y > 1, y, x)),
+])
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_a_reduction_that_llvm_cannot_turn_into_vectors_prints_nothing(
+    name: str, combine: Any, dtype: str, capfd: pytest.CaptureFixture[str],
+) -> None:
+    reducer = te.comm_reducer(combine, lambda kind: te.const(0, kind), name)
+    A, k = te.placeholder((100,), dtype, "A"), te.reduce_axis((0, 100), "k")
+    tw.build([A, te.compute((1,), lambda i: reducer(A[k], axis=k))])
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_the_first_least_integer_prints_nothing(dtype: str, capfd: pytest.CaptureFixture[str]) -> None:
+    def first(x: Any, y: Any) -> Any:
+        stays = te.any(x[1] < y[1], te.all(x[1].equal(y[1]), x[0] < y[0]))
+        return te.select(stays, x[0], y[0]), te.select(stays, x[1], y[1])
+
+    argmin = te.comm_reducer(first, lambda place, value: (te.max_value(place), te.max_value(value)), "argmin")
+    A, k = te.placeholder((1, 31), dtype, "A"), te.reduce_axis((0, 31), "k")
+    tw.build([A, *te.compute((1,), lambda i: argmin((k.var, A[i, k]), axis=k), "best")])
+    assert capfd.readouterr() == ("", "")

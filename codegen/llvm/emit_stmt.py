@@ -310,6 +310,8 @@ class StmtEmitter:
         self._long_within = long_before or long or count is None
         self.exprs.vector_accesses += vectors_before
         lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math)
+        most = self.exprs.facts.bounds(stmt.extent).hi if count is None else None
+        lanes = 0 if most is not None and most < lanes else lanes
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
         hints += ['!{!"llvm.loop.unroll.disable"}'] if scheduled else []
         hints += [] if lanes else ['!{!"llvm.loop.interleave.count", i32 1}']

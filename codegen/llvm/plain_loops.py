@@ -11,11 +11,16 @@ its vectorizer, which would gather and scatter in them at best.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Call, Expr, IfThenElse, Let, Var
+from ...ir.expr import (
+    GE, GT, LE, LT, NE, Add, And, BinaryOp, BufferLoad, Call, Expr, IfThenElse, Let, Max, Min, Mul, Node, Select, Sub, Var,
+)
 from ...ir.passes.linear import Key, expr_key, linear
-from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If
-from ...ir.visit import post_order
+from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt
+from ...ir.structural import equal
+from ...ir.visit import children, post_order
 
 __all__ = ["plain_lanes"]
 
@@ -27,8 +32,9 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
     """The lanes in which LLVM shall run `loop`, of stage "final"; 0 where it is not plain.
 
     Plain are innermost loops without branches over scalars whose accesses are to neighbours or stay where they are, and
-    which read what they write in the same iteration only. A sum of floats is plain with fast_math alone: a width, given,
-    allows LLVM to reassociate it.
+    which read what they write in the same iteration only, or gather it in a way that LLVM knows: it tells the terminal of a
+    loop that it was given a width for and cannot turn into vectors. A sum of floats is plain with fast_math alone: a width,
+    given, allows LLVM to reassociate it.
     """
     nodes = list(post_order(loop.body))
     if any(isinstance(node, _NOT_PLAIN) or isinstance(node, Expr) and node.dtype.lanes > 1 for node in nodes):
@@ -46,8 +52,72 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
             return 0
         if stored.get(access.buffer, expr_key(index)) != expr_key(index):
             return 0
+    if not _Recurrences(nodes, loop.var).known:
+        return 0
     widest = max((access.buffer.dtype.bits for access in accesses), default=0)
     return max(vector_bits // max(widest, 8), 2) if widest else 0
+
+
+class _Recurrences:
+    """What a loop gathers in places that stay where they are, such as a sum. known: LLVM has a name for each of them."""
+
+    def __init__(self, nodes: Sequence[Node], var: Var) -> None:
+        self.values = {node.var: node.value for node in nodes if isinstance(node, LetStmt)}
+        stores = [node for node in nodes if isinstance(node, BufferStore) and _stride(node.indices[0], var) == 0]
+        loaded = {node.buffer for node in nodes if isinstance(node, BufferLoad)}
+        self.carried = {store.buffer for store in stores} & loaded
+        self._depends: dict[int, bool] = {}
+        self.known = all(self._kind(store.value, store.buffer) for store in stores if store.buffer in self.carried)
+
+    def _kind(self, value: Expr, buffer: Buffer) -> str:
+        """How `value` goes on from what `buffer` held: "start" where it is just that, "" where LLVM has no name for it."""
+        value = self._meant(value)
+        if isinstance(value, BufferLoad):
+            return "start" if value.buffer is buffer else ""
+        if isinstance(value, Select):
+            return self._chosen(value, buffer)
+        if isinstance(value, Call) and value.name in _BITS:
+            name, (a, b) = value.name, value.args
+        elif isinstance(value, BinaryOp) and type(value) in _JOINS:
+            name, a, b = _JOINS[type(value)], value.a, value.b
+        else:
+            return ""
+        if self._looks_back(a) == self._looks_back(b) or isinstance(value, Sub) and self._looks_back(b):
+            return ""
+        return name if self._kind(a if self._looks_back(a) else b, buffer) in ("start", name) else ""
+
+    def _chosen(self, value: Select, buffer: Buffer) -> str:
+        """Of a select: the greater or smaller one, or another step where a condition of this iteration holds."""
+        kinds = self._kind(value.true_value, buffer), self._kind(value.false_value, buffer)
+        if not self._looks_back(value.condition):
+            step = kinds[0] if kinds[1] == "start" else kinds[1] if kinds[0] == "start" else ""
+            return step if step != "start" else ""
+        condition = self._meant(value.condition)
+        if not isinstance(condition, (LT, LE, GT, GE)) or "start" not in kinds:
+            return ""
+        other = self._meant(value.false_value if kinds[0] == "start" else value.true_value)
+        ends = [self._kind(end, buffer) == "start" for end in (condition.a, condition.b)]
+        compared = self._meant(condition.b if ends[0] else condition.a)
+        return "extreme" if any(ends) and not self._looks_back(other) and equal(compared, other) else ""
+
+    def _meant(self, value: Expr) -> Expr:
+        while isinstance(value, Var) and value in self.values:
+            value = self.values[value]
+        return value
+
+    def _looks_back(self, value: Expr) -> bool:
+        """Whether it depends on what earlier iterations stored."""
+        for node in post_order(value, done=self._depends):
+            self._depends[id(node)] = (
+                isinstance(node, BufferLoad) and node.buffer in self.carried
+                or isinstance(node, Var) and node in self.values and self._looks_back(self.values[node])
+                or any(self._depends[id(child)] for child in children(node)))
+        return self._depends[id(value)]
+
+
+_JOINS: dict[type[Expr], str] = {Add: "sum", Sub: "sum", Mul: "product", Min: "min", Max: "max", And: "all", NE: "odd"}
+_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+"""What gathers. An "or" of bools is none of LLVM's."""
 
 
 def _stride(index: Expr, var: Var) -> int | None:
