@@ -18,7 +18,8 @@ WINDOW = "window"
 
 
 def windowed(program: Program, choices: Choices) -> None:
-    """Puts sums of neighbours along one dimension in the place of the program's last result: what rolling buffers are for.
+    """Puts sums of neighbours along one dimension in the place of the program's last result, or beside it: what rolling
+    buffers are for.
     Leaves programs as they are whose result has no two elements in a row, or whose results' shapes tell what a symbol is."""
     at = max(place for place, is_result in enumerate(program.results) if is_result)
     whole, expected = program.args[at], program.values[at]
@@ -36,8 +37,9 @@ def windowed(program: Program, choices: Choices) -> None:
     first = expected[tuple(slice(0, extent) for extent in shape)]
     second = expected[tuple(slice(dim == place, None) for dim in range(expected.ndim))]
     added = np.logical_or(first, second) if expected.dtype == bool else first + second
-    kept = [other for other, is_result in enumerate(program.results) if not is_result]
+    stays = choices.chance(0.3)
+    kept = [other for other, is_result in enumerate(program.results) if not is_result or stays and other == at]
     program.args = [*(program.args[other] for other in kept), te.compute(shape, neighbours, "N", WINDOW)]
     program.values = [*(program.values[other] for other in kept), np.asarray(added, expected.dtype)]
-    program.results = [*(False for _ in kept), True]
+    program.results = [*(program.results[other] for other in kept), True]
     program.tolerance *= 3

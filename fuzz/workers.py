@@ -25,12 +25,22 @@ RENEW = 400
 
 
 def serve(run_case: Callable[[int], dict[str, Any]]) -> None:
-    """The worker's loop. Whatever the cases print goes to standard error."""
+    """The worker's loop. Whatever the cases print goes to standard error, and is a failure: a compiler is silent."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        answers.write(json.dumps(run_case(int(line))) + "\n")
+        before = os.fstat(2).st_size
+        report = run_case(int(line))
+        printed = os.fstat(2).st_size - before
+        if printed > 0 and not report["failure"]:
+            report["failure"] = f"case {report['case']}: it printed {_last(printed)!r}"
+        answers.write(json.dumps(report) + "\n")
         answers.flush()
+
+
+def _last(count: int) -> str:
+    """The first of the last `count` bytes that went to standard error, a file."""
+    return os.pread(2, min(count, 500), os.fstat(2).st_size - count).decode(errors="replace")
 
 
 class _Worker:

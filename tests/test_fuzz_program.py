@@ -125,6 +125,15 @@ def test_a_worker_that_dies_is_one_failed_case() -> None:
     assert all("died of signal 6" in report["failure"] for report in reports)
 
 
+def test_a_case_that_prints_has_failed() -> None:
+    program = ("import os\nfrom tilewright.fuzz.workers import serve\n"
+               "def run(case):\n    if case == 1: os.write(2, b'remark: hello')\n    if case == 2: print('hi', flush=True)\n"
+               "    return {'case': case, 'failure': ''}\nserve(run)")
+    reports = list(run_all([sys.executable, "-c", program], range(4), workers=1))
+    assert [report["failure"] for report in reports] == [
+        "", "case 1: it printed 'remark: hello'", "case 2: it printed 'hi\\n'", ""]
+
+
 def test_what_a_worker_started_ends_with_its_worker(tmp_path: Path) -> None:
     told = tmp_path / "child"
     program = (f"import subprocess, sys\nfor line in sys.stdin:\n    child = subprocess.Popen(['sleep', '600'])\n"
@@ -225,6 +234,6 @@ def test_what_stands_behind_a_program_takes_no_symbol_away() -> None:
     A = te.placeholder((4,), name="A")
     wide = te.compute((4, n), lambda i, j: A[i] + j, name="wide")
     last = te.compute((4,), lambda i: wide[i, 0] * 2, name="last")
-    drawn = Program("chain", [A, wide, last], [np.zeros(4), np.zeros((4, 3)), np.zeros(4)], [False, True, True])
-    windowed(drawn, case_choices(1, 1, 0))
-    tw.lower(te.create_schedule(drawn.outputs), drawn.args)  # n is known by the shape of `wide`
+    made = Program("chain", [A, wide, last], [np.zeros(4), np.zeros((4, 3)), np.zeros(4)], [False, True, True])
+    windowed(made, case_choices(1, 1, 0))
+    tw.lower(te.create_schedule(made.outputs), made.args)  # n is known by the shape of `wide`
