@@ -37,7 +37,7 @@ def windowed(program: Program, choices: Choices) -> None:
     first = expected[tuple(slice(0, extent) for extent in shape)]
     second = expected[tuple(slice(dim == place, None) for dim in range(expected.ndim))]
     added = np.logical_or(first, second) if expected.dtype == bool else first + second
-    stays = choices.chance(0.3)
+    stays = choices.chance(0.5)
     kept = [other for other, is_result in enumerate(program.results) if not is_result or stays and other == at]
     program.args = [*(program.args[other] for other in kept), te.compute(shape, neighbours, "N", WINDOW)]
     program.values = [*(program.values[other] for other in kept), np.asarray(added, expected.dtype)]
