@@ -26,7 +26,7 @@ from .ir.visit import deep_recursion, post_order, substitute
 from .runtime.array import numpy_dtype
 from .schedule import Schedule, create_schedule
 from .schedule.lower import lower
-from .schedule.schedule import producers_first
+from .te.operation import producers_first
 from .schedule.shrink import iterations, shrunk
 from .schedule.trust_errors import CannotVerify, ResultsDiffer
 from .schedule.view import all_arguments

@@ -24,7 +24,7 @@ from .intrinsics import INTRINSICS
 
 __all__ = [
     "FALSE", "TRUE", "absolute", "add", "all_of", "any_of", "binary", "bitwise", "call", "cast", "ceildiv",
-    "common_dtype", "compare", "const", "convert", "divide", "equal", "floordiv", "floormod", "fold_binary",
+    "common_dtype", "compare", "conjuncts", "const", "convert", "divide", "equal", "floordiv", "floormod", "fold_binary",
     "identity_compare", "if_then_else", "invert", "is_const", "likely", "logical_and", "logical_not", "logical_or",
     "match_types", "maximum", "minimum", "multiply", "negative", "power", "round_float", "select", "subtract",
     "truncdiv", "truncmod", "truth", "wrap_int",
@@ -454,6 +454,21 @@ def all_of(*conditions: Any) -> Expr:
     for condition in conditions:
         result = logical_and(result, condition)
     return result
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The parts of a conjunction, none of which is always true."""
+    found: list[Expr] = []
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += (part.b, part.a)
+        elif isinstance(part, Call) and part.name == "likely":
+            stack.append(part.args[0])
+        elif not is_const(part, 1):
+            found.append(part)
+    return found
 
 
 def any_of(*conditions: Any) -> Expr:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InternalError, user_source
 from ..ir.expr import IterVar, Var
-from ..te.operation import Operation
+from ..te.operation import Operation, producers_first
 from ..te.reads import LATER
 from ..te.scan import ScanOp
 from ..te.tensor import Tensor
@@ -64,22 +64,6 @@ def _check_states(schedule: Schedule) -> None:
         for tensor, error in LATER.get(stage.op, {}).items():
             if tensor not in states:
                 raise error
-
-
-def producers_first(outputs: Sequence[Operation]) -> list[Operation]:
-    """`outputs` and everything that they read, each after what it reads."""
-    order: dict[Operation, None] = {}
-    entered: set[Operation] = set()
-    stack = [(op, False) for op in reversed(outputs)]
-    while stack:
-        op, done = stack.pop()
-        if done:
-            order.setdefault(op)
-        elif op not in entered:
-            entered.add(op)
-            stack.append((op, True))
-            stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors))
-    return list(order)
 
 
 class Compound:

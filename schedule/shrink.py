@@ -29,7 +29,7 @@ from ..te.scan import ScanOp
 from ..te.shape import zero_based
 from ..te.tensor import Tensor
 from .regions import Span, SpanEvaluator
-from .schedule import producers_first
+from ..te.operation import producers_first
 
 __all__ = ["iterations", "shrunk"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from .errors import AmbiguousTensorTruth
 from .rewrite import collect_loads, redirect, rewrite_reduction
 from .tensor import Tensor
 
-__all__ = ["ComparisonOp", "ComputeOp", "GivenOp", "Operation", "PlaceholderOp"]
+__all__ = ["ComparisonOp", "ComputeOp", "GivenOp", "Operation", "PlaceholderOp", "producers_first"]
 
 _set = object.__setattr__
 
@@ -207,3 +207,19 @@ def extent_of(axis: IterVar) -> Expr:
     if axis.dom is None:
         raise InternalError(f"axis {axis.name} has no domain")
     return axis.dom.extent
+
+
+def producers_first(outputs: Sequence[Operation]) -> list[Operation]:
+    """`outputs` and everything that they read, each after what it reads."""
+    order: dict[Operation, None] = {}
+    entered: set[Operation] = set()
+    stack = [(op, False) for op in reversed(outputs)]
+    while stack:
+        op, done = stack.pop()
+        if done:
+            order.setdefault(op)
+        elif op not in entered:
+            entered.add(op)
+            stack.append((op, True))
+            stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors))
+    return list(order)

@@ -17,7 +17,7 @@ from tilewright.fuzz.choices import case_choices
 from tilewright.fuzz.control import draw_hybrid, draw_scan
 from tilewright.fuzz.derivatives import draw_gradient
 from tilewright.fuzz.outside import draw_extern
-from tilewright.schedule.schedule import producers_first
+from tilewright.te.operation import producers_first
 from tilewright.schedule.shrink import iterations, shrunk
 from tilewright.seeing import page
 

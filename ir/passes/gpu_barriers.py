@@ -24,7 +24,8 @@ from typing import Any
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..dtype import INT32
-from ..expr import EQ, And, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
+from ..expr import EQ, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
+from ..ops import conjuncts
 from ..fragments import is_warp_call
 from ..pointers import READS, WRITES, pointed_to
 from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -314,14 +315,8 @@ class _Planner:
     def _pinned(self, condition: Expr) -> dict[str, int]:
         """The thread indices that a condition sets to a constant."""
         found: dict[str, int] = {}
-        stack = [condition]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, Call) and part.name == "likely":
-                stack.append(part.args[0])
-            elif isinstance(part, And):
-                stack += [part.a, part.b]
-            elif isinstance(part, EQ) and isinstance(part.b, IntImm):
+        for part in conjuncts(condition):
+            if isinstance(part, EQ) and isinstance(part.b, IntImm):
                 found.update({tag: part.b.value for tag, var in self.tags.items() if _bare(part.a) is var})
         return found
 

@@ -22,8 +22,8 @@ from typing import Any, TypeGuard
 
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
-from ..expr import GE, GT, LE, LT, And, BufferLoad, Call, Expr, IntImm, Node, Range, Var
-from ..ops import const, logical_and
+from ..expr import GE, GT, LE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
+from ..ops import conjuncts, const, logical_and
 from ..stmt import Allocate, For, Function, If, LoopKind, Stmt
 from ..visit import Rewriter, rebuild, rewrite, walk
 from .copying import fresh_copy
@@ -112,7 +112,7 @@ class _Interior:
     def _holds_for_all(self, condition: Expr, varying: set[Var], about: set[Var]) -> Expr | None:
         """When a guard about `about` holds whatever the varying variables are; None where that is not known."""
         made: Expr | None = None
-        for part in _conjuncts(condition):
+        for part in conjuncts(condition):
             if not isinstance(part, (LT, LE, GT, GE)) or not part.a.dtype.is_integer:
                 return None
             nodes = list(walk(part))
@@ -142,18 +142,6 @@ class _OuterLoops(Rewriter):
         if node.kind is not LoopKind.SERIAL or any(v in self.interior.threads for v in (*walk(node.begin), *walk(node.extent))):
             return node
         return rebuild(node, [node.begin, node.extent, self.interior.apart(node.body, {node.var}, then=False)])
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    stack = [condition]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, Call) and part.name == "likely":
-            stack.append(part.args[0])
-        elif isinstance(part, And):
-            stack += [part.b, part.a]
-        else:
-            yield part
 
 
 def _guards_in_loops(body: Stmt) -> Iterator[If]:

@@ -21,7 +21,7 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     """`value` with IfThenElse for each Select that might load out of range; `analyzer` knows the loops around."""
     if not any(isinstance(node, Select) for node in post_order(value)):
         return value
-    done = {expr_key(load) for load in _sure_loads(value)}
+    done = {expr_key(node) for node in post_order(value, below=_sure) if isinstance(node, (BufferLoad, ProducerLoad))}
 
     def safe(side: Expr) -> bool:
         # What a choice inside guards counts too: where its condition was not to be evaluated, it may say anything.
@@ -42,17 +42,6 @@ def _in_range(analyzer: Analyzer, load: BufferLoad | ProducerLoad) -> bool:
                for index, extent in zip(load.indices, shape, strict=True))
 
 
-def _sure_loads(root: Expr) -> list[BufferLoad | ProducerLoad]:
-    """The loads that evaluating `root` does whatever is chosen."""
-    found: list[BufferLoad | ProducerLoad] = []
-    stack: list[Node] = [root]
-    met: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if id(node) in met:
-            continue
-        met.add(id(node))
-        if isinstance(node, (BufferLoad, ProducerLoad)):
-            found.append(node)
-        stack.extend([node.condition] if isinstance(node, (IfThenElse, Select)) else children(node))
-    return found
+def _sure(node: Node) -> list[Node]:
+    """The children that are evaluated whatever is chosen."""
+    return [node.condition] if isinstance(node, (IfThenElse, Select)) else children(node)

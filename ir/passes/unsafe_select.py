@@ -78,7 +78,7 @@ class _Selector(Rewriter):
     def _expr(self, root: Expr) -> Expr:
         if not any(isinstance(node, IfThenElse) for node in post_order(root)):
             return root
-        done = {expr_key(load) for load in _sure_loads(root)}
+        done = {expr_key(node) for node in post_order(root, below=_sure) if isinstance(node, BufferLoad)}
 
         def rule(node: Node) -> Expr | None:
             if not isinstance(node, IfThenElse) or _is_likely(node.condition):
@@ -100,17 +100,6 @@ class _Selector(Rewriter):
         return True
 
 
-def _sure_loads(root: Expr) -> list[BufferLoad]:
-    """The loads that evaluating `root` does whatever is chosen."""
-    found: list[BufferLoad] = []
-    stack: list[Node] = [root]
-    met: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if id(node) in met:
-            continue
-        met.add(id(node))
-        if isinstance(node, BufferLoad):
-            found.append(node)
-        stack.extend([node.condition] if isinstance(node, IfThenElse) else children(node))
-    return found
+def _sure(node: Node) -> list[Node]:
+    """The children that are evaluated whatever is chosen."""
+    return [node.condition] if isinstance(node, IfThenElse) else children(node)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from ...errors import SourceLine, user_source
 from ...ir import ops
-from ...ir.expr import And, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select
+from ...ir.expr import Call, Expr, IfThenElse, IntImm, ProducerLoad, Select
 from ...ir.structural import equal
 from ...ir.visit import children, post_order, without_lets
 from .derivatives import CALLS, OPERATORS, Row, Where, plus
 from .errors import NotDifferentiable
 
-__all__ = ["Condition", "Contribution", "adjoints_of_reads", "conjuncts"]
+__all__ = ["Condition", "Contribution", "adjoints_of_reads"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,21 +48,6 @@ class Contribution:
         for condition in reversed(self.conditions[after:]):
             value = condition.choose(value)
         return value
-
-
-def conjuncts(condition: Expr) -> list[Expr]:
-    """The parts of a conjunction, none of which is always true."""
-    found: list[Expr] = []
-    stack = [condition]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack += (part.b, part.a)
-        elif isinstance(part, Call) and part.name == "likely":
-            stack.append(part.args[0])
-        elif not ops.is_const(part, 1):
-            found.append(part)
-    return found
 
 
 def joined(parts: Sequence[Contribution]) -> Contribution:

@@ -20,12 +20,12 @@ from ...ir import ops
 from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order, substitute
 from ..compute import compute
-from ..operation import ComputeOp, Operation
+from ..operation import ComputeOp, Operation, producers_first
 from ..shape import same_extent, shape_text, zero_based
 from ..tag import current_tag
 from ..tensor import Tensor
 from ..wrapping import wrapping
-from .backward import Condition, Contribution, adjoints_of_reads, conjuncts
+from .backward import Condition, Contribution, adjoints_of_reads
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
 from .reductions import Piece, pieces_of
 from .scatter import is_scatter, pays, scatter, through_scatter
@@ -124,7 +124,7 @@ class _Backward:
         self.output, self.wanted, self.prefix, self.head = output, wanted, prefix, head
         self.heads = _axes("h", prefix)
         """Stand for the head's axes in what is being made."""
-        self.operations = _operations(output)
+        self.operations = producers_first([output.op])
         self.relevant = _relevant(self.operations, wanted)
         self.reads: dict[Tensor, list[_Read]] = {}
         self.made: dict[Tensor, Tensor] = {}
@@ -183,7 +183,7 @@ class _Backward:
             self.made[tensor] = cast("Tensor", term.value.producer)
             return _Adjoint(axes, Contribution((), term.value))
         if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
-            conditions = tuple(Condition(part, lazy=True) for part in conjuncts(term.where))
+            conditions = tuple(Condition(part, lazy=True) for part in ops.conjuncts(term.where))
             if tensor in self.wanted:
                 self.made[tensor] = _stage(f"grad_{tensor.name}", axes, term.body())
             return _Adjoint(axes, Contribution(conditions, term.value))
@@ -217,22 +217,6 @@ class _Backward:
         return load.producer in self.relevant
 
 
-def _operations(output: Tensor) -> list[Operation]:
-    """The operations that `output` depends on, each after those that it reads from."""
-    found: dict[Operation, None] = {}
-    stack: list[tuple[Operation, bool]] = [(output.op, False)]
-    met: set[Operation] = set()
-    while stack:
-        op, ready = stack.pop()
-        if ready:
-            found.setdefault(op)
-        elif op not in met:
-            met.add(op)
-            stack.append((op, True))
-            stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors))
-    return list(found)
-
-
 def _relevant(operations: Sequence[Operation], wanted: Sequence[Tensor]) -> set[Any]:
     """The tensors of floats that an input lies below, and the inputs."""
     found: set[Any] = set(wanted)
@@ -264,7 +248,7 @@ def _ties(condition: Expr, heads: Sequence[IterVar]) -> bool:
     """Whether a condition says that one of `heads` equals something: most elements are zero, and the condition is
     worth more to the next stage than a tensor that is mostly zeros."""
     return any(isinstance(part, EQ) and any(node in heads for node in post_order(part) if isinstance(node, IterVar))
-               for part in conjuncts(condition))
+               for part in ops.conjuncts(condition))
 
 
 def _summed(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> Tensor:

@@ -15,7 +15,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range, Var
 from ...ir.visit import rewrite, substitute
 from ..reduce import sum as _sum
-from .backward import Condition, Contribution, conjuncts
+from .backward import Condition, Contribution
 from .boxes import Unbounded
 from .cases import cases_of
 from .equations import System, reads_tensors
@@ -69,7 +69,7 @@ def transpose(
     linear, reading = _sorted(adjoint.conditions, analyzer)
     found: list[Term] = []
     for case in cases_of(load.indices, unknowns, analyzer):
-        conditions = (*linear, *conjuncts(analyzer.simplify(ops.all_of(*case.conditions))))
+        conditions = (*linear, *ops.conjuncts(analyzer.simplify(ops.all_of(*case.conditions))))
         pairs = tuple(zip(case.indices, indices, strict=True))
         try:
             system = _solved(analyzer, unknowns, pairs, conditions)
@@ -102,11 +102,11 @@ def _sorted(conditions: Sequence[Condition], analyzer: Analyzer) -> tuple[list[E
     """The conditions that read no tensor, and those that do."""
     plain, reading = list[Expr](), list[Condition]()
     for condition in conditions:
-        for part in conjuncts(condition.holds):
+        for part in ops.conjuncts(condition.holds):
             if reads_tensors(part):
                 reading.append(Condition(part, condition.lazy))
             else:
-                plain += conjuncts(analyzer.simplify(part))
+                plain += ops.conjuncts(analyzer.simplify(part))
     return plain, tuple(reading)
 
 

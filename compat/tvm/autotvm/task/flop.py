@@ -7,7 +7,7 @@ from math import prod
 from .....ir.expr import Add, Call, Div, Expr, IfThenElse, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
 from .....ir.visit import children
 from .....schedule import Schedule
-from .....schedule.schedule import producers_first
+from .....te.operation import producers_first
 from .....te.operation import ComputeOp
 from .....topi.reading import extent_of
 
