@@ -219,6 +219,14 @@ def test_arithmetic_analyzer() -> None:
     assert isinstance(tvm.ir.Range(5), tvm.ir.Range)
 
 
+def test_the_loops_of_a_schedule_alone() -> None:
+    s, A, B = increment(32)
+    stmt = tvm.te.schedule.ScheduleOps(s, tvm.te.schedule.InferBound(s))
+    loops = []
+    tir.stmt_functor.post_order_visit(stmt, lambda node: loops.append(node) if isinstance(node, tir.For) else None)
+    assert [int(loop.extent) for loop in loops] == [32]
+
+
 def test_sets_of_integers() -> None:
     ana = tvm.arith.Analyzer()
     x, y, n = te.var("x"), te.var("y"), te.var("n")

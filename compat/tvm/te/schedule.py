@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from ....driver import lower
 from ....ir.arith import Analyzer
 from ....ir.expr import IterVar, Range
+from ....ir.stmt import Stmt
 from ....schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, create_schedule
 from ....schedule.bounds import infer_bounds
 from ....schedule.dataflow import analyse
 from ....schedule.relations import Fuse, Rebase, Singleton, Split
 from ....schedule.stage import Stage
+from ....te import PlaceholderOp
 
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound", "Rebase", "Schedule",
-           "Singleton", "Split", "Stage", "create_schedule"]
+           "ScheduleOps", "Singleton", "Split", "Stage", "create_schedule"]
+
+
+def ScheduleOps(schedule: Schedule, dom_map: object = None, debug_keep_trivial_loop: bool = False) -> Stmt:
+    """The loops of a schedule, before any pass. dom_map: what InferBound found, which is found again."""
+    del dom_map, debug_keep_trivial_loop
+    given = [stage.op for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
+    return lower(schedule, [tensor for op in (*given, *schedule.outputs) for tensor in op.outputs]).body
 
 
 def InferBound(schedule: Schedule) -> dict[IterVar, Range]:
