@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 import sys
 import textwrap
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.codegen.llvm.jit import compile_text
+from tilewright.codegen.llvm.jit import assembly, compile_text
 from tilewright.codegen.llvm.lone_lanes import spell_out_lone_lanes
+from tilewright.codegen.llvm.sign_tests import spell_out_sign_tests
 from tilewright.codegen.target import Target
 from tilewright.ir import equal, interpreter
 from tilewright.ir.arith import Analyzer
@@ -567,3 +569,75 @@ def test_few_comparisons_of_bytes_side_by_side_are_those_of_their_neighbours(dty
     first = values == 0
     both = np.concatenate([first, first[::-1]])
     agrees(te.create_schedule(N.op), [A, N], values, expected=both[:-1] | both[1:])
+
+
+def test_masks_of_signs_that_are_looked_into_stay_masks() -> None:
+    """LLVM took the signs of four bytes into an ordinary register, dropped the mask, and shifted another one in its place."""
+    def clipped(index: Any, last: int) -> Any:
+        return te.max(te.min(index, last), 0)
+
+    A, B = te.placeholder((7, 4, 3, 5), "uint32", "A"), te.placeholder((7, 4, 3, 5), "uint32", "B")
+    C = te.compute(B.shape, lambda i, j, k, l: ~(0 - B[i, j, k, 4].astype("int8")), "C")
+
+    def chosen(i: Any, j: Any, k: Any, l: Any) -> Any:
+        first = C[clipped(i * 3 + 2, 6), j, clipped(-k - 2, 2), clipped(i + 1, 4)].astype("int64")
+        other = C[clipped((-k - 2) // 3, 6), 3 - j, A[i, (k * 3 + 2) % 4, k, l].astype("int32") % 3, 4 - l]
+        here = C[i, j, k, l].astype("int64")
+        looked_up = C[C[i, 1, k, l].astype("int32") % 7, j, k, (l + 2) % 5]
+        return te.select(~(first > here), te.select(first > here, other, looked_up), other)
+
+    D = te.compute(B.shape, chosen, "D")
+
+    def greatest(i: Any, j: Any, k: Any, l: Any) -> Any:
+        at = te.if_then_else(te.all(l >= 0, l < 7), A[l, D[i, j, k, l].astype("int32") % 4, k, l], te.const(1, "uint32"))
+        read = A[i, at.astype("int32") % 4, k, l].astype("int8")
+        return te.max(te.max(te.max(read, D[i, j, k, l]), te.const(2, "int8")), D[i, j, k, 4 - l])
+
+    E = te.compute(B.shape, greatest, "E")
+
+    def joined(i: Any, j: Any, k: Any, l: Any) -> Any:
+        divisor = te.select(te.all(j - 2 + l >= 0, j - 2 + l < 5), C[i, 3 - j, 2 - k, j - 2 + l], te.const(1, "int8"))
+        rest = te.truncmod(D[clipped(-j - 2, 6), j, k, l], divisor)
+        window = te.if_then_else(te.all(k >= 0, k < 4), E[clipped((k + 2) // 3, 6), k, k, l], te.const(0, "int8"))
+        return te.max(rest + (E[0, j, k, 4 - l] - l.astype("int8")), window)
+
+    F = te.compute(B.shape, joined, "F")
+    s = te.create_schedule(F.op)
+    assert "movmsk" not in tw.build(s, [A, B, F]).source("asm")
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 2**32, (7, 4, 3, 5), "uint32"), rng.integers(130, 250, (7, 4, 3, 5), "uint32")
+    expected = np.zeros((7, 4, 3, 5), "int8")
+    tw.build(s, [A, B, F], target="interpret")(a, b, expected)
+    agrees(s, [A, B, F], a, b, expected=expected)
+
+
+_SIGN_TESTS = {
+    "negative": ("icmp slt {v} %x, zeroinitializer", lambda x: x < 0),
+    "not negative": ("icmp sgt {v} %x, splat ({e} -1)", lambda x: x >= 0),
+    "odd": ("trunc {v} %x to <{n} x i1>", lambda x: x % 2 == 1),
+}
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("form", _SIGN_TESTS)
+def test_sign_tests_that_are_looked_into_are_comparisons_on_avx512(form: str, bits: int) -> None:
+    written, meant = _SIGN_TESTS[form]
+    for lanes in (2, 3, 4, 8, 16, 32):
+        names = {"v": f"<{lanes} x i{bits}>", "e": f"i{bits}", "n": lanes}
+        looks = "".join(f"  %b{at} = extractelement <{lanes} x i1> %c, i64 {at}\n  %z{at} = zext i1 %b{at} to i8\n"
+                        f"  %p{at} = getelementptr i8, ptr %q, i64 {at}\n  store i8 %z{at}, ptr %p{at}\n" for at in range(lanes))
+        text = (f"define void @f(ptr %p, ptr %q) {{\n  %x = load {names['v']}, ptr %p, align 1\n"
+                f"  %c = {written.format(**names)}\n{looks}  ret void\n}}\n")
+        changed = spell_out_sign_tests(text)
+        assert written.format(**names) not in changed
+        machine_code = assembly([changed], Target.parse("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
+        assert not re.findall(r"movmsk|vpmov[bwdq]2m", machine_code)
+        x, found = np.random.default_rng(lanes).integers(-5, 5, lanes).astype(f"int{bits}"), np.full(lanes, 77, "uint8")
+        compiled = compile_text([changed], Target.parse("llvm"), ["f"], {}, {})
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(compiled.address("f"))(x.ctypes.data, found.ctypes.data)
+        np.testing.assert_array_equal(found, meant(x))
+
+
+def test_sign_tests_of_masks_that_nobody_looks_into_stay() -> None:
+    text = "  %0 = icmp slt <4 x i32> %x, zeroinitializer\n  %s = select <4 x i1> %0, <4 x i32> %x, <4 x i32> %y\n"
+    assert spell_out_sign_tests(text) == text

@@ -18,7 +18,9 @@ from llvmlite.binding.value import Linkage
 from ...errors import InternalError, user_source
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..target import Target
-from .lone_lanes import may_have_lone_lanes, spell_out_lone_lanes
+from .features import target_has
+from .lone_lanes import spell_out_lone_lanes
+from .sign_tests import spell_out_sign_tests
 
 __all__ = ["CompiledModule", "assembly", "compile_text", "foreign_target", "object_code", "process_symbols"]
 
@@ -94,8 +96,8 @@ def object_code(kernels: Sequence[str], others: Sequence[str], target: Target, v
     called here: what LLVM knows of their callers changes which products and sums it fuses. others: what is linked to them.
     """
     machine = _machine(target)
-    with llvm.create_context() as context, _optimised_in(context, kernels, machine) as module:
-        module.link_in(_optimised_in(context, others, machine))
+    with llvm.create_context() as context, _optimised_in(context, kernels, target) as module:
+        module.link_in(_optimised_in(context, others, target))
         _hide_all_but(module, visible)
         with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
             passes = llvm.create_new_module_pass_manager()
@@ -107,19 +109,20 @@ def object_code(kernels: Sequence[str], others: Sequence[str], target: Target, v
 @contextmanager
 def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
     """The parts as one LLVM module after O3, in a context of its own, and the machine to emit it with."""
-    machine = _machine(target)
-    with llvm.create_context() as context, _optimised_in(context, parts, machine) as module:
-        yield machine, module
+    with llvm.create_context() as context, _optimised_in(context, parts, target) as module:
+        yield _machine(target), module
 
 
-def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], target: Target) -> llvm.ModuleRef:
     """The parts as one LLVM module after O3."""
     narrow = any(_NARROW_COMPARE.search(part) for part in parts)
     for options in _CAUTION:
         module = _linked(parts, context)
-        _optimise(module, machine, *options)
-        if _is_valid(module) and not (narrow and options[1] and _SHORT_MASKS.search(str(module))):
-            return _without_lone_lanes(module, context)
+        _optimise(module, _machine(target), *options)
+        if _is_valid(module):
+            text = str(module)
+            if not (narrow and options[1] and _SHORT_MASKS.search(text)):
+                return _mended(module, text, context, target)
         module.close()
     raise InternalError("LLVM made invalid code of valid code, with and without its vectorizers")
 
@@ -135,11 +138,11 @@ _SHORT_MASKS = re.compile(r"shufflevector <[248] x i1>")
 AVX-512, and shifts what it found for those that nobody asked for into the mask."""
 
 
-def _without_lone_lanes(module: llvm.ModuleRef, context: llvm.ContextRef) -> llvm.ModuleRef:
-    if not may_have_lone_lanes(function.name for function in module.functions):
-        return module
-    text = str(module)
+def _mended(module: llvm.ModuleRef, text: str, context: llvm.ContextRef, target: Target) -> llvm.ModuleRef:
+    """The module, whose text is `text`, in other words where LLVM's code generator would make wrong code of these."""
     changed = spell_out_lone_lanes(text)
+    if target.architecture == "x86_64" and target_has(target, "avx512f"):
+        changed = spell_out_sign_tests(changed)
     if changed == text:
         return module
     module.close()

@@ -11,24 +11,17 @@ them are unrolled. After optimising, these stores are written as what they mean:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-__all__ = ["may_have_lone_lanes", "spell_out_lone_lanes"]
+__all__ = ["spell_out_lone_lanes"]
 
-_NARROW = re.compile(r"llvm\.masked\.store\.v\d+i(8|16|32)\.")
 _STORE = re.compile(
     r"^ *(?:tail )?call void @llvm\.masked\.store\.v\d+i(?P<bits>8|16|32)\.p0\((?P<vector><\d+ x i\d+>) (?P<value>%[\w.$-]+), "
     r"ptr (?:[a-z_]+(?:\(\d+\))? )*?align (?P<align>\d+) (?P<place>%[\w.$-]+), <\d+ x i1> <(?P<mask>[^>]*)>\).*$", re.MULTILINE)
 
 
-def may_have_lone_lanes(names: Iterable[str]) -> bool:
-    """Whether the functions that a module declares include masked stores of what may have been truncated."""
-    return any(_NARROW.match(name) for name in names)
-
-
 def spell_out_lone_lanes(text: str) -> str:
     """The text of a module with scalar stores in place of masked stores of one lane."""
-    return _STORE.sub(_scalar, text)
+    return _STORE.sub(_scalar, text) if "@llvm.masked.store." in text else text
 
 
 def _scalar(found: re.Match[str]) -> str:
