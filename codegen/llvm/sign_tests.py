@@ -15,7 +15,8 @@ import re
 
 __all__ = ["spell_out_sign_tests"]
 
-_TAKEN_OUT = re.compile(r"(extractelement|bitcast) <\d+ x i1> %")
+_TAKEN_OUT = re.compile(r"(extractelement|bitcast) <\d+ x i1> %|@llvm\.(masked|vector\.reduce)\.")
+"""What fills ordinary registers from masks: of masked accesses, those that the processor has no instruction for."""
 _VECTOR = r"<(?P<lanes>\d+) x i(?P<bits>8|16|32|64)>"
 _NAME = r"%[\w.$-]+"
 _NEGATIVE = re.compile(rf"^ *(?P<name>{_NAME}) = icmp slt {_VECTOR} (?P<value>{_NAME}), zeroinitializer", re.MULTILINE)
