@@ -18,7 +18,7 @@ from ..ir.buffer import Buffer
 from ..ir.constant import ALIGNMENT, Constant
 from ..ir.expr import Expr, IterVar, StringImm, Var
 from ..ir.ops import const, floormod
-from ..ir.stmt import Allocate, Function, Stmt
+from ..ir.stmt import Allocate, Function, If, Stmt
 from ..ir.visit import deep_recursion, free_vars, seq
 from ..te.constant import ConstantOp
 from ..te.operation import Operation
@@ -182,13 +182,26 @@ class _Lowering:
                 nest = rolled(nest, plan, self.storage, strides, self.analyzer)
             return nest
 
-        statement = Nest(bounds, bounds.of[computation], self.storage, wrap, around).build()
+        statement = self._by_first(bounds.of[computation], Nest(bounds, bounds.of[computation], self.storage, wrap, around).build())
         parent, made = computation.parent, (computation, statement)
         loop = None if parent is None or computation.in_step else bounds.of[parent].loops[computation.place]
         if parent is not None and computation.stage.overlap == "double" and loop is not None and loop.var is not None:
             self.ahead.setdefault((parent, computation.place), []).append(made)
         else:  # where the loop runs once, there is no next iteration
             self.pending.setdefault((parent, computation.place), []).append(made)
+
+    def _by_first(self, found: StageBounds, statement: Stmt) -> Stmt:
+        """`statement`, of a step of a recurrence in threads, done by the first of those that the stage has no loops for: all
+        would store the same. What only the thread itself sees is each one's own."""
+        if all(self.storage.buffers[tensor].scope == "local" for tensor in found.computation.op.outputs):
+            return statement
+        stays = [loop for loop in found.enclosing if loop.thread and loop.stage.op.kind == "scan"]
+        shares = {loop.thread for loop in (*found.enclosing, *found.loops) if loop not in stays}
+        for loop in reversed(stays):
+            first = loop.value.equal(0)
+            if loop.thread not in shares and not self.analyzer.can_prove(first):
+                statement = If(first, statement)
+        return statement
 
     def _plan_overlaps(self, bounds: Bounds) -> None:
         """Find how the regions move whose storage is used again."""

@@ -402,6 +402,15 @@ def test_a_reduction_that_llvm_cannot_turn_into_vectors_prints_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["acosh", "asinh", "atanh", "erf", "expm1", "log1p"])
+def test_a_function_of_single_numbers_prints_nothing(name: str, dtype: str, capfd: pytest.CaptureFixture[str]) -> None:
+    A = te.placeholder((100,), dtype, "A")
+    B = te.compute((100,), lambda i: getattr(te, name)(A[i]), "B")
+    tw.build(te.create_schedule(B), [A, B])
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("dtype", ["int32", "uint8"])
 def test_the_first_least_integer_prints_nothing(dtype: str, capfd: pytest.CaptureFixture[str]) -> None:
     def first(x: Any, y: Any) -> Any:

@@ -126,12 +126,19 @@ def test_a_worker_that_dies_is_one_failed_case() -> None:
 
 
 def test_a_case_that_prints_has_failed() -> None:
-    program = ("import os\nfrom tilewright.fuzz.workers import serve\n"
-               "def run(case):\n    if case == 1: os.write(2, b'remark: hello')\n    if case == 2: print('hi', flush=True)\n"
-               "    return {'case': case, 'failure': ''}\nserve(run)")
+    program = """
+import os
+from tilewright.fuzz.workers import serve
+
+def run(case):
+    os.write(2, ["", "remark: hello", "hi", "remark: <unknown>:0:0: loop not vectorized: what LLVM says\\n"][case].encode())
+    return {"case": case, "failure": ""}
+
+serve(run)
+"""
     reports = list(run_all([sys.executable, "-c", program], range(4), workers=1))
     assert [report["failure"] for report in reports] == [
-        "", "case 1: it printed 'remark: hello'", "case 2: it printed 'hi\\n'", ""]
+        "", "case 1: it printed 'remark: hello'", "case 2: it printed 'hi'", ""]
 
 
 def test_what_a_worker_started_ends_with_its_worker(tmp_path: Path) -> None:

@@ -618,3 +618,20 @@ def test_a_cache_that_mixes_time_with_other_axes_is_refused() -> None:
     s.cache_write(update, "shared")
     with pytest.raises(ReadsOtherSteps, match=r"(?s)cannot compute \S+shared in a step of the scan.*reads steps"):
         tw.lower(s, [X, S])
+
+
+@pytest.mark.parametrize("bound", [(), ("first",), ("step",), ("first", "step")], ids="+".join)
+@pytest.mark.parametrize("width", [1, 3, 8])
+def test_a_stage_without_loops_for_the_threads_around_it_is_computed_by_the_first(bound: tuple[str, ...], width: int) -> None:
+    X = te.placeholder((7, width), "int64", name="X")
+    state = te.placeholder((7, width), "int64", name="state")
+    stages = {"first": te.compute((1, width), lambda _, i: X[0, i], "first"),
+              "step": te.compute((7, width), lambda t, i: te.max(state[t - 1, i], X[t, i]), "step")}
+    greatest = te.scan(stages["first"], stages["step"], state, inputs=[X])
+    s = te.create_schedule(greatest.op)
+    thread = te.thread_axis((0, 4), "threadIdx.x")
+    for name in bound:
+        s[stages[name]].bind(s[stages[name]].split(stages[name].op.axis[1], factor=4)[1], thread)
+    s[greatest].env_threads([te.thread_axis((0, 1), "blockIdx.x"), thread])
+    x = np.random.default_rng(width).integers(-9, 9, (7, width))
+    agree(s, [X, greatest], [x], [np.maximum.accumulate(x, 0)], (*BOTH, "cuda -emulate"))

@@ -66,6 +66,10 @@ def _llvm(name: str) -> FloatRow:
     return build
 
 
+_OF_SCALARS = frozenset(("acosh", "asinh", "atanh", "erf", "expm1", "hypot", "log1p"))
+"""Functions of the C library that LLVM calls for one number after the other, and so vectorizes no loop around them."""
+
+
 def _libm(name: str) -> FloatRow:
     """A function of the C library, lane by lane; for float32 our own where there is one."""
 
@@ -74,6 +78,7 @@ def _libm(name: str) -> FloatRow:
         if own is not None and dtype.bits == 32:
             return own(em, operands, dtype)
         scalar = llvm_type(dtype.element)
+        em.scalar_calls += name in _OF_SCALARS
         function = em.f.module.declare(name + ("f" if dtype.bits == 32 else ""), scalar, [scalar] * len(operands),
                                        "nounwind willreturn memory(none)")
         return em.each_lane(operands, dtype, dtype, lambda lane: em.f.op(
