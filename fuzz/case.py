@@ -22,9 +22,10 @@ TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": (*
 _PROGRAM, _SCHEDULE = 0, 1
 
 
-def draw_case(seed: int, case: int, target: str) -> tuple[Choices, Choices, Options]:
-    """The choices that make the program, those that make the schedule, and how the case is checked."""
-    choices = case_choices(seed, case, _SCHEDULE)
+def draw_case(seed: int, case: int, target: str, nth: int = 0) -> tuple[Choices, Choices, Options]:
+    """The choices that make the program, those that make the schedule, and how the case is checked. nth: which of the
+    schedules that are drawn for the program."""
+    choices = case_choices(seed, case, _SCHEDULE + nth)
     options = Options(choices.pick(TARGETS[target]), choices.chance(0.1), [choices.chance(0.7) for _ in range(16)],
                       choices.chance(0.25))
     return case_choices(seed, case, _PROGRAM), choices, options
@@ -40,13 +41,15 @@ def label_of(program: Program, op: Any) -> tuple[str, str]:
     return op.body[0].combiner.name if op.reduce_axis else "elementwise", dtype
 
 
-def run_case(seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0, about: str = "") -> dict[str, Any]:
+def run_case(
+    seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0, about: str = "", nth: int = 0,
+) -> dict[str, Any]:
     """Draws and checks one case. A failure brings its text and a program that repeats it, made smaller for so long. about: the
-    primitive that the schedule is about, instead of a drawn one or none."""
+    primitive that the schedule is about, instead of a drawn one or none. nth: which of the program's schedules."""
     report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
     program: Program | None = None
     s, began = None, time.perf_counter()
-    numbers, choices, options = draw_case(seed, case, target)
+    numbers, choices, options = draw_case(seed, case, target, nth)
     try:
         program = draw_program(numbers)
         report.update(name=program.name, target=options.target)

@@ -191,9 +191,9 @@ class _Lowering:
             self.pending.setdefault((parent, computation.place), []).append(made)
 
     def _by_first(self, found: StageBounds, statement: Stmt) -> Stmt:
-        """`statement`, of a step of a recurrence in threads, done by the first of those that the stage has no loops for: all
-        would store the same. What only the thread itself sees is each one's own."""
-        if all(self.storage.buffers[tensor].scope == "local" for tensor in found.computation.op.outputs):
+        """`statement`, where it stores states of a recurrence in threads, done by the first of those that the stage has no loops
+        for: all would store the same. Other memory of a step is made in the threads, by each for itself."""
+        if self.shared.isdisjoint(found.computation.op.outputs):
             return statement
         stays = [loop for loop in found.enclosing if loop.thread and loop.stage.op.kind == "scan"]
         shares = {loop.thread for loop in (*found.enclosing, *found.loops) if loop not in stays}
