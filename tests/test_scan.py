@@ -635,3 +635,15 @@ def test_a_stage_without_loops_for_the_threads_around_it_is_computed_by_the_firs
     s[greatest].env_threads([te.thread_axis((0, 1), "blockIdx.x"), thread])
     x = np.random.default_rng(width).integers(-9, 9, (7, width))
     agree(s, [X, greatest], [x], [np.maximum.accumulate(x, 0)], (*BOTH, "cuda -emulate"))
+
+
+def test_a_first_step_outside_of_the_threads_of_the_others_begins_no_reduction() -> None:
+    X, state = te.placeholder((5, 1), "int64", name="X"), te.placeholder((5, 1), "int64", name="state")
+    first = te.compute((1, 1), lambda _, i: X[0, i], "first")
+    greatest = te.scan(first, te.compute((5, 1), lambda t, i: te.max(state[t - 1, i], X[t, i]), "step"), state, inputs=[X])
+    s = te.create_schedule(greatest.op)
+    block, thread = te.thread_axis((0, 1), "blockIdx.x"), te.thread_axis((0, 4), "threadIdx.x")
+    s[greatest].env_threads([block, thread])
+    s[first].compute_at(s[greatest], block)
+    x = np.array([[3], [5], [-1], [8], [7]])
+    agree(s, [X, greatest], [x], [np.maximum.accumulate(x, 0)], (*BOTH, "cuda -emulate"))

@@ -27,6 +27,7 @@ from ..stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq,
 from ..visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
 from .gpu_errors import LocalNotConstant, ReductionNotRecognised
 from .gpu_hardware import THREAD_TAGS, Hardware, is_hardware
+from .linear import expr_key
 
 __all__ = ["SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions", "with_their_inits"]
 
@@ -113,8 +114,9 @@ def _group(stmt: Stmt) -> tuple[BufferStore, ...] | None:
 
 
 def _updates(nest: _Nest) -> bool:
-    buffers = {store.buffer for store in nest.stores}
-    return any(isinstance(node, BufferLoad) and node.buffer in buffers for node in walk(nest.group))
+    """Whether it reads the elements that it stores: a step of a recurrence reads others."""
+    places = {(store.buffer, *map(expr_key, store.indices)) for store in nest.stores}
+    return any(isinstance(node, BufferLoad) and (node.buffer, *map(expr_key, node.indices)) in places for node in walk(nest.group))
 
 
 class _Joiner(Rewriter):
