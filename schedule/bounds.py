@@ -75,6 +75,9 @@ class StageBounds:
     marks: dict[IterVar, int]
     domains: dict[IterVar, Range] = field(default_factory=dict)
     """The declared domain of each root axis, in terms of loop variables."""
+    parts: dict[IterVar, Range] = field(default_factory=dict)
+    """What is needed of a dimension at most, where that may be less than what its loops run over: the states of a recurrence hold
+    no more."""
     rolling: Rolling | None = None
     """How the region moves, where what was computed of it is used again."""
 
@@ -135,8 +138,17 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
         home = computation.home
         scope = bounds.of[home].scope if home is not None else computation.stage.scope or default_scope(enclosing)
         region = _region(bounds, computation, enclosing, scope)
-        bounds.of[computation] = _stage_bounds(computation, region, enclosing, scope, analyzer)
+        found = bounds.of[computation] = _stage_bounds(computation, region, enclosing, scope, analyzer)
+        found.parts = {axis: bounds.of[scan].ranges[dim] for axis, (scan, dim) in computation.parts.items()
+                       if _inside(computation, scan)}
     return bounds
+
+
+def _inside(computation: Computation, scan: Computation) -> bool:
+    """Whether it is computed in a step of the scan."""
+    while computation.parent is not None and computation.parent is not scan:
+        computation = computation.parent
+    return computation.parent is scan
 
 
 # The region of a producer

@@ -49,6 +49,8 @@ class Computation:
     """Of a scan: the dimensions of which less than all may be computed, those that go together."""
     held: dict[IterVar, Computation] = field(default_factory=dict)
     """Of what is computed in a step of a scan: the dimensions that are its time, and the scan."""
+    parts: dict[IterVar, tuple[Computation, IterVar]] = field(default_factory=dict)
+    """Of what is computed in a step of a scan: the dimensions of which no more is needed than of one of the scan's, and which."""
     home: Computation | None = None
     """The scan in whose memory its results lie."""
     free: dict[IterVar, Range] = field(default_factory=dict)

@@ -29,7 +29,8 @@ def guards(
     for axis in found.computation.stage.all_iter_vars:
         if axis in inexact and axis in offsets and axis not in skipped:
             _unless_proved(offsets[axis] < found.ranges[axis].extent, conditions, analyzer)
-    for axis, domain in found.domains.items():
+    limits = [*found.domains.items(), *((axis, part) for axis, part in found.parts.items() if axis in found.domains)]
+    for axis, domain in limits:
         within = found.ranges[axis]
         if axis in offsets and axis not in skipped and not _same_range(domain, within, analyzer):
             value = shifted(offsets[axis], within, axis)

@@ -53,7 +53,7 @@ def place_bodies(dataflow: Dataflow) -> None:
 def _place(dataflow: Dataflow, scan: Computation, op: ScanOp) -> None:
     innermost = len(scan.stage.leaf_iter_vars)
     body = _body(dataflow, op)
-    scan.linked = _separable(list(body), op)
+    scan.linked = _separable(list(body), scan, op)
     _hold_time(dataflow, list(body), scan, op)
     threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
     updates = {tensor.op for tensor in op.update}
@@ -141,9 +141,10 @@ def _hold_time(dataflow: Dataflow, body: list[Computation], scan: Computation, o
                 computation.held[axis] = scan
 
 
-def _separable(body: list[Computation], op: ScanOp) -> tuple[tuple[IterVar, ...], ...]:
+def _separable(body: list[Computation], scan: Computation, op: ScanOp) -> tuple[tuple[IterVar, ...], ...]:
     """The dimensions of the states that no step mixes, so that a part of them can be computed by itself; together those
-    that have to be computed over one range, since one state's is read at the index of another's.
+    that have to be computed over one range, since one state's is read at the index of another's. Notes the dimensions of the
+    stages that go with them.
 
     Indices are followed from the updates back to the states: a dimension is kept apart where each read on the way is at the
     index itself. Wherever that is not known, the dimension counts as mixed.
@@ -154,8 +155,9 @@ def _separable(body: list[Computation], op: ScanOp) -> tuple[tuple[IterVar, ...]
         known.update(((update, at), axis) for at, axis in enumerate(dims) if at)
     states = dict(zip(op.states, op.dims, strict=True))
     produced = {tensor for computation in body for tensor in computation.op.outputs}
+    owns: dict[Computation, dict[IterVar, IterVar]] = {}
     for computation in reversed(body):
-        own: dict[IterVar, IterVar] = {}
+        own = owns[computation] = {}
         for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
             for at, axis in enumerate(dims):
                 found = known.get((tensor, at))
@@ -173,7 +175,11 @@ def _separable(body: list[Computation], op: ScanOp) -> tuple[tuple[IterVar, ...]
                         groups.join(known.get((tensor, at)), None)
                     else:
                         groups.join(known.setdefault((tensor, at), tag), tag)
-    return groups.whole()
+    found = groups.whole()
+    apart = {axis for group in found for axis in group}
+    for computation, own in owns.items():
+        computation.parts = {axis: (scan, tag) for axis, tag in own.items() if tag in apart}
+    return found
 
 
 class _Groups:

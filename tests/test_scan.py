@@ -647,3 +647,21 @@ def test_a_first_step_outside_of_the_threads_of_the_others_begins_no_reduction()
     s[first].compute_at(s[greatest], block)
     x = np.array([[3], [5], [-1], [8], [7]])
     agree(s, [X, greatest], [x], [np.maximum.accumulate(x, 0)], (*BOTH, "cuda -emulate"))
+
+
+@pytest.mark.parametrize("factor", [1, 2, 5, 32])
+@pytest.mark.parametrize("columns", [2, 7])
+def test_a_stage_of_a_step_reads_no_more_of_the_states_than_there_is(factor: int, columns: int) -> None:
+    """Of the states one column is computed, and a loop of the step that is bound runs beyond it."""
+    X, state = te.placeholder((3, columns), name="X"), te.placeholder((3, columns), name="state")
+    worked = te.compute((3, columns), lambda t, i: state[t - 1, i] * 2, name="worked")
+    step = te.compute((3, columns), lambda t, i: worked[t, i] + X[t, i], name="step")
+    scan = te.scan(te.compute((1, columns), lambda _, i: X[0, i], name="first"), step, state, inputs=[X], name="scan")
+    R = te.compute((columns,), lambda i: scan[2, i], name="R")
+    s = te.create_schedule(R.op)
+    s[scan].compute_at(s[R], R.op.axis[0])
+    _, inner = s[step].split(step.op.axis[1], factor=factor)
+    s[step].bind(inner, te.thread_axis("vthread"))
+    s[worked].compute_at(s[step], inner)
+    x = np.random.default_rng(factor).random((3, columns), np.float32)
+    agree(s, [X, R], [x], [(x[0] * 2 + x[1]) * 2 + x[2]])
