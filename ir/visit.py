@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cache
@@ -78,16 +78,16 @@ def walk(node: Node) -> Iterator[Node]:
         yield node
 
 
-def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, done: Iterable[int] = ()) -> Iterator[Any]:
+def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, done: Container[int] = ()) -> Iterator[Any]:
     """Every node once (shared ones too), children before parents. below: the children to go into. done: nodes to leave
     out, by identity."""
-    met = set(done)
+    met: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
         if ready:
             yield node
-        elif id(node) not in met:
+        elif id(node) not in met and id(node) not in done:
             met.add(id(node))
             stack.append((node, True))
             stack.extend((child, False) for child in reversed(below(node)))
