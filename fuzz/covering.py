@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,14 +24,14 @@ of reach."""
 def aimed_cases(seed: int, coverage: Coverage, begin: int) -> Iterator[dict[str, Any]]:
     """The reports of cases, from number `begin` on, that aim at the cells of `coverage` that are empty: one cell after the other
     until it is reached. Whoever takes the reports adds them to `coverage`."""
-    labels: dict[int, tuple[set[tuple[str, str]], set[tuple[str, str]]]] = {}
+    labels: dict[int, dict[str, set[tuple[str, str]]]] = {}
     for cell in coverage.empty:
         operation, dtype, primitive = cell
         tries = 0
         for case in range(begin, begin + _PROGRAMS):
             if case not in labels:
                 labels[case] = _labels(seed, case)
-            if (operation, dtype) not in labels[case][primitive == "rolling_buffer"]:
+            if (operation, dtype) not in labels[case].get(primitive, labels[case][""]):
                 continue
             for nth in range(_SCHEDULES):
                 if not coverage.cells[cell]:
@@ -40,11 +41,17 @@ def aimed_cases(seed: int, coverage: Coverage, begin: int) -> Iterator[dict[str,
                 break
 
 
-def _labels(seed: int, case: int) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """What the operations of a case's program count as, and those of which neighbours are read: their buffers can roll."""
+def _labels(seed: int, case: int) -> dict[str, set[tuple[str, str]]]:
+    """What the operations of a case's program count as; by a primitive's name those that it fits, where these are few: buffers
+    roll of which neighbours are read, and what is read in several places is cloned."""
     with np.errstate(all="ignore"):
         program = draw_program(draw_case(seed, case, "llvm")[0])
     stages = te.create_schedule(program.outputs).stages
-    rolling = [tensor.op for stage in stages if stage.op.tag == WINDOW for tensor in stage.op.input_tensors]
-    return ({label_of(program, stage.op) for stage in stages if not stage.op.is_given},
-            {label_of(program, op) for op in rolling if not op.is_given})
+    computed = [stage.op for stage in stages if not stage.op.is_given]
+    rolling = {tensor.op for stage in stages if stage.op.tag == WINDOW for tensor in stage.op.input_tensors}
+    uses = Counter([stage.op for stage in stages if stage.is_output])
+    for stage in stages:
+        uses.update({tensor.op for tensor in stage.op.input_tensors})
+    return {"": {label_of(program, op) for op in computed},
+            "rolling_buffer": {label_of(program, op) for op in computed if op in rolling},
+            "clone_in": {label_of(program, op) for op in computed if uses[op] > 1}}
