@@ -64,8 +64,8 @@ def build_in_steps(
         with clock.step("lower"):
             function = tw.lower(schedule, args)
         with clock.step("passes"), pass_times() as passes:
-            passes = cpu_pipeline(target.vector_bits, has=partial(target_has, target), masks=target.masks_vectors)
-            final = run_pipeline(function, passes)
+            pipeline = cpu_pipeline(target.vector_bits, has=partial(target_has, target), masks=target.masks_vectors)
+            final = run_pipeline(function, pipeline)
         with clock.step("emit"):
             text, _ = module_text([final], target, CodegenOptions(symbols={PARALLEL_FOR: parallel_for_address()}))
     with llvm.create_context() as context:
