@@ -18,10 +18,13 @@ from tilewright import te
 from tilewright.benchmarks import harness
 from tilewright.benchmarks.cases import Case, Unsupported, aligned, empty, floats, groups, kernel, load_cases, whole_numbers
 from tilewright.benchmarks.ceiling import Ceilings
+from tilewright.benchmarks.compile import STEPS, build_in_steps
 from tilewright.benchmarks.measure import measure
 from tilewright.benchmarks.page import render, roofline
 from tilewright.benchmarks.peers import numpy_peer
+from tilewright.benchmarks.programs import PROGRAMS
 from tilewright.cli import main
+from tilewright.codegen.target import Target
 
 SIZE = 64
 
@@ -333,3 +336,9 @@ def test_the_roofline_holds_every_point_inside_its_frame() -> None:
     corners = [tuple(map(float, corner.split(","))) for corner in picture.roofs[0][0].split()]
     assert corners[0][1] > corners[1][1] == corners[2][1]       # up, then level
     assert roofline([a_row("c", flops=0)]) is None
+
+
+def test_a_build_is_timed_step_by_step_and_pass_by_pass() -> None:
+    steps, passes = build_in_steps(PROGRAMS["vector_add"], Target.parse("llvm"))
+    assert set(steps) == set(STEPS)
+    assert {"simplify", "vectorize"} <= set(passes)

@@ -20,7 +20,7 @@ from ...ir.expr import (
 from ...ir.passes.linear import Key, expr_key, linear
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt
 from ...ir.structural import equal
-from ...ir.visit import children, post_order
+from ...ir.visit import children, post_order, walk
 
 __all__ = ["plain_lanes"]
 
@@ -36,9 +36,9 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
     loop that it was given a width for and cannot turn into vectors. A sum of floats is plain with fast_math alone: a width,
     given, allows LLVM to reassociate it.
     """
+    if any(isinstance(node, _NOT_PLAIN) or isinstance(node, Expr) and node.dtype.lanes > 1 for node in walk(loop.body)):
+        return 0  # at the first loop within: a deep nest is not walked once for each of its loops
     nodes = list(post_order(loop.body))
-    if any(isinstance(node, _NOT_PLAIN) or isinstance(node, Expr) and node.dtype.lanes > 1 for node in nodes):
-        return 0
     if any(isinstance(node, Call) and node.name in _OUTSIDE_CODE for node in nodes):
         return 0
     accesses = [node for node in nodes if isinstance(node, (BufferLoad, BufferStore))]

@@ -40,7 +40,7 @@ class _Hoister(Rewriter):
 
     def For(self, node: For) -> Stmt:
         loop: For = rebuild(node, [node.begin, node.extent, self.visit(node.body)])  # inner loops pass theirs on
-        if node.kind is LoopKind.PARALLEL:
+        if node.kind is LoopKind.PARALLEL or not any(isinstance(one, (If, LetStmt)) for one in _statements(loop.body)):
             return loop
         bound = _bound_in(loop)
         if isinstance(loop.body, LetStmt) and _movable(loop.body.value, bound - {loop.body.var}):
@@ -48,6 +48,10 @@ class _Hoister(Rewriter):
             return LetStmt(binding.var, binding.value, self.For(rebuild(loop, [loop.begin, loop.extent, binding.body])))
         guard = _invariant_guard(loop, bound)
         return loop if guard is None else _unswitched(loop, guard)
+
+
+def _statements(body: Stmt) -> tuple[Stmt, ...]:
+    return body.body if isinstance(body, Seq) else (body,)
 
 
 def _bound_in(loop: For) -> set[Var]:
@@ -66,7 +70,7 @@ def _movable(value: Expr, bound: set[Var]) -> bool:
 
 def _invariant_guard(loop: For, bound: set[Var]) -> If | None:
     """An If directly in the loop's body whose condition the loop does not change."""
-    statements = loop.body.body if isinstance(loop.body, Seq) else (loop.body,)
+    statements = _statements(loop.body)
     for statement in statements:
         if isinstance(statement, If) and _movable(statement.condition, bound):
             alone = len(statements) == 1 and statement.else_body is None

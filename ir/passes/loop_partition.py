@@ -273,6 +273,8 @@ class _Partitioner(Rewriter):
         return self.For(node) if isinstance(node, For) else self.generic(node)
 
     def For(self, node: For) -> Stmt:
+        if not any(isinstance(inner, (If, IfThenElse, Min, Max)) for inner in walk(node.body)):
+            return node  # nor is there anything to cut in the loops within
         cut = find_cut(node, self.masked_lanes) if self.copies > 1 and _fits(node.body) else None
         if cut is None:
             return self.generic(node)
