@@ -5,7 +5,8 @@ holds those that it uses.
 from __future__ import annotations
 
 import re
-from functools import cache
+
+from ..cuda import device_functions
 
 __all__ = ["HEADER", "used_functions"]
 
@@ -209,17 +210,8 @@ def _functions() -> dict[str, str]:
 
 
 _FUNCTIONS = _functions()
-_NAME = re.compile(r"\btw_\w+")
-
-
-@cache
-def _needs(name: str) -> frozenset[str]:
-    found = set(_NAME.findall(_FUNCTIONS[name])) & set(_FUNCTIONS) - {name}
-    return frozenset(found.union(*(_needs(other) for other in found)))
 
 
 def used_functions(text: str) -> str:
     """The functions that `text` calls, and what they call, in order."""
-    named = set(_NAME.findall(text)) & set(_FUNCTIONS)
-    wanted = named.union(*(_needs(name) for name in named))
-    return "\n\n".join(body for name, body in _FUNCTIONS.items() if name in wanted)
+    return device_functions.used_functions(text, _FUNCTIONS)

@@ -7,7 +7,7 @@ for the emulator elsewhere. Everything else is plain C++ that means the same on 
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Mapping
 
 from .tensor_core import TENSOR_CORE_ROWS
 
@@ -230,14 +230,10 @@ DEVICE_FUNCTIONS: dict[str, str] = {name: text.strip() for name, text in {**_ROW
 _NAME = re.compile(r"\btw_\w+")
 
 
-@cache
-def _needs(name: str) -> frozenset[str]:
-    found = set(_NAME.findall(DEVICE_FUNCTIONS[name])) & set(DEVICE_FUNCTIONS) - {name}
-    return frozenset(found.union(*(_needs(other) for other in found)))
-
-
-def used_functions(text: str) -> str:
-    """The device functions that `text` calls, and what they call, in order."""
-    named = set(_NAME.findall(text)) & set(DEVICE_FUNCTIONS)
-    wanted = named.union(*(_needs(name) for name in named))
-    return "\n\n".join(body for name, body in DEVICE_FUNCTIONS.items() if name in wanted)
+def used_functions(text: str, functions: Mapping[str, str] = DEVICE_FUNCTIONS) -> str:
+    """The functions that `text` calls, and what they call, in the order of `functions`."""
+    wanted, called = set[str](), set(_NAME.findall(text)) & set(functions)
+    while called:
+        wanted |= called
+        called = {name for one in called for name in _NAME.findall(functions[one])} & set(functions) - wanted
+    return "\n\n".join(body for name, body in functions.items() if name in wanted)
