@@ -15,12 +15,11 @@ every vector at no cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..buffer import Buffer
-from ..expr import LE, LT, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Node, Var
-from ..ops import all_of, const
+from ..expr import LE, LT, BufferLoad, Expr, IfThenElse, IntImm, Let, Node, Var
+from ..ops import all_of, conjuncts, const
 from ..stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
 from ..visit import SharingRewriter, post_order, rewrite
 from .linear import Key, expr_key
@@ -53,7 +52,7 @@ class _Active:
         extent, body = loop.extent.value, loop.body
         guards: list[Expr] = []
         if isinstance(body, If) and body.else_body is None and not loop.pragmas:
-            parts = list(_parts(body.condition))
+            parts = conjuncts(body.condition)
             if all(_mentions(part, loop.var) and not _reads(part) for part in parts):
                 for part in parts:
                     bound = _constant_bound(part, loop.var)
@@ -68,19 +67,6 @@ class _Active:
     @property
     def key(self) -> Key:
         return self.extent, self.guards_key
-
-
-def _parts(condition: Expr) -> Iterator[Expr]:
-    """The conditions all of which must hold, without the hint."""
-    stack = [condition]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack += (part.a, part.b)
-        elif isinstance(part, Call) and part.name == "likely":
-            stack.append(part.args[0])
-        else:
-            yield part
 
 
 def _mentions(expr: Expr, var: Var) -> bool:
