@@ -5,10 +5,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help demo test soak lint bench gpu coverage clean
+.PHONY: help demo test avx2 soak lint bench gpu coverage clean
 
 help:  ## what there is to make
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(STAMP): pyproject.toml
 	@echo "[1/2] making $(VENV) with $$($(PYTHON) --version)"
@@ -23,6 +23,12 @@ demo: $(STAMP)  ## the main job: a matmul in six steps and a photograph sharpene
 
 test: $(STAMP)  ## every test, drawn checks as a sample
 	@$(BIN)/python -m pytest tests
+
+AVX2_PART := $(wildcard $(addprefix tests/test_,llvm_*.py target.py topi_*.py tensorize_*.py vector_maths*.py regressions.py \
+	error_catalogue.py nontemporal.py reductions_*.py prefetch_around.py))
+
+avx2: $(STAMP)  ## the tests of machine code as on a processor that has AVX2 and no AVX-512
+	@TILEWRIGHT_HOST="-mcpu=haswell" $(BIN)/python -m pytest $(AVX2_PART)
 
 soak: $(STAMP)  ## every test, drawn checks at their full counts (about two hours)
 	@TILEWRIGHT_SOAK=1 $(BIN)/python -m pytest tests

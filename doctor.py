@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .errors import CodegenError
 from .runtime.cuda_driver import ask_driver
 from .runtime.places import default_database
 
@@ -67,9 +69,22 @@ def _llvm() -> Iterable[Finding]:
         return
     llvm = ".".join(map(str, binding.llvm_version_info))
     yield Finding("LLVM", True, f"{llvm} in llvmlite {importlib.metadata.version('llvmlite')}")
-    features = sorted(name for name, present in binding.get_host_cpu_features().items() if present)
+    yield from _processor(binding.get_process_triple())
+
+
+def _processor(triple: str) -> Iterable[Finding]:
+    from .codegen.host import VARIABLE, whole_processor
+    from .codegen.target import this_processor
+
+    text, whole = os.environ.get(VARIABLE, "").strip(), whole_processor()
+    try:
+        part = this_processor()
+    except CodegenError as error:
+        yield Finding("CPU", False, str(error))
+        return
+    features = sorted(name for name, present in part.features.items() if present)
     vectors = [name for name in features if name.startswith(("sse4", "avx", "fma", "f16c", "neon", "sve"))]
-    yield Finding("CPU", True, f"{binding.get_host_cpu_name()}, {binding.get_process_triple()}")
+    yield Finding("CPU", True, f"{part.cpu}, {triple}" + (f": what {VARIABLE}={text!r} leaves of {whole.cpu}" if text else ""))
     yield Finding("CPU features", True, " ".join(vectors) or "no vector extension that we know")
 
 

@@ -1,6 +1,6 @@
 """Targets: what a kernel is compiled for.
 
-    llvm                                       this machine
+    llvm                                       this machine, or what TILEWRIGHT_HOST leaves of it
     llvm -mcpu=skylake-avx512                  another processor of this architecture
     llvm -mattr=+avx2,-avx512f                 this machine's processor with features added and removed
     llvm -mtriple=aarch64-unknown-linux-gnu    another machine: its code can be looked at and exported
@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import subprocess
 import sys
@@ -25,10 +26,13 @@ from typing import cast
 import llvmlite.binding as llvm
 
 from ..errors import user_source
-from .errors import UnknownArchitecture, UnknownFeature, UnknownProcessor, UnknownTargetKind, UnknownTargetOption, UnknownTriple
+from .errors import (
+    ForeignTarget, UnknownArchitecture, UnknownFeature, UnknownProcessor, UnknownTargetKind, UnknownTargetOption, UnknownTriple,
+)
+from .host import VARIABLE, Processor, part_of, whole_processor
 from .scalable import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute
 
-__all__ = ["CUDA_ARCHITECTURES", "KINDS", "Target", "TargetKind", "least"]
+__all__ = ["CUDA_ARCHITECTURES", "KINDS", "Target", "TargetKind", "this_processor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +138,13 @@ class Target:
         """The processor whose instructions and costs LLVM assumes: this machine's unless said otherwise."""
         if self.cpu:
             return self.cpu
-        return "" if self.is_foreign else _host_cpu()
+        return "" if self.is_foreign else this_processor().cpu
 
     @cached_property
     def llvm_features(self) -> str:
         """The features as LLVM takes them: this machine's, where no other processor is named, then the ones given."""
-        inherited = {} if self.cpu or self.is_foreign else _host_features()
-        host = [f"{'+' if on else '-'}{name}" for name, on in sorted(inherited.items())]
-        return ",".join([*host, *self.features])
+        inherited = "" if self.cpu or self.is_foreign else this_processor().feature_text
+        return ",".join(filter(None, [inherited, *self.features]))
 
     @property
     def architecture(self) -> str:
@@ -153,7 +156,7 @@ class Target:
         """Whether this machine has every instruction that the code may use."""
         if self.is_foreign or self.sve_bits not in (0, bits_here()):
             return False
-        return not (self.cpu or self.features) or _within_host(self.llvm_cpu, self.llvm_features)
+        return not (self.cpu or self.features) or this_processor().runs(self.llvm_cpu, self.llvm_features)
 
     @property
     def vector_bits(self) -> int:
@@ -228,7 +231,7 @@ def _check_triple(target: Target) -> None:
 
 
 def _check_processor(target: Target) -> None:
-    if not target.cpu or (target.cpu == _host_cpu() and not target.is_foreign):
+    if not target.cpu or (target.cpu == whole_processor().cpu and not target.is_foreign):
         return
     known, _ = _known_names(target.llvm_triple)
     if target.cpu not in known:
@@ -239,7 +242,7 @@ def _check_processor(target: Target) -> None:
 
 
 def _check_features(target: Target) -> None:
-    host = _host_features() if not target.is_foreign else {}
+    host = whole_processor().features if not target.is_foreign else {}
     for feature in target.features:
         if feature[:1] not in "+-":
             raise UnknownFeature(
@@ -277,6 +280,42 @@ def _choices(word: str, known: Iterable[str]) -> str:
     return ", ".join(close or known[:20]) + (f" (of {len(known)})" if len(known) > 8 else "")
 
 
+# This machine
+
+
+_HOST = TargetKind(VARIABLE, "what code for this machine may use", {
+    name: purpose for name, purpose in KINDS["llvm"].options.items() if name in ("mcpu", "mattr")})
+
+
+@cache
+def this_processor() -> Processor:
+    """The processor that code for "llvm" is made for: this machine's, or the part of it that TILEWRIGHT_HOST leaves.
+
+    Raises a CodegenError where the variable names a processor that LLVM does not know, or one that has what this one lacks.
+    """
+    return processor_of(os.environ.get(VARIABLE, ""))
+
+
+def processor_of(text: str) -> Processor:
+    """What of this machine's processor `text`, "-mcpu=haswell -mattr=-fma", leaves; all of it where it is empty."""
+    whole = whole_processor()
+    if not text.strip():
+        return whole
+    given = dict(_option(word, _HOST, text) for word in text.split())
+    asked = Target("llvm", given.get("mcpu", ""), tuple(filter(None, given.get("mattr", "").split(","))))
+    _check_processor(asked)
+    _check_features(asked)
+    cpu, inherited = (asked.cpu, "") if asked.cpu else (whole.cpu, whole.feature_text)
+    features = ",".join(filter(None, [inherited, *asked.features]))
+    if not whole.runs(cpu, features):
+        raise ForeignTarget(
+            f"{VARIABLE}={text!r}: this machine lacks instructions of that processor", called=user_source(),
+            reason=f"this machine is {whole.cpu}, {llvm.get_process_triple()}",
+            allowed="an older processor of its kind (-mcpu=...), or features removed (-mattr=-...)", fix=f"unset {VARIABLE}",
+        )
+    return part_of(whole, cpu, features)
+
+
 # What LLVM knows
 
 
@@ -289,16 +328,6 @@ def _initialize(everything: bool) -> None:
     else:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-
-
-@cache
-def _host_cpu() -> str:
-    return llvm.get_host_cpu_name()
-
-
-@cache
-def _host_features() -> dict[str, bool]:
-    return dict(llvm.get_host_cpu_features())
 
 
 _LISTING = """
@@ -371,57 +400,3 @@ def _sve_bits(target: Target) -> int:
     here = not (target.cpu or target.is_foreign)
     bits = bits_here() if here else CORES.get(target.cpu, 0)
     return bits if 128 < bits <= int(LENGTHS[-1]) else 0
-
-
-_CALL_ACROSS = """
-declare void @inner()
-define internal void @theirs() "target-cpu"="{cpu}" "target-features"="{features}" {{
-  call void @inner()
-  ret void
-}}
-define void @mine() "target-cpu"="{host_cpu}" "target-features"="{host_features}" {{
-  call void @theirs()
-  ret void
-}}
-"""
-
-_NEVER_CHOSEN = (
-    "invpcid", "pku", "sgx", "rtm", "fsgsbase", "ptwrite", "waitpkg", "cldemote", "movdiri", "movdir64b", "enqcmd",
-    "uintr", "serialize", "tsxldtrk", "hreset", "pconfig", "shstk", "clwb", "clflushopt", "clzero", "mwaitx", "lwp",
-    "rdpru", "wbnoinvd", "rdpid", "rdseed", "rdrnd", "xsave", "xsavec", "xsaveopt", "xsaves", "kl", "widekl", "aes",
-    "vaes", "sha", "sha512", "sm3", "sm4", "pclmul", "vpclmulqdq", "amx-tile", "amx-int8", "amx-bf16", "amx-fp16",
-    "amx-complex", "prefetchi", "usermsr",
-)
-"""Instructions for systems and ciphers, which LLVM emits only for those who call them by name."""
-_X86_TUNING = (
-    "ermsb", "fast-7bytenop", "slow-pmullq", "branch-hint", "prefer-legacy-setcc", "prefer-movmsk-over-vtest",
-    "prefer-no-gather", "prefer-no-scatter",
-)
-"""Habits of processors that LLVM counts as instructions when it compares them."""
-
-_GENERIC_HABITS = ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-aes", "use-postra-scheduler")
-"""What LLVM's "generic" AArch64 processor has beyond the baseline: habits of compiling, and tracing, which code has no use for."""
-
-
-def least(architecture: str, feature: str) -> str:
-    """Attributes of a function that may use the baseline of an architecture and one feature, of as few habits as can be: so
-    that LLVM inlines it into every function whose processor has the feature."""
-    if architecture == "x86_64":
-        return f'"target-cpu"="x86-64" "target-features"="+{feature}"'
-    removed = "".join(f"-{name}," for name in _GENERIC_HABITS) if architecture == "aarch64" else ""
-    return f'"target-cpu"="generic" "target-features"="{removed}+{feature}"'
-
-
-@cache
-def _within_host(cpu: str, features: str) -> bool:
-    """Whether this machine has all that a processor has. LLVM inlines a function only into one that may use every
-    instruction that it uses: so it is asked to."""
-    here = Target()
-    missing = [f"-{name}" for name in _NEVER_CHOSEN if not _host_features().get(name, True)]
-    missing += [f"-{name}" for name in _X86_TUNING] if here.architecture == "x86_64" else []
-    theirs = ",".join(filter(None, [features, *missing]))
-    text = _CALL_ACROSS.format(cpu=cpu, features=theirs, host_cpu=here.llvm_cpu, host_features=here.llvm_features)
-    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
-        builder = llvm.create_pass_builder(here.machine(), llvm.create_pipeline_tuning_options(2))
-        builder.getModulePassManager().run(module, builder)
-        return "@theirs" not in str(module)

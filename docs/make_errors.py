@@ -24,8 +24,9 @@ SERIES = {
     "05": "Calls", "06": "Tuning and records", "07": "Export and loading", "08": "CUDA",
 }
 PRELUDE = ("import numpy as np", "import tilewright as tw", "from tilewright import te")
-QUOTES = {"TW0431": "reason", "TW0423": "allowed"}
-"""What of a message differs between machines and processes: the words of the system's compiler, what else is registered."""
+QUOTES = {"TW0410": "reason", "TW0431": "reason", "TW0423": "allowed"}
+"""What of a message differs between machines and processes: which machine this is, the words of the system's compiler, what
+else is registered."""
 _WRONG = re.compile(r"\s*# wrong$")
 _FIXED = re.compile(r"^(\s*)#\+ ( *)(.*)$")
 
@@ -79,7 +80,7 @@ class Example:
         raise AssertionError(f"the example of {self.code} raises nothing")
 
     def message(self, error: TilewrightError) -> str:
-        """What it says, without what another program said or where memory lies, which differ between machines."""
+        """What it says, without what QUOTES names or where memory lies, which differ between machines."""
         quoted: str = getattr(error, QUOTES[self.code]) if self.code in QUOTES else ""
         text = str(error).replace(quoted.replace("\n", "\n  "), "...") if quoted else str(error)
         return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)

@@ -2,22 +2,105 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import llvmlite.binding as llvm
 import pytest
-from tilewright.codegen.target import KINDS, Target
+from tilewright.codegen.host import VARIABLE, whole_processor
+from tilewright.codegen.llvm.features import target_has
+from tilewright.codegen.target import KINDS, Target, processor_of, this_processor
 from tilewright.errors import CodegenError
+
+needs_x86 = pytest.mark.skipif(Target().architecture != "x86_64", reason="processors of x86-64 are named")
 
 
 def test_llvm_is_this_machine() -> None:
     target = Target.parse("llvm")
     assert target == Target()
     assert target.llvm_triple == llvm.get_process_triple()
-    assert target.llvm_cpu == llvm.get_host_cpu_name()
+    assert target.llvm_cpu == this_processor().cpu
+    if not os.environ.get(VARIABLE):
+        assert target.llvm_cpu == llvm.get_host_cpu_name()
+        assert dict(this_processor().features) == dict(llvm.get_host_cpu_features())
     assert target.runs_here
     assert not target.is_foreign
-    features = llvm.get_host_cpu_features()
+    features = this_processor().features
     if target.architecture == "x86_64":
         assert target.vector_bits == (512 if features["avx512f"] else 256 if features["avx"] else 128)
+
+
+# Part of this machine
+
+
+@needs_x86
+@pytest.mark.parametrize(("cpu", "level"), [("x86-64", 0), ("x86-64-v2", 1), ("sandybridge", 2), ("haswell", 3)])
+def test_a_part_of_this_machine_has_what_both_have(cpu: str, level: int) -> None:
+    whole = whole_processor()
+    by_level = [("sse2",), ("sse4.2", "popcnt"), ("avx",), ("avx2", "fma", "bmi2"), ("avx512f", "sse4a", "fma4")]
+    if not all(whole.features[name] for names in by_level[: level + 1] for name in names):
+        pytest.skip(f"this machine is no {cpu}")
+    part = processor_of(f"-mcpu={cpu}")
+    assert part.cpu == cpu
+    assert part.features.keys() == whole.features.keys()
+    assert all(whole.features[name] for name, has in part.features.items() if has)
+    for at, names in enumerate(by_level):
+        assert [part.features[name] for name in names] == [at <= level] * len(names), names
+    assert part.runs("x86-64", "") and part.runs(part.cpu, part.feature_text)
+    assert part.features == whole.features or not part.runs(whole.cpu, whole.feature_text)
+
+
+@needs_x86
+def test_what_a_removed_feature_carries_goes_with_it() -> None:
+    part, whole = processor_of("-mattr=-avx"), whole_processor()
+    assert part.cpu == whole.cpu
+    assert not any(has for name, has in part.features.items() if name.startswith(("avx", "fma")))
+    assert part.features["sse4.2"] == whole.features["sse4.2"]
+    assert processor_of("") is whole
+
+
+@needs_x86
+@pytest.mark.parametrize(("text", "message"), [
+    ("-mattr=+fma4,+avx512fp16", "(?s)TW0410.*lacks instructions of that processor.*this machine is"),
+    ("-mcpu=haswel", "(?s)TW0403.*unknown processor 'haswel'.*fix: -mcpu=haswell"),
+    ("-mattr=avx2", "TW0404.*says neither"),
+    ("-mtriple=aarch64-unknown-linux-gnu", "TW0402.*TILEWRIGHT_HOST does not take '-mtriple"),
+])
+def test_no_machine_gets_what_it_lacks(text: str, message: str) -> None:
+    with pytest.raises(CodegenError, match=message):
+        processor_of(text)
+
+
+PROGRAM = """
+import numpy as np, tilewright as tw
+from tilewright import te
+from tilewright.codegen.target import Target
+from tilewright.topi.cpu.machine import machine_of
+A = te.placeholder((1000,), name="A")
+B = te.compute((1000,), lambda i: te.exp(A[i]) + 1, name="B")
+s = te.create_schedule(B.op)
+s[B].vectorize(s[B].split(B.op.axis[0], 16)[1])
+f, x, y = tw.build(s, [A, B]), np.linspace(-9, 9, 1000, dtype="float32"), np.zeros(1000, "float32")
+f(x, y)
+np.testing.assert_allclose(y, np.exp(x) + 1, rtol=1e-6)
+asm = f.source("asm")
+print(Target().llvm_cpu, machine_of(Target()).name, "ymm" in asm, "zmm" in asm, Target.parse("llvm -mcpu=znver4").runs_here)
+"""
+
+
+@pytest.mark.skipif(not target_has(Target(), "avx2") or not target_has(Target(), "fma"), reason="this machine has no AVX2")
+def test_everything_sees_the_part_of_the_machine_that_is_left() -> None:
+    for cpu, expected in (("haswell", "haswell avx2 True False False"), ("x86-64", "x86-64 sse2 False False False")):
+        done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False,
+                              env={**os.environ, VARIABLE: f"-mcpu={cpu}"})
+        assert done.stdout.strip() == expected, done.stderr
+    done = subprocess.run([sys.executable, "-m", "tilewright", "doctor"], capture_output=True, text=True, check=True,
+                          env={**os.environ, VARIABLE: "-mcpu=haswell", "COLUMNS": "200"})
+    assert f"what TILEWRIGHT_HOST='-mcpu=haswell' leaves of {llvm.get_host_cpu_name()}" in done.stdout
+
+
+# Texts of targets
 
 
 @pytest.mark.parametrize(
@@ -66,7 +149,7 @@ def test_whether_code_runs_here_is_asked_of_the_instructions() -> None:
         return
     assert Target.parse("llvm -mcpu=x86-64").runs_here
     assert Target.parse("llvm -mattr=-avx").runs_here
-    features = llvm.get_host_cpu_features()
+    features = this_processor().features
     assert Target.parse("llvm -mattr=+avx512fp16").runs_here == features["avx512fp16"]
     assert not Target.parse("llvm -mattr=+fma4,+avx512fp16").runs_here
     assert not Target.parse("llvm -mtriple=aarch64-unknown-linux-gnu").runs_here

@@ -13,7 +13,8 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ...errors import user_source
-from ..target import Target, least
+from ..instructions import attributes, beyond, least
+from ..target import Target
 from .errors import NoProcessorCheck
 
 __all__ = ["MISSING", "READY", "baseline", "cpu_text", "needed_features"]
@@ -94,28 +95,12 @@ def _table(target: Target) -> tuple[dict[str, _Fact], str]:
 
 @cache
 def needed_features(target: Target) -> tuple[str, ...]:
-    """The features beyond the baseline that code for `target` may use, of those that a processor can be asked for.
-
-    LLVM inlines a function only where the caller may use every instruction that it uses: so one function for each
-    feature is offered to a function of the target, and what it takes, the target has.
-    """
+    """The features beyond the baseline that code for `target` may use, of those that a processor can be asked for."""
     table, _ = _table(target)
-    texts = ["declare void @inner()"]
-    texts += [
-        f'define internal void @f{k}() {least(target.architecture, name)} '
-        '{\n  call void @inner()\n  ret void\n}'
-        for k, name in enumerate(table)
-    ]
-    calls = "".join(f"  call void @f{k}()\n" for k in range(len(table)))
-    texts.append(f'define void @all() "target-cpu"="{target.llvm_cpu}" "target-features"="{target.llvm_features}" '
-                 f'{{\n{calls}  ret void\n}}')
-    header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"\n'
-    with llvm.create_context() as context, llvm.parse_assembly(header + "\n".join(texts), context) as module:
-        builder = llvm.create_pass_builder(target.machine(), llvm.create_pipeline_tuning_options(2))
-        builder.getModulePassManager().run(module, builder)
-        refused = {function.name for function in module.functions}
+    callees = [least(target.architecture, name) for name in table]
+    lacking = set(beyond(attributes(target.llvm_cpu, target.llvm_features), callees, target.machine()))
     length = (f"{_LENGTH}{target.sve_bits}",) if target.sve_bits else ()
-    return (*(name for k, name in enumerate(table) if f"f{k}" not in refused), *length)
+    return (*(name for k, name in enumerate(table) if k not in lacking), *length)
 
 
 def cpu_text(target: Target, features: Sequence[str]) -> str:

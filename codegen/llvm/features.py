@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-import llvmlite.binding as llvm
-
-from ..target import Target, least
+from ..instructions import attributes, beyond, least
+from ..target import Target
 from .maths_lanes import MathsOptions
 from .text import Conversions
 
 __all__ = ["conversions", "maths_options", "target_has"]
-
-_CALL_ACROSS = """
-declare void @inner()
-define internal void @wanted() {wanted} {{
-  call void @inner()
-  ret void
-}}
-define void @mine() "target-cpu"="{cpu}" "target-features"="{features}" {{
-  call void @wanted()
-  ret void
-}}
-"""
 
 
 @cache
@@ -38,14 +25,8 @@ def target_has(target: Target, feature: str) -> bool:
         return named[-1]
     if not (target.cpu or target.features) or not feature.replace("-", "").replace("_", "").replace(".", "").isalnum():
         return False
-    text = _CALL_ACROSS.format(wanted=least(target.architecture, feature), cpu=target.llvm_cpu, features=target.llvm_features)
-    machine = target.machine()
-    header = f'target triple = "{target.llvm_triple}"\n'
-    with llvm.create_context() as context, llvm.parse_assembly(header + text, context) as module:
-        with llvm.create_pipeline_tuning_options(2) as options, llvm.create_pass_builder(machine, options) as builder:
-            passes = builder.getModulePassManager()
-            passes.run(module, builder)
-        return "@wanted" not in str(module)
+    wanted = least(target.architecture, feature)
+    return not beyond(attributes(target.llvm_cpu, target.llvm_features), [wanted], target.machine())
 
 
 def maths_options(target: Target, *, fast: bool) -> MathsOptions:

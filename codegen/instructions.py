@@ -1,0 +1,42 @@
+"""Which instructions a processor has, asked of LLVM: it inlines a function only into one that may use all that it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import llvmlite.binding as llvm
+
+__all__ = ["attributes", "beyond", "least"]
+
+_GENERIC_HABITS = ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-aes", "use-postra-scheduler")
+"""What LLVM's "generic" AArch64 processor has beyond the baseline: habits of compiling, and tracing, which code has no use for."""
+
+
+def attributes(cpu: str, features: str) -> str:
+    """What says of a function which processor it is for. cpu, features (+name or -name, with commas) are LLVM's."""
+    return f'"target-cpu"="{cpu}" "target-features"="{features}"'
+
+
+def least(architecture: str, feature: str) -> str:
+    """Attributes of a function that may use the baseline of an architecture and one feature, of as few habits as can be: so
+    that LLVM inlines it into every function whose processor has the feature."""
+    if architecture == "x86_64":
+        return attributes("x86-64", f"+{feature}")
+    removed = "".join(f"-{name}," for name in _GENERIC_HABITS) if architecture == "aarch64" else ""
+    return attributes("generic", f"{removed}+{feature}")
+
+
+def beyond(caller: str, callees: Sequence[str], machine: llvm.TargetMachine) -> list[int]:
+    """Which callees may use instructions that the caller may not, by their places. Both are given by their attributes.
+    machine: LLVM's, of their architecture."""
+    texts = [f'target triple = "{machine.triple}"', "declare void @inner()"]
+    texts += [f"define internal void @callee{at}() {callee} {{\n  call void @inner()\n  ret void\n}}"
+              for at, callee in enumerate(callees)]
+    calls = "".join(f"  call void @callee{at}()\n" for at in range(len(callees)))
+    texts.append(f"define void @caller() {caller} {{\n{calls}  ret void\n}}")
+    with llvm.create_context() as context, llvm.parse_assembly("\n".join(texts), context) as module:
+        with (llvm.create_pipeline_tuning_options(2) as options, llvm.create_pass_builder(machine, options) as builder,
+              builder.getModulePassManager() as passes):
+            passes.run(module, builder)
+        left = str(module)
+    return [at for at in range(len(callees)) if f"@callee{at}()" in left]
