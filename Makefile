@@ -43,11 +43,11 @@ coverage: $(STAMP)  ## lines of the tree that the tests run
 bench: $(STAMP)  ## times against other libraries, interleaved, one and two threads; calls and compiling
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[bench]'
 	@$(BIN)/python -m tilewright bench --all
-	@$(BIN)/python -m benchmarks
-	@$(BIN)/python -m benchmarks.compile
+	@$(BIN)/python -m tools.benchmarks
+	@$(BIN)/python -m tools.benchmarks.compile
 
 gpu: $(STAMP)  ## checks and times the GPU kernels against torch, where there is a GPU
-	@$(BIN)/python -m benchmarks.gpu
+	@$(BIN)/python -m tools.benchmarks.gpu
 
 clean:  ## remove the environment and what the tools left
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis tests/.pytest_cache out

@@ -33,8 +33,8 @@ from .errors import (
 if TYPE_CHECKING:
     from . import te as te
     from . import topi as topi
-    from .driver import build, lower
-    from .just_in_time import jit
+    from .driver.build import build, lower
+    from .driver.jit import jit
     from .ir import Function
     from .ir.builder import ir_builder
     from .ir.packed import register_func
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "build": "driver", "lower": "driver", "jit": "just_in_time",
+    "build": "driver.build", "lower": "driver.build", "jit": "driver.jit",
     "Function": "ir", "ir_builder": "ir.builder", "register_func": "ir.packed",
     "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "Module": "runtime", "array": "runtime", "cpu": "runtime",
     "cuda": "runtime", "empty": "runtime", "load": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",

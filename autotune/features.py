@@ -19,7 +19,7 @@ from ..ir.buffer import Buffer
 from ..ir.expr import (
     Add, BinaryOp, BufferLoad, Call, Div, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, LogicalOp, Mul, Select, Var,
 )
-from ..ir.passes.linear import Linear, linear
+from ..ir.analysis.linear import Linear, linear
 from ..ir.stmt import Allocate, BufferStore, For, Function, If, LoopKind, Stmt
 from ..ir.visit import children
 

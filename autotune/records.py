@@ -24,7 +24,7 @@ from ..ir.expr import IntImm
 from ..schedule import Schedule, from_json
 from ..te import Tensor
 from .errors import BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord, RecordDoesNotFit
-from .space import Config
+from ..autoschedule.search.space import Config
 from .task import Key, Task
 
 __all__ = ["Database", "Trial", "TunedTask", "best_schedule", "find_schedule", "to_line"]

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from ..errors import InternalError, TilewrightError
 from ..ir.visit import deep_recursion
 from ..schedule import to_json
-from ..schedule.lower import lower
+from ..schedule.lowering.lower import lower
 from .features import features
 from .model import Model, make_model
-from .space import Config, Rejected
+from ..autoschedule.search.space import Config, Rejected
 from .task import Task
 
 __all__ = ["Candidate", "CandidateFactory", "EvolutionarySearch", "Measured", "RandomSearch", "Search", "make_search"]

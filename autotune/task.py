@@ -22,11 +22,11 @@ from ..ir.stmt import Function
 from ..ir.visit import deep_recursion, rewrite
 from ..runtime import num_threads
 from ..schedule import Schedule, create_schedule
-from ..schedule.lower import lower
+from ..schedule.lowering.lower import lower
 from ..te import Tensor
 from .errors import NothingToTune, SymbolicShape, TargetCannotBeTuned
-from .sketch import derive
-from .space import Sketch
+from ..autoschedule.search.sketch import derive
+from ..autoschedule.search.space import Sketch
 
 __all__ = ["Key", "Task"]
 

@@ -22,7 +22,7 @@ from ..errors import user_source
 from ..schedule import Schedule
 from ..te import Tensor
 from .errors import BadTemplate
-from .space import Configurator, Sketch
+from ..autoschedule.search.space import Configurator, Sketch
 from .task import Task
 
 __all__ = ["Template", "get_config", "template"]

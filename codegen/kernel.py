@@ -8,8 +8,8 @@ from functools import partial
 
 from ..errors import user_source
 from ..ir.constant import Constant
-from ..ir.passes.options import AS_USUAL, PassOptions, with_options
-from ..ir.passes.runner import Watcher, environment_watchers, run_pipeline
+from ..ir.passes.common.options import AS_USUAL, PassOptions, with_options
+from ..ir.passes.common.runner import Watcher, environment_watchers, run_pipeline
 from ..ir.stmt import For, Function, LoopKind
 from ..ir.visit import post_order
 from ..runtime.diagnose import kernel_failure
@@ -24,16 +24,16 @@ from .evaluate import Evaluation, run
 from .export.library import Exporter
 from .export.program import Program
 from .folding import OF_THE_MACHINE, Folded, fold
-from .interpreted import interpreted_kernel
+from .interpret import interpreted_kernel
 from .llvm.build import CodegenOptions, compile_function, kernel_symbol
 from .llvm.emit_stmt import shape_symbols
 from .llvm.features import target_has
 from .llvm.jit import CompiledModule, foreign_target
 from .llvm.pipeline import cpu_pipeline
-from .packed import PackedCalls
-from .parallel import PARALLEL_FOR, parallel_for_address
-from .signature import signature_of
-from .stub import stub_symbols, stub_text
+from .abi.packed import PackedCalls
+from .abi.parallel import PARALLEL_FOR, parallel_for_address
+from .abi.signature import signature_of
+from .abi.stub import stub_symbols, stub_text
 from .target import Target
 
 __all__ = ["Compiled", "build_kernels"]

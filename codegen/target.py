@@ -30,7 +30,7 @@ from .errors import (
     ForeignTarget, UnknownArchitecture, UnknownFeature, UnknownProcessor, UnknownTargetKind, UnknownTargetOption, UnknownTriple,
 )
 from .host import VARIABLE, Processor, part_of, whole_processor
-from .scalable import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute
+from .sve import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute
 
 __all__ = ["CUDA_ARCHITECTURES", "KINDS", "Target", "TargetKind", "this_processor"]
 

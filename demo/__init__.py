@@ -14,9 +14,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..driver import build
+from ..driver.build import build
 from ..runtime import num_threads
-from . import gpu, matmul, shipping, unsharp
+from . import gpu, matmul, library, unsharp
 from .clock import interleaved
 
 __all__ = ["main"]
@@ -125,8 +125,8 @@ class Demo:
         self.title("4. the unsharp mask as a library, called from C")
         f = build(*unsharp.scheduled(*image.shape), name="unsharp")
         where = self.folder / "library"
-        self.files += [("library", path) for path in shipping.write_library(f, where)]
-        ran = shipping.run_from_c(image, where)
+        self.files += [("library", path) for path in library.write_library(f, where)]
+        ran = library.run_from_c(image, where)
         if ran is None:
             self.quiet("no C compiler on this machine: the library is written, and nothing calls it here")
             return

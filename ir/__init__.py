@@ -10,8 +10,8 @@ from .expr import (  # isort: skip
 )
 from .buffer import SCOPES, Buffer
 from .dtype import DType
-from .parser import parse, parse_expression
-from .printer import to_text
+from .text.parser import parse, parse_expression
+from .text.printer import to_text
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from .structural import equal, structural_hash
 from .verify import verify

@@ -554,4 +554,4 @@ class Reduce(Expr):
 
 
 from . import ops as _ops  # noqa: E402  (the operators above build nodes through it; it needs the nodes)
-from . import printer as _printer  # noqa: E402  (str of a node is its text)
+from .text import printer as _printer  # noqa: E402  (str of a node is its text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .printer import lines_of
+from .text.printer import lines_of
 from .stmt import BufferStore, Evaluate, For, Function, Stmt
 from .visit import Rewriter, deep_recursion
 

@@ -183,4 +183,4 @@ class Function:
     __repr__ = __str__
 
 
-from . import printer as _printer  # noqa: E402  (str of a function is its text)
+from .text import printer as _printer  # noqa: E402  (str of a function is its text)

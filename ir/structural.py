@@ -17,7 +17,7 @@ from .expr import (
     Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Let, Node, Producer, ProducerLoad, Ramp, Reduce, Shuffle,
     SizeVar, StringImm, Var,
 )
-from .printer import flattened, shape_symbols
+from .text.printer import flattened, shape_symbols
 from .stmt import Allocate, Assert, Attr, BufferStore, For, Function, LetStmt, Seq, Stmt
 from .visit import children
 

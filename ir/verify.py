@@ -18,8 +18,8 @@ from .expr import BufferLoad, Call, Expr, Node, Var
 from .intrinsics import INTRINSICS
 from .ops import round_float
 from .pointers import WRITES, pointed_to
-from .expr_text import call_dtype
-from .printer import excerpt, shape_symbols, to_text
+from .text.expr_printer import call_dtype
+from .text.printer import excerpt, shape_symbols, to_text
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from .visit import children
 

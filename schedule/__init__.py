@@ -8,21 +8,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .attributes import IterAttr
-from .auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
-from .records import Record
-from .schedule import Schedule, create_schedule
-from .serialise import from_json, to_json
-from .stage import Stage
+from .model.attributes import IterAttr
+from .primitives.auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
+from .model.records import Record
+from .model.schedule import Schedule, create_schedule
+from .model.serialise import from_json, to_json
+from .model.stage import Stage
 
 if TYPE_CHECKING:
-    from ..seeing import notebook_html as schedule_html
-    from ..seeing import show as show_schedule
-    from ..verifying import Verification
-    from ..verifying import verify as verify_schedule
+    from ..views.report import notebook_html as schedule_html
+    from ..views.report import show as show_schedule
+    from ..views.verify import Verification
+    from ..views.verify import verify as verify_schedule
 
-_ABOVE = {"schedule_html": ("seeing", "notebook_html"), "show_schedule": ("seeing", "show"),
-          "Verification": ("verifying", "Verification"), "verify_schedule": ("verifying", "verify")}
+_ABOVE = {"schedule_html": ("views.report", "notebook_html"), "show_schedule": ("views.report", "show"),
+          "Verification": ("views.verify", "Verification"), "verify_schedule": ("views.verify", "verify")}
 """Where the lazy names live, and what they are called there."""
 
 __all__ = [

@@ -19,7 +19,7 @@ from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
 from .tensor_compute import tensor_compute
-from .wrapping import wrapping
+from .wraparound import wrapping
 
 __all__ = ["compute", "placeholder"]
 

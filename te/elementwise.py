@@ -18,7 +18,7 @@ from .errors import ForeignAxis, ShapesDoNotBroadcast
 from .shape import extent_text, same_extent, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor, TensorSlice, tensor_text
-from .wrapping import wrapping
+from .wraparound import wrapping
 
 __all__ = ["bitwise", "broadcast", "compare", "identity_compare", "lifted", "operate"]
 

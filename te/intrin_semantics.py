@@ -12,7 +12,7 @@ from ..ir.expr import BufferLoad, Call, Expr, IterVar, Node, ProducerLoad, Reduc
 from ..ir.externs import EXTERNS
 from ..ir.ops import is_const
 from ..ir.packed import find_func
-from ..ir.passes.target_facts import resolve_target
+from ..ir.passes.common.target_facts import resolve_target
 from ..ir.stmt import BufferStore, For, If, LetStmt, LoopKind, Stmt
 from ..ir.visit import post_order, rewrite, seq, substitute
 from .extern_calls import target_has

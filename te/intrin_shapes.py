@@ -15,7 +15,7 @@ from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
 from ..ir.expr import Expr, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ..ir.ops import cast
-from ..ir.passes.copying import Copier
+from ..ir.passes.common.fresh_copy import Copier
 from ..ir.stmt import Stmt
 from ..ir.visit import rewrite, substitute
 from .operation import ComputeOp, PlaceholderOp

@@ -31,7 +31,7 @@ from .reads import check_reads
 from .rewrite import collect_loads, rewrite_reduction
 from .shape import extent_text, shape_text, zero_based
 from .tensor import Tensor
-from .wrapping import wrapping
+from .wraparound import wrapping
 
 if TYPE_CHECKING:
     from .tensor_intrin import TensorIntrin

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import llvmlite.binding as llvm
-from tilewright.codegen.parallel import PARALLEL_FOR, parallel_for_address
-from tilewright.codegen.stub import kernel_symbol, stub_symbols, stub_text
+from tilewright.codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
+from tilewright.codegen.abi.stub import kernel_symbol, stub_symbols, stub_text
 from tilewright.runtime.kernel import Kernel, make_kernel
 from tilewright.runtime.signature import BufferParam, ScalarParam, Signature, Symbol
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tilewright.ir import interpreter
+from tilewright.ir.interpret import interpreter
 from tilewright.ir.stmt import Allocate, BufferStore, For, Function, If
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import walk
-from tilewright.schedule.lower import lower
+from tilewright.schedule.lowering.lower import lower
 
 
 def run(schedule: Any, args: Sequence[Any], inputs: Sequence[Any], output: tuple[tuple[int, ...], str]) -> np.ndarray:

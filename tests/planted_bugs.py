@@ -31,34 +31,36 @@ class Bug:
 
 
 BUGS = (
-    Bug("dropped guard", "schedule/predicates.py", "if axis in inexact and axis in offsets", "if False and axis in offsets"),
-    Bug("guard one too far", "schedule/predicates.py", "offsets[axis] < found.ranges", "offsets[axis] <= found.ranges"),
-    Bug("region one short", "schedule/bounds.py", "axis.dtype) - low + 1)", "axis.dtype) - low)"),
-    Bug("union keeps the first begin", "schedule/regions.py", "low = span.low if _at_most(span.low, result.low, analyzer)",
+    Bug("dropped guard", "schedule/lowering/predicates.py",
+        "if axis in inexact and axis in offsets", "if False and axis in offsets"),
+    Bug("guard one too far", "schedule/lowering/predicates.py", "offsets[axis] < found.ranges", "offsets[axis] <= found.ranges"),
+    Bug("region one short", "schedule/lowering/bounds.py", "axis.dtype) - low + 1)", "axis.dtype) - low)"),
+    Bug("union keeps the first begin", "ir/analysis/regions.py", "low = span.low if _at_most(span.low, result.low, analyzer)",
         "low = result.low if True"),
-    Bug("wrong fuse order", "schedule/relations.py", "floordiv(fused, inner.extent), floormod(fused, inner.extent)",
+    Bug("wrong fuse order", "schedule/model/relations.py", "floordiv(fused, inner.extent), floormod(fused, inner.extent)",
         "floormod(fused, inner.extent), floordiv(fused, inner.extent)"),
-    Bug("lost init", "schedule/reduction.py", "body = seq(_init(nest, reduction, data, nest.buffers), _update(",
+    Bug("lost init", "schedule/lowering/reduction.py", "body = seq(_init(nest, reduction, data, nest.buffers), _update(",
         "body = seq(seq(), _update("),
-    Bug("where= is forgotten", "schedule/reduction.py", "    if not is_const(condition, 1):\n        body = If(condition, body)\n",
+    Bug("where= is forgotten", "schedule/lowering/reduction.py",
+        "    if not is_const(condition, 1):\n        body = If(condition, body)\n",
         ""),
-    Bug("rfactor without its predicate", "schedule/rfactor.py", "    if conditions:\n", "    if False:\n"),
-    Bug("inlined at swapped indices", "schedule/dataflow.py", "substitute_axes(op.body[0], op.axis, node.indices)",
+    Bug("rfactor without its predicate", "schedule/primitives/rfactor.py", "    if conditions:\n", "    if False:\n"),
+    Bug("inlined at swapped indices", "schedule/lowering/dataflow.py", "substitute_axes(op.body[0], op.axis, node.indices)",
         "substitute_axes(op.body[0], op.axis, tuple(reversed(node.indices)))"),
     Bug("wrong division rule", "ir/arith/rules/div.py", "x // (c0 * c1), when=", "x // (c0 + c1), when="),
     Bug("remainder rule without its condition", "ir/arith/rules/mod.py", "c1 != 0 and c0 % c1 == 0 and c0 != 0",
         "c1 != 0 and c0 != 0"),
-    Bug("loops are cut one too far", "ir/passes/loop_partition.py", "const(high, var.dtype), tuple(guards))",
+    Bug("loops are cut one too far", "ir/passes/common/loop_partition.py", "const(high, var.dtype), tuple(guards))",
         "const(min(high + 1, end), var.dtype), tuple(guards))"),
-    Bug("unrolling drops the last copy", "ir/passes/unroll.py", "for step in range(extent)",
+    Bug("unrolling drops the last copy", "ir/passes/common/unroll.py", "for step in range(extent)",
         "for step in range(max(extent - 1, 1))"),
-    Bug("operands in any order are one value", "ir/passes/cse.py",
+    Bug("operands in any order are one value", "ir/passes/common/cse.py",
         "_own_key(node), operands)", "_own_key(node), tuple(sorted(operands)))"),
-    Bug("partly active vectors are skipped", "ir/passes/vector_stmts.py", "0 if signs == {1} else lanes - 1",
+    Bug("partly active vectors are skipped", "ir/passes/cpu/vector_stmts.py", "0 if signs == {1} else lanes - 1",
         "lanes - 1 if signs == {1} else 0"),
-    Bug("storage is used again too early", "ir/passes/storage.py", "a.last < b.first or b.last < a.first",
+    Bug("storage is used again too early", "ir/passes/common/storage.py", "a.last < b.first or b.last < a.first",
         "a.first < b.first or b.first < a.first"),
-    Bug("padding is loaded eagerly", "ir/passes/unsafe_select.py", "expr_key(node) not in done and not in_range",
+    Bug("padding is loaded eagerly", "ir/passes/common/unsafe_select.py", "expr_key(node) not in done and not in_range",
         "False and not in_range"),
     Bug("widened without the sign", "codegen/llvm/arithmetic.py", '"zext nneg" if not_negative else "sext"', '"zext"'),
     Bug("dropped mask", "codegen/llvm/emit_expr.py",
@@ -71,7 +73,7 @@ BUGS = (
         "return select(f, compare(f, '<' if least else '>', a, b, dtype), a, b, dtype)\n"
         "    return f.op(f\"call nsz {kind} @llvm.{'minimum' if least else"),
     Bug("cast does not saturate", "codegen/llvm/arithmetic.py", "if int(greatest) != target.greatest:", "if False:"),
-    Bug("dropped barrier", "ir/passes/gpu_barriers.py", "done.append(_barrier())", "pass", "cuda"),
+    Bug("dropped barrier", "ir/passes/gpu/barriers.py", "done.append(_barrier())", "pass", "cuda"),
 )
 BY_NAME = {bug.name: bug for bug in BUGS}
 
@@ -98,7 +100,7 @@ def worker(bug: Bug, seed: int) -> list[str]:
 
 def first_failure(bug: Bug, seed: int, limit: int) -> int | None:
     """How many cases it takes to find the bug; None where `limit` do not."""
-    from tilewright.fuzz.workers import run_all
+    from tilewright.tools.fuzz.workers import run_all
 
     reports: Iterator[dict[str, Any]] = run_all(worker(bug, seed), range(limit), workers=2)
     for done, report in enumerate(reports):
@@ -109,8 +111,8 @@ def first_failure(bug: Bug, seed: int, limit: int) -> int | None:
 
 
 def _serve(bug: Bug, seed: int, seconds: float) -> None:
-    from tilewright.fuzz.case import run_case
-    from tilewright.fuzz.workers import serve
+    from tilewright.tools.fuzz.case import run_case
+    from tilewright.tools.fuzz.workers import serve
 
     serve(lambda case: run_case(seed, case, bug.target, shrink_seconds=seconds))
 

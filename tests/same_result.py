@@ -8,8 +8,8 @@ import drawn
 import numpy as np
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import IntImm
-from tilewright.ir.interpreter import run
-from tilewright.ir.parser import parse
+from tilewright.ir.interpret.interpreter import run
+from tilewright.ir.text.parser import parse
 from tilewright.ir.stmt import Function
 from tilewright.ir.verify import verify
 

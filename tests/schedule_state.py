@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.fuzz.state import exact
+from tilewright.tools.fuzz.state import exact
 from tilewright.schedule import Schedule, Stage
 
 __all__ = ["exact", "shape_of"]

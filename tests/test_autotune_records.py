@@ -15,7 +15,7 @@ from tilewright.autotune.errors import (
     BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord, RecordDoesNotFit,
 )
 from tilewright.autotune.records import Database, Trial
-from tilewright.autotune.space import Config
+from tilewright.autoschedule.search.space import Config
 
 RECORDS = '[["unroll", 1, {"axis": {"axis": [1, 0]}}]]'
 PARALLEL = '[["parallel", 1, {"axis": {"axis": [1, 0]}}]]'

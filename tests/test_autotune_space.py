@@ -11,9 +11,9 @@ from tilewright.autotune.errors import (
     BadDefinition, BadTemplate, NothingToTune, SymbolicShape, TargetCannotBeTuned, UnknownPart,
 )
 from tilewright.autotune.search import CandidateFactory, RandomSearch
-from tilewright.autotune.space import Config, Configurator, split_sizes
-from tilewright.ir import interpreter
-from tilewright.ir.parser import parse
+from tilewright.autoschedule.search.space import Config, Configurator, split_sizes
+from tilewright.ir.interpret import interpreter
+from tilewright.ir.text.parser import parse
 from tilewright.te import Tensor
 
 import drawn

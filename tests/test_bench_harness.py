@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.benchmarks import harness
-from tilewright.benchmarks.cases import Case, Unsupported, aligned, empty, floats, groups, kernel, load_cases, whole_numbers
-from tilewright.benchmarks.ceiling import Ceilings
-from tilewright.benchmarks.compile import STEPS, build_in_steps
-from tilewright.benchmarks.measure import measure
-from tilewright.benchmarks.page import render, roofline
-from tilewright.benchmarks.peers import numpy_peer
-from tilewright.benchmarks.programs import PROGRAMS
+from tilewright.tools.benchmarks import harness
+from tilewright.tools.benchmarks.cases import Case, Unsupported, aligned, empty, floats, groups, kernel, load_cases, whole_numbers
+from tilewright.tools.benchmarks.ceiling import Ceilings
+from tilewright.tools.benchmarks.compile import STEPS, build_in_steps
+from tilewright.tools.benchmarks.measure import measure
+from tilewright.tools.benchmarks.page import render, roofline
+from tilewright.tools.benchmarks.peers import numpy_peer
+from tilewright.tools.benchmarks.programs import PROGRAMS
 from tilewright.cli import main
 from tilewright.codegen.target import Target
 
@@ -158,7 +158,7 @@ def test_the_ceilings_loops_run() -> None:
 
 def peer(name: str) -> Any:
     pytest.importorskip({"ort": "onnxruntime", "opencv": "cv2"}.get(name, name))
-    return import_module(f"tilewright.benchmarks.peers.{name}_peer")
+    return import_module(f"tilewright.tools.benchmarks.peers.{name}_peer")
 
 
 def run_peer(builder: Any, inputs: list[Any], shape: tuple[int, ...], dtype: str = "float32") -> Any:
@@ -212,7 +212,7 @@ def test_peers_loops_by_numba_and_functions_of_opencv() -> None:
 
 def test_the_network_gives_what_torch_gives_without_folding() -> None:
     torch = pytest.importorskip("torch")
-    from tilewright.benchmarks import resnet18
+    from tilewright.tools.benchmarks import resnet18
 
     image, logits = floats((1, 3, 224, 224))(np.random.default_rng(0))[0], np.empty((1, 1000), np.float32)
     network = resnet18.Network(image, resnet18.weights(), logits)

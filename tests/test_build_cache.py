@@ -14,20 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright import driver, te
-from tilewright.cache import key as key_module
-from tilewright.cache.store import SUFFIX, Entry, Store, open_store
-from tilewright.cache.structure import NoStructure, structure_text
+from tilewright import te
+from tilewright.driver import build as driver
+from tilewright.driver.cache import key as key_module
+from tilewright.driver.cache.store import SUFFIX, Entry, Store, open_store
+from tilewright.driver.cache.structure import NoStructure, structure_text
 from tilewright.cli import main
 from tilewright.codegen.errors import UnresolvedSymbol
-from tilewright.driver import build_with_options
-from tilewright.ir.passes.options import AS_USUAL, PassOptions
-from tilewright.ir.passes.runner import pass_times
+from tilewright.driver.build import build_with_options
+from tilewright.ir.passes.common.options import AS_USUAL, PassOptions
+from tilewright.ir.passes.common.runner import pass_times
 
 PROGRAM = """
 import numpy as np, tilewright as tw
 from tilewright import te
-from tilewright.cache import key
+from tilewright.driver.cache import key
 key._process_began = lambda: float("inf")      # sources may be edited while their tests run
 A = te.placeholder((64,), name="A")
 B = te.compute((64,), lambda i: A[i] * 3 + 1, name="B")
@@ -258,7 +259,7 @@ def test_sources_that_changed_since_the_process_began_keep_nothing(folder: Path,
 def test_the_code_version_reads_every_source(tmp_path: Path) -> None:
     files = list(key_module._files(str(Path(tw.__file__).parent / "codegen")))
     found = {Path(file).relative_to(Path(tw.__file__).parent / "codegen").as_posix() for file in files}
-    assert {"stub.py", "llvm/jit.py", "cuda/emulate/compiler.py"} <= found
+    assert {"abi/stub.py", "llvm/jit.py", "cuda/emulate/compiler.py"} <= found
     assert not [file for file in found if "__pycache__" in file]
 
 
@@ -403,7 +404,7 @@ def test_a_folder_that_others_can_reach_is_not_used(folder: Path, builds: Builds
 
 
 def examined() -> list[Any]:
-    from tilewright.doctor import examine
+    from tilewright.cli.doctor import examine
 
     return examine()
 
@@ -445,7 +446,7 @@ def test_links_and_writable_files_in_place_of_an_entry_are_not_read(folder: Path
 
 def test_a_full_disk_leaves_nothing_behind(folder: Path) -> None:
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n" + PROGRAM + """
-from tilewright.cache.store import open_store
+from tilewright.driver.cache.store import open_store
 print(open_store().problem)
 """
     done = python(limited, folder)
@@ -459,7 +460,7 @@ def test_several_processes_at_once_leave_one_whole_entry(folder: Path) -> None:
     together = [subprocess.Popen([sys.executable, "-c", PROGRAM], env=given, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert [process.communicate(timeout=120)[0] for process in together] == ["ran\n"] * 4
     assert [path.suffix for path in folder.iterdir()] == [SUFFIX]
-    counted = "from tilewright import driver\ndriver.build_kernels = None\n" + PROGRAM
+    counted = "from tilewright.driver import build as driver\ndriver.build_kernels = None\n" + PROGRAM
     assert python(counted, folder).stdout == "ran\n"
 
 

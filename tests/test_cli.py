@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tilewright import __version__
 from tilewright.cli import main
-from tilewright.doctor import examine
-from tilewright.ir.parser import parse
+from tilewright.cli.doctor import examine
+from tilewright.ir.text.parser import parse
 
 PROGRAM = """
 import sys

@@ -13,12 +13,12 @@ import tilewright as tw
 from exported import compile_program, needs_compiler, run
 from numpy.typing import NDArray
 from tilewright import autotune, te, topi
-from tilewright.cache import key as key_module
+from tilewright.driver.cache import key as key_module
 from tilewright.codegen.folding import fold
 from tilewright.ir import verify
-from tilewright.ir.parser import parse
+from tilewright.ir.text.parser import parse
 from tilewright.schedule.errors import BadStorePredicate, CannotAttach, UnknownScope
-from tilewright.schedule.lower_errors import NotAnArgument
+from tilewright.schedule.lowering.errors import NotAnArgument
 from tilewright.te.errors import BadConstant
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.doctor import examine
+from tilewright.cli.doctor import examine
 from tilewright.errors import CallError, CudaError
 from tilewright.runtime import cuda_driver
 from tilewright.runtime.capsule import make_capsule

@@ -15,7 +15,7 @@ from tilewright.codegen.cuda.emulate import compiler
 from tilewright.codegen.cuda.emulate.compiler import KernelEntry, compile_for_emulation
 from tilewright.codegen.cuda.emulate.run import Launch, Memory, emulate
 from tilewright.errors import CodegenError, CudaError
-from tilewright.ir.parser import parse
+from tilewright.ir.text.parser import parse
 
 
 def run(body: str, values: np.ndarray, block: tuple[int, int, int] = (32, 1, 1), grid: tuple[int, int, int] = (1, 1, 1),

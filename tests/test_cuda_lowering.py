@@ -14,7 +14,7 @@ import tilewright as tw
 from gpu_programs import block, thread
 from tilewright import te
 from tilewright.errors import CallError, CudaError
-from tilewright.ir.parser import parse
+from tilewright.ir.text.parser import parse
 
 
 def pair(rows: int = 8, columns: int = 64) -> tuple[Any, Any, Any]:

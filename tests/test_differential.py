@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 
 import drawn
-from tilewright.fuzz import oracle
-from tilewright.fuzz.coverage import illegal
-from tilewright.fuzz.covering import aimed_cases
-from tilewright.fuzz.tally import Tally
-from tilewright.fuzz.workers import run_cases
+from tilewright.tools.fuzz import oracle
+from tilewright.tools.fuzz.coverage import illegal
+from tilewright.tools.fuzz.aim import aimed_cases
+from tilewright.tools.fuzz.tally import Tally
+from tilewright.tools.fuzz.workers import run_cases
 
 OUT = Path(os.environ.get("TILEWRIGHT_FUZZ_OUT", Path(__file__).resolve().parent.parent / "out" / "fuzz"))
 

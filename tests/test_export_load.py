@@ -38,7 +38,7 @@ assert not [name for name in sys.modules if name.startswith("llvmlite")]
 ours = {name.split(".")[1] for name in sys.modules if name.startswith("tilewright.")}
 assert ours == {"errors", "runtime"}, ours
 try:
-    import tilewright.driver
+    import tilewright.driver.build
 except ImportError as error:
     print(error)
 """

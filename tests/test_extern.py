@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.ir.parser import parse
+from tilewright.ir.text.parser import parse
 from tilewright.schedule.errors import BadCacheWrite, CannotInline, NotAnAxisOfStage
-from tilewright.schedule.lower_errors import ExternBuffer
+from tilewright.schedule.lowering.errors import ExternBuffer
 from tilewright.te import errors as te_errors
 
 BOTH = ("llvm", "interpret")

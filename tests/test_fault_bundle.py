@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.codegen import bundle
+from tilewright.driver import bundle
 from tilewright.codegen.llvm import pipeline
 from tilewright.errors import CATALOGUE, InternalError
 from tilewright.ir import Function, equal, parse
-from tilewright.schedule.serialise import from_json
+from tilewright.schedule.model.serialise import from_json
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_a_fault_while_lowering_and_one_that_knows_itself(monkeypatch: pytest.Mo
     def wrong(*_: object) -> None:
         raise InternalError("bounds of nothing", {"region.txt": "[0, 0)"})
 
-    monkeypatch.setattr("tilewright.schedule.lower.infer_bounds", wrong)
+    monkeypatch.setattr("tilewright.schedule.lowering.lower.infer_bounds", wrong)
     s, args = program()
     with pytest.raises(tw.InternalError, match=r"^bounds of nothing\n  to repeat it: ") as caught:
         tw.lower(s, args)

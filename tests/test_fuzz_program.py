@@ -22,18 +22,18 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.cli import main
-from tilewright.fuzz.coverage import Coverage
-from tilewright.fuzz.covering import aimed_cases
-from tilewright.fuzz import Failure, Options, Program, check, drawn_program, shrink
-from tilewright.fuzz.behind import windowed
-from tilewright.fuzz.case import draw_case, run_case
-from tilewright.fuzz.choices import Choices, case_choices, forced
-from tilewright.fuzz.coverage import OPERATIONS, illegal
-from tilewright.fuzz.guard import Guarded
-from tilewright.fuzz.programs import PROGRAMS, draw_program
-from tilewright.fuzz.schedules import PRIMITIVES
-from tilewright.fuzz.source import Unwritable, program_source
-from tilewright.fuzz.workers import run_all, worker_command
+from tilewright.tools.fuzz.coverage import Coverage
+from tilewright.tools.fuzz.aim import aimed_cases
+from tilewright.tools.fuzz import Failure, Options, Program, check, drawn_program, shrink
+from tilewright.tools.fuzz.epilogue import windowed
+from tilewright.tools.fuzz.case import draw_case, run_case
+from tilewright.tools.fuzz.choices import Choices, case_choices, forced
+from tilewright.tools.fuzz.coverage import OPERATIONS, illegal
+from tilewright.tools.fuzz.guard import Guarded
+from tilewright.tools.fuzz.programs import PROGRAMS, draw_program
+from tilewright.tools.fuzz.schedules import PRIMITIVES
+from tilewright.tools.fuzz.source import Unwritable, program_source
+from tilewright.tools.fuzz.workers import run_all, worker_command
 from tilewright.ir import equal
 
 
@@ -88,7 +88,8 @@ def test_arrays_lie_against_pages_that_end_the_process() -> None:
     assert end.complaint() == ""
     end.view[3] = 0
     assert end.complaint() == "changed its input"
-    touch = "import numpy as np, sys; from tilewright.fuzz.guard import Guarded; g = Guarded(np.zeros(5, 'int8'), {end}, True); " \
+    touch = "import numpy as np, sys; from tilewright.tools.fuzz.guard import Guarded; " \
+            "g = Guarded(np.zeros(5, 'int8'), {end}, True); " \
             "import ctypes; ctypes.c_char.from_address(g.view.ctypes.data + {at}).value"
     for at_end, at, status in ((True, 4, 0), (True, 5, -11), (False, 0, 0), (False, -1, -11)):
         done = subprocess.run([sys.executable, "-c", touch.format(end=at_end, at=at)], check=False)
@@ -128,7 +129,7 @@ def test_a_worker_that_dies_is_one_failed_case() -> None:
 def test_a_case_that_prints_has_failed() -> None:
     program = """
 import os
-from tilewright.fuzz.workers import serve
+from tilewright.tools.fuzz.workers import serve
 
 def run(case):
     os.write(2, ["", "remark: hello", "hi", "remark: <unknown>:0:0: loop not vectorized: what LLVM says\\n"][case].encode())

@@ -25,7 +25,7 @@ def loaded(path: Path) -> Any:
     return module
 
 
-gpu = loaded(ROOT / "benchmarks" / "gpu.py")
+gpu = loaded(ROOT / "tools" / "benchmarks" / "gpu.py")
 SMALL = {"vector add": 1024, "transpose": 64, "matmul float32": 64, "conv2d 3x3": 8, "softmax": 256,
          "matmul float16, tensor cores": 128}
 
@@ -45,10 +45,11 @@ def test_without_a_driver_it_says_what_is_missing_and_ends_well(
 def test_it_is_a_program_of_its_own(tmp_path: Path) -> None:
     """Started as the Makefile does. On a machine with a GPU it may take its time, so it is told that there is none."""
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "tools.benchmarks.gpu"], cwd=tmp_path, env=environment,
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("not run: CudaError TW083")
-    assert "benchmarks.gpu" in (ROOT / "Makefile").read_text()
+    assert "tools.benchmarks.gpu" in (ROOT / "Makefile").read_text()
 
 
 @pytest.mark.parametrize("work", gpu.WORK, ids=lambda work: work.name)

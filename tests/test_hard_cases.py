@@ -13,7 +13,7 @@ import tilewright as tw
 from lowered import floats
 from tilewright import te
 from tilewright.ir.visit import free_vars
-from tilewright.schedule.lower import lower
+from tilewright.schedule.lowering.lower import lower
 
 def agree(args: list[Any], arrays: list[np.ndarray], expected: np.ndarray, *schedules: Callable[[Any], None],
           targets: tuple[str, ...] = ("llvm", "interpret"), exact: bool = False) -> list[Any]:

@@ -408,7 +408,7 @@ def test_records_copies_and_python_make_the_same_program() -> None:
 
 
 def test_the_text_of_a_lowered_script_reads_back() -> None:
-    from tilewright.ir.parser import parse
+    from tilewright.ir.text.parser import parse
 
     a = te.placeholder((5,), name="a")
     c = triangle(a)

@@ -11,11 +11,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tilewright.ir import expr as E
-from tilewright.ir import interpreter
+from tilewright.ir.interpret import interpreter
 from tilewright.ir.errors import ArgumentsDoNotFit, NotWellFormed, UnknownOutsideCode
-from tilewright.ir.interpreter import EXTERNS, Interpreter, run
+from tilewright.ir.interpret.interpreter import EXTERNS, Interpreter, run
 from tilewright.ir.intrinsics import INTRINSICS
-from tilewright.ir.parser import parse
+from tilewright.ir.text.parser import parse
 from tilewright.ir.stmt import BufferStore, Seq
 from tilewright.ir.visit import substitute
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tilewright.ir.errors import AssertionFailed, OutOfBounds, ParallelRace, UninitializedRead
-from tilewright.ir.interpreter import run
-from tilewright.ir.parser import parse
+from tilewright.ir.interpret.interpreter import run
+from tilewright.ir.text.parser import parse
 
 HEADER = "def f[n](A: float32[n, 4], I: int32[4], B: out float32[n, 4]):\n"
 

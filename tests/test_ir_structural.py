@@ -10,7 +10,7 @@ from tilewright.ir import expr as E
 from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import FLOAT32, INT64
-from tilewright.ir.parser import parse
+from tilewright.ir.text.parser import parse
 from tilewright.ir.stmt import BufferStore, For, LoopKind, Seq
 from tilewright.ir.structural import equal, structural_hash
 

@@ -10,7 +10,7 @@ from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import FLOAT32, INT32, DType
 from tilewright.ir.errors import NotWellFormed
-from tilewright.ir.parser import parse
+from tilewright.ir.text.parser import parse
 from tilewright.ir.stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq
 from tilewright.ir.verify import NODE_RULES, STAGES, verify
 

@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.ir.stmt import Function
-from tilewright.just_in_time import CacheInfo
+from tilewright.driver.jit import CacheInfo
 
 
 def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:

@@ -41,7 +41,7 @@ from tilewright.ir.expr import (
     TruncMod,
     Var,
 )
-from tilewright.ir.interpreter import run as interpret
+from tilewright.ir.interpret.interpreter import run as interpret
 from tilewright.ir.stmt import BufferStore, Function
 
 COUNT = 64

@@ -8,7 +8,7 @@ import pytest
 from tilewright import te
 from tilewright.errors import LoweringError
 from tilewright.schedule import create_schedule
-from tilewright.schedule.lower import lower
+from tilewright.schedule.lowering.lower import lower
 
 
 def chain() -> tuple[Any, Any, Any, Any, Any]:

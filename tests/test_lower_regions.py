@@ -11,7 +11,7 @@ from tilewright.ir import ops
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.expr import Expr, Range, Var
 from tilewright.ir.ops import const
-from tilewright.schedule.regions import Span, SpanEvaluator, difference_bound, union
+from tilewright.ir.analysis.regions import Span, SpanEvaluator, difference_bound, union
 
 
 def draw_index(rng: np.random.Generator, variables: list[Var], depth: int) -> Expr:

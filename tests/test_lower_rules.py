@@ -12,7 +12,7 @@ from tilewright import te
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.ir.stmt import Allocate, For, If, LoopKind
 from tilewright.schedule import create_schedule
-from tilewright.schedule.lower import lower
+from tilewright.schedule.lowering.lower import lower
 
 SIZES = [0, 1, 2, 3, 7, 8, 9, 13, 16, 17]
 

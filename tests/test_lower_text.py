@@ -6,8 +6,8 @@ from textwrap import dedent
 
 from tilewright import te
 from tilewright.schedule import create_schedule
-from tilewright.schedule.lower import lower
-from tilewright.schedule.view import schedule_text
+from tilewright.schedule.lowering.lower import lower
+from tilewright.schedule.lowering.text import schedule_text
 
 
 def dedented(text: str) -> str:

@@ -8,9 +8,9 @@ from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import INT64
 from tilewright.ir.expr import BufferLoad, Expr, IntImm, Var
 from tilewright.ir.ops import const
-from tilewright.ir.parser import parse
-from tilewright.ir.passes.copying import substitute_expr
-from tilewright.ir.passes.flatten import flatten
+from tilewright.ir.text.parser import parse
+from tilewright.ir.passes.common.fresh_copy import substitute_expr
+from tilewright.ir.passes.common.flatten import flatten
 from tilewright.ir.stmt import BufferStore
 from tilewright.ir.visit import loads, stores, walk
 

@@ -12,14 +12,14 @@ import numpy as np
 from test_lower_drawn import PROGRAMS, draw_primitive
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.errors import TilewrightError
-from tilewright.ir import interpreter
+from tilewright.ir.interpret import interpreter
 from tilewright.ir.expr import Max
 from tilewright.ir.ops import const
-from tilewright.ir.parser import parse
-from tilewright.ir.passes.runner import Verifying, run_pipeline
+from tilewright.ir.text.parser import parse
+from tilewright.ir.passes.common.runner import Verifying, run_pipeline
 from tilewright.ir.stmt import Function
 from tilewright.schedule import create_schedule
-from tilewright.schedule.lower import lower
+from tilewright.schedule.lowering.lower import lower
 
 
 def draw_function(case: int) -> tuple[Function, list[np.ndarray], tuple[int, ...]] | None:

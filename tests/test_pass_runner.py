@@ -9,12 +9,12 @@ import pytest
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.ir.errors import NotWellFormed
 from tilewright.ir.expr import Var
-from tilewright.ir.parser import parse
-from tilewright.ir.passes.runner import (
+from tilewright.ir.text.parser import parse
+from tilewright.ir.passes.common.runner import (
     Dumping, Pass, Timing, Verifying, environment_watchers, pass_times, run_pipeline,
 )
-from tilewright.ir.passes.simplify import simplify
-from tilewright.ir.passes.unroll import unroll
+from tilewright.ir.passes.common.simplify import simplify
+from tilewright.ir.passes.common.unroll import unroll
 from tilewright.ir.stmt import BufferStore, Function
 
 TEXT = """
@@ -87,7 +87,7 @@ def test_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_failing_pass_is_named() -> None:
-    from tilewright.ir.passes.errors import UnrollNotConstant
+    from tilewright.ir.passes.common.errors import UnrollNotConstant
 
     function = parse(TEXT.replace("for i in 4", "for i in unrolled(n)").replace("(A", "(n: int32, A"))
     with pytest.raises(UnrollNotConstant, match="cannot unroll 'i'"):

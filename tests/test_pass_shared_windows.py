@@ -10,10 +10,10 @@ import tilewright as tw
 from same_result import after
 from tilewright import te
 from tilewright.ir.expr import BufferLoad, Ramp, Shuffle
-from tilewright.ir.passes.flatten import flatten
-from tilewright.ir.passes.shared_windows import shared_windows
-from tilewright.ir.passes.unroll import unroll
-from tilewright.ir.passes.vectorize import vectorize
+from tilewright.ir.passes.common.flatten import flatten
+from tilewright.ir.passes.cpu.shared_windows import shared_windows
+from tilewright.ir.passes.common.unroll import unroll
+from tilewright.ir.passes.cpu.vectorize import vectorize
 from tilewright.ir.stmt import Function
 from tilewright.ir.visit import walk
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from same_result import after
-from tilewright.ir.parser import parse
-from tilewright.ir.passes.simplify import simplify
+from tilewright.ir.text.parser import parse
+from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.structural import equal
 
 LOOP = "for i in 8:\n        "

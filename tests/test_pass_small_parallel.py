@@ -7,7 +7,7 @@ import pytest
 import tilewright as tw
 from same_result import after
 from tilewright import te
-from tilewright.ir.passes.small_parallel import SMALL, run_small_serially
+from tilewright.ir.passes.cpu.small_parallel import SMALL, run_small_serially
 from tilewright.ir.stmt import For, LoopKind
 from tilewright.ir.visit import walk
 

@@ -7,12 +7,12 @@ import pytest
 import tilewright as tw
 from same_result import after
 from tilewright import te
-from tilewright.ir.passes.flatten import flatten
-from tilewright.ir.passes.loop_partition import loop_partition
-from tilewright.ir.passes.remove_likely import remove_likely
-from tilewright.ir.passes.simplify import simplify
-from tilewright.ir.passes.vectorize import vectorize
-from tilewright.ir.passes.whole_vectors import whole_vectors
+from tilewright.ir.passes.common.flatten import flatten
+from tilewright.ir.passes.common.loop_partition import loop_partition
+from tilewright.ir.passes.common.remove_likely import remove_likely
+from tilewright.ir.passes.common.simplify import simplify
+from tilewright.ir.passes.cpu.vectorize import vectorize
+from tilewright.ir.passes.cpu.whole_vectors import whole_vectors
 
 ROW = """
 def row(A: float32[{n}], w: float32[1], C: out float32[{n}]):

@@ -15,14 +15,14 @@ import drawn
 import islpy as isl
 from tilewright import te
 from tilewright.errors import TilewrightError
-from tilewright.fuzz.choices import Choices, case_choices
+from tilewright.tools.fuzz.choices import Choices, case_choices
 from tilewright.ir import expr as E
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.ops import const, convert
 from tilewright.ir.visit import post_order, substitute
-from tilewright.schedule.bounds import Bounds, infer_bounds
-from tilewright.schedule.dataflow import analyse
-from tilewright.schedule.relations import Fuse
+from tilewright.schedule.lowering.bounds import Bounds, infer_bounds
+from tilewright.schedule.lowering.dataflow import analyse
+from tilewright.schedule.model.relations import Fuse
 
 
 class NotAffine(Exception):

@@ -16,31 +16,32 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.codegen.llvm.jit import assembly, compile_text
-from tilewright.codegen.llvm.lone_lanes import spell_out_lone_lanes
-from tilewright.codegen.llvm.sign_tests import spell_out_sign_tests
+from tilewright.codegen.llvm.workarounds.masked_stores import spell_out_lone_lanes
+from tilewright.codegen.llvm.workarounds.sign_masks import spell_out_sign_tests
 from tilewright.codegen.target import Target
-from tilewright.ir import equal, interpreter
+from tilewright.ir import equal
+from tilewright.ir.interpret import interpreter
 from tilewright.ir.arith import Analyzer
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import And, Broadcast, BufferLoad, Cast, Let, Ramp, Var
 from tilewright.ir.ops import const
-from tilewright.ir.passes.bound_checks import bound_checks
-from tilewright.ir.passes.hoist import hoist_invariants
-from tilewright.ir.passes.loop_partition import loop_partition
-from tilewright.ir.passes.narrow import narrow_offsets
-from tilewright.ir.passes.own_lets import with_own_lets
-from tilewright.ir.passes.simplify import simplify
-from tilewright.ir.passes.storage import plan_storage
-from tilewright.ir.passes.unroll import unroll
-from tilewright.ir.passes.vectorize import vectorize
-from tilewright.ir.passes.whole_vectors import whole_vectors
+from tilewright.ir.passes.common.bound_checks import bound_checks
+from tilewright.ir.passes.common.hoist import hoist_invariants
+from tilewright.ir.passes.common.loop_partition import loop_partition
+from tilewright.ir.passes.common.narrow import narrow_offsets
+from tilewright.ir.passes.common.let_names import with_own_lets
+from tilewright.ir.passes.common.simplify import simplify
+from tilewright.ir.passes.common.storage import plan_storage
+from tilewright.ir.passes.common.unroll import unroll
+from tilewright.ir.passes.cpu.vectorize import vectorize
+from tilewright.ir.passes.cpu.whole_vectors import whole_vectors
 from tilewright.ir.stmt import Allocate, Assert, BufferStore, For, Function, LoopKind, Seq
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import walk
 from tilewright.schedule import from_json, to_json
-from tilewright.schedule.bounds import _boxed
-from tilewright.schedule.regions import Span, difference_bound
+from tilewright.schedule.lowering.bounds import _boxed
+from tilewright.ir.analysis.regions import Span, difference_bound
 
 
 def agrees(s: Any, args: list[Any], *values: np.ndarray, expected: np.ndarray) -> None:
@@ -232,7 +233,7 @@ def test_llvm_does_not_vectorize_straight_lines_into_invalid_code(tmp_path: Path
     program.write_text(textwrap.dedent('''
         import numpy as np
         import tilewright as tw
-        from tilewright.ir.parser import parse
+        from tilewright.ir.text.parser import parse
 
         f = tw.build(parse("""
             def D(A: float32[4, 4], B: float32[12, 4], D: out float32[4, 12]):

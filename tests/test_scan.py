@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.ir.interpreter import run as interpret
+from tilewright.ir.interpret.interpreter import run as interpret
 from tilewright.ir.verify import verify
 from tilewright.schedule.errors import AnnotationWouldBeLost, BadCacheWrite, BadEnvThreads, CannotInline, ScanLoopsStay
-from tilewright.schedule.lower_errors import ConsumerOutsideAttach, OutsideOfScan, PartOfScan, ReadsOtherSteps
+from tilewright.schedule.lowering.errors import ConsumerOutsideAttach, OutsideOfScan, PartOfScan, ReadsOtherSteps
 from tilewright.te import errors as te_errors
 
 BOTH = ("llvm", "interpret")

@@ -9,9 +9,9 @@ import drawn
 import numpy as np
 import tilewright as tw
 from tilewright import te
-from tilewright.ir.interpreter import run as interpret
+from tilewright.ir.interpret.interpreter import run as interpret
 from tilewright.ir.verify import verify
-from tilewright.schedule.lower_errors import ConsumerOutsideAttach
+from tilewright.schedule.lowering.errors import ConsumerOutsideAttach
 
 LAST = {"same": lambda i, n: i, "turned": lambda i, n: n - 1 - i, "next": lambda i, n: (i + 1) % n, "first": lambda i, n: i - i}
 """How a step reads the last dimension of a state."""

@@ -9,10 +9,10 @@ import drawn
 import pytest
 from tilewright import te
 from tilewright.errors import ScheduleError
-from tilewright.ir.parser import parse
+from tilewright.ir.text.parser import parse
 from tilewright.ir.structural import equal
-from tilewright.schedule.lower import lower
-from tilewright.schedule.view import all_arguments
+from tilewright.schedule.lowering.lower import lower
+from tilewright.schedule.lowering.text import all_arguments
 
 
 def program() -> tuple[te.Schedule, list[te.Tensor]]:

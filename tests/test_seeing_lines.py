@@ -15,12 +15,12 @@ from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.llvm.jit import assembly
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.codegen.target import Target
-from tilewright.fuzz.case import draw_case
-from tilewright.fuzz.programs import draw_program
-from tilewright.fuzz.schedules import draw_schedule
+from tilewright.tools.fuzz.case import draw_case
+from tilewright.tools.fuzz.programs import draw_program
+from tilewright.tools.fuzz.schedules import draw_schedule
 from tilewright.ir.line_numbers import number_lines
-from tilewright.ir.passes.runner import run_pipeline
-from tilewright.ir.printer import to_text
+from tilewright.ir.passes.common.runner import run_pipeline
+from tilewright.ir.text.printer import to_text
 from tilewright.ir.stmt import BufferStore, For, Function
 from tilewright.ir.visit import walk
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.seeing import page, write_page
+from tilewright.views.report import page, write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -200,7 +200,7 @@ return found;
 
 
 def test_a_schedule_of_many_stages_stays_small_and_opens(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.schedule.steps._MOST_LOWERED", 100)
+    monkeypatch.setattr("tilewright.views.steps._MOST_LOWERED", 100)
     A = te.placeholder((64, 64), name="A")
     last = A
     for at in range(12):
@@ -292,7 +292,7 @@ def test_without_jinja_a_page_is_refused_and_a_notebook_gets_text(monkeypatch: p
     import sys
 
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setattr("tilewright.seeing.find_spec", lambda name: None)
+    monkeypatch.setattr("tilewright.views.report.find_spec", lambda name: None)
     s = packed_matmul(64)
     with pytest.raises(tw.ScheduleError, match=r"TW0257.*\n.*jinja2"):
         s.show(tmp_path / "page.html")

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.ir.parser import parse
-from tilewright.schedule.cost import LoopCost, program_cost
-from tilewright.schedule.replay import ON_SCHEDULES, ON_STAGES
-from tilewright.schedule.stage import Stage
-from tilewright.schedule.steps import Steps, difference
+from tilewright.ir.text.parser import parse
+from tilewright.views.cost import LoopCost, program_cost
+from tilewright.schedule.model.replay import ON_SCHEDULES, ON_STAGES
+from tilewright.schedule.model.stage import Stage
+from tilewright.views.steps import Steps, difference
 
 
 def matmul(n: int = 64) -> te.Schedule:
@@ -196,7 +196,7 @@ def raised(action: Callable[[], object]) -> tw.TilewrightError | None:
 
 
 def test_every_option_that_is_called_legal_can_be_taken_and_the_others_cannot() -> None:
-    from tilewright.schedule.options import _TRIES
+    from tilewright.views.options import _TRIES
 
     s, X, Y = blur(8)
     s[Y].vectorize(Y.op.axis[1])
@@ -217,7 +217,7 @@ def test_every_option_that_is_called_legal_can_be_taken_and_the_others_cannot() 
 
 
 def test_every_primitive_is_tried_with_arguments_of_its_own() -> None:
-    from tilewright.schedule.options import _TRIES
+    from tilewright.views.options import _TRIES
 
     assert set(_TRIES) == {*ON_STAGES, *ON_SCHEDULES}
     assert all(inspect.isfunction(getattr(Stage, name)) for name in ON_STAGES)

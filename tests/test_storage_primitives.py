@@ -13,7 +13,8 @@ from lowered import allocated, guards, loops
 from schedule_state import exact
 from tilewright import te
 from tilewright.errors import LoweringError, ScheduleError
-from tilewright.schedule import errors, lower_errors
+from tilewright.schedule import errors
+from tilewright.schedule.lowering import errors as lower_errors
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:

@@ -76,7 +76,7 @@ PROGRAM = """
 import numpy as np, tilewright as tw
 from tilewright import te
 from tilewright.codegen.target import Target
-from tilewright.topi.cpu.machine import machine_of
+from tilewright.codegen.machine import machine_of
 A = te.placeholder((1000,), name="A")
 B = te.compute((1000,), lambda i: te.exp(A[i]) + 1, name="B")
 s = te.create_schedule(B.op)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from te_evaluate import evaluate
 from tilewright import te
-from tilewright.ir.interpreter import run
-from tilewright.schedule.lower import lower
+from tilewright.ir.interpret.interpreter import run
+from tilewright.schedule.lowering.lower import lower
 
 A, S = te.placeholder((5, 7), name="A"), te.placeholder((), name="S")
 B, I = te.placeholder((5, 7), "bool", name="B"), te.placeholder((5, 7), "int8", name="I")

@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.ir import Buffer, DType, Function, verify
-from tilewright.ir.interpreter import run
+from tilewright.ir.interpret.interpreter import run
 from tilewright.ir.ops import const
 from tilewright.ir.stmt import BufferStore
 

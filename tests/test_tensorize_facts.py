@@ -10,8 +10,8 @@ import pytest
 import tilewright as tw
 from lowered import floats
 from tilewright import te
-from tilewright.ir.parser import parse
-from tilewright.ir.printer import to_text
+from tilewright.ir.text.parser import parse
+from tilewright.ir.text.printer import to_text
 
 
 def doubled(size: int = 16, **facts: Any) -> te.TensorIntrin:

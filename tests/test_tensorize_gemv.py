@@ -14,7 +14,7 @@ import pytest
 import tilewright as tw
 from lowered import floats
 from tilewright import te
-from tilewright.ir import interpreter
+from tilewright.ir.interpret import interpreter
 from tilewright.te.intrinsics.gemv_c import SOURCE
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")

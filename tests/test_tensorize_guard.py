@@ -9,11 +9,11 @@ from tilewright import te
 from tilewright.errors import LoweringError
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.expr import Range, SizeVar, Var
-from tilewright.ir.interpreter import run
+from tilewright.ir.interpret.interpreter import run
 from tilewright.ir.ops import const, convert
 from tilewright.ir.stmt import If
 from tilewright.ir.visit import free_vars, walk
-from tilewright.schedule.tensorize_guard import without_inner
+from tilewright.schedule.tensorize.guard import without_inner
 
 
 @pytest.mark.parametrize("step", [8, 12, 16, 32])

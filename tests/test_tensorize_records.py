@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.schedule.serialise import from_json, to_json
+from tilewright.schedule.model.serialise import from_json, to_json
 
 
 def declare() -> tuple[Any, list[Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.fuzz.references import attention as reference
+from tilewright.tools.fuzz.references import attention as reference
 
 UNIT = 2.0**-24
 

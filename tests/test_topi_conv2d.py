@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.fuzz.references import convolution as reference
-from tilewright.fuzz.references import transposed_convolution
+from tilewright.tools.fuzz.references import convolution as reference
+from tilewright.tools.fuzz.references import transposed_convolution
 from tilewright.topi.nn.errors import BadConvolution, BadWindow
 
 

@@ -1,4 +1,4 @@
-"""Drawn compositions of topi's operators under topi.schedule, against numpy (tilewright/fuzz/operators.py).
+"""Drawn compositions of topi's operators under topi.schedule, against numpy (tilewright/tools/fuzz/operators.py).
 
     tilewright fuzz --mode operators --seed 7 --cases 120:121      # one case again
 """
@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from tilewright import topi
 from tilewright.cli import main
-from tilewright.fuzz import operators
-from tilewright.fuzz.choices import case_choices
-from tilewright.fuzz.operators import OPERATORS, draw_operators, drawn_operators, run_operators
-from tilewright.fuzz.oracle import Failure
-from tilewright.fuzz.tally import Tally
-from tilewright.fuzz.workers import run_cases
+from tilewright.tools.fuzz import operators
+from tilewright.tools.fuzz.choices import case_choices
+from tilewright.tools.fuzz.operators import OPERATORS, draw_operators, drawn_operators, run_operators
+from tilewright.tools.fuzz.oracle import Failure
+from tilewright.tools.fuzz.tally import Tally
+from tilewright.tools.fuzz.workers import run_cases
 
 OUT = Path(os.environ.get("TILEWRIGHT_FUZZ_OUT", Path(__file__).resolve().parent.parent / "out" / "fuzz"))
 

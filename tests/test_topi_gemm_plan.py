@@ -11,8 +11,8 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.codegen.target import Target
-from tilewright.topi.cpu.gemm_plan import Product, grid, plan
-from tilewright.topi.cpu.machine import MACHINES, machine_of, register_tiles
+from tilewright.autoschedule.cpu.gemm_plan import Product, grid, plan
+from tilewright.codegen.machine import MACHINES, machine_of, register_tiles
 
 AVX512 = "llvm -mcpu=skylake-avx512"
 TARGETS = [AVX512, "llvm -mcpu=haswell", "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.fuzz.references import pool as reference
+from tilewright.tools.fuzz.references import pool as reference
 from tilewright.topi.nn.errors import BadWindow
 
 

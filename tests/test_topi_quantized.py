@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.codegen.llvm.features import target_has
 from tilewright.codegen.target import Target
-from tilewright.fuzz.references import weight_only as product_and_bound
+from tilewright.tools.fuzz.references import weight_only as product_and_bound
 
 UNIT = 2.0**-24
 SIZES = [(1, 1, 1), (13, 41, 18), (3, 5, 17), (50, 200, 67)]

@@ -11,7 +11,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.topi.cpu import streams
+from tilewright.autoschedule.cpu import streams
 
 ZNVER4 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver4"
 SHAPES = [(1,), (300_001,), (7, 13), (129, 65), (3, 70_001), (70_001, 3), (17, 33, 9), (5, 6, 300), (701, 803)]

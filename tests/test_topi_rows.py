@@ -11,8 +11,8 @@ import pytest
 
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.fuzz.references import layer_norm as layer_norm_of
-from tilewright.fuzz.references import local_response
+from tilewright.tools.fuzz.references import layer_norm as layer_norm_of
+from tilewright.tools.fuzz.references import local_response
 from tilewright.topi.nn.softmax import BLOCK, LONG
 
 EPS = 2.0**-24

@@ -6,7 +6,7 @@ import pytest
 import tilewright as tw
 from test_topi_conv2d import draw
 from tilewright import te, topi
-from tilewright.fuzz.references import convolution as reference
+from tilewright.tools.fuzz.references import convolution as reference
 from tilewright.topi.nn.errors import BadConvolution
 
 ERROR = {2: 16 * 2.0**-24, 4: 128 * 2.0**-24}

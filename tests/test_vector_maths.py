@@ -1,5 +1,5 @@
 """The mathematical functions of float32 that are vector code: their bounds on samples of all float32 values. Every value is
-looked at by benchmarks/ulp.py."""
+looked at by tools/benchmarks/ulp.py."""
 
 from __future__ import annotations
 

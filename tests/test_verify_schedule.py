@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.fuzz.case import draw_case
-from tilewright.fuzz.programs import draw_program
-from tilewright.fuzz.schedules import draw_schedule
-from tilewright.fuzz.choices import case_choices
-from tilewright.fuzz.control import draw_hybrid, draw_scan
-from tilewright.fuzz.derivatives import draw_gradient
-from tilewright.fuzz.outside import draw_extern
+from tilewright.tools.fuzz.case import draw_case
+from tilewright.tools.fuzz.programs import draw_program
+from tilewright.tools.fuzz.schedules import draw_schedule
+from tilewright.tools.fuzz.choices import case_choices
+from tilewright.tools.fuzz.control import draw_hybrid, draw_scan
+from tilewright.tools.fuzz.derivatives import draw_gradient
+from tilewright.tools.fuzz.outside import draw_extern
 from tilewright.te.operation import producers_first
-from tilewright.schedule.shrink import iterations, shrunk
-from tilewright.seeing import page
+from tilewright.views.shrink import iterations, shrunk
+from tilewright.views.report import page
 
 
 def matmul(n: int = 512, m: int = 512, k: int = 512) -> te.Schedule:
@@ -153,7 +153,7 @@ def test_the_seed_decides_what_is_drawn() -> None:
 def test_a_dropped_guard_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     s = matmul(50, 53, 47)
     s.verify()
-    monkeypatch.setattr("tilewright.schedule.predicates._divides", lambda *_: True)
+    monkeypatch.setattr("tilewright.schedule.lowering.predicates._divides", lambda *_: True)
     with pytest.raises(tw.LoweringError, match=r"TW0303: scheduled accesses .* out of bounds"):
         s.verify()
 

@@ -13,21 +13,21 @@ schedules each by the rule of its tag. Names are TVM's where TVM has them.
 
 from __future__ import annotations
 
-from .lazily import lazily
+from .lazy import lazily
 
 _HOMES = {
     "batch_matmul": "matmul",
     "matmul": "matmul",
-    "schedule": "scheduling",
-    "einsum": "contracting",
-    "tensordot": "contracting",
+    "schedule": "..autoschedule.scheduler",
+    "einsum": "contraction",
+    "tensordot": "contraction",
     **dict.fromkeys((
         "adv_index collapse_sum expand_like matrix_set_diag meshgrid ndarray_size reverse_sequence sequence_mask shape "
         "sliding_window strided_set trilu unravel_index"
-    ).split(), "arranging"),
-    **dict.fromkeys("argsort invert_permutation scatter_elements scatter_nd sort topk".split(), "ordering"),
-    "cumprod": "running",
-    "cumsum": "running",
+    ).split(), "arrangement"),
+    **dict.fromkeys("argsort invert_permutation scatter_elements scatter_nd sort topk".split(), "order"),
+    "cumprod": "cumulative",
+    "cumsum": "cumulative",
     **dict.fromkeys((
         "abs acos acosh add arange asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor broadcast_to cast "
         "ceil ceil_log2 clip cos cosh divide elemwise_sum equal erf exp exp10 exp2 expm1 floor floor_divide floor_mod full "
@@ -44,6 +44,6 @@ _HOMES = {
         "strided_slice take tile transpose"
     ).split(), "transform"),
 }
-"""Where each name lives: the module below this package."""
+"""Where each name lives: the module below this package, or beside it."""
 
 __getattr__, __dir__ = lazily(__name__, _HOMES, ("nn", "image"))

@@ -7,7 +7,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.codegen.target import Target
-from tilewright.topi.cpu.machine import machine_of
+from tilewright.codegen.machine import machine_of
 
 inputs, outputs, size = 32, 64, 28
 rng = np.random.default_rng(0)

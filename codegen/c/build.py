@@ -10,8 +10,8 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Var
-from ...ir.passes.options import PassOptions
-from ...ir.passes.runner import Watcher, run_pipeline
+from ...ir.passes.common.options import PassOptions
+from ...ir.passes.common.runner import Watcher, run_pipeline
 from ...ir.stmt import Function
 from ...runtime.diagnose import kernel_failure
 from ...runtime.errors import NoSuchSource
@@ -19,17 +19,17 @@ from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.module import Module
 from ...runtime.signature import Signature
 from ...runtime.threads import ThreadState, state_address
-from ..c_source import assembly_of_c, library_of_c
-from ..called_back import kernel_text
+from .source import assembly_of_c, library_of_c
+from ..abi.callback import kernel_text
 from ..errors import UnresolvedSymbol
 from ..export.errors import NotACName
 from ..export.names import check_names
 from ..export.program import Program
-from ..imported_c import load_imported
+from .imported import load_imported
 from ..llvm.jit import CompiledModule, compile_text
-from ..packed import PackedCalls
-from ..signature import signature_of
-from ..stub import stub_symbols, stub_text
+from ..abi.packed import PackedCalls
+from ..abi.signature import signature_of
+from ..abi.stub import stub_symbols, stub_text
 from ..target import Target
 from .export import CExporter
 from .module import CText, c_text, entry_symbol, entry_text

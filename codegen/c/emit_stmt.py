@@ -16,7 +16,7 @@ from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.constant import Constant
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, StringImm, Var
-from ...ir.passes.simplify import MAX_SYMBOL, analyzer_for
+from ...ir.passes.common.simplify import MAX_SYMBOL, analyzer_for
 from ...ir.pointers import WRITES, pointed_to
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import walk

@@ -12,7 +12,7 @@ from ...ir.pointers import pointed_to
 from ..cuda import intrinsics as common
 from ..cuda.types import bare
 from ..errors import UnsupportedIntrinsic
-from ..packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
+from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from .types import value_type
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ..export.header import declarations
 from ..export.names import entry_names, parameter_names
 from ..export.program import Program
 from ..export.statuses import status_texts
-from ..stub import integer_bounds
+from ..abi.stub import integer_bounds
 from .emit_stmt import EmittedKernel, emit_kernel
 from .options import compiler_options
 from .prelude import HEADER, used_functions

@@ -7,17 +7,17 @@ from functools import cached_property
 
 from ...errors import user_source
 from ...ir.expr import Var
-from ...ir.passes.runner import Watcher
+from ...ir.passes.common.runner import Watcher
 from ...ir.stmt import Function
 from ...runtime.cuda_kernel import DeviceProgram, device_kernel
 from ...runtime.errors import NoSuchSource
 from ...runtime.kernel import Kernel
 from ...runtime.signature import Signature
-from ..called_back import called_back_kernel, kernel_text
+from ..abi.callback import called_back_kernel, kernel_text
 from ..llvm.jit import compile_text
-from ..packed import calls_packed
-from ..signature import signature_of, unique_names
-from ..stub import stub_symbols, stub_text
+from ..abi.packed import calls_packed
+from ..abi.signature import signature_of, unique_names
+from ..abi.stub import stub_symbols, stub_text
 from ..target import CUDA_ARCHITECTURES, Target
 from .emulate.call import EmulatedRun
 from .errors import HostCallback

@@ -1,5 +1,5 @@
 """What building, emulating and running GPU kernels may refuse: TW0813 to TW0839. Lowering's own are in
-ir/passes/gpu_errors.py."""
+ir/passes/gpu/errors.py."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var
-from ...ir.passes.flatten import flat_buffer
+from ...ir.passes.common.flatten import flat_buffer
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.signature import Extent
 from .module import CudaText

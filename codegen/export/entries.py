@@ -15,8 +15,8 @@ from ...runtime.abi import ITEM_BYTES, Check, Flag, pack_status
 from ...runtime.device import HOST_KINDS
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from ...runtime.tensors import DLTensor
-from ..straight_line import StraightLine
-from ..stub import RECORD_BYTES, integer_bounds, kernel_symbol, record_offset, scalar_type, stub_symbols
+from ..abi.straight_line import StraightLine
+from ..abi.stub import RECORD_BYTES, integer_bounds, kernel_symbol, record_offset, scalar_type, stub_symbols
 from .cpu import READY
 from .names import entry_names
 from .statuses import NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCESSOR

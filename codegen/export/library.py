@@ -15,9 +15,9 @@ from ..constants import definitions, filled, symbols_of
 from ..errors import NoCompiler
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
-from ..packed import calls_packed
-from ..parallel import PARALLEL_FOR
-from ..stub import stub_text
+from ..abi.packed import calls_packed
+from ..abi.parallel import PARALLEL_FOR
+from ..abi.stub import stub_text
 from ..target import Target
 from .archive import archive_bytes
 from .cpu import baseline, cpu_text, needed_features

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...runtime.metadata import MAGIC, ROLES, SECTION, VERSION
-from ..stub import stub_symbols
+from ..abi.stub import stub_symbols
 from .cpu import MISSING
 from .threads import PROCESS_THREADS
 

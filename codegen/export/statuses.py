@@ -8,7 +8,7 @@ from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
 from ...runtime.diagnose import argument, decode_status, kernel_failure
 from ...runtime.errors import MissingInstructions, NotATensor, WrongShape
 from ...runtime.signature import Signature
-from ..stub import check_statuses
+from ..abi.stub import check_statuses
 
 __all__ = ["NULL_DATA", "NULL_SHAPE", "NULL_TENSOR", "WRONG_PROCESSOR", "status_texts"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 
 from ...errors import user_source
-from ..parallel import PARALLEL_FOR, parallel_text
+from ..abi.parallel import PARALLEL_FOR, parallel_text
 from .errors import UnknownThreads
 
 __all__ = ["PROCESS_THREADS", "THREADS", "check_threads", "hook_name", "threads_text"]

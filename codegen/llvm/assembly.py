@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ...ir.passes.runner import run_pipeline
+from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import For, Function
 from ...ir.visit import walk
 from ..target import Target

@@ -16,7 +16,7 @@ from ...ir.constant import ALIGNMENT, Constant
 from ...ir.dtype import INT64
 from ...ir.expr import BufferLoad, IntImm, Var
 from ...ir.ops import is_const
-from ...ir.passes.nontemporal import NONTEMPORAL
+from ...ir.passes.cpu.nontemporal import NONTEMPORAL
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import seq, walk
 from . import memory

@@ -13,7 +13,7 @@ from ...errors import user_source
 from ...ir.dtype import FLOAT64, INT64, DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ..errors import UnsupportedIntrinsic
-from ..packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
+from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from .arithmetic import compare, convert
 from .maths import FLOAT32_FUNCTIONS
 from .memory import address

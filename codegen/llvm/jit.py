@@ -19,8 +19,8 @@ from ...errors import InternalError, user_source
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..target import Target
 from .features import target_has
-from .lone_lanes import spell_out_lone_lanes
-from .sign_tests import spell_out_sign_tests
+from .workarounds.masked_stores import spell_out_lone_lanes
+from .workarounds.sign_masks import spell_out_sign_tests
 
 __all__ = ["CompiledModule", "assembly", "compile_text", "foreign_target", "object_code", "process_symbols"]
 

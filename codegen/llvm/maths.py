@@ -2,7 +2,7 @@
 
 Scalars and vectors of any length run the same operations, so a loop's vector body and its scalar tail agree. Errors are
 at most 2 units in the last place (with fast_math 16); subnormal arguments and results, infinities, NaN and arguments of
-any size are right. benchmarks/ulp.py looks at every float32.
+any size are right. tools/benchmarks/ulp.py looks at every float32.
 """
 
 from __future__ import annotations

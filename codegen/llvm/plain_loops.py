@@ -17,7 +17,7 @@ from ...ir.buffer import Buffer
 from ...ir.expr import (
     GE, GT, LE, LT, NE, Add, And, BinaryOp, BufferLoad, Call, Expr, IfThenElse, Let, Max, Min, Mul, Node, Select, Sub, Var,
 )
-from ...ir.passes.linear import Key, expr_key, linear
+from ...ir.analysis.linear import Key, expr_key, linear
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt
 from ...ir.structural import equal
 from ...ir.visit import children, post_order, walk

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ... import driver
+from ...driver import build as driver
 from ...ir import Function, Var
 from ...runtime import Kernel
 from ...runtime.timing import TimingResult

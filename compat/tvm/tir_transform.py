@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir import Function
-from ...ir.passes.cse import share_subexpressions
-from ...ir.passes.hoist import hoist_invariants
-from ...ir.passes.loop_partition import loop_partition
-from ...ir.passes.options import PassOptions, with_options
-from ...ir.passes.simplify import simplify
-from ...ir.passes.unroll import unroll
+from ...ir.passes.common.cse import share_subexpressions
+from ...ir.passes.common.hoist import hoist_invariants
+from ...ir.passes.common.loop_partition import loop_partition
+from ...ir.passes.common.options import PassOptions, with_options
+from ...ir.passes.common.simplify import simplify
+from ...ir.passes.common.unroll import unroll
 from .driver import IRModule
 from .transform import ModulePass, PassContext
 

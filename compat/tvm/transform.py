@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...ir import Function
-from ...ir.passes.options import PassOptions
+from ...ir.passes.common.options import PassOptions
 
 if TYPE_CHECKING:
     from .driver import IRModule

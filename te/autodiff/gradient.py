@@ -24,7 +24,7 @@ from ..operation import ComputeOp, Operation, producers_first
 from ..shape import same_extent, shape_text, zero_based
 from ..tag import current_tag
 from ..tensor import Tensor
-from ..wrapping import wrapping
+from ..wraparound import wrapping
 from .backward import Condition, Contribution, adjoints_of_reads
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
 from .reductions import Piece, pieces_of

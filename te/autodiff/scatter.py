@@ -20,7 +20,7 @@ from ...ir.visit import substitute
 from ..hybrid.op import HybridOp
 from ..operation import Operation
 from ..tensor import Tensor
-from ..wrapping import wrapping
+from ..wraparound import wrapping
 from .backward import Condition, Contribution
 from .equations import reads_tensors
 from .reductions import Piece

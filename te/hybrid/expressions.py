@@ -22,7 +22,7 @@ from .errors import (
     UnknownHybridName,
 )
 from .functions import FUNCTIONS
-from .refused import CONSTRUCT_FIXES, CONSTRUCTS
+from .refusals import CONSTRUCT_FIXES, CONSTRUCTS
 from .source import Source
 from .values import LocalBuffer, LoopSpec, Scalar, Storage, UnboundName, is_number
 

@@ -18,7 +18,7 @@ from ...ir.stmt import Allocate, Assert, BufferStore, For, If, LetStmt, LoopKind
 from ...ir.visit import post_order
 from ..shape import axis_dtype
 from ..tensor import Tensor, TensorSlice
-from ..wrapping import wrapping
+from ..wraparound import wrapping
 from .errors import (
     BadHybridAssignment, BadHybridCall, BadHybridLoop, BadHybridReturn, HybridAssertionFails, HybridLoopRaces,
     NotInHybridScripts,
@@ -27,7 +27,7 @@ from .expressions import plain, reads_memory
 from .liveness import Declaration, Liveness, written_elements
 from .loops import GREATEST_CONST_RANGE, LoopReader, kind_of
 from .races import racing_buffer
-from .refused import REASONS, STATEMENTS
+from .refusals import REASONS, STATEMENTS
 from .source import Source
 from .values import Block, LocalBuffer, LoopSpec, Scalar, ScalarTypes, Storage, UnboundName, is_number
 

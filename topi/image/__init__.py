@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..lazily import lazily
+from ..lazy import lazily
 
 _HOMES: dict[str, str] = {
     "bilateral_slice": "bilateral",

@@ -17,7 +17,7 @@ from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from .. import transform
-from .dilating import dilate
+from .dilation import dilate
 from .errors import BadConvolution, BadWindow
 from .window import each_side, numbers_for, out_extent
 

@@ -3,7 +3,7 @@
     y = topi.nn.attention(q, k, v)                      # (heads, queries, depth), (heads, keys, depth), (heads, keys, width)
     y = topi.nn.attention(q, k, v, causal=True)         # query i sees the keys 0 to i
 
-Queries are declared in blocks with the query innermost, which is what makes the operator fast (topi/cpu/attention.py):
+Queries are declared in blocks with the query innermost, which is what makes the operator fast (autoschedule/cpu/attention.py):
 
     query[b, d, i]  = q[b * BLOCK + i, d] * scale * log2(e)
     scores[b, j, i] = sum over d of k[j, d] * query[b, d, i]

@@ -23,7 +23,7 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
-from ..cpu.machine import machine_of, register_tiles
+from ...codegen.machine import machine_of, register_tiles
 from ..errors import BadOperand
 from ..matmul import apart, check_depth, check_matrices, product, result_dtype
 

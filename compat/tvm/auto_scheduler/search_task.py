@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
-from .... import driver
+from ....driver import build as driver
 from ....autotune.errors import BadTuningOption, NothingToTune
 from ....autotune.records import Database, best_schedule
 from ....autotune.task import Task

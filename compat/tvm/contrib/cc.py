@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....codegen.c_source import link_objects, system_compiler
+from ....codegen.c.source import link_objects, system_compiler
 from ....codegen.errors import RejectedSource
 
 __all__ = ["create_shared", "get_cc"]

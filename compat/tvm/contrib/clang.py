@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ....codegen.c_source import llvm_of_c
+from ....codegen.c.source import llvm_of_c
 
 __all__ = ["create_llvm"]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ....driver import lower
+from ....driver.build import lower
 from ....ir.arith import Analyzer
 from ....ir.expr import IterVar, Range
 from ....ir.stmt import Stmt
 from ....schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, create_schedule
-from ....schedule.bounds import infer_bounds
-from ....schedule.dataflow import analyse
-from ....schedule.relations import Fuse, Rebase, Singleton, Split
-from ....schedule.stage import Stage
+from ....schedule.lowering.bounds import infer_bounds
+from ....schedule.lowering.dataflow import analyse
+from ....schedule.model.relations import Fuse, Rebase, Singleton, Split
+from ....schedule.model.stage import Stage
 from ....te import PlaceholderOp
 
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound", "Rebase", "Schedule",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....schedule import Schedule
-from ....topi.scheduling import schedule
+from ....autoschedule.scheduler import schedule
 from ..target import Target
 
 __all__ = ["NAMES", "schedules"]

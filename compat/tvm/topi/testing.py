@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ....schedule import Schedule
-from ....topi.scheduling import schedule
+from ....autoschedule.scheduler import schedule
 from ..target import Target
 
 __all__ = [

@@ -9,7 +9,7 @@ from .....ir.visit import children
 from .....schedule import Schedule
 from .....te.operation import producers_first
 from .....te.operation import ComputeOp
-from .....topi.reading import extent_of
+from .....autoschedule.operations import extent_of
 
 __all__ = ["compute_flop"]
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from .....autotune.errors import BadDefinition, UnknownPart
-from .....autotune.space import Annotate, Choice, Configurator, Part
-from .....autotune.space import Knob as OtherOptionEntity
-from .....autotune.space import Reorder as ReorderEntity
-from .....autotune.space import Split as SplitEntity
+from .....autoschedule.search.space import Annotate, Choice, Configurator, Part
+from .....autoschedule.search.space import Knob as OtherOptionEntity
+from .....autoschedule.search.space import Reorder as ReorderEntity
+from .....autoschedule.search.space import Split as SplitEntity
 from .....errors import user_source
 from .....ir.expr import IntImm, IterVar
 from .....schedule import Schedule

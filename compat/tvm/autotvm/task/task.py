@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from .....autotune.errors import BadTemplate, NothingToTune
-from .....autotune.space import Configurator, Rejected, Sketch
+from .....autoschedule.search.space import Configurator, Rejected, Sketch
 from .....autotune.task import Task as HouseTask
 from .....errors import user_source
 from .....ir.expr import IntImm, Var

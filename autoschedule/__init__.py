@@ -1,0 +1,1 @@
+"""Rules that choose schedules: how, for what topi and users declare."""

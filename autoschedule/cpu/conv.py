@@ -1,0 +1,291 @@
+"""Convolutions: a tile of the result in registers, while the sum over input channels and taps runs.
+
+    for task (image, band of rows, part of the channels; in parallel):     # or (image, chunk of channels, tile of rows)
+        panel = data[channels, rows that the band reads]                   # with its padding
+        for chunk of output channels:
+            for tile of rows:
+                for tile of columns:
+                    sums = 0                                               # in registers
+                    for c, p, q:
+                        for place (unrolled):  for channel in lanes:  sums += panel[c, ...] * weights[chunk, c, p, q]
+                y[channel, row] = sums ...                                 # turned, with what follows element by element
+
+Lanes are output channels, so that no size of image leaves lanes empty: an element of the image is broadcast, and weights are
+read in blocks of channels (Georganas et al. 2018, Anatomy of High-Performance Deep Learning Convolutions on SIMD
+Architectures, with the image left as it is). Where channels are too few for that, lanes are places of a row, and weights are
+broadcast. The sizes are conv_plan's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar
+from ...schedule import Schedule, Stage
+from ...te.operation import ComputeOp
+from ...te.tensor import Tensor
+from ..operations import is_known
+from .conv_plan import Layer, Plan, Tile, by_channels, column_tile, plan
+from .fallback import reduction
+from .injective import constant, worth_threads
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["conv2d", "conv2d_nhwc", "conv2d_NCHWc", "conv2d_nchw"]
+
+WHOLE_ROW = 16
+"""Vectors up to which a row is copied by one statement for each."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the result's dimensions stand. channels: of the channels, or of their blocks; lane: of the channels of a block."""
+
+    channels: int
+    rows: int
+    columns: int
+    lane: int | None = None
+
+
+def conv2d_nchw(group: Group) -> None:
+    """The rule of channels first, in groups or not, the weights packed or not."""
+    conv2d(group, _Layout(1, 2, 3))
+
+
+def conv2d_nhwc(group: Group) -> None:
+    """The rule of channels last."""
+    conv2d(group, _Layout(3, 1, 2))
+
+
+def conv2d_NCHWc(group: Group) -> None:
+    """The rule of channels in blocks."""
+    conv2d(group, _Layout(1, 2, 3, 4))
+
+
+def conv2d(group: Group, layout: _Layout) -> None:
+    """Schedules a convolution whose dimensions lie as `layout` says."""
+    anchor = group.anchor
+    assert isinstance(anchor, ComputeOp)
+    if any(constant(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
+        reduction(group)
+        return
+    image, weights = _operands(group, anchor)
+    layer = _layer(group, anchor, layout, image)
+    if by_channels(layer) or layout.channels != 1:
+        _by_channels(group, layout, layer, image, weights)
+    else:
+        _by_columns(group, layer, image)
+
+
+def _operands(group: Group, anchor: ComputeOp) -> tuple[Tensor, Tensor]:
+    """Data (with its padding) and weights; the heads that they are computed from are inlined into them."""
+    image, weights = (*anchor.input_tensors, anchor.input_tensors[0])[:2]
+    for head in group.heads:
+        if head is not image.op and head is not weights.op:
+            group.s[head].compute_inline()
+    return image, weights
+
+
+def _layer(group: Group, anchor: ComputeOp, layout: _Layout, image: Tensor) -> Layer:
+    extents = [constant(axis) or 0 for axis in anchor.axis]
+    reduced = {axis.name: constant(axis) or 0 for axis in anchor.reduce_axis}
+    groups = int(anchor.attrs.get("groups", 1))
+    block = extents[layout.lane] if layout.lane is not None else 0
+    bits = max(anchor.output(0).dtype.bits, 8)
+    return Layer(
+        batch=extents[0], groups=groups, outputs=extents[layout.channels] // groups * max(block, 1),
+        inputs=reduced["rc"] * reduced.get("rb", 1), height=extents[layout.rows], width=extents[layout.columns],
+        taps=(reduced["ry"], reduced["rx"]), stride=anchor.attrs.get("stride", (1, 1)), lanes=group.machine.lanes(bits), bits=bits,
+        block=block, padded=image.op in group.heads)
+
+
+# Lanes along channels
+
+
+def _by_channels(group: Group, layout: _Layout, layer: Layer, image: Tensor, weights: Tensor) -> None:
+    s, anchor, output = group.s, group.anchor, group.output
+    chosen = plan(layer, group.machine)
+    lanes = layer.block or layer.lanes
+    in_group, chunk, vectors, lane = _cut_channels(s[anchor], layout, layer, chosen.tile.vectors)
+    axes = s[anchor].op.axis
+    rows, columns = axes[layout.rows], axes[layout.columns]
+    s[anchor].reorder(axes[0], *in_group, chunk, rows, columns, vectors, lane)
+    sums = s.cache_write(anchor.output(0), "local")
+    assert isinstance(sums, Tensor)
+    if output is not anchor:
+        s[anchor].compute_inline()
+    stage = s[output]
+    plain = weights.ndim == 4 and layout.channels == 1 and weights is not image
+    by_chunk = plain and not chosen.banded and layer.batch == 1 and not is_known(weights)  # which is packed while building
+    task, at = _store(stage, layout, layer, chosen, by_chunk, worth_threads((*axes, *s[sums].op.reduce_axis)))
+    s[sums].compute_at(stage, at)
+    *outer, rows, columns, vectors, lane = s[sums].op.axis
+    _tile(s[sums], outer, (rows, columns), chosen.tile)
+    s[sums].unroll(vectors)
+    s[sums].vectorize(lane)
+    if layer.padded:
+        _place_image(s, image, layer.lanes, (stage, task) if chosen.banded else None)
+    if plain:
+        _pack(group, weights, sums, layer, lanes, (stage, task) if by_chunk else None)
+
+
+def _cut_channels(stage: Stage, layout: _Layout, layer: Layer, vectors: int) -> tuple[list[IterVar], IterVar, IterVar, IterVar]:
+    """The loops over channels: the group's (or none), chunks, vectors of a chunk, lanes."""
+    channels = stage.op.axis[layout.channels]
+    in_group: list[IterVar] = []
+    if layout.lane is not None:
+        each = layer.outputs // layer.block
+        if layer.groups > 1:
+            outer, channels = stage.split(channels, factor=each)
+            in_group = [outer]
+        chunk, vector = stage.split(channels, factor=max(vectors * layer.lanes // layer.block, 1))
+        return in_group, chunk, vector, stage.op.axis[layout.lane]
+    if layer.groups > 1:
+        outer, channels = stage.split(channels, factor=layer.outputs)
+        in_group = [outer]
+    chunk, lane = stage.split(channels, factor=layer.lanes)
+    chunk, vector = stage.split(chunk, factor=vectors)
+    return in_group, chunk, vector, lane
+
+
+def _tile(stage: Stage, outer: list[IterVar], places: tuple[IterVar, IterVar], tile: Tile) -> None:
+    """The sum's loops around its unrolled tile."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    reduced = op.reduce_axis
+    tiles_down, row = stage.split(places[0], factor=tile.rows)
+    tiles, column = stage.split(places[1], factor=tile.columns)
+    rest = [axis for axis in stage.leaf_iter_vars if axis not in (*outer, tiles_down, tiles, *reduced, row, column)]
+    stage.reorder(*outer, tiles_down, tiles, *reduced, row, column, *rest)
+    stage.unroll(row)
+    stage.unroll(column)
+
+
+def _store(
+    stage: Stage, layout: _Layout, layer: Layer, chosen: Plan, by_chunk: bool, threads: bool,
+) -> tuple[IterVar, IterVar]:
+    """The loops of what is stored; returns those of tasks, and of the tile of rows that is summed before it is stored. by_chunk:
+    a task is a whole chunk of channels."""
+    in_group, chunk, vector, lane = _cut_channels(stage, layout, layer, chosen.tile.vectors)
+    batch, rows, columns = (stage.op.axis[at] for at in (0, layout.rows, layout.columns))
+    band, rows = stage.split(rows, factor=chosen.band)
+    tile, rows = stage.split(rows, factor=chosen.tile.rows)
+    strips: list[IterVar] = []
+    if chosen.strip:
+        strip, columns = stage.split(columns, factor=chosen.strip)
+        strips = [strip]
+    if layout.lane is None and layout.channels == 1:
+        inner = _turned(stage, layer, chosen, vector, (rows, columns), lane)
+    else:
+        inner = [rows, columns, vector, lane] if layout.lane is None else [vector, rows, columns, lane]
+        stage.vectorize(lane)
+    if chosen.banded:
+        part, chunk = stage.split(chunk, nparts=-(-chosen.parts // layer.groups))
+        stage.reorder(batch, band, *in_group, part, chunk, tile, *strips, *inner)
+        task = stage.fuse(batch, band, *in_group, part)
+    else:
+        stage.reorder(batch, *in_group, chunk, band, tile, *strips, *inner)
+        task = stage.fuse(batch, *in_group, chunk, *([] if by_chunk else [band]))
+    if threads:
+        stage.parallel(task)
+    return task, (strips or [tile])[-1]
+
+
+def _turned(
+    stage: Stage, layer: Layer, chosen: Plan, vector: IterVar, places: tuple[IterVar, IterVar], lane: IterVar,
+) -> list[IterVar]:
+    """The inner loops of a store along rows, of sums that lie along channels: a square of both at a time, which is turned in
+    registers. Short rows are stored together, being neighbours."""
+    rows, columns = places
+    whole = not chosen.strip and chosen.tile.rows > 1 and 0 < layer.width < layer.lanes
+    outer = [vector] if whole else [vector, rows]
+    if whole:
+        stage.reorder(lane, rows, columns)
+        columns = stage.fuse(rows, columns)
+    piece, columns = stage.split(columns, factor=layer.lanes)
+    stage.unroll(lane)
+    stage.vectorize(columns)
+    return [*outer, piece, lane, columns]
+
+
+def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVar] | None) -> None:
+    """What the sum reads, computed for each task, or for all before."""
+    stage = s[image]
+    *outer, last = stage.op.axis
+    extent = constant(last)
+    if extent is None or extent > WHOLE_ROW * lanes:
+        piece, last = stage.split(last, factor=4 * lanes)
+        outer.append(piece)
+    stage.vectorize(last)
+    if at is not None:
+        stage.compute_at(*at)
+    else:
+        task = stage.fuse(*stage.op.axis[:2])
+        if worth_threads(stage.op.axis):
+            stage.parallel(task)
+
+
+def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int, at: tuple[Stage, IterVar] | None) -> None:
+    """Weights (O, C, KH, KW) in blocks of as many channels as a vector has lanes, for the call: turned a square at a time, for
+    each chunk of channels, or for all before."""
+    s, inlined = group.s, weights.op in group.heads
+    each, blocks = layer.outputs, -(-layer.outputs // lanes)
+    packed = s.cache_read(weights, "global", [sums])
+    if inlined:
+        s[weights].compute_inline()
+    if layer.groups == 1:
+        made = s[packed].transform_layout(lambda o, c, p, q: [o // lanes, c, p, q, o % lanes], 0)
+    else:  # whole vectors in each group, see by_channels
+        made = s[packed].transform_layout(lambda o, c, p, q: [o // each * blocks + o % each // lanes, c, p, q, o % lanes], 0)
+    assert made is not None
+    block, *terms, lane = made
+    stage = s[packed]
+    outer, inner = stage.split(stage.fuse(*terms), factor=lanes)
+    stage.reorder(block, outer, inner, lane)
+    stage.unroll(inner)
+    stage.vectorize(lane)
+    if at is not None:
+        stage.compute_at(*at)
+    elif worth_threads(made):
+        stage.parallel(block)
+
+
+# Lanes along rows
+
+
+def _by_columns(group: Group, layer: Layer, image: Tensor) -> None:
+    """Few channels: a tile of all of them and vectors of places, the weights broadcast."""
+    s, anchor, output = group.s, group.anchor, group.output
+    tile = column_tile(layer, group.machine)
+    sums = s[anchor]
+    if output is anchor:
+        made = s.cache_write(anchor.output(0), "local")
+        assert isinstance(made, Tensor)
+        sums = s[made]
+    else:
+        sums.set_scope("local")
+    stage = s[output]
+    batch, channels, rows, columns = stage.op.axis
+    if layer.groups > 1:
+        in_group, channels = stage.split(channels, factor=layer.outputs)
+        batch = stage.fuse(batch, in_group)
+    chunk, channels = stage.split(channels, factor=tile.vectors)
+    piece, lane = stage.split(columns, factor=tile.columns)
+    stage.reorder(batch, chunk, rows, piece, channels, lane)
+    task = stage.fuse(batch, chunk, rows)
+    stage.unroll(channels)
+    stage.vectorize(lane)
+    sums.compute_at(stage, piece)
+    op = sums.op
+    assert isinstance(op, ComputeOp)
+    batch, channels, rows, columns = op.axis
+    sums.reorder(batch, rows, *op.reduce_axis, channels, columns)
+    sums.unroll(channels)
+    sums.vectorize(columns)
+    if worth_threads((*anchor.axis, *op.reduce_axis)):
+        stage.parallel(task)
+    if layer.padded:
+        _place_image(s, image, layer.lanes, None)
+

@@ -1,0 +1,204 @@
+"""How a convolution is cut: the tile in registers, the rows of a task, and which of weights and image stays in the cache.
+
+A tile is some vectors of output channels for some places of the result (`rows` by `columns`). A step of the sum loads a
+vector of weights for each vector of channels, and broadcasts an element of the image for each place: places * vectors
+multiply-adds for places + vectors loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from ...codegen.machine import Machine
+
+__all__ = ["Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "plan"]
+
+MOST_PLACES = 28
+MOST_VECTORS = 4
+MOST_CHANNELS = 8
+"""In a tile whose lanes are places: more would leave no registers for several vectors."""
+LOADS = 2
+"""Vectors that processors load in a cycle."""
+TURNS = 4
+"""Tasks that each thread should have, so that one which is held up leaves some to others."""
+MOST_ROWS = 32
+ROW_BYTES = 14 * 1024
+"""What the sums of a band take at most: they live in the first cache until they are stored."""
+PACKING = 4
+"""Cycles for a vector of the image that is copied to a panel."""
+BEGINNING = 300
+"""Cycles that a task takes besides."""
+USUAL = 64
+"""For a size that is not known until the call."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The sizes of a convolution; 0 for what the call decides. outputs, inputs: channels of a group. height, width: of the
+    result. lanes: values in a vector. block: channels that lie side by side in memory, where the layout says so, else 0.
+    padded: whether the image is copied with zeros around it, or otherwise computed before it is read."""
+
+    batch: int
+    groups: int
+    outputs: int
+    inputs: int
+    height: int
+    width: int
+    taps: tuple[int, int]
+    stride: tuple[int, int]
+    lanes: int
+    bits: int
+    block: int = 0
+    padded: bool = False
+
+    @property
+    def weights(self) -> int:
+        """Bytes of a group's weights."""
+        return self.outputs * self.inputs * prod(self.taps) * self.bits // 8
+
+    def image(self, rows: int) -> int:
+        """Bytes of the image that `rows` rows of the result of a group read."""
+        wide = (self.width or USUAL) * self.stride[1] + self.taps[1]
+        return self.inputs * self.band(rows) * wide * self.bits // 8
+
+    def band(self, rows: int) -> int:
+        """Rows of the image that `rows` rows of the result read."""
+        return (rows - 1) * self.stride[0] + self.taps[0]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Vectors of channels, and rows and columns of the result."""
+
+    vectors: int
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """tile: in registers. band: rows of the result that a task computes, a multiple of the tile's. strip: columns at a time,
+    0 for all. banded: bands are the outer loop, with their part of the image in the cache, and channels the inner one; else
+    the other way round, with the weights in the cache. parts: tasks that share a band's channels."""
+
+    tile: Tile
+    band: int
+    strip: int
+    banded: bool
+    parts: int
+
+
+def by_channels(layer: Layer) -> bool:
+    """Whether lanes are better filled with channels than with the places of a row."""
+    if layer.block:
+        return True
+    channels = -(-layer.outputs // layer.lanes) * layer.lanes / max(layer.outputs, 1)
+    width = layer.width or USUAL
+    places = -(-width // layer.lanes) * layer.lanes / max(width, 1) * (1.0 if layer.stride[1] == 1 else 1.5)
+    return channels <= places * 1.1 and (layer.groups == 1 or layer.outputs % layer.lanes == 0)
+
+
+def channel_tile(layer: Layer, machine: Machine) -> Tile:
+    """The tile with which the steps of one term of the sum take the fewest cycles, edges included."""
+    height, width = layer.height or USUAL, layer.width or USUAL
+    best: tuple[float, int, Tile] | None = None
+    for tile in _tiles(layer, machine):
+        cycles = 0.0
+        for (rows, row_count), (columns, column_count) in product(_parts(height, tile.rows), _parts(width, tile.columns)):
+            cycles += row_count * column_count * _cycles(rows * columns, tile.vectors, machine)
+        cycles *= -(-layer.outputs // (tile.vectors * layer.lanes))
+        if best is None or (cycles, tile.rows) < best[:2]:
+            best = cycles, tile.rows, tile
+    assert best is not None
+    return best[2]
+
+
+def _tiles(layer: Layer, machine: Machine) -> Iterator[Tile]:
+    """Those that fit the registers, with the weights of a step and an element of the image."""
+    per_block = -(-layer.block // layer.lanes) if layer.block else 1
+    most = max(min(MOST_VECTORS, -(-layer.outputs // layer.lanes)), per_block)
+    for vectors in range(per_block, most + 1, per_block):
+        room = max((machine.registers - vectors - 2) // vectors, 1)
+        for rows in range(1, min(room, layer.height or 1) + 1):
+            yield from (Tile(vectors, rows, columns) for columns in range(1, min(room // rows, layer.width or room) + 1))
+
+
+def _parts(extent: int, size: int) -> list[tuple[int, int]]:
+    """Whole pieces and the rest, as (size, count)."""
+    return [(size, extent // size), *([(extent % size, 1)] if extent % size else [])]
+
+
+def _cycles(places: int, vectors: int, machine: Machine) -> float:
+    """Of one step, with a little for the loop around it."""
+    adds, loads = places * vectors / machine.fma_rate, (places + vectors) / LOADS
+    return max(adds, loads, machine.fma_latency) + 0.25
+
+
+def column_tile(layer: Layer, machine: Machine) -> Tile:
+    """The tile of lanes along rows: as many channels as there are, and vectors up to what the registers hold beside a vector of
+    the image for each. Its `columns` are lanes."""
+    channels = max(min(layer.outputs, MOST_CHANNELS), 1)
+    across = -(-(layer.width or USUAL) // layer.lanes)
+    vectors = max(min((machine.registers - 2) // (channels + 1), MOST_VECTORS, across), 1)
+    return Tile(channels, 1, vectors * layer.lanes)
+
+
+def plan(layer: Layer, machine: Machine) -> Plan:
+    """How the loops around the tile of a convolution by channels lie."""
+    tile = channel_tile(layer, machine)
+    chunk = tile.vectors * layer.lanes
+    strip = _strip(layer, tile, chunk)
+    chunks = -(-layer.outputs // chunk) * layer.groups
+    height = layer.height or USUAL
+    if not _banded(layer, machine, -(-height // max(tile.rows, 4)), chunks):
+        return Plan(tile, _first_band(layer, tile), strip, False, chunks)
+    best = max(_bands(layer, tile, machine, chunks), key=lambda found: found[0])
+    return Plan(tile, best[1], strip, True, best[2])
+
+
+def _strip(layer: Layer, tile: Tile, chunk: int) -> int:
+    """Columns at a time, a multiple of the tile's and of a vector where there are enough."""
+    most = ROW_BYTES // (tile.rows * chunk * max(layer.bits, 8) // 8)
+    if layer.width and layer.width <= max(most, tile.columns):
+        return 0
+    step = tile.columns * layer.lanes if tile.columns * layer.lanes <= most else tile.columns
+    return max(most // step, 1) * step
+
+
+def _banded(layer: Layer, machine: Machine, bands: int, chunks: int) -> bool:
+    """Whether the image is better kept than the weights: what is larger than half of the second cache is read again from
+    beyond it in each turn of the outer loop."""
+    room = machine.l2 // 2
+    image, weights = layer.image(layer.height or USUAL) * layer.groups, layer.weights * layer.groups
+    bands_outside = weights * (bands if weights > room else 1) + image
+    chunks_outside = image * (chunks if image > room else 1) + weights + (image if layer.padded else 0)
+    return bands_outside < chunks_outside
+
+
+def _first_band(layer: Layer, tile: Tile) -> int:
+    """The fewest rows of a band: a tile's, unless the last tile is cut, which only a loop of its own can see beforehand."""
+    whole = -(-layer.height // tile.rows) * tile.rows
+    return whole if layer.height % tile.rows else tile.rows
+
+
+def _bands(layer: Layer, tile: Tile, machine: Machine, chunks: int) -> Iterator[tuple[float, int, int]]:
+    """(how well threads are used, rows of a band, parts of the channels)."""
+    height, width = layer.height or USUAL, layer.width or USUAL
+    teams = {machine.cores, TURNS * machine.cores, *(1 << power for power in range(machine.cores.bit_length()))}
+    terms = layer.inputs * prod(layer.taps)
+    first = _first_band(layer, tile)
+    for rows in range(first, max(min(height, MOST_ROWS), first) + 1, tile.rows):
+        if rows > first and layer.image(rows) > machine.l2 // 2:
+            return
+        copied = layer.image(rows) * 8 // layer.bits / layer.lanes * PACKING * layer.groups if layer.padded else 0.0
+        for parts in range(1, min(chunks, 2 * machine.cores) + 1):
+            if chunks % parts:
+                continue
+            whole, cut = divmod(height, rows)
+            tasks = (layer.batch or 1) * (whole + bool(cut)) * parts
+            busy = sum((tasks * height) / (-(-tasks // team) * team * (whole + bool(cut)) * rows) for team in teams) / len(teams)
+            work = rows * width * layer.outputs * layer.groups / parts * terms / layer.lanes / machine.fma_rate
+            yield busy / (1 + (copied + BEGINNING) / max(work, 1)), rows, parts

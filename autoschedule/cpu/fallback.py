@@ -1,0 +1,145 @@
+"""Reductions of which nothing is known but what they read.
+
+    a data axis is contiguous where it is read           a reduce axis is
+    (column sums, products of matrices)                  (row sums)
+
+    for outer (fused, in parallel):                      for outer (fused, in parallel):
+        for i.inner in lanes:  sum = 0                       for lanes: partial = 0
+        for k:                                               for k.outer:  for k.inner in lanes: partial += ...
+            for i.inner in lanes:  sum += ...                for k.inner:  sum += partial
+        for i.inner in lanes:  B[.., i] = sum ...            B[..] = sum ...
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar
+from ...te.operation import ComputeOp, Operation
+from ..operations import contiguous, is_expensive, loads_of
+from .injective import constant, inlined_into, worth_threads
+from .operands import is_product
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["reduction"]
+
+CHUNKS = 64
+"""Into how many parts a reduction of everything is cut, for threads to share."""
+VECTORS = 4
+"""Vectors of partial results: sums that do not wait for each other."""
+
+
+def reduction(group: Group) -> None:
+    """The rule. Heads that cost little are inlined, the others stay stages of their own."""
+    s, anchor = group.s, group.anchor
+    assert isinstance(anchor, ComputeOp)
+    if is_product(anchor):
+        from .gemm import gemm  # which comes back here for what only seems to be one
+
+        gemm(group)
+        return
+    for head in group.heads:
+        if isinstance(head, ComputeOp) and not is_expensive(head):
+            s[head].compute_inline()
+    lane = _lane_axis(group, anchor)
+    if not s[group.output].op.axis:
+        _whole(group, anchor, lane)
+    elif lane is not None and lane.kind == "reduce":
+        _rows(group, anchor, lane)
+    else:
+        _columns(group, anchor, lane)
+
+
+def _lane_axis(group: Group, anchor: ComputeOp) -> IterVar | None:
+    """The axis along which neighbouring elements are read: the last one over data before those that are reduced over."""
+    along = {axis for load in loads_of(anchor) for axis in contiguous(load)}
+    lanes = group.machine.lanes(anchor.output(0).dtype.bits)
+    if anchor.axis and anchor.axis[-1] in along and (constant(anchor.axis[-1]) or lanes) >= lanes:
+        return anchor.axis[-1]
+    return next((axis for axis in reversed(anchor.reduce_axis) if axis in along and (constant(axis) or 0) >= 2 * lanes), None)
+
+
+def _worth(group: Group, anchor: ComputeOp) -> bool:
+    return worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(group.s, anchor)))
+
+
+def _columns(group: Group, anchor: ComputeOp, lane: IterVar | None) -> None:
+    """Lanes over the last data axis, where that is read without gaps."""
+    s, output = group.s, group.output
+    accumulator = _accumulator(group, anchor)
+    stage = s[output]
+    *outer, last = stage.op.axis
+    lanes = group.machine.lanes(anchor.output(0).dtype.bits) * VECTORS
+    extent = constant(last)
+    if lane is not None and (extent is None or extent > lanes):
+        rest, last = stage.split(last, factor=lanes)
+        outer = [*outer, rest]
+    elif lane is None:
+        outer = [*outer, last]
+    if outer:
+        row = stage.fuse(*outer) if len(outer) > 1 else outer[0]
+        if _worth(group, anchor):
+            stage.parallel(row)
+        s[accumulator].compute_at(stage, row)
+    if lane is None or extent == 0:
+        return
+    stage.vectorize(last)
+    inner = s[accumulator]
+    *data, lane = inner.op.axis
+    inner.reorder(*data, *inner.op.reduce_axis, lane)
+    inner.vectorize(lane)
+
+
+def _accumulator(group: Group, anchor: ComputeOp) -> Operation:
+    """Where sums are kept while the reduction runs: the anchor, if others follow it, or else a copy of its own."""
+    if anchor is not group.output:
+        return anchor
+    return group.s.cache_write(list(anchor.outputs), "local")[0].op
+
+
+def _rows(group: Group, anchor: ComputeOp, lane: IterVar) -> None:
+    """Partial results in lanes over a reduce axis."""
+    s = group.s
+    parallel = _worth(group, anchor)
+    partial = _in_lanes(group, anchor, lane)
+    stage = s[group.output]
+    axes = list(stage.op.axis)
+    row = stage.fuse(*axes) if len(axes) > 1 else axes[0]
+    if parallel:
+        stage.parallel(row)
+    if anchor is not group.output:
+        s[anchor].compute_at(stage, row)
+    s[partial].compute_at(stage, row)
+
+
+def _in_lanes(group: Group, op: ComputeOp, lane: IterVar) -> ComputeOp:
+    """The operation of the partial results of the reduce axis `lane` of `op`, scheduled."""
+    s = group.s
+    lanes = group.machine.lanes(op.output(0).dtype.bits)
+    extent = constant(lane) or 0
+    _, inner = s[op].split(lane, factor=lanes * (VECTORS if extent >= 2 * VECTORS * lanes else 1))
+    partial = s.rfactor(list(s[op].op.outputs), inner, -1)[0].op
+    stage = s[partial]
+    *data, last = stage.op.axis
+    stage.reorder(*data, *stage.op.reduce_axis, last)
+    stage.vectorize(last)
+    return partial
+
+
+def _whole(group: Group, anchor: ComputeOp, lane: IterVar | None) -> None:
+    """A reduction of everything to one element: chunks for the threads, lanes within each."""
+    s = group.s
+    first = anchor.reduce_axis[0]
+    chunked = _worth(group, anchor) and (constant(first) or 0) >= 2 * CHUNKS
+    if chunked:
+        chunk, _ = s[anchor].split(first, nparts=CHUNKS)
+        chunks = s.rfactor(list(anchor.outputs), chunk)[0].op
+        inner = chunks.reduce_axis[-1] if lane is not None else None
+        if inner is not None and (constant(inner) or 0) >= 2 * group.machine.lanes(anchor.output(0).dtype.bits):
+            partial = _in_lanes(group, chunks, inner)
+            s[partial].compute_at(s[chunks], s[chunks].op.axis[0])
+        s[chunks].parallel(s[chunks].op.axis[0])
+    elif lane is not None and lane.kind == "reduce":
+        _in_lanes(group, anchor, lane)

@@ -1,0 +1,179 @@
+"""Products of matrices: a tile of C in registers, over a panel of B in the second cache.
+
+    for task (batch, rows, columns; in parallel):
+        for panel:                                       # as many columns of B as a tile has
+            B.panel = B[:, panel]                        # packed, where it is read often enough
+            for tile of rows:
+                C.tile = 0                               # in registers
+                for k:
+                    for row (unrolled):  for column in lanes:  C.tile += A[row, k] * B.panel[k, column]
+                C[rows, panel] = C.tile ...              # with what follows element by element
+
+A sum that is too long for the cache is taken in blocks, C.tile being a panel then that a task adds to:
+
+        for panel:  C.panel = 0
+            for k.outer:  B.panel = B[k.outer, panel]
+                for tile of rows:  for k.inner:  C.panel += ...
+
+The sizes are gemm_plan's. (Goto and van de Geijn 2008; Van Zee and van de Geijn 2015, for the registers.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar, ProducerLoad
+from ...schedule import Stage
+from ...te.tensor import Tensor
+from ..operations import is_known
+from .fallback import reduction
+from .gemm_plan import Plan, Product, plan
+from .gemv import gemv, thin
+from .injective import constant
+from .operands import Operands, as_compute, is_product, operands, reduce_axes, source, upstream
+from .streams import last_cache
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["apply", "gemm"]
+
+PREFETCH = 8
+"""Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
+SHALLOW = 256
+"""Sums up to which stores cost something beside them."""
+
+
+def gemm(group: Group) -> None:
+    """The rule of matmul, batch_matmul, dense and packed_dense, and of what is a product without saying so. What says so
+    and is none is scheduled as any reduction."""
+    anchor = group.anchor
+    if not is_product(as_compute(anchor)):
+        reduction(group)
+    elif all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
+        found = operands(group)
+        kept = is_known(source(found.b)) and not found.product.in_place
+        shape = thin(group, found)
+        if shape is not None and not (kept and shape.outer and not _widened(group, found.b)):
+            gemv(group, found, shape)
+            return
+        sizes = replace(found.product, in_place=True) if kept else found.product  # panels that no call packs
+        apply(group, found, plan(sizes, group.machine), kept)
+
+
+def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> None:
+    """Schedules the group as `chosen` says. kept: B is packed for all tasks and calls, being known when the kernel is built."""
+    s, anchor, tile = group.s, group.anchor, chosen.tile
+    panel = _packed_panel(group, found.b, tile.columns) if chosen.packed or kept else None
+    if found.a.indices[-1] is not reduce_axes(anchor)[0]:
+        _pack_rows(group, found.a, tile.rows)
+    stage, sums = s[group.output], s[anchor]
+    if group.output is anchor:
+        sums = s[s.cache_write(anchor.output(0), "global" if chosen.depth else "local")]
+    else:
+        sums.set_scope("global" if chosen.depth else "local")
+    per_panel, per_tile = _tasks(stage, chosen)
+    if _passes_by(group, found.product):
+        stage.pragma(stage.leaf_iter_vars[-1], "nontemporal_store")
+    sums.compute_at(stage, per_panel if chosen.depth else per_tile)
+    *batch, i, j = sums.op.axis
+    (k,) = reduce_axes(sums.op)
+    at = stage, per_panel
+    if chosen.depth:
+        rows, i = sums.split(i, factor=tile.rows)
+        blocks, k = sums.split(k, factor=chosen.depth)
+        sums.reorder(*batch, blocks, rows, k, i, j)
+        at = sums, blocks
+    else:
+        sums.reorder(*batch, k, i, j)
+    sums.unroll(i)
+    sums.vectorize(j)
+    if panel is not None and kept:
+        s[panel].parallel(s[panel].op.axis[0])
+    elif panel is not None:
+        s[panel].compute_at(*at)
+    elif not found.product.in_place and found.product.stride > tile.columns:
+        sums.prefetch(source(found.b), k, PREFETCH)
+
+
+def _widened(group: Group, b: ProducerLoad) -> bool:
+    """Whether B is computed from fewer bytes than it has: packed, it would be more to read, where reading is all there is."""
+    return any(tensor.dtype.bits < b.dtype.bits for head in upstream(group, b) for tensor in head.input_tensors)
+
+
+def _passes_by(group: Group, product: Product) -> bool:
+    """Whether the result is stored past the caches: it does not stay there, and memory is as busy as arithmetic."""
+    element = group.output.output(0).dtype.bytes
+    rows, depth, columns = product.m * product.batch, product.k, product.n
+    moved = (rows * depth + depth * columns * product.batch + rows * columns) * element
+    return (group.output in group.s.outputs and 0 < depth <= SHALLOW and columns * element % group.machine.line == 0
+            and moved >= last_cache() // 2)
+
+
+def _tasks(stage: Stage, chosen: Plan) -> tuple[IterVar, IterVar]:
+    """The loops of what is stored; returns those of panels and of tiles of rows."""
+    *outer, i, j = stage.op.axis
+    rows, i = stage.split(i, factor=chosen.tile.rows)
+    panels, j = stage.split(j, factor=chosen.tile.columns)
+    if not chosen.row_tiles:  # sizes that the call decides: loops of sums, whose last tiles can be told from the others
+        stage.reorder(*outer, panels, rows, i, j)
+        stage.parallel(stage.fuse(*outer) if outer else panels)
+        return _written_out(stage, chosen, panels, rows, i, j)
+    some_rows, rows = stage.split(rows, factor=chosen.row_tiles)
+    some_panels, panels = stage.split(panels, factor=chosen.panels)
+    stage.reorder(*outer, some_rows, some_panels, panels, rows, i, j)
+    task = stage.fuse(*outer, some_rows, some_panels)
+    if chosen.parallel:
+        stage.parallel(task)
+    return _written_out(stage, chosen, panels, rows, i, j)
+
+
+def _written_out(
+    stage: Stage, chosen: Plan, panels: IterVar, rows: IterVar, i: IterVar, j: IterVar,
+) -> tuple[IterVar, IterVar]:
+    if not chosen.depth:
+        stage.unroll(i)
+    stage.vectorize(j)
+    return panels, rows
+
+
+def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
+    """B in panels, not placed yet; what it is computed from element by element is inlined into it."""
+    s, anchor = group.s, group.anchor
+    *_, j = anchor.axis
+    side_by_side = b.indices[-1] is j
+    panel = s.cache_read(source(b), "global", [anchor])
+    heads = upstream(group, b)
+    for head in heads:
+        s[head].compute_inline()
+    made = s[panel].transform_layout(
+        (lambda *at: [*at[:-2], at[-1] // columns, at[-2], at[-1] % columns]) if side_by_side
+        else (lambda *at: [*at[:-2], at[-2] // columns, at[-1], at[-2] % columns]), 0)
+    assert made is not None
+    stage, lane = s[panel], made[-1]
+    if not side_by_side:  # as many rows of B as there are lanes: loaded along the sum, and transposed in registers
+        lanes = group.machine.lanes(b.dtype.bits)
+        steps, step = stage.split(made[-2], factor=lanes)
+        vectors, lane = stage.split(lane, factor=lanes)
+        stage.reorder(steps, vectors, step, lane)
+        stage.unroll(step)
+    elif not heads:
+        stage.prefetch(source(b), made[-2], PREFETCH)
+    stage.vectorize(lane)
+    return panel
+
+
+def _pack_rows(group: Group, a: ProducerLoad, rows: int) -> None:
+    """A, whose rows are columns in memory, once for all tasks: the elements that a tile takes at a step side by side."""
+    s = group.s
+    packed = s.cache_read(source(a), "global", [group.anchor])
+    for head in upstream(group, a):
+        s[head].compute_inline()
+    made = s[packed].transform_layout(lambda *at: [*at[:-2], at[-1] // rows, at[-2], at[-1] % rows], 0)
+    assert made is not None
+    *outer, _, lane = made
+    s[packed].parallel(s[packed].fuse(*outer))
+    s[packed].vectorize(lane)
+
+

@@ -1,0 +1,151 @@
+"""How a product of matrices is cut: the register tile, the depth of a block, packed or not, and the tasks.
+
+Pure functions of sizes and the machine. Costs are cycles for one step along the sum, of the whole product: a tile of r rows
+and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil, gcd
+
+from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
+
+__all__ = ["ASSUMED", "TASKS", "Plan", "Product", "grid", "plan"]
+
+DIRECT_ROWS, CROWDED_ROWS = 256, 48
+"""Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom. Fewer, where all rows
+of B compete for the same places in the first cache."""
+PACKING = 9
+"""Cycles that packing a vector takes, of a matrix that comes from memory."""
+STEP, DIRECT_STEP = 0.65, 2.0
+"""Cycles that a tile loses at each step, as measured for tiles of all shapes: over a packed panel, and over rows of B in place."""
+WORTH_THREADS = 1 << 19
+"""Multiply-adds below which one thread is done before a second has been woken."""
+ASSUMED = 1024
+"""Taken for an extent that the call decides."""
+TASKS = 4
+"""Tasks for each thread that balance what else the machine does, where they cost nothing."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """Sizes of batch x (m, k) x (k, n), 0 where the call decides. bits: of an element of B and of the sums; stride:
+    elements between rows of B; scattered: whether the columns of B do not lie side by side, or are computed as they are
+    read, so that B has to be packed; in_place: whether it must not be, because it is packed already."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    bits: int = 32
+    stride: int = 0
+    scattered: bool = False
+    in_place: bool = False
+    columns: int = 0
+    """The width of a panel that is given."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """tile: rows and columns of C in registers. depth: how much of the sum is taken before the next rows, 0 for all of it,
+    so that the tile is finished in registers. packed: whether a panel of B is copied first. row_tiles, panels: what a task
+    has of them, 0 where a task is a panel because the call decides on their number. parallel: whether tasks go to threads."""
+
+    tile: RegisterTile
+    depth: int
+    packed: bool
+    row_tiles: int
+    panels: int
+    parallel: bool
+
+
+def plan(product: Product, machine: Machine) -> Plan:
+    """The cheapest way that these costs know."""
+    sized = Product(product.m or ASSUMED, product.n or ASSUMED, product.k or ASSUMED, product.batch or 1, product.bits,
+                    product.stride, product.scattered, product.in_place, product.columns)
+    work = sized.m * sized.n * sized.k * sized.batch
+    threads = machine.cores if work >= WORTH_THREADS else 1
+    lanes = machine.lanes(sized.bits)
+    packed = not sized.in_place and (sized.scattered or sized.m > _direct_rows(sized, machine) and sized.n > MAX_DIRECT * lanes)
+    best: tuple[float, Plan] | None = None
+    for tile in _tiles(sized, machine):
+        depth = _depth(sized, tile, packed, machine)
+        most_rows = max(machine.l2 // 4 // (tile.columns * sized.bits // 8) // tile.rows, 1) if depth else 1 << 30
+        row_tiles, panels, cost = grid(sized, tile, threads, packed, lanes, machine.accumulators, most_rows)
+        serial = grid(sized, tile, 1, packed, lanes, machine.accumulators, most_rows)[2]
+        if best is None or cost * threads + serial < best[0]:
+            best = cost * threads + serial, Plan(tile, depth, packed, row_tiles, panels, threads > 1)
+    assert best is not None
+    return best[1] if product.m and product.n else replace(best[1], depth=0, row_tiles=0, panels=0, parallel=True)
+
+
+def _direct_rows(product: Product, machine: Machine) -> int:
+    crowded = product.stride * product.bits // 8 % (machine.l1 // WAYS) == 0
+    return CROWDED_ROWS if crowded else DIRECT_ROWS
+
+
+MAX_DIRECT = 4
+"""Vectors in a row of B that is as narrow as a panel anyway."""
+
+
+def _tiles(product: Product, machine: Machine) -> Iterator[RegisterTile]:
+    """Those to choose from, no larger than the product, best first."""
+    lanes = machine.lanes(product.bits)
+    for tile in register_tiles(machine, product.bits):
+        if product.columns:
+            vectors = ceil(product.columns / lanes)
+            yield RegisterTile(max(min(tile.rows, (machine.registers - vectors - 1) // vectors), 1), vectors, product.columns)
+            return
+        if tile.vectors == 1 or (tile.vectors - 1) * lanes < product.n:
+            yield RegisterTile(min(tile.rows, product.m), tile.vectors, tile.columns)
+
+
+def _depth(product: Product, tile: RegisterTile, packed: bool, machine: Machine) -> int:
+    """How deep a block of B may be to stay in the second cache, which is half its own; 0 where that is all of it."""
+    row = tile.columns * product.bits // 8
+    most = machine.l2 // 2 // row
+    if not packed and product.stride > tile.columns and not product.in_place:
+        way, step = machine.l2 // WAYS, product.stride * product.bits // 8
+        places = way // gcd(step, way) if gcd(step, way) >= row else way // row  # rows that lie apart in the cache
+        most = min(most // 2, WAYS * places)
+    if product.k <= most or product.m <= tile.rows:
+        return 0
+    blocks = ceil(product.k / max(most // 2 if packed else most, 64))
+    return -(-ceil(product.k / blocks) // 8) * 8
+
+
+def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes: int, latency: int,
+         most_rows: int = 1 << 30) -> tuple[int, int, float]:
+    """(row tiles, panels) of a task, and what the thread with the most to do has to do.
+
+    most_rows: row tiles that a task may have. All splits are looked at that give each thread about one to four tasks.
+    """
+    rows, columns = ceil(product.m / tile.rows), ceil(product.n / tile.columns)
+    best: tuple[float, float, int, int] | None = None
+    for parts in range(ceil(rows / most_rows), min(rows, max(threads * TASKS, ceil(rows / most_rows))) + 1):
+        row_tiles = ceil(rows / parts)
+        for many in {ceil(one * threads / parts / product.batch) for one in range(1, TASKS + 1)} | {1, columns}:
+            panels = ceil(columns / min(max(many, 1), columns))
+            tasks = ceil(rows / row_tiles) * ceil(columns / panels) * product.batch
+            task = _cycles(product, tile, row_tiles, panels, lanes, latency, STEP if packed or product.in_place else DIRECT_STEP)
+            task += packed * PACKING * tile.vectors * panels
+            work = ceil(tasks / threads) * task
+            coarse = 1 / min(tasks, threads * TASKS) if threads > 1 else tasks
+            if best is None or (work, coarse) < best[:2]:
+                best = work, coarse, row_tiles, panels
+    if best is None:  # nothing to compute
+        return 1, 1, 0.0
+    return best[2], best[3], best[0]
+
+
+def _cycles(product: Product, tile: RegisterTile, row_tiles: int, panels: int, lanes: int, latency: int, step: float) -> float:
+    """One step along the sum of a task: whole tiles, the last of which may be cut where the product ends."""
+    rows = min(row_tiles * tile.rows, product.m)
+    columns = min(panels * tile.columns, product.n)
+    whole_rows, rest_rows = divmod(rows, tile.rows)
+    whole_columns, rest_columns = divmod(columns, tile.columns)
+    heights = [(tile.rows, whole_rows), (rest_rows, 1 if rest_rows else 0)]
+    widths = [(tile.vectors, whole_columns), (ceil(rest_columns / lanes), 1 if rest_columns else 0)]
+    return float(sum((max(r * v, latency) + step) * a * b for r, a in heights for v, b in widths))

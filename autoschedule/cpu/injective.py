@@ -1,0 +1,118 @@
+"""Operations without a reduction: rows over the threads, vectors along the contiguous axis.
+
+    for row (fused, in parallel):                   elementwise: all axes are one
+        for j.outer:                                    for i.outer in parallel:
+            for j.inner in lanes:                           for i.inner in lanes:
+                B[.., j] = ...                                  B[i] = ...
+
+What is small runs on one thread: waking others takes longer. Where the last axis is short, those before it are fused with
+it, so that vectors run across rows; where there are few rows, their vectors are shared among the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.visit import children
+from ...te.operation import ComputeOp, Operation
+from ..operations import axes_in, constant, inlined_into, weight
+from .streams import streams, sweep_past_caches
+from .transposes import crossing_of, expanded, loads_in, transpose_tiles
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["constant", "injective", "inlined_into", "sweep", "worth_threads"]
+
+SMALL = 1 << 17
+"""Operators on elements below which one thread is done before others are awake."""
+LIGHT = 24
+"""Operators of an expression up to which several vectors fit into the registers at once."""
+VECTORS = 4
+"""Vectors in a step of the inner loop of a light expression: loads are under way while others are computed on."""
+FEW_ROWS = 8
+"""Rows below which threads would not share them evenly."""
+
+
+def injective(group: Group) -> None:
+    """The rule. The heads, which only an anchor has, are inlined."""
+    for head in group.heads:
+        group.s[head].compute_inline()
+    sweep(group, group.output)
+
+
+def sweep(group: Group, op: Operation) -> None:
+    """Schedules the loops over data of a stage at root that is no reduction."""
+    s, stage = group.s, group.s[op]
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    axes = list(stage.op.axis)
+    if not axes:
+        return
+    operators = sum(map(weight, (op, *inlined_into(s, op))))
+    lanes = group.machine.lanes(op.output(0).dtype.bits) * (VECTORS if operators <= LIGHT else 1)
+    threads = worth_threads(axes, operators)
+    value = expanded(s, op)
+    crossing = crossing_of(group, op, loads_in(value)) if op.num_outputs == 1 else None
+    if crossing is not None:
+        transpose_tiles(group, op, crossing, threads)
+        return
+    flat = op.num_outputs == 1 and _is_flat(op, value)
+    if flat and streams(op):
+        sweep_past_caches(stage)
+        return
+    at = 0 if flat else _first_of_vectors(axes, lanes)
+    rows, last = axes[:at], axes[at:]
+    long = _extent(last) is None or (_extent(last) or 0) > lanes
+    inner = stage.fuse(*last) if len(last) > 1 else last[0]
+    outer, inner = stage.split(inner, factor=lanes) if long else (None, inner)
+    many = (_extent(rows) or FEW_ROWS) >= FEW_ROWS if rows else False
+    shared = rows if many or outer is None else [*rows, outer]
+    if shared:
+        row = stage.fuse(*shared) if len(shared) > 1 else shared[0]
+        if threads:
+            stage.parallel(row)
+    if constant(last[0]) != 0:
+        stage.vectorize(inner)
+
+
+def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:
+    """The axis from which on all are fused: the last, unless it is too short for a vector."""
+    at = len(axes) - 1
+    while at > 0 and (_extent(axes[at:]) or lanes) * 2 <= lanes:
+        at -= 1
+    return at
+
+
+def _is_flat(op: ComputeOp, value: Expr) -> bool:
+    """Whether the element at some place depends, of elements that differ with the place, on those at that place alone."""
+    stack: list[object] = [value]
+    seen: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, ProducerLoad):
+            own = len(node.indices) == len(op.axis) and all(a is b for a, b in zip(node.indices, op.axis, strict=True))
+            if not own and any(axes_in(index) for index in node.indices):
+                return False
+        elif isinstance(node, IterVar):
+            return False
+        elif isinstance(node, Expr):
+            stack.extend(children(node))
+    return True
+
+
+def worth_threads(axes: Sequence[IterVar], operators: int = 1) -> bool:
+    """Whether loops over these axes are long enough to wake threads for; where that is not known, they are."""
+    size = _extent(axes)
+    return size is None or size * operators >= SMALL
+
+
+def _extent(axes: Sequence[IterVar]) -> int | None:
+    known = [constant(axis) for axis in axes]
+    return prod(one for one in known if one is not None) if None not in known else None

@@ -1,0 +1,104 @@
+"""Reductions across lanes: partial results in vector registers, then halves on halves.
+
+    sum[i] = sum over k of A[i, k]          part: float32[64]                       # four vectors, which stay in registers
+                                            for k.outer:
+                                                for lane in vectorized(64):  part[lane] += A[i, k.outer * 64 + lane]
+                                   →        for lane in vectorized(16):      p16[lane] = part[lane] + part[lane + 16] + ...
+                                            for lane in vectorized(8):       p8[lane] = p16[lane] + p16[lane + 8]
+                                            ...                              sum[i] = p2[0] + p2[1]
+
+rfactor at each step, so that the order is the schedule's and what a user writes gets the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...ir.expr import IterVar
+from ...schedule import Schedule, Stage
+from ...te.operation import ComputeOp, Operation
+from ..operations import constant
+from ...codegen.machine import Machine
+
+__all__ = ["across_lanes", "fused", "halves", "length", "power_below"]
+
+MOST_ACCUMULATORS = 8
+ROUNDS = 12
+"""Iterations that each accumulator takes part in at least: the tree above it has to pay, and shorter loops are unrolled, whose
+many loads a processor does not see to be one stream that it could fetch ahead."""
+
+
+def across_lanes(
+    s: Schedule, op: Operation, axes: Sequence[IterVar], machine: Machine, accumulators: int | None = None,
+) -> list[Stage]:
+    """Reduces `op` over these reduce axes as over one, whose neighbours lie side by side where they are read, in vectors.
+
+    Other reduce axes are loops around. accumulators: how many vectors of partial results; by default as many as the
+    machine adds at once. Returns the stages, in order, the last being that of `op`: where the first is attached, attach all.
+    """
+    extent, lane = length(axes), fused(s[op], axes)
+    lanes = machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
+    most = min(machine.accumulators, MOST_ACCUMULATORS) if accumulators is None else accumulators
+    if extent is None:
+        width = lanes * most
+    elif extent < lanes:
+        width = _power_above(extent)
+    else:
+        width = lanes * power_below(max(min(most, extent // (lanes * ROUNDS)), 1))
+    found: list[Stage] = []
+    while width > 1:
+        inner = s[op].split(lane, factor=width)[1]
+        found.append(_partial(s, op, inner, first=not found))
+        lane = s[op].op.reduce_axis[0]
+        width = lanes if width > lanes else width // 2
+    if found:
+        s[op].unroll(lane)
+    return [*found, s[op]]
+
+
+def halves(s: Schedule, op: Operation, lane: IterVar) -> list[Stage]:
+    """Reduces `op` over `lane`, a power of two that is left of its reduce axes, by halves. The stages before that of `op`."""
+    found: list[Stage] = []
+    width = (length([lane]) or 1) // 2
+    while width > 1:
+        inner = s[op].split(lane, factor=width)[1]
+        found.append(_partial(s, op, inner, first=False))
+        lane = s[op].op.reduce_axis[0]
+        width //= 2
+    s[op].unroll(lane)
+    return found
+
+
+def _partial(s: Schedule, op: Operation, inner: IterVar, first: bool) -> Stage:
+    """The stage of partial results for each value of `inner`, in vectors."""
+    now = s[op].op
+    assert isinstance(now, ComputeOp)
+    stage = s[s.rfactor(list(now.outputs), inner, factor_axis=len(now.axis))[0].op]
+    *data, lane = stage.op.axis
+    stage.reorder(*data, *stage.op.reduce_axis, lane)
+    stage.vectorize(lane)
+    if not first:
+        for axis in stage.op.reduce_axis:
+            stage.unroll(axis)
+    return stage
+
+
+def length(axes: Sequence[IterVar]) -> int | None:
+    """The product of the extents; None where one is no constant."""
+    known = [constant(axis) for axis in axes]
+    return prod(one for one in known if one is not None) if None not in known else None
+
+
+def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
+    """The loop over all of these."""
+    return stage.fuse(*axes) if len(axes) > 1 else axes[0]
+
+
+def power_below(value: int) -> int:
+    """The greatest power of two that is no greater."""
+    return 1 << (value.bit_length() - 1)
+
+
+def _power_above(value: int) -> int:
+    return 1 << (max(value, 1) - 1).bit_length()

@@ -1,0 +1,119 @@
+"""What a product of matrices reads, for the rules that schedule it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Mul, ProducerLoad
+from ...ir.ops import is_const
+from ...te.operation import ComputeOp, Operation
+from ...te.tensor import Tensor
+from ..operations import loads_of
+from .gemm_plan import Product
+from .injective import constant
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["Operands", "as_compute", "is_product", "operands", "reduce_axes", "source", "upstream"]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The two factors as the sum reads them, and the sizes."""
+
+    a: ProducerLoad
+    b: ProducerLoad
+    product: Product
+
+
+def is_product(op: ComputeOp) -> bool:
+    """Whether an operation sums a[.., i, k] * b[.., k, j] over k, either of the two transposed or both, each of them converted
+    or not, for its last two axes i and j; or b packed, b[j // w, k, j % w]."""
+    found = op.reduction
+    if found is None or len(op.body) > 1 or len(found.axes) != 1 or found.init or len(op.axis) < 2:
+        return False
+    (result,), (value,) = found.combiner.result, found.sources
+    loads = loads_of(op)
+    plain_sum = isinstance(result, Add) and {result.a, result.b} == {found.combiner.lhs[0], found.combiner.rhs[0]}
+    if not plain_sum or not is_const(found.condition, 1) or len(loads) != 2 or loads[0].producer is loads[1].producer:
+        return False
+    if not isinstance(value, Mul) or [_converted(value.a), _converted(value.b)] != loads:
+        return False
+    *batch, i, j = op.axis
+    (k,) = found.axes
+    a, b = loads
+    return _is_matrix(a, batch, i, k) and (_is_matrix(b, batch, j, k) or _is_packed(b, j, k))
+
+
+def _converted(value: Expr) -> Expr:
+    while isinstance(value, Cast):
+        value = value.value
+    return value
+
+
+def _is_matrix(load: ProducerLoad, batch: list[IterVar], outer: IterVar, k: IterVar) -> bool:
+    *before, first, second = [*load.indices[:-2], *load.indices[-2:]] if len(load.indices) >= 2 else [None, None]
+    ordered = (first is outer and second is k) or (first is k and second is outer)
+    return ordered and len(before) <= len(batch) and all(
+        isinstance(one, IntImm) or one is axis for one, axis in zip(before, batch[len(batch) - len(before):], strict=True))
+
+
+def _is_packed(load: ProducerLoad, j: IterVar, k: IterVar) -> bool:
+    if len(load.indices) != 3:
+        return False
+    panel, depth, lane = load.indices
+    return (depth is k and isinstance(panel, FloorDiv) and isinstance(lane, FloorMod) and panel.a is j and lane.a is j
+            and isinstance(panel.b, IntImm) and isinstance(lane.b, IntImm)
+            and panel.b.value == lane.b.value == _number(load.producer.shape[-1]))
+
+
+def operands(group: Group) -> Operands:
+    """What the anchor multiplies."""
+    anchor = group.anchor
+    a, b = loads_of(as_compute(anchor))
+    (k,) = reduce_axes(anchor)
+    *batch, i, j = anchor.axis
+    packed = _is_packed(b, j, k)
+    heads = {tensor for head in group.heads for tensor in head.outputs}
+    width = _number(b.producer.shape[-1])
+    product = Product(
+        m=constant(i) or 0, n=constant(j) or 0, k=constant(k) or 0, batch=prod(constant(axis) or 1 for axis in batch),
+        bits=max(b.dtype.bits, anchor.output(0).dtype.bits), stride=width, in_place=packed,
+        scattered=not packed and (b.indices[-1] is not j or b.producer in heads), columns=width if packed else 0)
+    return Operands(a, b, product)
+
+
+def source(load: ProducerLoad) -> Tensor:
+    """The tensor that is read."""
+    assert isinstance(load.producer, Tensor)
+    return load.producer
+
+
+def upstream(group: Group, load: ProducerLoad) -> list[Operation]:
+    """The heads that an operand is computed from."""
+    found: dict[Operation, None] = {}
+    stack = [source(load).op]
+    while stack:
+        op = stack.pop()
+        if op in group.heads and op not in found:
+            found[op] = None
+            stack.extend(tensor.op for tensor in op.input_tensors)
+    return list(found)
+
+
+def as_compute(op: Operation) -> ComputeOp:
+    """An operation that is known to be a compute."""
+    assert isinstance(op, ComputeOp)
+    return op
+
+
+def reduce_axes(op: Operation) -> tuple[IterVar, ...]:
+    """The axes that it sums over."""
+    return as_compute(op).reduce_axis
+
+
+def _number(extent: Expr) -> int:
+    return extent.value if isinstance(extent, IntImm) else 0

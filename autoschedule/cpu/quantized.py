@@ -1,0 +1,120 @@
+"""Products by instructions that take several small numbers at once: 4 bytes, or 2 of bfloat16.
+
+    x.taken = x as the instruction wants it                          # signs, and zeros behind the last column
+    for task (rows, panels of weights; in parallel):
+        for columns (a few panels):
+            for rows (a few):
+                sums = 0                                             # in registers
+                for step of 4 bytes:  for row:  for panel:  sums += dot4(x.taken[row, step], packed[panel, step])
+                y[rows, columns] = sums ...                          # with what follows element by element: scales, bytes
+
+A panel of weights is read as it lies: sums run along all of k, which for bytes stays within the second cache.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import te
+from ...ir.expr import IterVar
+from ...te.operation import ComputeOp, Operation
+from ..operations import is_expensive, loads_of
+from .gemm_plan import WORTH_THREADS, Product, grid
+from .injective import constant
+from ...codegen.machine import RegisterTile, register_tiles
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["dense_dots", "pack_dots"]
+
+PANEL = 16
+_DOTS = {"uint8": ("x86.dot_u8i8_16x4", 4), "bfloat16": ("x86.dot_bf16_16x2", 2)}
+"""By the type of x: the instruction, and how many numbers it takes at once."""
+
+
+def dense_dots(group: Group) -> None:
+    """The rule."""
+    s, anchor = group.s, group.anchor
+    parts: dict[str, Operation] = {part.tag.removeprefix("dense_dots."): part for part in group.parts}
+    for head in group.heads:
+        if isinstance(head, ComputeOp) and not is_expensive(head):
+            s[head].compute_inline()
+    _take(group, parts["x"])
+    if any(constant(axis) == 0 for axis in (*anchor.axis, *parts["sums"].reduce_axis)):
+        return
+    if group.output is not anchor:
+        s[anchor].compute_inline()
+    tile, row_tiles, panels, threads = _plan(group, parts["sums"])
+    stage = s[group.output]
+    i, j = stage.op.axis
+    rows, i = stage.split(i, factor=tile.rows)
+    columns, j = stage.split(j, factor=tile.columns)
+    some_rows, rows = stage.split(rows, factor=row_tiles)
+    some_columns, columns = stage.split(columns, factor=panels)
+    stage.reorder(some_rows, some_columns, columns, rows, i, j)
+    task = stage.fuse(some_rows, some_columns)
+    if threads:
+        stage.parallel(task)
+    stage.vectorize(j)
+    _sums(group, parts["sums"], rows)
+
+
+def _sums(group: Group, op: Operation, at: IterVar) -> None:
+    """The tile, within the loop `at` of the output."""
+    s = group.s
+    assert isinstance(op, ComputeOp)
+    name, step = _DOTS[str(loads_of(op)[0].dtype)]
+    sums = s[op]
+    sums.set_scope("local")
+    sums.compute_at(s[group.output], at)
+    i, panel, lane = sums.op.axis
+    k, inner = sums.split(sums.op.reduce_axis[0], factor=step)
+    sums.reorder(k, i, panel, lane, inner)
+    sums.unroll(i)
+    sums.unroll(panel)
+    sums.tensorize(lane, te.intrinsics.get(name))
+
+
+def _plan(group: Group, op: Operation) -> tuple[RegisterTile, int, int, bool]:
+    """The tile, how many of its rows and columns make a task, and whether tasks go to threads."""
+    machine = group.machine
+    m, n, k = (constant(axis) or 1024 for axis in (*group.anchor.axis, op.reduce_axis[0]))
+    vectors = PANEL * 32 // (machine.vector_bytes * 8)
+    best = next((tile for tile in register_tiles(machine, 32) if tile.vectors % vectors == 0), None)
+    tile = best or RegisterTile(max(machine.registers // vectors - 2, 1), vectors, PANEL)
+    while tile.columns > PANEL and tile.columns - PANEL >= n:
+        tile = RegisterTile(tile.rows, tile.vectors - vectors, tile.columns - PANEL)
+    tile = RegisterTile(min(tile.rows, m), tile.vectors, tile.columns)
+    threads = machine.cores if m * n * k >= WORTH_THREADS else 1
+    row_tiles, panels, _ = grid(Product(m, n, k), tile, threads, False, machine.lanes(32), machine.accumulators)
+    return tile, row_tiles, panels, threads > 1
+
+
+def _take(group: Group, op: Operation) -> None:
+    """x once for all tasks; where it is taken as it is, in place."""
+    s = group.s
+    assert isinstance(op, ComputeOp)
+    (value,) = op.body
+    load = loads_of(op)[0]
+    if value is load and op.input_tensors[0].op.is_given:
+        s[op].compute_inline()
+        return
+    stage = s[op]
+    i, k = stage.op.axis
+    _, k = stage.split(k, factor=group.machine.vector_bytes)
+    stage.vectorize(k)
+    if (constant(i) or WORTH_THREADS) * (constant(op.axis[1]) or 1) >= WORTH_THREADS:
+        stage.parallel(i)
+
+
+def pack_dots(group: Group) -> None:
+    """The rule of weights packed by a kernel: the numbers of an instruction together, panels over the threads."""
+    s = group.s
+    for head in group.heads:
+        s[head].compute_inline()
+    stage = s[group.output]
+    panel, _, i, inner = stage.op.axis
+    stage.parallel(panel)
+    stage.unroll(i)
+    stage.vectorize(inner)

@@ -1,0 +1,225 @@
+"""Sums, products, extrema and their places over any axes, at the rate of memory.
+
+    neighbours are reduced (row sums)                    neighbours are kept (column sums)
+
+    for i in parallel:                                   for chunk of k in parallel:
+        for k.outer:                                         for k.outer:
+            for lanes:  part += x[i, k]                          for j.outer:  for k.inner in 8, unrolled:
+        part, across lanes                                           for lanes:  sum[j] += x[k, j]
+                                                         for j:  for chunk:  y[j] += sum of the chunk
+
+Whole rows are read as they lie, eight side by side, and each sum is loaded and stored once for the eight. Where too few
+elements are kept for threads to share, the reduction is cut into chunks, whose results are reduced in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar
+from ...schedule import Stage
+from ...te.operation import ComputeOp, Operation
+from ..operations import constant, contiguous, inlined_into, is_expensive, loads_of
+from .injective import worth_threads
+from .lanes import across_lanes, fused, length
+from .streams import fetch_ahead
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["places", "reduce"]
+
+TASKS = 32
+"""Tasks that a reduction is cut into: several for each of a few threads, one for each of many."""
+ROWS = 8
+"""Rows read side by side: as many streams as processors fetch ahead, and lines of one set that the L1 cache keeps."""
+SMALL = 1 << 15
+"""Elements of which a task should have at least as many."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a reduction reads: `reduced` are the reduce axes, `kept` the data axes, last in order, whose neighbours lie side by
+    side; one of them is empty, or both. rows: elements of the last dimension that reduced ones go through, one step after the
+    other, where that is known."""
+
+    reduced: tuple[IterVar, ...]
+    kept: tuple[IterVar, ...]
+    rows: int | None = None
+
+
+def reduce(group: Group) -> None:
+    """The rule. Heads that cost little are inlined, the others stay stages of their own."""
+    s, anchor = group.s, group.anchor
+    for head in group.heads:
+        if isinstance(head, ComputeOp) and not is_expensive(head):
+            s[head].compute_inline()
+    assert isinstance(anchor, ComputeOp)
+    if any(constant(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
+        return
+    threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(s, anchor)))
+    chunks = _chunks(anchor, _layout(group, anchor)) if threads else 1
+    if chunks > 1:
+        _in_chunks(group, anchor, chunks)
+        return
+    _one_step(group, anchor, group.output, threads)
+
+
+def places(group: Group) -> None:
+    """The rule of places that are found in two steps: the best of each block, then the place within the best block."""
+    s, stage = group.s, group.s[group.output]
+    for head in group.heads:
+        if isinstance(head, ComputeOp) and not is_expensive(head):
+            s[head].compute_inline()
+    if group.output is not group.anchor:
+        s[group.anchor].compute_inline()
+    axes = list(stage.op.axis)
+    if any(constant(axis) == 0 for axis in axes):
+        return
+    best = group.parts[0]
+    assert isinstance(best, ComputeOp)
+    threads = worth_threads((*best.axis, *best.reduce_axis))
+    row = fused(stage, axes) if axes else None
+    at_rows = row is not None and (length(axes) or TASKS) >= TASKS
+    if row is not None and threads and at_rows:
+        stage.parallel(row)
+    for part in group.parts:
+        made = across_lanes(s, part, part.reduce_axis, group.machine)
+        if part is best and not at_rows:
+            loop = fused(s[part], list(s[part].op.axis))
+            if threads:
+                s[part].parallel(loop)
+            for one in made[:-1]:
+                one.compute_at(s[part], loop)
+        elif row is not None:
+            for one in made:
+                one.compute_at(stage, row)
+
+
+def _layout(group: Group, op: ComputeOp) -> _Layout:
+    """See _Layout. Kept ones have to fill a vector; reduced ones are read in the order of their loops."""
+    loads = loads_of(op)
+    along = {axis for load in loads for axis in contiguous(load)}
+    if op.axis and op.axis[-1] in along:
+        lanes = group.machine.lanes(op.output(0).dtype.bits)
+        size = constant(op.axis[-1])
+        if size is None or size * 2 > lanes or not op.reduce_axis:
+            return _Layout((), (op.axis[-1],))
+    last = op.reduce_axis[-1:]
+    if not last or last[0] not in along:
+        return _Layout((), ())
+    together = 1
+    while together < len(op.reduce_axis) and all(_ends_with(load.indices, op.reduce_axis[-together - 1:]) for load in loads):
+        together += 1
+    return _Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together:]), (), constant(last[0]))
+
+
+def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
+    return len(indices) >= len(axes) and all(a is b for a, b in zip(indices[len(indices) - len(axes):], axes, strict=True))
+
+
+def _chunks(op: ComputeOp, layout: _Layout) -> int:
+    """Into how many chunks the reduction is cut."""
+    kept, size = length(op.axis), length((*op.axis, *op.reduce_axis))
+    if kept is None or size is None:
+        return 1
+    tasks = kept if not layout.kept else max(kept // (constant(layout.kept[0]) or 1), 1)
+    axes = _chunked(op, layout)
+    longest = (length(axes) or 1) // (4 * ROWS)
+    return 1 if tasks >= TASKS else max(min(-(-TASKS // tasks), size // SMALL // tasks, longest), 1)
+
+
+def _chunked(op: ComputeOp, layout: _Layout) -> tuple[IterVar, ...]:
+    """The reduce axes that are cut: the outermost, and those that lie side by side with it."""
+    return layout.reduced if len(layout.reduced) == len(op.reduce_axis) else tuple(op.reduce_axis[:1])
+
+
+def _in_chunks(group: Group, op: ComputeOp, chunks: int) -> None:
+    """The chunks at once, each into results of its own, then those of all chunks."""
+    s, layout = group.s, _layout(group, op)
+    axes = _chunked(op, layout)
+    size = length(axes)
+    assert size is not None
+    unit = 8 * group.machine.lanes(op.output(0).dtype.bits) if layout.reduced else ROWS
+    factor = -(-size // (chunks * unit)) * unit
+    chunk = s[op].split(fused(s[op], axes), factor=factor)[0]
+    partial = s.rfactor(list(s[op].op.outputs), chunk, factor_axis=0)[0].op
+    assert isinstance(partial, ComputeOp)
+    within = partial.reduce_axis[-1:] if layout.reduced else ()
+    _one_step(group, partial, partial, True, _Layout(tuple(within), _same_axis(layout.kept, op, partial), layout.rows))
+    final = s[op].op
+    assert isinstance(final, ComputeOp)
+    _one_step(group, final, group.output, False)
+
+
+def _same_axis(kept: tuple[IterVar, ...], op: ComputeOp, partial: ComputeOp) -> tuple[IterVar, ...]:
+    return tuple(partial.axis[op.axis.index(axis) + 1] for axis in kept)
+
+
+def _one_step(group: Group, op: ComputeOp, output: Operation, threads: bool, layout: _Layout | None = None) -> None:
+    """Schedules a reduction, and the elementwise output behind it, at root."""
+    found = _layout(group, op) if layout is None else layout
+    if found.kept:
+        _columns(group, op, output, threads)
+    else:
+        _rows(group, op, output, threads, found)
+
+
+def _rows(group: Group, op: ComputeOp, output: Operation, threads: bool, layout: _Layout) -> None:
+    """One result after the other, in lanes over what is reduced."""
+    s = group.s
+    stage = s[output]
+    made = across_lanes(s, op, layout.reduced, group.machine) if layout.reduced else [s[op]]
+    if len(made) > 1:
+        _fetch_steps(made[0], layout)
+    if not stage.op.axis:
+        return
+    row = fused(stage, list(stage.op.axis))
+    if threads:
+        stage.parallel(row)
+    for one in made:
+        if one is not stage:
+            one.compute_at(stage, row)
+
+
+def _fetch_steps(stage: Stage, layout: _Layout) -> None:
+    """Lets the steps of partial sums ask ahead, where each reads neighbours."""
+    step = length(stage.op.axis[-1:])
+    loop = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
+    if loop is not None and step and layout.rows is not None and layout.rows % step == 0:
+        fetch_ahead(stage, loop, step)
+
+
+def _columns(group: Group, op: ComputeOp, output: Operation, threads: bool) -> None:
+    """Blocks of results that stay in the L1 cache while rows are added to them."""
+    s = group.s
+    own = output is op or s[output].op is s[op].op
+    inner = s[s.cache_write(list(s[op].op.outputs), "local")[0].op if own else op]
+    stage = s[output]
+    lanes = group.machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
+    *outer, last = stage.op.axis
+    extent, block = constant(last), group.machine.l1 // 2 // max(tensor.dtype.bytes for tensor in op.outputs)
+    if extent is None or extent > block:
+        wide, last = stage.split(last, factor=block if extent is not None else 4 * lanes)
+        outer.append(wide)
+    if outer:
+        at = fused(stage, outer)
+        if threads:
+            stage.parallel(at)
+        inner.compute_at(stage, at)
+    stage.vectorize(last)
+    _side_by_side(inner, lanes, extent)
+
+
+def _side_by_side(stage: Stage, lanes: int, extent: int | None) -> None:
+    """The loops of sums over rows."""
+    *data, lane = stage.op.axis
+    *slow, row = stage.op.reduce_axis
+    count = constant(row)
+    rows, row = stage.split(row, factor=ROWS) if count is None or count > ROWS else (None, row)
+    wide, lane = stage.split(lane, factor=lanes) if extent is None or extent > lanes else (None, lane)
+    stage.reorder(*data, *slow, *(one for one in (rows, wide) if one is not None), row, lane)
+    stage.unroll(row)
+    stage.vectorize(lane)

@@ -1,0 +1,64 @@
+"""Which rule schedules what on CPUs.
+
+A row: the tag of an anchor, the module below autoschedule/cpu and the function in it, `def rule(group: Group) -> None`. Modules are
+imported when a program has an operation of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ...te.operation import ComputeOp
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["RULES", "rule_for"]
+
+RULES: dict[str, tuple[str, str]] = {
+    "conv2d_nchw": ("conv", "conv2d_nchw"),
+    "group_conv2d_nchw": ("conv", "conv2d_nchw"),
+    "conv2d_nhwc": ("conv", "conv2d_nhwc"),
+    "group_conv2d_nhwc": ("conv", "conv2d_nhwc"),
+    "conv2d_NCHWc": ("conv", "conv2d_NCHWc"),
+    "conv2d_winograd": ("winograd", "conv2d_winograd"),
+    "bilateral_slice": ("bilateral", "bilateral_slice"),
+    "bilateral_slice.gradients": ("bilateral_gradients", "bilateral_slice_gradients"),
+    "stencil": ("stencil", "stencil"),
+    "resize": ("resize", "resize"),
+    "pool": ("depthwise", "windows"),
+    "pool_whole": ("pool", "whole"),
+    "depthwise_conv2d_nchw": ("depthwise", "windows"),
+    "depthwise_conv2d_nhwc": ("depthwise", "windows"),
+    "matmul": ("gemm", "gemm"),
+    "batch_matmul": ("gemm", "gemm"),
+    "dense": ("gemm", "gemm"),
+    "packed_dense": ("gemm", "gemm"),
+    "attention": ("attention", "attention"),
+    "weight_only_dense": ("weight_only", "weight_only_dense"),
+    "dense_dots": ("quantized", "dense_dots"),
+    "pack_dots": ("quantized", "pack_dots"),
+    "softmax": ("rows", "rows"),
+    "log_softmax": ("rows", "rows"),
+    "layer_norm": ("rows", "rows"),
+    "instance_norm": ("rows", "rows"),
+    "rms_norm": ("rows", "rows"),
+    "l2_normalize": ("rows", "rows"),
+    "comm_reduce": ("reduce", "reduce"),
+    "comm_reduce_idx": ("reduce", "reduce"),
+    "arg_blocks": ("reduce", "places"),
+}
+"""tag -> (module, function)."""
+
+REDUCTION = ("fallback", "reduction")
+"""For reductions of no tag that has a rule."""
+INJECTIVE = ("injective", "injective")
+"""For operations without a reduction."""
+
+
+def rule_for(tag: str, anchor: ComputeOp) -> Callable[[Group], None]:
+    """The rule of a tag; "" for what has none."""
+    module, function = RULES[tag] if tag else INJECTIVE if anchor.reduction is None else REDUCTION
+    return getattr(import_module(f".{module}", __package__), function)

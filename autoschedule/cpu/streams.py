@@ -1,0 +1,62 @@
+"""Which results are stored past the caches: those that would drive out what they are made of, and not stay themselves. And
+which operands are asked for ahead: those that are read from memory, once."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from math import prod
+
+from ...ir.expr import IntImm, IterVar
+from ...schedule import Stage
+from ...te.operation import Operation
+from ..operations import elements
+
+__all__ = ["fetch_ahead", "last_cache", "stream", "streams", "sweep_past_caches"]
+
+_USUAL = 32 << 20
+BLOCK = 8192
+"""Elements that are stored in one go: lines at its ends may be stored in two parts."""
+PAGE = 4096
+"""Bytes that processors see to be one stream: they find out anew in each page, and memory idles meanwhile."""
+STEPS = 16
+"""Steps in a page at most, each of which asks for its lines: a step that is shorter takes longer to ask than to read."""
+
+
+def streams(op: Operation) -> bool:
+    """Whether what `op` computes goes past the caches: it and as much that it reads do not fit into the last one. Of unknown
+    sizes that is not known."""
+    size = elements(op)
+    return size is not None and op.num_outputs == 1 and 2 * size * op.output(0).dtype.bytes >= last_cache()
+
+
+def stream(stage: Stage, axis: IterVar) -> None:
+    """Lets a loop, vectorized, store past the caches where what the stage computes goes there."""
+    if streams(stage.op):
+        stage.pragma(axis, "nontemporal_store")
+
+
+def fetch_ahead(stage: Stage, axis: IterVar, step: int) -> None:
+    """Lets each iteration of a loop ask for what lies a page further on in the arguments that no cache holds, of which it reads
+    `step` elements side by side."""
+    for tensor in stage.op.input_tensors:
+        known, read = [extent.value for extent in tensor.shape if isinstance(extent, IntImm)], step * tensor.dtype.bytes
+        fits = len(known) < tensor.ndim or prod(known) * tensor.dtype.bytes < last_cache()
+        if tensor.op.kind == "placeholder" and not fits and read * STEPS >= PAGE:
+            stage.prefetch(tensor, axis, max(PAGE // read, 1), level=2)
+
+
+def sweep_past_caches(stage: Stage) -> None:
+    """Schedules a stage each of whose elements is made of others at the same place."""
+    axes = list(stage.op.axis)
+    outer, inner = stage.split(stage.fuse(*axes) if len(axes) > 1 else axes[0], factor=BLOCK)
+    stage.parallel(outer)
+    stage.vectorize(inner)
+    stream(stage, inner)
+
+
+@cache
+def last_cache() -> int:
+    """Bytes of this machine's last cache, or of what is usual where the system does not say."""
+    found = os.sysconf("SC_LEVEL3_CACHE_SIZE") if "SC_LEVEL3_CACHE_SIZE" in os.sysconf_names else 0
+    return found if found > 0 else _USUAL

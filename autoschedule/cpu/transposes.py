@@ -1,0 +1,101 @@
+"""Reads across: neighbouring elements of what is stored lie apart in what is read, and those that are read side by side
+are stored apart.
+
+    for i.outer, j.outer:                                     # bands of 4 t rows, whose cache lines are stored whole
+        for i.middle in 4:
+            tile[t][t] = A[j.., i..]                          # t vectors
+            for i in t (unrolled):  for j in t lanes:  B[i, j] = f(tile[j][i])
+
+With the loops over the tile written out, LLVM keeps it in registers and turns it by shuffles. t is what a vector holds,
+16 at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.visit import post_order
+from ...te.operation import ComputeOp
+from ...te.rewrite import inline
+from ...te.tensor import Tensor
+from ..operations import axes_in, constant, inlined_into
+
+if TYPE_CHECKING:
+    from ...schedule import Schedule
+    from ..groups import Group
+
+__all__ = ["Crossing", "crossing_of", "expanded", "transpose_tiles"]
+
+MAX_TILE = 16
+BAND = 4
+"""Tiles that follow each other down the rows: lines that were read are used for all of them before they leave the cache."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """source: what is read across; across: the place of the data axis that runs along its memory; size: of a tile."""
+
+    source: Tensor
+    across: int
+    size: int
+
+
+def expanded(s: Schedule, op: ComputeOp) -> Expr:
+    """What an element of `op` is, with the expressions of inlined operations in it."""
+    value = op.body[0]
+    for one in inlined_into(s, op):
+        value = inline(value, one.output(0), one.axis, one.body[0])
+    return value
+
+
+def crossing_of(group: Group, op: ComputeOp, loads: list[ProducerLoad]) -> Crossing | None:
+    """Whether `op`, whose reads (those of what is inlined included) are `loads`, is to be computed in such tiles."""
+    if len(op.axis) < 2 or op.num_outputs > 1:
+        return None
+    last = op.axis[-1]
+    for load in loads:
+        if not isinstance(load.producer, Tensor) or not load.indices or not isinstance(load.indices[-1], IterVar):
+            continue
+        along = load.indices[-1]
+        bits = max(load.producer.dtype.bits, op.output(0).dtype.bits)
+        size = min(group.machine.lanes(bits), MAX_TILE)
+        others = [index for index in load.indices[:-1] if last in axes_in(index)]
+        alone = all(other is load or other.producer is not load.producer for other in loads)
+        if (along is not last and along in op.axis and alone and len(others) == 1 and others[0] is last
+                and not any(along in axes_in(index) for index in load.indices[:-1])
+                and all((constant(axis) or 0) >= size for axis in (along, last))):
+            return Crossing(load.producer, op.axis.index(along), size)
+    return None
+
+
+def transpose_tiles(group: Group, op: ComputeOp, crossing: Crossing, threads: bool) -> None:
+    """Schedules a stage at root in tiles."""
+    s, size = group.s, crossing.size
+    reader = next(one for one in (op, *inlined_into(s, op)) if crossing.source in one.input_tensors)
+    tile = s.cache_read(crossing.source, "local", [s[reader].op.output(0)])
+    stage = s[op]
+    axes = list(stage.op.axis)
+    along, last = axes[crossing.across], axes[-1]
+    others = [axis for axis in axes if axis is not along and axis is not last]
+    outer, rows = stage.split(along, factor=BAND * size)
+    middle, rows = stage.split(rows, factor=size)
+    columns, lanes = stage.split(last, factor=size)
+    stage.reorder(*others, outer, columns, middle, rows, lanes)
+    band = stage.fuse(*others, outer, columns)
+    if threads:
+        stage.parallel(band)
+    stage.unroll(rows)
+    stage.vectorize(lanes)
+    copy = s[tile]
+    copy.compute_at(stage, middle)
+    *before, contiguous = copy.op.axis
+    for axis in before:
+        copy.unroll(axis)
+    copy.vectorize(contiguous)
+
+
+def loads_in(value: Expr) -> list[ProducerLoad]:
+    """The reads of tensors in an expression."""
+    return [node for node in post_order(value) if isinstance(node, ProducerLoad)]

@@ -1,0 +1,102 @@
+"""Dense layers of weights in 4 or 8 bits: read once, unpacked in registers, multiplied as whole numbers.
+
+    for b, group:  peak, whole numbers and their sum                    # of x, before the others
+    for panel of 16 rows (in parallel):
+        for group:
+            levels = packed[panel, group] >> 4 & 15                     # in registers
+            for b:  sums = 0;  for quad:  sums += dot4(x[b, quad], levels[quad])
+                    y.lanes[b] += float(sums - shift) * scale of x * scale of w
+        y[b, panel] = y.lanes[b] ...                                    # with what follows element by element
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import te
+from ...ir.expr import IterVar
+from ...schedule import Stage
+from ...te.operation import ComputeOp, Operation
+from ...topi.nn.weight_only import GROUP, PANEL, QUAD
+from ..operations import is_expensive
+from .injective import constant
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["weight_only_dense"]
+
+GROUPS = 2
+"""Of weights, in a step of the loop for one row of x: the fewer instructions, the further ahead of them memory is read."""
+BATCH = 4
+"""Rows of x that share one reading of the weights: their sums are in registers together."""
+
+
+def weight_only_dense(group: Group) -> None:
+    """The rule."""
+    s, anchor = group.s, group.anchor
+    parts: dict[str, Operation] = {part.tag.removeprefix("weight_only_dense."): part for part in group.parts}
+    for head in group.heads:
+        if isinstance(head, ComputeOp) and not is_expensive(head):
+            s[head].compute_inline()
+    if group.output is anchor:
+        sums = s[s.cache_write(anchor.output(0), "local")]
+    else:
+        sums = s[anchor]
+        sums.set_scope("local")
+    stage = s[group.output]
+    b, n = stage.op.axis
+    panel, i = stage.split(n, factor=PANEL)
+    batches, b = stage.split(b, factor=BATCH)
+    stage.reorder(batches, panel, b, i)
+    task = stage.fuse(batches, panel)
+    stage.parallel(task)
+    stage.vectorize(i)
+    sums.compute_at(stage, task)
+    b, n = sums.op.axis
+    (g,) = sums.op.reduce_axis
+    if constant(group.anchor.axis[0]) == 1:
+        pairs, g = sums.split(g, factor=GROUPS)
+        sums.reorder(pairs, g, b, n)
+        sums.unroll(g)
+    else:
+        sums.reorder(g, b, n)
+    sums.unroll(b)
+    sums.vectorize(n)
+    _dots(group, parts, sums, g)
+    _round(group, parts)
+
+
+def _dots(group: Group, parts: dict[str, Operation], sums: Stage, g: IterVar) -> None:
+    """Of one group of weights: levels unpacked, and their products with x."""
+    s = group.s
+    dots, levels = s[parts["sums"]], s[parts["levels"]]
+    dots.compute_at(sums, g)
+    dots.set_scope("local")
+    p, one, b, i = dots.op.axis
+    (r,) = dots.op.reduce_axis
+    quad, r = dots.split(r, factor=QUAD)
+    dots.reorder(p, one, quad, b, i, r)
+    dots.unroll(quad)
+    dots.unroll(b)
+    dots.tensorize(i, te.intrinsics.get("x86.dot_i8u8_16x4"))
+    levels.compute_at(sums, g)
+    levels.set_scope("local")
+    *_, quad, i, t = levels.op.axis
+    levels.unroll(quad)
+    levels.vectorize(levels.fuse(i, t))
+
+
+def _round(group: Group, parts: dict[str, Operation]) -> None:
+    """x, a group at a time, half of it in lanes. It is small beside the weights."""
+    s = group.s
+    for name in ("peak", "shift"):
+        part = s[parts[name]]
+        _, lane = part.split(part.op.reduce_axis[0], factor=GROUP // 2)
+        partial = s[s.rfactor(parts[name].output(0), lane, -1)]
+        partial.compute_at(s[parts[name]], s[parts[name]].op.axis[-1])
+        *data, lane = partial.op.axis
+        partial.reorder(*data, *partial.op.reduce_axis, lane)
+        partial.vectorize(lane)
+    rounded = s[parts["rounded"]]
+    rounded.vectorize(rounded.op.axis[-1])

@@ -1,0 +1,1 @@
+"""Spaces of schedules that the tuner searches."""

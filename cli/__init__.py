@@ -1,0 +1,5 @@
+"""The command `tilewright`."""
+
+from .command import main
+
+__all__ = ["main"]

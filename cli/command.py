@@ -1,0 +1,220 @@
+"""The command `tilewright`: doctor, run, export, tune, db, report, bench, cache and fuzz."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from .. import __version__
+from .tuning import DATABASE, report_database
+from .tuning import add_commands as add_tuning_commands
+from ..errors import TilewrightError
+from .development import add_commands as add_development_commands
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns 0, 1 (failed) or 2 (usage)."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.command(options)
+    except TilewrightError as error:
+        _say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tilewright", description="Declare what to compute, say how by schedule primitives, get fast kernels."
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    doctor = commands.add_parser("doctor", help="what this machine offers and what is missing", description=(
+        "Lists Python, LLVM, the CPU, threads, CUDA parts, compilers and versions as tilewright finds them, and why "
+        "something is not found."))
+    doctor.set_defaults(command=_doctor)
+
+    run = commands.add_parser("run", help="run a Python file, or the demo", description=(
+        "Runs FILE.py as a program, or the demo: a matrix product in six steps and a photograph sharpened."))
+    what = run.add_mutually_exclusive_group(required=True)
+    what.add_argument("file", nargs="?", metavar="FILE.py")
+    what.add_argument("--demo", action="store_true", help="run the demo")
+    run.add_argument("--out", default="out", metavar="FOLDER", help="where the demo writes its pictures (default: out)")
+    run.add_argument("--time-passes", action="store_true", help="print how long each compiler pass took")
+    run.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="arguments of FILE.py")
+    run.set_defaults(command=_run)
+
+    export = commands.add_parser("export", help="write a library from a function's kernel", description=(
+        "Calls FUNCTION of FILE.py, builds what it returns ((schedule, args), a list of tensors, or a dict of names to "
+        "these), and writes the library with its C header and manifest."))
+    export.add_argument("source", metavar="FILE.py:FUNCTION")
+    export.add_argument("library", metavar="LIBRARY", help="libname.so, libname.a or name.o")
+    export.add_argument("--target", default="llvm", help='what to compile for (default: "llvm", this machine)')
+    export.add_argument("--name", help="the C function (default: FUNCTION)")
+    export.add_argument("--threads", default="openmp", help="openmp (default), none or hook")
+    export.set_defaults(command=_export)
+    add_tuning_commands(commands)
+
+    report = commands.add_parser("report", help="write a page about a schedule, or about a database of results", description=(
+        "Writes one HTML file. Of FILE.py:FUNCTION, which returns a schedule ((schedule, args) or a list of tensors will do), "
+        "or of the last schedule that FILE.py makes: its records, its loops with what they cost, and the assembly, linked; "
+        "what each primitive changed; its stages. Of a database of results: for each task the tuning curve, the best "
+        "schedule, and what failed."))
+    report.add_argument("what", nargs="?", default=DATABASE, metavar="FILE.py[:FUNCTION] | DATABASE", help=f"default: {DATABASE}")
+    report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
+    report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
+    report.set_defaults(command=_report)
+    add_development_commands(commands)
+
+    cache = commands.add_parser("cache", help="the folder of built kernels: show it, or clear it", description=(
+        "Shows where built kernels are kept for other processes, and how much they take; --clear removes them. "
+        "TILEWRIGHT_CACHE_DIR chooses the folder, TILEWRIGHT_CACHE_MB its size, TILEWRIGHT_CACHE=0 turns it off."))
+    cache.add_argument("--clear", action="store_true", help="remove every kept kernel")
+    cache.set_defaults(command=_cache)
+    return parser
+
+
+def _say(text: str) -> None:
+    """To the standard error output as it is: lines and carets stay where they are, however narrow the terminal."""
+    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    from .doctor import report
+
+    report(Console())
+    return 0
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from ..driver.cache.store import open_store
+
+    store = open_store()
+    if store is None:
+        print("off: TILEWRIGHT_CACHE=0")
+        return 0
+    if options.clear:
+        print(f"removed {store.clear()} kernels from {store.folder}")
+    found = store.usage()
+    if found.problem:
+        _say(f"tilewright cache: {found.problem}")
+        return 1
+    print(f"{found.folder}: {found.entries} kernels, {found.size / 2**20:.1f} of {found.limit >> 20} MB")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ..ir.passes.common.runner import pass_times
+
+    with pass_times() as times:
+        status = _run_demo(options.out) if options.demo else _run_file(options.file, options.rest)
+    if options.time_passes:
+        from .doctor import time_table
+
+        Console(stderr=True).print(time_table(times))
+    return status
+
+
+def _export(options: argparse.Namespace) -> int:
+    from ..driver.build import build
+
+    declared = _function_of(options.source)
+    if declared is None:
+        return 2
+    name = options.name or options.source.rpartition(":")[2]
+    for path in build(declared(), target=options.target, name=name).export(options.library, threads=options.threads):
+        print(path)
+    return 0
+
+
+def _function_of(source: str) -> Callable[[], Any] | None:
+    """The function that FILE.py:FUNCTION names; None, having said why, where there is none."""
+    path, _, name = source.rpartition(":")
+    try:
+        found = runpy.run_path(path).get(name) if path else None
+    except FileNotFoundError:
+        found = None
+    if not callable(found):
+        _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
+        return None
+    return found
+
+
+def _report(options: argparse.Namespace) -> int:
+    what: str = options.what
+    if not what.endswith(".py") and ".py:" not in what:
+        print(report_database(what, options.out))
+        return 0
+    schedule = _schedule_of(what)
+    if schedule is None:
+        return 2
+    from ..views.report import write_page
+
+    print(write_page(schedule, options.out, options.target))
+    return 0
+
+
+def _schedule_of(source: str) -> Any:
+    """The schedule that FILE.py:FUNCTION returns, or the last that FILE.py makes; None, having said why, for none."""
+    from ..driver.build import outputs_of
+    from ..schedule import Schedule, create_schedule
+
+    path, _, name = source.rpartition(":") if not source.endswith(".py") else (source, "", "")
+    if not Path(path).is_file():
+        _say(f"tilewright report: no file {path}")
+        return None
+    with _own_folder(path):
+        names = runpy.run_path(path, run_name="__tilewright_report__")
+        if name and not callable(names.get(name)):
+            _say(f"tilewright report: {path} has no function {name!r}")
+            return None
+        found = names[name]() if name else [one for one in names.values() if isinstance(one, Schedule)][-1:]
+    if isinstance(found, (list, tuple)) and found:
+        given: list[Any] = list(found)
+        found = given[0] if isinstance(given[0], Schedule) else create_schedule(outputs_of(given))
+    if not isinstance(found, Schedule):
+        _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name the function: FILE.py:FUNCTION"))
+        return None
+    return found
+
+
+@contextmanager
+def _own_folder(path: str) -> Iterator[None]:
+    """With the folder of a program first on the path, as when it is run."""
+    folders = sys.path
+    sys.path = [str(Path(path).resolve().parent), *sys.path]
+    try:
+        yield
+    finally:
+        sys.path = folders
+
+
+def _run_demo(folder: str) -> int:
+    from ..demo import main as demo
+
+    return demo(folder)
+
+
+def _run_file(path: str, rest: list[str]) -> int:
+    """Runs a program as Python does: with its own arguments, and with its folder first on the path."""
+    if not Path(path).is_file():
+        _say(f"tilewright run: no file {path}")
+        return 2
+    arguments, sys.argv = sys.argv, [path, *rest]
+    try:
+        with _own_folder(path):
+            runpy.run_path(path, run_name="__main__")
+    finally:
+        sys.argv = arguments
+    return 0

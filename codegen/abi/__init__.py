@@ -1,0 +1,1 @@
+"""How kernels are called: signatures, stubs, packed calls, callbacks, threads."""

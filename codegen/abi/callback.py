@@ -1,0 +1,107 @@
+"""Kernels that run in Python: their arguments are checked as any other's, by the same machine code, which then calls back.
+
+The machine code is the call stub alone, over a kernel that hands its arguments back to Python as 64-bit slots.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...errors import InternalError, TilewrightError
+from ...runtime.array import numpy_dtype
+from ...runtime.kernel import Kernel, make_kernel
+from ...runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
+from ..llvm.jit import compile_text
+from .stub import kernel_symbol, scalar_type, stub_symbols, stub_text
+from ..target import Target
+
+__all__ = ["called_back_kernel", "kernel_text"]
+
+_Callback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+_FAILED = 1
+
+Run = Callable[[list[Any], dict[str, int]], None]
+"""Takes the arguments (arrays on the caller's memory, and numbers) and the scalars and shape symbols by name."""
+
+
+def called_back_kernel(signature: Signature, run: Run, sources: Callable[[str], str]) -> Kernel:
+    """A kernel whose call checks its arguments and then does `run`. What that raises, of ours, the call raises."""
+    way_back = _WayBack(signature, run)
+    entries = stub_symbols(signature.name)
+    parts = [kernel_text(signature, way_back.address), stub_text(signature)]
+    compiled = compile_text(parts, Target(), tuple(entries.values()), {}, {})
+    addresses = {role: compiled.address(symbol) for role, symbol in entries.items()}
+    return make_kernel(signature, addresses, code=(compiled, way_back), sources=sources, failure=way_back.failure)
+
+
+class _WayBack:
+    """From machine code into Python."""
+
+    def __init__(self, signature: Signature, run: Run) -> None:
+        self._signature, self._run = signature, run
+        self._raised = threading.local()
+        self._callback = _Callback(self._enter)
+
+    @property
+    def address(self) -> int:
+        """Of `i32 f(ptr slots)`."""
+        return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+
+    def failure(self, status: int) -> Exception:
+        """What was raised on this thread."""
+        del status
+        return self._raised.error
+
+    def _enter(self, slots: int) -> int:
+        try:
+            self._run(*self._arguments(slots))
+        except (TilewrightError, InternalError) as error:
+            self._raised.error = error
+            return _FAILED
+        return 0
+
+    def _arguments(self, address: int) -> tuple[list[Any], dict[str, int]]:
+        params, symbols = self._signature.params, self._signature.symbols
+        slots = (ctypes.c_int64 * (len(params) + len(symbols))).from_address(address)
+        values = {symbol.name: slots[len(params) + i] for i, symbol in enumerate(symbols)}
+        values |= {p.name: slots[i] for i, p in enumerate(params) if isinstance(p, ScalarParam)}
+        return [_argument_at(param, slots[i], values) for i, param in enumerate(params)], values
+
+
+def _argument_at(param: BufferParam | ScalarParam, slot: int, values: Mapping[str, int]) -> Any:
+    """The array at an address, or the number whose bits a slot holds."""
+    dtype = numpy_dtype(param.dtype)
+    if isinstance(param, ScalarParam):
+        return np.array([slot], np.int64).view(np.uint8)[: dtype.itemsize].view(dtype)[0]
+    shape = tuple(evaluate_extent(extent, values) for extent in param.shape)
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(slot)
+    return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
+
+
+def kernel_text(signature: Signature, callback: int) -> str:
+    """The kernel: its arguments as 64-bit slots, and the call back."""
+    target = Target()
+    types = [scalar_type(p.dtype) if isinstance(p, ScalarParam) else "ptr" for p in signature.params]
+    types += ["i64"] * len(signature.symbols)
+    lines = [f"  %slots = alloca [{max(len(types), 1)} x i64], align 8"]
+    for i, kind in enumerate(types):
+        lines.append(f"  %p{i} = getelementptr i64, ptr %slots, i64 {i}")
+        lines += [f"  store i64 0, ptr %p{i}", f"  store {kind} %a{i}, ptr %p{i}"]
+    head = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(types))
+    body = "\n".join(lines)
+    return f"""target datalayout = "{target.data_layout}"
+target triple = "{target.llvm_triple}"
+define i32 @{kernel_symbol(signature.name)}({head}) {{
+{body}
+  %status = call i32 inttoptr (i64 {callback} to ptr)(ptr %slots)
+  ret i32 %status
+}}
+"""

@@ -1,0 +1,191 @@
+"""The way from machine code into Python: te.call_packed and te.trace.
+
+Each place that calls a Python function becomes a call of a function of its own, made by ctypes for the types that it
+passes: pointers, 64-bit integers, doubles. ctypes takes the interpreter's lock for it. An exception stays on this side;
+the call returns FAILED, the kernel leaves with a status, and whoever called the kernel gets the exception.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...errors import user_source
+from ...ir.errors import CallbackFailed
+from ...ir.expr import Call, Expr, IntImm, Node, StringImm
+from ...ir.packed import call_func, callback_failed, find_func, registered_names, trace_line
+from ...ir.pointers import WRITES, pointed_to
+from ...ir.stmt import Function
+from ...ir.visit import post_order, rewrite
+from ...runtime.array import numpy_dtype
+from ..errors import PackedNotRegistered
+
+__all__ = ["CALLBACK_RAISED", "FAILED", "PACKED_PREFIX", "PackedCalls", "calls_packed"]
+
+FAILED = 1 << 32
+"""What a call returns where the Python function raised; else the low 32 bits are the result."""
+CALLBACK_RAISED = 1 << 30
+"""The status of a kernel that ends for that."""
+PACKED_PREFIX = "tw_packed_"
+
+
+def calls_packed(function: Function) -> str | None:
+    """The name of a Python function that `function` calls; None where it calls none."""
+    for node in post_order(function.body):
+        if isinstance(node, Call) and node.name == "call_packed":
+            return _name(node)
+    return None
+
+
+def _name(call: Call) -> str:
+    first = call.args[0]
+    assert isinstance(first, StringImm), "the first operand of a packed call is its name"
+    return first.value
+
+
+@dataclass
+class PackedCalls:
+    """The places of a module of kernels that call Python. symbols: their addresses by name. It has to live as long as the
+    code that calls them."""
+
+    symbols: dict[str, int] = field(default_factory=dict[str, int])
+    _callbacks: list[Any] = field(default_factory=list[Any])
+    _raised: deque[CallbackFailed] = field(default_factory=deque[CallbackFailed])
+    _latest: CallbackFailed | None = None
+
+    def bound(self, function: Function) -> Function:
+        """`function`, of stage "final", calling this process's Python functions. Raises PackedNotRegistered."""
+
+        def rule(node: Node) -> Node | None:
+            if not isinstance(node, Call) or node.name not in ("call_packed", "trace"):
+                return None
+            symbol = f"{PACKED_PREFIX}{len(self._callbacks)}"
+            name, parameters = _name(node), [_parameter(arg) for arg in node.args[1:]]
+            if node.name == "trace":
+                self._add(symbol, name, parameters, _tracing(name))
+                return Call("trace", (StringImm(symbol), *node.args[1:]), node.dtype)
+            self._add(symbol, name, parameters, _packed(name))
+            return Call("call_packed", (StringImm(symbol), *(part for arg in node.args[1:] for part in _flat(arg))), node.dtype)
+
+        return function.with_body(rewrite(function.body, rule))
+
+    def failure(self, otherwise: Callable[[int], Exception], status: int) -> Exception:
+        """What a Python function raised, where that is why a kernel returned `status`; else what `otherwise` says."""
+        if status != CALLBACK_RAISED or not (self._raised or self._latest):
+            return otherwise(status)
+        if self._raised:  # of several that parallel iterations raised the first
+            self._latest = self._raised[0]
+            self._raised.clear()
+        assert self._latest is not None
+        return self._latest
+
+    def _add(self, symbol: str, name: str, parameters: Sequence[_Parameter], function: Callable[..., int]) -> None:
+        kinds = [kind for parameter in parameters for kind in parameter.kinds]
+        raised = self._raised
+
+        def enter(*raw: Any) -> int:
+            given = iter(raw)
+            try:
+                return function(*[parameter.value(given) for parameter in parameters]) & 0xFFFFFFFF
+            except CallbackFailed as error:
+                raised.append(error)
+            except BaseException as error:  # noqa: BLE001  (nothing may pass through machine code; `failure` hands it on)
+                raised.append(callback_failed(name, error))
+                raised[-1].__cause__ = error
+            return FAILED
+
+        callback = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(enter)
+        self._callbacks.append(callback)
+        self.symbols[symbol] = ctypes.cast(callback, ctypes.c_void_p).value or 0
+
+
+def _packed(name: str) -> Callable[..., int]:
+    found = find_func(name)
+    if found is None:
+        raise PackedNotRegistered(
+            f"the program calls the packed function {name!r}, which nobody has registered", called=user_source(),
+            allowed=", ".join(registered_names()) or "nothing is registered",
+            fix=f"@tw.register_func({name!r}) above a Python function, before the kernel is built")
+    return lambda *args: call_func(name, found, args)
+
+
+def _tracing(tag: str) -> Callable[..., int]:
+    def show(*values: Any) -> int:
+        return 0 * sys.stdout.write(trace_line(tag, values))
+
+    return show
+
+
+# Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """kinds: the C types of what is passed for it. value: the Python value, from the next of what was passed."""
+
+    kinds: tuple[Any, ...]
+    value: Callable[[Any], Any]
+
+
+def _parameter(arg: Expr) -> _Parameter:
+    if isinstance(arg, StringImm):
+        text = arg.value
+        return _Parameter((), lambda _: text)
+    if isinstance(arg, Call) and arg.name == "packed_array":
+        return _array(arg)
+    dtype = numpy_dtype(str(arg.dtype))
+    if arg.dtype.is_float:
+        return _Parameter((ctypes.c_double,), lambda given: dtype.type(next(given)) if dtype.itemsize < 8 else next(given))
+    if arg.dtype.is_bool:
+        return _Parameter((ctypes.c_int64,), lambda given: bool(next(given)))
+    mask = (1 << 64) - 1 if arg.dtype.kind == "uint" else -1
+    return _Parameter((ctypes.c_int64,), lambda given: next(given) & mask)
+
+
+def _flat(arg: Expr) -> tuple[Expr, ...]:
+    """What is passed in machine code for an operand."""
+    if isinstance(arg, StringImm):
+        return ()
+    if isinstance(arg, Call) and arg.name == "packed_array":
+        return (arg.args[0], *arg.args[2:])
+    return (arg,)
+
+
+def _array(arg: Call) -> _Parameter:
+    start, rank = arg.args[:2]
+    pointed = pointed_to(start)
+    assert pointed is not None and isinstance(rank, IntImm), "a packed array begins with a pointer and its rank"
+    (buffer, mode), count = pointed, rank.value
+    dtype, writable = numpy_dtype(str(buffer.dtype)), bool(mode & WRITES)
+    strided = len(arg.args) > 2 + count
+
+    def view(given: Any) -> np.ndarray[Any, Any]:
+        address = next(given)
+        shape = tuple(next(given) for _ in range(count))
+        steps = tuple(next(given) * dtype.itemsize for _ in range(count)) if strided else None
+        return _view(address, shape, steps, dtype, writable)
+
+    return _Parameter((ctypes.c_void_p, *[ctypes.c_int64] * (len(arg.args) - 2)), view)
+
+
+def _view(
+    address: int | None, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: np.dtype[Any], writable: bool,
+) -> np.ndarray[Any, Any]:
+    """The memory at an address as an array."""
+    if not address or 0 in shape:
+        found = np.empty(shape, dtype)
+    else:
+        if strides is None:
+            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        else:
+            size = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True)) + dtype.itemsize
+        memory = (ctypes.c_uint8 * size).from_address(address)
+        found = np.ndarray(shape, dtype, memoryview(memory), 0, strides)
+    found.flags.writeable = writable
+    return found

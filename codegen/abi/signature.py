@@ -1,0 +1,94 @@
+"""What a function takes, as plain data: the signature that its call stub and its error messages are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...errors import user_source
+from ...ir.buffer import Buffer
+from ...ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
+from ...ir.stmt import For, Function, LoopKind
+from ...ir.visit import walk
+from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
+from ..errors import ExtentNotCheckable
+
+__all__ = ["signature_of", "unique_names"]
+
+_EXTENT_OPERATORS = {
+    Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
+    TruncDiv: "//", TruncMod: "%",  # the same where nothing is negative, as extents are
+}
+_SYMBOL_LIMIT = (1 << 30) - 1
+_LONG_RUN = 200_000
+"""Iterations of the innermost statements from which a kernel counts as long-running, whatever its arguments' size."""
+
+
+def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
+    """The signature of a lowered function (before its buffers are flattened); `symbols`: its free shape symbols, in the
+    order in which the kernel takes them. Raises ExtentNotCheckable for an extent that is no integer arithmetic."""
+    names = unique_names(function, symbols)
+    in_shapes = {var for buffer in function.buffers for extent in buffer.shape for var in walk(extent) if isinstance(var, Var)}
+    params: list[BufferParam | ScalarParam] = []
+    for param in function.arguments:
+        if isinstance(param, Buffer):
+            shape = tuple(_extent(extent, names, param) for extent in param.shape)
+            alignment = param.alignment if param.alignment > param.dtype.bytes else 0
+            params.append(BufferParam(names[param], str(param.dtype), shape, param in function.outputs, alignment))
+        elif param in in_shapes or isinstance(param, SizeVar):  # code relies on extents and sizes not being negative
+            limit = _SYMBOL_LIMIT if param.dtype == "int32" else None
+            params.append(ScalarParam(names[param], str(param.dtype), 0, limit))
+        else:
+            params.append(ScalarParam(names[param], str(param.dtype)))
+    return Signature(
+        function.name, tuple(params), tuple(Symbol(names[var], str(var.dtype)) for var in symbols), _runs_long(function)
+    )
+
+
+def unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Var, str]:
+    """The name by which a signature knows each parameter and shape symbol."""
+    names: dict[Buffer | Var, str] = {}
+    taken: set[str] = set()
+    for item in (*function.arguments, *symbols):
+        name, number = item.name, 0
+        while name in taken:
+            number += 1
+            name = f"{item.name}_{number}"
+        taken.add(name)
+        names[item] = name
+    return names
+
+
+def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> Extent:
+    if isinstance(extent, IntImm):
+        return extent.value
+    if isinstance(extent, Var):
+        return names[extent]
+    operator = _EXTENT_OPERATORS.get(type(extent))  # pyright: ignore[reportArgumentType]
+    if operator is None:
+        raise ExtentNotCheckable(
+            f"the extent `{extent}` of {buffer.name} cannot be checked when the kernel is called", called=user_source(),
+            reason="only + - * // % min and max of symbols and integers can", fix="pass the extent as a symbol of its own",
+        )
+    return (operator, _extent(extent.a, names, buffer), _extent(extent.b, names, buffer))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def _runs_long(function: Function) -> bool:
+    """Whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
+    stack: list[tuple[object, int]] = [(function.body, 1)]
+    while stack:
+        node, turns = stack.pop()
+        if isinstance(node, For):
+            if node.kind is LoopKind.PARALLEL:
+                return True
+            turns *= node.extent.value if isinstance(node.extent, IntImm) else 1
+            if turns >= _LONG_RUN:
+                return True
+            stack.append((node.body, turns))
+        else:
+            stack.extend((child, turns) for child in _statements(node))
+    return False
+
+
+def _statements(node: object) -> list[object]:
+    found = [getattr(node, name, None) for name in ("body", "then_body", "else_body")]
+    return [s for one in found for s in (one if isinstance(one, tuple) else (one,)) if s is not None]

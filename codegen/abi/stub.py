@@ -1,0 +1,420 @@
+"""The way into a kernel, as LLVM IR text that is linked with the kernel's.
+
+For a kernel NAME (the function `tw_kernel_NAME`) four things are written:
+
+* `i32 tw_check_NAME(records, symbols)` compares the arguments with the signature, writes the free shape symbols and,
+  after them, the tensors' total bytes. It is the one implementation of the checks: Python calls, `_checked` entries of
+  exported libraries and the Python path below all use it.
+* `i32 tw_run_NAME(records, symbols)` unpacks checked records and calls the kernel.
+* `PyObject *tw_call_NAME(self, args, nargs, kwnames)`, for METH_FASTCALL | METH_KEYWORDS: reads numpy arrays and
+  tw.Arrays in place, Python's ints, floats and bools, checks, runs. Whatever else it meets, errors included, it hands
+  to `self`, a Python callable that looks at the arguments again with all the time in the world.
+* `tw_python_NAME`, the table of what tw_call_NAME needs of the process (runtime.abi.CallTable).
+
+Reading the array's public fields takes a third of the time of the buffer protocol, and needs no releasing: the caller
+holds its arguments for the length of the call.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...runtime.abi import (
+    DLPACK_TYPES,
+    GIL_THRESHOLD,
+    ITEM_BYTES,
+    NUMPY_TYPE_NUMBERS,
+    WRITEABLE,
+    ArgumentRecord,
+    ArrayFields,
+    CallTable,
+    Check,
+    DescrFields,
+    Flag,
+    pack_status,
+)
+from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
+from .straight_line import StraightLine
+
+__all__ = ["RECORD_BYTES", "check_statuses", "integer_bounds", "kernel_symbol", "record_offset", "scalar_type", "stub_symbols",
+           "stub_text"]
+
+RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
+_SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
+
+
+def kernel_symbol(name: str) -> str:
+    """The symbol of the kernel itself."""
+    return _symbol("kernel", name)
+
+
+def _symbol(role: str, name: str) -> str:
+    return f"tw_{role}_" + re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
+def stub_symbols(name: str) -> dict[str, str]:
+    """Symbols of the entries by role: call, check, run and python (the table)."""
+    return {role: _symbol(role, name) for role in ("call", "check", "run", "python")}
+
+
+def scalar_type(dtype: str) -> str:
+    """The LLVM type by which the kernel takes a scalar."""
+    return _SCALAR_TYPES.get(dtype) or f"i{ITEM_BYTES[dtype] * 8}"
+
+
+def stub_text(signature: Signature) -> str:
+    """The text of all entries for one kernel: a module of its own, to be linked with the kernel's."""
+    kinds = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
+    kinds += ["i64"] * len(signature.symbols)
+    declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
+    return "\n".join((declaration, _check_text(signature), _run_text(signature), _call_text(signature)))
+
+
+def record_offset(param: int, name: str) -> int:
+    """Where a field of parameter `param` stands among the ArgumentRecords of a call."""
+    return param * RECORD_BYTES + getattr(ArgumentRecord, name).offset
+
+
+# The check
+
+
+def check_statuses(signature: Signature) -> tuple[int, ...]:
+    """Every status that the check of a signature can give, but for 0."""
+    return tuple(sorted({status for status, _ in _check_body(signature).exits}))
+
+
+def _check_text(signature: Signature) -> str:
+    name = _symbol("check", signature.name)
+    return _function(f"i32 @{name}(ptr noalias readonly %args, ptr noalias %symbols) nounwind", _check_body(signature))
+
+
+def _check_body(signature: Signature) -> StraightLine:
+    text = StraightLine()
+    known = {p.name: _check_scalar(text, i, p) for i, p in enumerate(signature.params) if isinstance(p, ScalarParam)}
+    extents = {i: _check_buffer(text, i, p) for i, p in signature.buffers}
+    ranges = {i: _check_layout(text, i, p, extents[i]) for i, p in signature.buffers}
+    _bind_symbols(text, signature, extents, known)
+    _check_extents(text, signature, extents, known)
+    _check_overlaps(text, signature, ranges)
+    total = "0"
+    for _, _, size in ranges.values():
+        total = text.value(f"add i64 {total}, {size}")
+    for k, symbol in enumerate(signature.symbols):
+        text.store("i64", known[symbol.name], "%symbols", 8 * k)
+    text.store("i64", total, "%symbols", 8 * len(signature.symbols))
+    text.add("ret i32 0")
+    if text.exits:
+        text.start("fail")
+        text.add("%status = phi i32 " + ", ".join(f"[ {status}, %{block} ]" for status, block in text.exits))
+        text.add("ret i32 %status")
+    return text
+
+
+def _function(head: str, text: StraightLine) -> str:
+    """A whole function. It is straight-line code in SSA form already: optimising it would take three times as long as
+    optimising a small kernel does, and the call would be no faster."""
+    return f"define {head} noinline optnone {{\n" + "\n".join(text.lines) + "\n}\n"
+
+
+def integer_bounds(param: ScalarParam) -> tuple[int | None, int | None]:
+    """The least and greatest value to compare an int64 with; None where the type cannot exceed it."""
+    bits = ITEM_BYTES[param.dtype] * 8
+    signed = param.dtype.startswith("int")
+    least, greatest = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    lower = least if param.least is None else max(least, param.least)
+    upper = greatest if param.greatest is None else min(greatest, param.greatest)
+    if bits == 64:
+        return (None if lower == least else lower), (None if upper == greatest else upper)
+    return lower, upper
+
+
+def _check_scalar(text: StraightLine, i: int, param: ScalarParam) -> str:
+    """Compare an integer with its range; returns its value as i64 (floats and bools are of no use as extents)."""
+    value = text.load("i64", "%args", record_offset(i, "data"))
+    if not param.dtype.startswith(("int", "uint")):
+        return value
+    sign = "u" if param.dtype == "uint64" else "s"
+    for how, bound in zip(("lt", "gt"), integer_bounds(param), strict=True):
+        if bound is not None:
+            wrong = text.compare(sign + how, "i64", value, bound)
+            text.leave_if(wrong, "fail", pack_status(Check.SCALAR_RANGE, i))
+    return value
+
+
+def _check_buffer(text: StraightLine, i: int, param: BufferParam) -> list[str]:
+    """Device, dtype, rank and writability; returns the extents that the argument has."""
+    flags = text.load("i32", "%args", record_offset(i, "flags"))
+    refused = text.compare("ne", "i32", text.value(f"and i32 {flags}, {int(Flag.FOREIGN_DEVICE)}"), 0)
+    text.leave_if(refused, "fail", pack_status(Check.DEVICE, i))
+    dtype = text.load("i32", "%args", record_offset(i, "dtype"))
+    text.leave_if(text.compare("ne", "i32", dtype, DLPACK_TYPES[param.dtype]), "fail", pack_status(Check.DTYPE, i))
+    ndim = text.load("i32", "%args", record_offset(i, "ndim"))
+    text.leave_if(text.compare("ne", "i32", ndim, len(param.shape)), "fail", pack_status(Check.RANK, i))
+    if param.is_output:
+        refused = text.compare("ne", "i32", text.value(f"and i32 {flags}, {int(Flag.READ_ONLY)}"), 0)
+        text.leave_if(refused, "fail", pack_status(Check.READ_ONLY, i))
+    shape = text.load("ptr", "%args", record_offset(i, "shape")) if param.shape else ""
+    extents = [text.load("i64", shape, 8 * d) for d in range(len(param.shape))]
+    for d, extent in enumerate(param.shape):
+        if isinstance(extent, int):
+            text.leave_if(text.compare("ne", "i64", extents[d], extent), "fail", pack_status(Check.SHAPE, i, d))
+    return [str(e) if isinstance(e, int) else extents[d] for d, e in enumerate(param.shape)]
+
+
+def _check_layout(text: StraightLine, i: int, param: BufferParam, extents: list[str]) -> tuple[str, str, str]:
+    """Strides and alignment, which nobody asks of an empty tensor; returns (begin, end, bytes) of the memory."""
+    data = text.load("i64", "%args", record_offset(i, "data"))
+    item = ITEM_BYTES[param.dtype]
+    inner = [str(item)]
+    for extent in reversed(extents):
+        inner.append(text.value(f"mul i64 {inner[-1]}, {extent}"))
+    size = inner.pop()
+    filled = text.compare("ne", "i64", size, 0)
+    aligned = max(item, param.alignment)
+    if aligned > 1:
+        odd = text.compare("ne", "i64", text.value(f"and i64 {data}, {aligned - 1}"), 0)
+        text.leave_if(text.both(odd, filled), "fail", pack_status(Check.ALIGNMENT, i))
+    if extents:
+        _check_strides(text, i, extents, inner[::-1], filled)
+    return data, text.value(f"add i64 {data}, {size}"), size
+
+
+def _check_strides(text: StraightLine, i: int, extents: list[str], expected: list[str], filled: str) -> None:
+    strides = text.load("ptr", "%args", record_offset(i, "strides"))
+    unit = text.load("i64", "%args", record_offset(i, "unit"))
+    given, done = text.label("strides"), text.label("compact")
+    text.add(f"br i1 {text.compare('eq', 'ptr', strides, 'null')}, label %{done}, label %{given}")
+    text.start(given)
+    for d, (extent, stride) in enumerate(zip(extents, expected, strict=True)):
+        if extent in ("0", "1"):
+            continue
+        found = text.value(f"mul i64 {text.load('i64', strides, 8 * d)}, {unit}")
+        wrong = text.both(text.compare("ne", "i64", found, stride), text.compare("ne", "i64", extent, 1))
+        text.leave_if(text.both(wrong, filled), "fail", pack_status(Check.STRIDE, i, d))
+    text.add(f"br label %{done}")
+    text.start(done)
+
+
+def _bind_symbols(text: StraightLine, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]) -> None:
+    for symbol in signature.symbols:
+        binding = signature.bindings[symbol.name]
+        value = extents[binding.param][binding.dim]
+        for operator, number in binding.steps:
+            value = text.value(f"{ {'+': 'add', '-': 'sub', '//': 'sdiv'}[operator]} i64 {value}, {number}")
+        if binding.steps:
+            text.leave_if(text.compare("slt", "i64", value, 0), "fail",
+                          pack_status(Check.SYMBOL, binding.param, binding.dim))
+        if symbol.limit is not None:
+            text.leave_if(text.compare("sge", "i64", value, symbol.limit), "fail",
+                          pack_status(Check.TOO_LARGE, binding.param, binding.dim))
+        known[symbol.name] = value
+
+
+def _check_extents(text: StraightLine, signature: Signature, extents: dict[int, list[str]], known: dict[str, str]) -> None:
+    """Compare every symbolic extent with what its symbols say."""
+    for i, param in signature.buffers:
+        for d, extent in enumerate(param.shape):
+            if isinstance(extent, int):
+                continue
+            expected = _extent_value(text, extent, known)
+            if expected != extents[i][d]:
+                wrong = text.compare("ne", "i64", extents[i][d], expected)
+                text.leave_if(wrong, "fail", pack_status(Check.SYMBOL, i, d))
+
+
+def _extent_value(text: StraightLine, extent: Extent, known: dict[str, str]) -> str:
+    if isinstance(extent, int):
+        return str(extent)
+    if isinstance(extent, str):
+        return known[extent]
+    operator, left, right = extent
+    a, b = _extent_value(text, left, known), _extent_value(text, right, known)
+    if operator in ("+", "-", "*"):
+        return text.value(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[operator]} i64 {a}, {b}")
+    if operator in ("min", "max"):
+        chosen = text.compare("slt" if operator == "min" else "sgt", "i64", a, b)
+        return text.value(f"select i1 {chosen}, i64 {a}, i64 {b}")
+    return _floor_division(text, operator, a, b)
+
+
+def _floor_division(text: StraightLine, operator: str, a: str, b: str) -> str:
+    """a // b or a % b rounded towards minus infinity, 0 where b is 0."""
+    zero = text.compare("eq", "i64", b, 0)
+    divisor = text.value(f"select i1 {zero}, i64 1, i64 {b}")
+    remainder = text.value(f"srem i64 {a}, {divisor}")
+    signs = text.compare("slt", "i64", text.value(f"xor i64 {remainder}, {divisor}"), 0)
+    below = text.both(signs, text.compare("ne", "i64", remainder, 0))
+    if operator == "%":
+        result = text.value(f"select i1 {below}, i64 {text.value(f'add i64 {remainder}, {divisor}')}, i64 {remainder}")
+    else:
+        quotient = text.value(f"sdiv i64 {a}, {divisor}")
+        result = text.value(f"sub i64 {quotient}, {text.value(f'zext i1 {below} to i64')}")
+    return text.value(f"select i1 {zero}, i64 0, i64 {result}")
+
+
+def _check_overlaps(text: StraightLine, signature: Signature, ranges: dict[int, tuple[str, str, str]]) -> None:
+    """No output may share a byte with another argument. Empty ranges share nothing."""
+    outputs = {i for i, p in signature.buffers if p.is_output}
+    for i in sorted(outputs):
+        for j in ranges:
+            if j == i or (j in outputs and j < i):
+                continue
+            (begin, end, size), (other_begin, other_end, other_size) = ranges[i], ranges[j]
+            shared = text.both(text.compare("ult", "i64", begin, other_end),
+                               text.compare("ult", "i64", other_begin, end))
+            filled = text.both(text.compare("ne", "i64", size, 0), text.compare("ne", "i64", other_size, 0))
+            text.leave_if(text.both(shared, filled), "fail", pack_status(Check.OVERLAP, i, j))
+
+
+# Running
+
+
+def _run_text(signature: Signature) -> str:
+    text = StraightLine()
+    passed: list[str] = []
+    for i, param in enumerate(signature.params):
+        if isinstance(param, BufferParam):
+            passed.append("ptr " + text.load("ptr", "%args", record_offset(i, "data")))
+        else:
+            passed.append(f"{scalar_type(param.dtype)} {_scalar_value(text, i, param.dtype)}")
+    passed += ["i64 " + text.load("i64", "%symbols", 8 * k) for k in range(len(signature.symbols))]
+    status = text.value(f"call i32 @{kernel_symbol(signature.name)}({', '.join(passed)})")
+    text.add(f"ret i32 {status}")
+    return _function(f"i32 @{_symbol('run', signature.name)}(ptr readonly %args, ptr readonly %symbols) nounwind", text)
+
+
+def _scalar_value(text: StraightLine, i: int, dtype: str) -> str:
+    """The scalar in the type that the kernel takes, from its record's 64 bits."""
+    bits = text.load("i64", "%args", record_offset(i, "data"))
+    kind = scalar_type(dtype)
+    if kind == "half":
+        return text.value(f"bitcast i16 {text.value(f'trunc i64 {bits} to i16')} to {kind}")
+    if kind in ("float", "double"):
+        double = text.value(f"bitcast i64 {bits} to double")
+        return double if kind == "double" else text.value(f"fptrunc double {double} to float")
+    return bits if kind == "i64" else text.value(f"trunc i64 {bits} to {kind}")
+
+
+# Python's call
+
+
+def _table(text: StraightLine, name: str, field: str, kind: str = "ptr") -> str:
+    return text.load(kind, f"@{_symbol('python', name)}", getattr(CallTable, field).offset)
+
+
+def _call_text(signature: Signature) -> str:
+    text, name, count = StraightLine(), signature.name, len(signature.params)
+    text.add(f"%records = alloca [{max(count, 1) * RECORD_BYTES} x i8], align 16")
+    text.add(f"%symbols = alloca [{len(signature.symbols) + 1} x i64], align 16")
+    text.add("%overflow = alloca i32")
+    text.leave_if(text.compare("ne", "i64", "%nargs", count), "slow")
+    text.leave_if(text.compare("ne", "ptr", "%kwnames", "null"), "slow")
+    for i, param in enumerate(signature.params):
+        given = text.load("ptr", "%args", 8 * i)
+        if isinstance(param, BufferParam):
+            _read_array(text, name, i, param, given)
+        else:
+            _read_scalar(text, name, i, param, given)
+    status = text.value(f"call i32 @{_symbol('check', name)}(ptr %records, ptr %symbols)")
+    text.leave_if(text.compare("ne", "i32", status, 0), "slow")
+    _run_kernel(text, signature)
+    text.start("slow")
+    call = _table(text, name, "vectorcall")
+    result = text.value(f"call ptr {call}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)")
+    text.add(f"ret ptr {result}")
+    strings = (f'@{_symbol("failed", name)} = private constant [7 x i8] c"failed\\00"\n'
+               f'@{_symbol("format", name)} = private constant [2 x i8] c"i\\00"\n')
+    table = f"@{_symbol('python', name)} = global [{len(CallTable._fields_)} x ptr] zeroinitializer\n"
+    head = f"ptr @{_symbol('call', name)}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)"
+    return table + strings + _function(head, text)
+
+
+def _read_array(text: StraightLine, name: str, i: int, param: BufferParam, given: str) -> None:
+    """Fill the record of a numpy array or tw.Array whose dtype is right; anything else is for the Python path."""
+    kind = text.load("ptr", given, ArrayFields.ob_type.offset)
+    theirs = text.compare("ne", "ptr", kind, _table(text, name, "array_type"))
+    ours = text.compare("ne", "ptr", kind, _table(text, name, "own_array_type"))
+    text.leave_if(text.both(theirs, ours), "slow")
+    descr = text.load("ptr", given, ArrayFields.descr.offset)
+    number = text.load("i32", descr, DescrFields.type_num.offset)
+    if param.dtype == "bfloat16":
+        registered = text.value(f"trunc i64 {_table(text, name, 'bfloat16_number', 'i64')} to i32")
+        wrong = text.compare("ne", "i32", number, registered)
+    else:
+        first, *others = NUMPY_TYPE_NUMBERS[param.dtype]
+        wrong = text.compare("ne", "i32", number, first)
+        for other in others:
+            wrong = text.both(wrong, text.compare("ne", "i32", number, other))
+    swapped = text.compare("eq", "i8", text.load("i8", descr, DescrFields.byteorder.offset), ord(">"))
+    text.leave_if(text.either(wrong, swapped), "slow")
+    flags = text.load("i32", given, ArrayFields.flags.offset)
+    fixed = text.compare("eq", "i32", text.value(f"and i32 {flags}, {WRITEABLE}"), 0)
+    fields = {
+        "data": ("ptr", text.load("ptr", given, ArrayFields.data.offset)),
+        "shape": ("ptr", text.load("ptr", given, ArrayFields.dimensions.offset)),
+        "strides": ("ptr", text.load("ptr", given, ArrayFields.strides.offset)),
+        "unit": ("i64", "1"),
+        "dtype": ("i32", str(DLPACK_TYPES[param.dtype])),
+        "ndim": ("i32", text.load("i32", given, ArrayFields.nd.offset)),
+        "flags": ("i32", text.value(f"select i1 {fixed}, i32 {int(Flag.READ_ONLY)}, i32 0")),
+    }
+    for field, (field_kind, value) in fields.items():
+        text.store(field_kind, value, "%records", record_offset(i, field))
+
+
+def _read_scalar(text: StraightLine, name: str, i: int, param: ScalarParam, given: str) -> None:
+    """Fill the record of a Python int, float or bool of exactly that type; others take the Python path."""
+    if param.dtype == "bool":
+        yes = text.compare("eq", "ptr", given, _table(text, name, "true"))
+        no = text.compare("eq", "ptr", given, _table(text, name, "false"))
+        text.leave_if(text.value(f"xor i1 {text.either(yes, no)}, true"), "slow")
+        text.store("i64", text.value(f"zext i1 {yes} to i64"), "%records", record_offset(i, "data"))
+        return
+    kind = text.load("ptr", given, ArrayFields.ob_type.offset)
+    if param.dtype in ("float32", "float64"):
+        text.leave_if(text.compare("ne", "ptr", kind, _table(text, name, "float_type")), "slow")
+        text.store("i64", text.load("i64", given, 16), "%records", record_offset(i, "data"))    # PyFloatObject.ob_fval
+        return
+    if param.dtype in ("float16", "bfloat16"):
+        text.leave_if("true", "slow")        # rounding to 16 bits is the Python path's business
+        return
+    text.leave_if(text.compare("ne", "ptr", kind, _table(text, name, "int_type")), "slow")
+    value = text.value(f"call i64 {_table(text, name, 'int_value')}(ptr {given}, ptr %overflow)")
+    text.leave_if(text.compare("ne", "i32", text.load("i32", "%overflow", 0), 0), "slow")
+    if param.dtype == "uint64":
+        text.leave_if(text.compare("slt", "i64", value, 0), "slow")
+    text.store("i64", value, "%records", record_offset(i, "data"))
+
+
+def _run_kernel(text: StraightLine, signature: Signature) -> None:
+    """Run, without the interpreter's lock where that pays, and return None or let `self.failed` raise."""
+    name = signature.name
+    run = f"call i32 @{_symbol('run', name)}(ptr %records, ptr %symbols)"
+    if signature.long_running:
+        text.add("br label %free")
+    else:
+        total = text.load("i64", "%symbols", 8 * len(signature.symbols))
+        large = text.compare("sge", "i64", total, GIL_THRESHOLD)
+        text.add(f"br i1 {large}, label %free, label %locked")
+    text.start("free")
+    state = text.value(f"call ptr {_table(text, name, 'save_thread')}()")
+    text.add(f"%free_status = {run}")
+    text.add(f"call void {_table(text, name, 'restore_thread')}(ptr {state})")
+    text.add("br label %ran")
+    if not signature.long_running:
+        text.start("locked")
+        text.add(f"%locked_status = {run}")
+        text.add("br label %ran")
+    text.start("ran")
+    locked = "" if signature.long_running else ", [ %locked_status, %locked ]"
+    text.add(f"%status = phi i32 [ %free_status, %free ]{locked}")
+    text.leave_if(text.compare("ne", "i32", "%status", 0), "failed")
+    none = _table(text, name, "none")
+    text.add(f"call void {_table(text, name, 'incref')}(ptr {none})")
+    text.add(f"ret ptr {none}")
+    text.start("failed")
+    call = _table(text, name, "call_method")
+    error = text.value(
+        f"call ptr (ptr, ptr, ptr, ...) {call}(ptr %self, ptr @{_symbol('failed', name)}, "
+        f"ptr @{_symbol('format', name)}, i32 %status)")
+    text.add(f"ret ptr {error}")

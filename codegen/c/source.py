@@ -1,0 +1,107 @@
+"""C source beside kernels: to LLVM IR where clang is found, else to a library that is loaded for them to call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import user_source
+from ..errors import NoCompiler, RejectedSource
+
+__all__ = ["assembly_of_c", "built_c", "library_of_c", "link_objects", "llvm_of_c", "load_c", "system_compiler"]
+
+_LOADED: list[ctypes.CDLL] = []
+"""Libraries stay loaded: kernels hold addresses in them."""
+
+
+def llvm_of_c(source: str) -> str:
+    """LLVM IR for the pragma import_llvm that defines the functions of C++ source (`extern "C"` for those to be called).
+
+    By clang. Where there is none, the source is compiled by the system's compiler and loaded into this process, whence the
+    kernels get it, and the IR says no more than that. Raises NoCompiler and RejectedSource.
+    """
+    clang = shutil.which("clang++") or shutil.which("clang")
+    if clang is None:
+        library = load_c(source, cplusplus=True)
+        return f"; defined by {library._name}, which is loaded\n"
+    with tempfile.TemporaryDirectory() as folder:
+        place, made = Path(folder, "source.cc"), Path(folder, "source.ll")
+        place.write_text(source)
+        _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", made.name, place.name], folder)
+        return made.read_text()
+
+
+def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
+    """The functions of C (or C++) source, compiled by $CC ($CXX), cc or gcc (c++ or g++) and loaded so that kernels built
+    from now on find them. Raises NoCompiler and RejectedSource."""
+    compiler = _compiler(cplusplus)
+    with tempfile.TemporaryDirectory() as folder:
+        place, made = Path(folder, "source.cc" if cplusplus else "source.c"), Path(folder, "libsource.so")
+        place.write_text(source)
+        _run([compiler, "-O3", "-shared", "-fPIC", "-o", made.name, place.name], folder)
+        _LOADED.append(ctypes.CDLL(str(made), ctypes.RTLD_GLOBAL))
+    return _LOADED[-1]
+
+
+def library_of_c(source: str, options: Sequence[str]) -> ctypes.CDLL:
+    """The functions of C source, loaded for those alone who ask the library for them; it finds what is loaded for all. Raises
+    NoCompiler and RejectedSource, and OSError where it calls what nobody has."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, "libkernels.so")
+        made.write_bytes(built_c(source, options))
+        return ctypes.CDLL(str(made))
+
+
+def built_c(source: str, options: Sequence[str]) -> bytes:
+    """A shared library of C source. Raises NoCompiler and RejectedSource."""
+    return _made(source, ["-shared", "-fPIC", *options], ["-lm"])
+
+
+def assembly_of_c(source: str, options: Sequence[str]) -> str:
+    """What the compiler makes of C source, as assembly text. Raises NoCompiler and RejectedSource."""
+    return _made(source, ["-S", "-fPIC", *options], []).decode()
+
+
+def _made(source: str, options: Sequence[str], libraries: Sequence[str]) -> bytes:
+    compiler = _compiler(cplusplus=False)
+    with tempfile.TemporaryDirectory() as folder:
+        place, made = Path(folder, "kernels.c"), Path(folder, "made")
+        place.write_text(source)
+        _run([compiler, *options, "-o", made.name, place.name, *libraries], folder)
+        return made.read_bytes()
+
+
+def link_objects(output: str, objects: list[str], options: list[str], compiler: str | None = None) -> None:
+    """A shared library of objects and sources, by `compiler` or the system's. Raises NoCompiler, RejectedSource."""
+    _run([compiler or _compiler(cplusplus=True), "-shared", "-fPIC", "-o", output, *objects, *options], os.getcwd())
+
+
+def system_compiler(cplusplus: bool) -> str | None:
+    """The path of $CC ($CXX), cc or gcc (c++ or g++); None where there is none."""
+    return next((found for name in _compilers(cplusplus) if (found := shutil.which(name))), None)
+
+
+def _compiler(cplusplus: bool) -> str:
+    found = system_compiler(cplusplus)
+    if found is None:
+        raise NoCompiler(f"no {'C++' if cplusplus else 'C'} compiler was found", called=user_source(),
+                         reason=f"none of {', '.join(_compilers(cplusplus))} is on the path",
+                         fix="install gcc or clang, or set CC to yours")
+    return found
+
+
+def _compilers(cplusplus: bool) -> list[str]:
+    given, names = ("CXX", ["c++", "g++", "clang++"]) if cplusplus else ("CC", ["cc", "gcc", "clang"])
+    return [os.environ[given], *names] if os.environ.get(given) else names
+
+
+def _run(command: list[str], folder: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RejectedSource(f"{Path(command[0]).name} refuses the source", reason=done.stderr.strip()[:1500], called=user_source(),
+                             fix="compile it by itself first: the lines are counted in the text that was passed")

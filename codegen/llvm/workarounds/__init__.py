@@ -1,0 +1,1 @@
+"""Faults of LLVM, and what keeps our code out of their way."""

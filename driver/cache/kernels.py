@@ -1,0 +1,86 @@
+"""Kernels from an entry of the store, and an entry from kernels that were built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from ...codegen.constants import addresses
+from ...codegen.kernel import Compiled
+from ...codegen.llvm.jit import CompiledModule
+from ...codegen.abi.stub import stub_symbols
+from ...codegen.target import Target
+from ...ir.constant import Constant
+from ...runtime.diagnose import kernel_failure
+from ...runtime.kernel import Kernel, make_kernel
+from ...runtime.module import Module
+from ...runtime.signature import Signature
+from .constants import about_constants, bound_constants, outside_symbols
+from .store import Entry
+
+__all__ = ["entry_of", "module_of"]
+
+
+def entry_of(compiled: Compiled, given: Sequence[Constant] = ()) -> Entry | None:
+    """What is kept of compiled kernels; None of those whose code holds addresses of this process (of Python functions that
+    it calls), or C that a compiler of the system's translated. given: the program's constants."""
+    module = compiled.module
+    held = about_constants(compiled, given)
+    if compiled.calls_python or compiled.imports_c or held is None:
+        return None
+    code = module.object_bytes if compiled.evaluation is None else module.object_bytes + compiled.evaluation.module.object_bytes
+    return Entry({
+        "functions": [{"signature": one.as_json(), "messages": list(module.messages[one.name])} for one in compiled.signatures],
+        "exports": list(module.exports), "outside": list(module.outside()), "parallel": compiled.parallel,
+        **held,
+    }, code)
+
+
+def module_of(entry: Entry, target: Target, again: Callable[[], Module], given: Sequence[Constant] = ()) -> Module:
+    """The kernels of an entry. again: builds them anew, which their texts and libraries are made from. given: the program's
+    constants.
+
+    Raises UnresolvedSymbol where an outside function that they call is not in this process."""
+    about = entry.about
+    signatures = [Signature.from_json(one["signature"]) for one in about["functions"]]
+    messages = {s.name: tuple(one["messages"]) for s, one in zip(signatures, about["functions"], strict=True)}
+    size = len(entry.code) - about.get("evaluation", {"bytes": 0})["bytes"]
+    constants = bound_constants(about, entry.code[size:], target, given)
+    symbols = outside_symbols(about["outside"], about["parallel"]) | addresses(constants)
+    module = CompiledModule(target, "", entry.code[:size], messages, tuple(about["exports"]), (), symbols)
+    anew = _Anew(again)
+    return Module({one.name: _kernel(one, module, anew, constants) for one in signatures}, anew.export)
+
+
+def _kernel(signature: Signature, module: CompiledModule, anew: _Anew, constants: object) -> Kernel:
+    name = signature.name
+    addresses = {role: module.address(symbol) for role, symbol in stub_symbols(name).items()}
+    failure = partial(kernel_failure, signature, messages=module.messages[name])
+    return make_kernel(signature, addresses, code=(module, constants), sources=partial(anew.source, name), failure=failure,
+                       exporting=partial(anew.export_one, name))
+
+
+class _Anew:
+    """The same kernels, built when their texts or libraries are asked for."""
+
+    def __init__(self, again: Callable[[], Module]) -> None:
+        self._again = again
+        self._made: Module | None = None
+
+    def _module(self) -> Module:
+        if self._made is None:
+            self._made = self._again()
+        return self._made
+
+    def source(self, name: str, kind: str) -> str:
+        return self._module()[name].source(kind)
+
+    def export_one(self, name: str, path: str | PathLike[str], threads: str, loadable: bool) -> tuple[Path, Path, Path]:
+        return self._module()[name].export(path, threads, loadable)
+
+    def export(self, path: str | PathLike[str], threads: str, loadable: bool) -> tuple[Path, Path, Path]:
+        return self._module().export(path, threads, loadable)
+
+

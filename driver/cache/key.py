@@ -1,0 +1,114 @@
+"""What a build is known by, before anything is lowered: everything that its machine code depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, cast
+
+import llvmlite
+import llvmlite.binding as llvm
+import numpy as np
+
+from ...codegen.target import Target
+from ...ir.expr import Var
+from ...ir.passes.common.options import PassOptions
+from ...schedule import Schedule
+from ...te import Tensor
+from .structure import NoStructure, structure_text
+
+__all__ = ["Program", "build_key", "code_version"]
+
+Program = tuple[str, Any, Sequence[Tensor | Var] | None]
+"""A function's name, what is built (a schedule, or a list of tensors), and the arguments of a schedule."""
+
+
+def build_key(programs: Sequence[Program], target: Target, bounds_check: bool, fast_math: bool, options: PassOptions) -> str | None:
+    """The key of kernels built together; None where they are not kept: only schedules and lists of tensors for this
+    machine's CPU are, of which everything can be written down."""
+    if target.kind != "llvm" or not target.runs_here or not code_version():
+        return None
+    try:
+        texts = [structure_text(_whole(*program)) for program in programs]
+    except NoStructure:
+        return None
+    choices = f"bounds_check={bounds_check} fast_math={fast_math} {structure_text(options)} {_processors()} processors"
+    return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
+
+
+def _processors() -> int:
+    """For how many schedules of lists of tensors are chosen."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _whole(name: str, what: Any, args: Any) -> Any:
+    """Everything about a function that is lowered, as one graph."""
+    if isinstance(what, (list, tuple)) and len(cast("Sequence[Any]", what)) == 2 and isinstance(what[0], Schedule):
+        what, args = cast("tuple[Schedule, Any]", what)
+    if isinstance(what, Schedule) and isinstance(args, (list, tuple)):
+        return (name, list(what.outputs), list(cast("Sequence[Any]", args)), list(what.records))
+    if isinstance(what, (list, tuple)) and all(isinstance(one, (Tensor, Var)) for one in cast("Sequence[Any]", what)):
+        return (name, list(cast("Sequence[Any]", what)))
+    raise NoStructure(type(what).__name__)
+
+
+def _target_text(target: Target) -> str:
+    """The target as it was given, and what it stands for here: every feature of the processor."""
+    return f"{target} {target.llvm_triple} {target.llvm_cpu} {target.llvm_features}"
+
+
+@cache
+def _surroundings() -> tuple[str, ...]:
+    """What of the process takes part: versions, and the layout of Python's objects, which call stubs read."""
+    return (
+        f"tilewright {code_version()}",
+        f"llvmlite {llvmlite.__version__} LLVM {'.'.join(map(str, llvm.llvm_version_info))}",
+        f"{platform.python_implementation()} {sys.hexversion:#x} {sys.flags.optimize} numpy {np.__version__} {sys.maxsize:#x}",
+    )
+
+
+_FLOORS = ("errors.py", "driver", "ir", "runtime", "te", "schedule", "codegen", "topi", "autoschedule")
+"""What of the package a kernel's code depends on."""
+
+
+@cache
+def code_version() -> str:
+    """A hash of the sources that a kernel's code depends on; empty where they changed since this process began, so that
+    nobody knows which ones it runs."""
+    digest, latest = hashlib.sha256(), 0.0
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for path in sorted(path for floor in _FLOORS for path in _files(os.path.join(root, floor))):
+        with open(path, "rb", buffering=0) as file:
+            text = file.read()
+            latest = max(latest, os.fstat(file.fileno()).st_mtime)
+        digest.update(f"{path[len(root):]} {len(text)} ".encode())
+        digest.update(text)
+    return digest.hexdigest() if latest < _process_began() else ""
+
+
+def _process_began() -> float:
+    """Seconds since the epoch; infinity where the system does not say."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+    except OSError:
+        return float("inf")
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _files(place: str) -> Iterator[str]:
+    """The sources at a place: hundreds of them, read in every process that builds, so without pathlib."""
+    if os.path.isfile(place):
+        yield place
+        return
+    with os.scandir(place) as listing:
+        for one in listing:
+            if one.name.endswith((".py", ".h", ".cpp")):
+                yield one.path
+            elif one.is_dir() and one.name != "__pycache__":
+                yield from _files(one.path)

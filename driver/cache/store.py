@@ -1,0 +1,232 @@
+"""The folder of built kernels: whole entries by atomic rename, each checked when it is read, the least recently used removed
+first when there are too many.
+
+An entry is a file, HASH.kernel: MAGIC, the SHA-256 of all that follows, the sizes of three parts, the parts: the key, a JSON
+text about the kernels, their object file. The key is compared in full. What cannot be read back whole is removed and built
+again. Nothing here raises: a folder that is not ours alone, or cannot be written, is as good as none, and says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import stat
+import struct
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...runtime.places import cache_folder
+
+__all__ = ["Entry", "Store", "Usage", "open_store"]
+
+MAGIC = b"TWKERNL1"
+SUFFIX = ".kernel"
+DEFAULT_LIMIT_MB = 512
+_HEADER = struct.Struct("<8s32sQQQ")
+_LARGEST = 64 << 20
+"""Bytes: an entry above them is not kept."""
+_STALE = 3600.0
+"""Seconds after which a file that somebody began to write is taken for abandoned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is kept of a build. about: the signatures and what else is known of the kernels, as JSON has it."""
+
+    about: dict[str, Any]
+    code: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """entries: how many; size: bytes of all; problem: why nothing is kept, empty where all is well."""
+
+    folder: Path
+    entries: int
+    size: int
+    limit: int
+    problem: str
+
+
+class Store:
+    """A folder of entries. limit: bytes. problem: why entries are not kept; empty where they are."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder, self.limit = folder, limit
+        self.problem = ""
+        self._trusted = True
+        self._lock = threading.Lock()
+        self._size: int | None = None
+        self._numbers = itertools.count()
+
+    def load(self, key: str) -> Entry | None:
+        """The entry of a key; None where there is none, or none that is whole."""
+        if not self._is_ours():
+            return None
+        path = self._path(key)
+        try:
+            content = _read_own(path)
+            if content is None:
+                return None
+            entry = _decoded(content, key)
+            if entry is None:
+                path.unlink()
+                return None
+        except OSError:
+            return None
+        with suppress(OSError):         # a disk that can only be read serves too
+            os.utime(path)
+        return entry
+
+    def save(self, key: str, entry: Entry) -> None:
+        """Keep an entry, if that can be done."""
+        content = _encoded(key, entry)
+        if self.problem or len(content) > min(_LARGEST, self.limit) or not self._is_ours(make=True):
+            return
+        unfinished = self.folder / f"{os.getpid()}-{threading.get_ident()}-{next(self._numbers)}.part"
+        try:
+            try:
+                descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+                unfinished.replace(self._path(key))
+            except OSError:
+                unfinished.unlink(missing_ok=True)
+                raise
+            self._make_room(len(content))
+        except OSError as error:
+            self.problem = f"cannot write to {self.folder}: {error.strerror}"
+
+    def clear(self) -> int:
+        """Remove every entry; returns how many there were."""
+        if not self._is_ours():
+            return 0
+        removed = 0
+        with suppress(OSError):
+            for path in list(self.folder.iterdir()):
+                if path.suffix in (SUFFIX, ".part"):
+                    path.unlink(missing_ok=True)
+                    removed += path.suffix == SUFFIX
+        self._size = None
+        return removed
+
+    def usage(self) -> Usage:
+        """What the folder holds."""
+        found = self._entries() if self._is_ours() else []
+        return Usage(self.folder, len(found), sum(size for _, size, _ in found), self.limit, self.problem)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()}{SUFFIX}"
+
+    def _is_ours(self, make: bool = False) -> bool:
+        """Whether the folder is there, belongs to this user, and no other can even read it. Code is run from it."""
+        if not self._trusted:
+            return False
+        try:
+            if make:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = self.folder.lstat()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self.problem = f"cannot use {self.folder}: {error.strerror}"
+            return False
+        if not stat.S_ISDIR(found.st_mode):
+            self.problem = f"{self.folder} is no folder"
+        elif found.st_uid != os.geteuid():
+            self.problem = f"{self.folder} belongs to another user"
+        elif stat.S_IMODE(found.st_mode) & 0o077:
+            self.problem = f"others have access to {self.folder}: its mode is {stat.S_IMODE(found.st_mode):o}, not 700"
+        else:
+            return True
+        self._trusted = False
+        return False
+
+    def _make_room(self, added: int) -> None:
+        """Remove the least recently used entries where there is more than the limit. What the folder holds is counted on the
+        first call and when it seems full: others may write to it too."""
+        with self._lock:
+            self._size = None if self._size is None else self._size + added
+            if self._size is not None and self._size <= self.limit:
+                return
+            found = sorted(self._entries())
+            self._size = sum(size for _, size, _ in found)
+            if self._size <= self.limit:
+                return
+            for _, size, path in found:
+                if self._size <= self.limit * 9 // 10:
+                    break
+                path.unlink(missing_ok=True)
+                self._size -= size
+
+    def _entries(self) -> list[tuple[float, int, Path]]:
+        """(last use, size, file) of every entry. What a process left unfinished when it was killed is removed."""
+        found: list[tuple[float, int, Path]] = []
+        with suppress(OSError), os.scandir(self.folder) as listing:
+            for one in listing:
+                with suppress(OSError):     # another process removed it meanwhile
+                    state = one.stat(follow_symlinks=False)
+                    if one.name.endswith(SUFFIX):
+                        found.append((state.st_mtime, state.st_size, Path(one.path)))
+                    elif one.name.endswith(".part") and _now() - state.st_mtime > _STALE:
+                        Path(one.path).unlink(missing_ok=True)
+        return found
+
+
+def _now() -> float:
+    import time
+
+    return time.time()
+
+
+def _read_own(path: Path) -> bytes | None:
+    """The content of a plain file of this user's; None where there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        state = os.fstat(file.fileno())
+        own = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not stat.S_IMODE(state.st_mode) & 0o022
+        return file.read() if own else None
+
+
+def _encoded(key: str, entry: Entry) -> bytes:
+    parts = (key.encode(), json.dumps(entry.about).encode(), entry.code)
+    sizes = struct.pack("<QQQ", *map(len, parts))
+    body = b"".join(parts)
+    return MAGIC + hashlib.sha256(sizes + body).digest() + sizes + body
+
+
+def _decoded(content: bytes, key: str) -> Entry | None:
+    """The entry, where the content is one, whole, and of this key."""
+    if len(content) < _HEADER.size:
+        return None
+    magic, digest, *sizes = _HEADER.unpack_from(content)
+    if magic != MAGIC or _HEADER.size + sum(sizes) != len(content) or hashlib.sha256(content[40:]).digest() != digest:
+        return None
+    key_end = _HEADER.size + sizes[0]
+    about_end = key_end + sizes[1]
+    if content[_HEADER.size:key_end] != key.encode():
+        return None
+    return Entry(json.loads(content[key_end:about_end]), content[about_end:])
+
+
+_stores: dict[tuple[Path, int], Store] = {}
+
+
+def open_store() -> Store | None:
+    """The user's store; None where TILEWRIGHT_CACHE=0 turns it off. TILEWRIGHT_CACHE_MB is its size in megabytes."""
+    if os.environ.get("TILEWRIGHT_CACHE", "1") in ("0", "off"):
+        return None
+    try:
+        limit = int(os.environ.get("TILEWRIGHT_CACHE_MB") or DEFAULT_LIMIT_MB) << 20
+        folder = cache_folder() / "kernels"
+    except (ValueError, RuntimeError):      # no number; no home folder
+        return None
+    return _stores.setdefault((folder, limit), Store(folder, limit))

@@ -1,0 +1,102 @@
+"""The text of a graph of immutable objects: two graphs have the same text exactly where they are built alike.
+
+Objects that have an identity (operations, tensors, axes, expressions) are numbered in the order in which they are met, and
+named by their number when they are met again. So the text tells a variable used twice from two variables of one name. It
+does not say on which line of the user's program something was declared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+
+from ...errors import SourceLine
+from ...ir.constant import Constant
+from ...te.tensor import Tensor
+from ...te.tensor_intrin import TensorIntrin
+
+__all__ = ["NoStructure", "structure_text"]
+
+
+class NoStructure(Exception):
+    """The graph holds what has no text, such as a Python function. The argument says what."""
+
+
+_ATOMS = (int, float, str, bytes, bool, complex, type(None), type(Ellipsis))
+
+
+def structure_text(root: Any) -> str:
+    """The text of everything that `root` refers to. Raises NoStructure."""
+    out: list[str] = []
+    numbers: dict[int, int] = {}
+    stack: list[Any] = [root]
+    while stack:
+        value = stack.pop()
+        kind = type(value)
+        if kind is _Text:
+            out.append(value.text)
+        elif isinstance(value, _ATOMS):
+            out.append(repr(value))
+        elif isinstance(value, np.generic):
+            out.append(f"{value.dtype}:{value.tobytes().hex()}")
+        elif isinstance(value, Enum):
+            out.append(f"{kind.__name__}.{value.name}")
+        elif isinstance(value, SourceLine):
+            out.append("-")
+        elif isinstance(value, (tuple, list)):
+            _push(stack, "[", cast("Iterable[Any]", value))
+        elif isinstance(value, (set, frozenset)):
+            _push(stack, "{", sorted(cast("Iterable[Any]", value), key=repr))
+        elif isinstance(value, Mapping):
+            _push(stack, "{", [part for item in cast("Mapping[Any, Any]", value).items() for part in item])
+        elif id(value) in numbers:
+            out.append(f"#{numbers[id(value)]}")
+        else:
+            numbers[id(value)] = len(numbers)
+            _push(stack, f"{kind.__name__}(", _parts(value))
+    return " ".join(out)
+
+
+class _Text:
+    """A word that goes out as it is."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+_END = _Text(")")
+
+
+def _push(stack: list[Any], head: str, parts: Iterable[Any]) -> None:
+    stack.append(_END)
+    stack.extend(reversed(list(parts)))
+    stack.append(_Text(head))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What an object with an identity consists of."""
+    if isinstance(value, Tensor):
+        return (value.op, value.value_index, value.name)
+    if isinstance(value, np.ndarray):
+        array = np.ascontiguousarray(value)
+        return (str(array.dtype), array.shape, hashlib.sha256(array.data if array.size else b"").hexdigest())
+    if isinstance(value, Constant):
+        return (str(value.data.dtype), value.data.shape, value.digest)
+    if isinstance(value, TensorIntrin) and value.shipped is not None:
+        return ("shipped", *value.shipped)       # made by our own code, which the key knows by its hash
+    if is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, name) for name in _names(type(value))]
+    raise NoStructure(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))

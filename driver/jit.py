@@ -1,0 +1,343 @@
+"""tw.jit: a function that declares an operator, called on arrays.
+
+    @tw.jit
+    def normalise(x, axis=-1):
+        return topi.nn.softmax(x, axis=axis)
+
+    y = normalise(np.random.rand(8, 1000).astype("float32"))
+
+The function gets a tensor (te.placeholder) for each array, and returns tensors. For each combination of shapes and dtypes it
+is called once, scheduled and built; later calls go straight to the kernel.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast, overload
+
+import numpy as np
+
+from ..codegen.target import Target
+from .build import build, lower
+from ..errors import user_source
+from ..ir import Function, Var
+from ..ir.expr import IntImm
+from ..runtime import cuda, empty
+from ..runtime.array import dtype_name, numpy_dtype
+from ..runtime.errors import NoResult, NotSpecialisable, WrongOutputs
+from ..runtime.kernel import Kernel
+from ..runtime.tensors import NoMemory, RefusedMemory, find_tensor
+from ..schedule import Schedule
+from ..te import Tensor, compute, placeholder, var
+
+__all__ = ["CacheInfo", "JitFunction", "jit"]
+
+
+class CacheInfo(NamedTuple):
+    """calls that found a kernel, calls that built one, and how many kernels are kept."""
+
+    hits: int
+    misses: int
+    currsize: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Like:
+    """What a function is specialised by of an array (shape and dtype), or of a number that each call passes (shape None)."""
+
+    shape: tuple[int, ...] | None
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A function called on tensors. args: those of the kernel, outputs last. several: the function returned a list or tuple."""
+
+    schedule: Schedule
+    args: tuple[Tensor | Var, ...]
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    several: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Special:
+    """A kernel and what calling it needs. arrays: the places of the call's arguments that it takes; None where they are all
+    of them."""
+
+    kernel: Kernel
+    declared: _Declared
+    takes: Callable[[tuple[Any, ...]], Sequence[Any]] | None
+
+
+@overload
+def jit(function: Callable[..., Any], /) -> JitFunction: ...
+@overload
+def jit(*, target: str | Target = "llvm", fast_math: bool = False, bounds_check: bool = False) -> Callable[..., JitFunction]: ...
+def jit(function: Callable[..., Any] | None = None, /, *, target: str | Target = "llvm", fast_math: bool = False,
+        bounds_check: bool = False) -> Any:
+    """A function that declares tensors, as one that computes arrays: `@tw.jit` or `@tw.jit(target=..., fast_math=True)`.
+
+    It is called with numpy arrays, tw.Arrays or anything with DLPack, or tuples and lists of these, and gets te.placeholders
+    of their shapes and dtypes instead; numpy scalars (np.float32(0.5)) it gets as te.vars, which each call may change; any
+    other argument it gets as it is, and is specialised by its value, which has to be hashable. It returns a tensor, or a list
+    or tuple of tensors, which topi.schedule schedules; or (schedule, tensors). target, fast_math, bounds_check: as tw.build's.
+
+    A call returns new numpy arrays (tw.Arrays on the GPU for a CUDA target); out= takes an array, or a sequence of them, to
+    write to instead, and returns it. Called with tensors it is the plain function, so that such functions compose. Safe to
+    call from several threads. Raises NotSpecialisable, NoResult, WrongOutputs, and what building and calling kernels raise.
+    """
+    if function is None:
+        return lambda function: JitFunction(function, Target.parse(target), fast_math, bounds_check)
+    return JitFunction(function, Target.parse(target), fast_math, bounds_check)
+
+
+class JitFunction:
+    """What tw.jit makes. `__wrapped__` is the function."""
+
+    def __init__(self, function: Callable[..., Any], target: Target, fast_math: bool, bounds_check: bool) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._target = function, target
+        self._fast_math, self._bounds_check = fast_math, bounds_check
+        self._signature = inspect.signature(function)
+        self._name = function.__name__ if str.isidentifier(getattr(function, "__name__", "")) else "main"
+        self._on_gpu = target.kind == "cuda" and not target.emulate
+        self._lock = threading.RLock()
+        self._specials: dict[Hashable, _Special] = {}
+        self._calls = itertools.count()
+        self._misses = 0
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """The function's results for these arrays."""
+        if named:
+            if any(isinstance(leaf, Tensor) for leaf in _leaves((args, named))):
+                return self._function(*args, **named)
+            args = self._in_order(args, named)
+        key = tuple([(a.shape, a.dtype) if type(a) is np.ndarray else _key(a) for a in args])
+        try:
+            special = self._specials.get(key)
+        except TypeError:
+            raise _not_hashable(self._name, args) from None
+        if special is None:
+            if any(isinstance(leaf, Tensor) for leaf in _leaves(args)):
+                return self._function(*args)
+            special = self._specialise(key, args)
+        next(self._calls)
+        given = args if special.takes is None else special.takes(args)
+        if out is not None:
+            special.kernel(*given, *self._outputs_given(special.declared, out))
+            return out
+        made = [empty(shape, dtype, cuda(0)) if self._on_gpu else np.empty(shape, dtype)
+                for shape, dtype in special.declared.outputs]
+        special.kernel(*given, *made)
+        return tuple(made) if special.declared.several else made[0]
+
+    def kernel(self, *args: Any, **named: Any) -> Kernel:
+        """The kernel for such arguments: its text, its time, its library. It is called with the arrays, then the outputs."""
+        args = self._in_order(args, named)
+        return self._specialise(tuple(map(_key, args)), args).kernel
+
+    def lower(self, *args: Any, **named: Any) -> Function:
+        """The loops of the kernel for such arguments."""
+        declared = self._declared(self._in_order(args, named))
+        return lower(declared.schedule, list(declared.args), self._name)
+
+    def cache_info(self) -> CacheInfo:
+        """How many calls found their kernel, how many built one, and how many kernels there are."""
+        calls = int(cast(Any, self._calls.__reduce__()[1])[0])
+        return CacheInfo(calls - self._misses, self._misses, len(self._specials))
+
+    def cache_clear(self) -> None:
+        """Forget all kernels."""
+        with self._lock:
+            self._specials.clear()
+            self._calls, self._misses = itertools.count(), 0
+
+    def __repr__(self) -> str:
+        return f"<tw.jit {self._name}{self._signature}, {len(self._specials)} kernels>"
+
+    def _in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, defaults included; keyword-only ones last, as the function's own **named."""
+        if not named:
+            return args
+        bound = self._signature.bind(*args, **named)
+        bound.apply_defaults()
+        return (*bound.args, _Named(tuple(sorted(bound.kwargs.items())))) if bound.kwargs else bound.args
+
+    def _specialise(self, key: Hashable, args: tuple[Any, ...]) -> _Special:
+        """The kernel for arguments of this kind, built by whoever comes first."""
+        with self._lock:
+            try:
+                found = self._specials.get(key)
+            except TypeError:
+                raise _not_hashable(self._name, args) from None
+            if found is None:
+                declared = self._declared(args)
+                kernel = build(declared.schedule, list(declared.args), self._target, self._name,
+                               bounds_check=self._bounds_check, fast_math=self._fast_math)
+                plain = all(type(one) is np.ndarray for one in args)
+                found = self._specials[key] = _Special(kernel, declared, None if plain else _arrays)
+                self._misses += 1
+            return found
+
+    def _declared(self, args: tuple[Any, ...]) -> _Declared:
+        """The function called on tensors that are like the arguments, and its results scheduled."""
+        names = _names(self._signature, args)
+        inputs: list[Tensor | Var] = []
+        tensors = [_tensors(one, name, inputs) for one, name in zip(args, names, strict=True)]
+        named = dict(tensors.pop().items) if tensors and isinstance(tensors[-1], _Named) else {}
+        returned = self._function(*tensors, **named)
+        own = returned if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Schedule) else None
+        schedule, result = own if own is not None else (None, returned)
+        several = isinstance(result, (list, tuple))
+        results: list[Any] = list(cast("Sequence[Any]", result)) if several else [result]
+        if not results or not all(isinstance(one, Tensor) for one in results):
+            raise NoResult(
+                f"{self._name} returns nothing that could be computed", reason=f"it returned {_shown(returned)}",
+                called=user_source(), allowed="a tensor, a list or tuple of tensors, or (schedule, tensors)",
+                fix="return what te.compute or an operator of topi gave")
+        outputs = list(_own_tensors(results, inputs)) if schedule is None else results
+        if schedule is None:
+            from ..topi import schedule as scheduled
+
+            schedule = scheduled(outputs, self._target)
+        shapes = tuple((_shape(self._name, one), numpy_dtype(str(one.dtype))) for one in outputs)
+        return _Declared(schedule, (*inputs, *outputs), shapes, several)
+
+    def _outputs_given(self, declared: _Declared, out: Any) -> Sequence[Any]:
+        given = tuple(cast("Sequence[Any]", out)) if declared.several and isinstance(out, (list, tuple)) else (out,)
+        if len(given) != len(declared.outputs):
+            raise WrongOutputs(
+                f"{self._name} has {len(declared.outputs)} outputs, and out= gives {len(given)}", called=user_source(),
+                allowed="; ".join(f"{dtype_name(dtype)}{list(shape)}" for shape, dtype in declared.outputs),
+                fix="pass an array for each, in their order, as a list or tuple")
+        return given
+
+
+class _Named(NamedTuple):
+    """Keyword-only arguments, by name."""
+
+    items: tuple[tuple[str, Any], ...]
+
+
+def _key(value: Any) -> Hashable:
+    """What a function is specialised by, of any argument. Arrays of one kind by DLPack have the key of numpy's."""
+    kind = type(value)
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype
+    if isinstance(value, np.generic):
+        return kind
+    if isinstance(value, (tuple, list)):
+        return kind, tuple([_key(one) for one in cast("Sequence[Any]", value)])
+    if kind is float:
+        return kind, value.hex()                 # 0.0 and -0.0 are equal, and nan is not
+    if _is_array(value):
+        return kind, tuple(value.shape), value.dtype
+    return kind, value
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array_interface__")
+
+
+def _like(value: Any) -> _Like | None:
+    """The kind of tensor or number that stands for an argument; None for one that is handed on as it is."""
+    if isinstance(value, np.generic):
+        return _Like(None, dtype_name(value.dtype))
+    if isinstance(value, np.ndarray):
+        return _Like(cast("tuple[int, ...]", value.shape), dtype_name(value.dtype))
+    if not _is_array(value):
+        return None
+    try:
+        found = find_tensor(value)
+    except (NoMemory, RefusedMemory) as error:
+        raise NotSpecialisable(f"cannot read an argument of type {type(value).__name__}", reason=str(error),
+                               called=user_source(), fix="pass it as a numpy array") from error
+    return _Like(tuple(found.shape), found.dtype)
+
+
+def _tensors(value: Any, name: str, inputs: list[Tensor | Var]) -> Any:
+    """What the function gets for an argument; the tensors and variables made are added to `inputs`."""
+    if isinstance(value, _Named):
+        return _Named(tuple((key, _tensors(one, key, inputs)) for key, one in value.items))
+    if isinstance(value, (tuple, list)):
+        parts = [_tensors(one, f"{name}{at}", inputs) for at, one in enumerate(cast("Sequence[Any]", value))]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    like = _like(value)
+    if like is None:
+        return value
+    made = var(name, like.dtype) if like.shape is None else placeholder(like.shape, like.dtype, name)
+    inputs.append(made)
+    return made
+
+
+def _arrays(args: tuple[Any, ...]) -> list[Any]:
+    """The arguments that the kernel takes, in order."""
+    return [leaf for leaf in _leaves(args) if isinstance(leaf, (np.ndarray, np.generic)) or _is_array(leaf)]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for one in cast("Sequence[Any]", value):
+            yield from _leaves(one)
+    elif isinstance(value, dict):
+        yield from _leaves(list(cast("dict[Any, Any]", value).values()))
+    else:
+        yield value
+
+
+def _names(signature: inspect.Signature, args: tuple[Any, ...]) -> list[str]:
+    """The name of each argument: its parameter's, numbered for *args."""
+    names: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}{at}" for at in range(len(args) - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    return [*names[:len(args)], *(f"arg{at}" for at in range(len(names), len(args)))]
+
+
+def _own_tensors(results: Sequence[Tensor], inputs: Sequence[Tensor | Var]) -> Iterator[Tensor]:
+    """The results, each a computed tensor of its own: what is an input, or a result already, is copied."""
+    seen: set[Tensor] = {one for one in inputs if isinstance(one, Tensor)}
+    for one in results:
+        if one in seen or one.op.is_given:
+            yield compute(one.shape, lambda *at, one=one: one(*at), name=f"{one.name}_copy")
+        else:
+            seen.add(one)
+            yield one
+
+
+def _shape(function: str, tensor: Tensor) -> tuple[int, ...]:
+    """The extents of an output, which are known, since those of the inputs are."""
+    if not all(isinstance(extent, IntImm) for extent in tensor.shape):
+        raise NoResult(f"the shape of {tensor.name}, which {function} returns, is not known", declared=tensor.source,
+                       reason=f"it is ({', '.join(map(str, tensor.shape))})", called=user_source(),
+                       fix="make shapes of the inputs' extents, or of arguments that are Python's integers")
+    return tuple(cast(IntImm, extent).value for extent in tensor.shape)
+
+
+def _not_hashable(name: str, args: tuple[Any, ...]) -> NotSpecialisable:
+    culprit = next((leaf for leaf in _leaves(args) if not _hashable(leaf)), None)
+    return NotSpecialisable(
+        f"cannot specialise {name} by an argument of type {type(culprit).__name__}",
+        reason="what is no array is part of the kernel, which is kept by the argument's value; this one has no hash",
+        called=user_source(), allowed="arrays, numpy scalars, and hashable values; tuples and lists of these",
+        fix="pass an array, or a tuple")
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(_key(value))
+    except TypeError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else f"{text[:77]}..."

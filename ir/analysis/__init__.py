@@ -1,0 +1,1 @@
+"""Questions about programs, each answered in one place."""

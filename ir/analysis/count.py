@@ -1,0 +1,106 @@
+"""Numbers of things that may depend on symbolic sizes: sums of products of symbols, as `3*n*m + n`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arith.analyzer import Analyzer
+from ..expr import Add, Cast, Expr, IntImm, Max, Mul, Sub, Var
+from ..ops import is_const
+from ..visit import free_vars
+
+__all__ = ["ONE", "ZERO", "Count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """terms: the coefficient of each product of symbols, by their sorted names; () is the constant. is_exact: False where
+    it is only known not to be exceeded."""
+
+    terms: tuple[tuple[tuple[str, ...], int], ...]
+    is_exact: bool = True
+
+    @staticmethod
+    def of(value: int, is_exact: bool = True) -> Count:
+        """A number."""
+        return Count((((), value),) if value else (), is_exact)
+
+    @staticmethod
+    def symbol(name: str) -> Count:
+        return Count((((name,), 1),))
+
+    @staticmethod
+    def extent(extent: Expr, analyzer: Analyzer, fixed: set[Var]) -> Count:
+        """How often a loop runs. fixed: the symbols that are the same in the whole program; where the extent changes with
+        other variables, its greatest value counts."""
+        found = _polynomial(extent, fixed)
+        if found is not None:
+            return found
+        greatest = analyzer.interval(extent).hi
+        if greatest is not None:
+            return Count.of(max(greatest, 0), is_exact=False)
+        return Count((((f"({extent})",), 1),), is_exact=all(var in fixed for var in free_vars(extent)))
+
+    def __add__(self, other: Count) -> Count:
+        found = dict(self.terms)
+        for names, factor in other.terms:
+            found[names] = found.get(names, 0) + factor
+        return Count(_sorted(found), self.is_exact and other.is_exact)
+
+    def __mul__(self, other: Count) -> Count:
+        found: dict[tuple[str, ...], int] = {}
+        for a, x in self.terms:
+            for b, y in other.terms:
+                names = tuple(sorted(a + b))
+                found[names] = found.get(names, 0) + x * y
+        return Count(_sorted(found), self.is_exact and other.is_exact)
+
+    def times(self, factor: int) -> Count:
+        return self * Count.of(factor)
+
+    def at_most(self) -> Count:
+        """The same number, which may not be reached."""
+        return Count(self.terms, False)
+
+    @property
+    def value(self) -> int | None:
+        """The number, where no symbol is in it."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def __str__(self) -> str:
+        value = self.value
+        bound = "" if self.is_exact else "≤ "
+        if value is not None:
+            return f"{bound}{value:,}"
+        return bound + " + ".join(_term(names, factor) for names, factor in self.terms)
+
+
+ZERO, ONE = Count.of(0), Count.of(1)
+
+
+def _sorted(terms: dict[tuple[str, ...], int]) -> tuple[tuple[tuple[str, ...], int], ...]:
+    return tuple(sorted(((names, factor) for names, factor in terms.items() if factor), key=lambda term: (-len(term[0]), term[0])))
+
+
+def _term(names: tuple[str, ...], factor: int) -> str:
+    return "·".join(([f"{factor:,}"] if factor != 1 or not names else []) + list(names))
+
+
+def _polynomial(expr: Expr, fixed: set[Var]) -> Count | None:
+    """An expression of numbers and fixed symbols under additions and multiplications."""
+    if isinstance(expr, IntImm):
+        return Count.of(expr.value)
+    if isinstance(expr, Var):
+        return Count.symbol(expr.name) if expr in fixed else None
+    if isinstance(expr, Cast) and expr.value.dtype.is_integer:
+        return _polynomial(expr.value, fixed)
+    if isinstance(expr, Max) and is_const(expr.b, 0):  # an extent that may come out negative
+        return _polynomial(expr.a, fixed)
+    if isinstance(expr, (Add, Sub, Mul)):
+        a, b = _polynomial(expr.a, fixed), _polynomial(expr.b, fixed)
+        if a is None or b is None:
+            return None
+        return a * b if isinstance(expr, Mul) else a + (b if isinstance(expr, Add) else b.times(-1))
+    return None

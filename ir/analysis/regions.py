@@ -1,0 +1,281 @@
+"""Symbolic intervals: what values an index takes while some variables run over their ranges.
+
+A Span is a box side, [low, high] with both ends included, in terms of the variables that stay fixed. `width` bounds the
+number of values from above by a constant where one is known structurally: the extent of `clamp(i + r)` is at most that of
+`r`, though `high - low` does not simplify to a number. Regions of producers are built from spans, so that the loops and
+the storage of a producer have constant extents wherever a constant bound exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from .. import expr as E
+from ..arith.analyzer import Analyzer
+from ..expr import Expr, IntImm, Let, Max, Min, Var
+from ..ops import cast, const, floordiv, floormod, is_const, maximum, minimum, truncdiv
+from ..visit import children, rebuild
+
+__all__ = ["Span", "SpanEvaluator", "difference_bound", "union"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """The integers from `low` to `high`. width: a constant that their number does not exceed; None if not known."""
+
+    low: Expr
+    high: Expr
+    width: int | None
+
+    @property
+    def is_point(self) -> bool:
+        return self.low is self.high
+
+    @staticmethod
+    def point(value: Expr) -> Span:
+        """The one value."""
+        return Span(value, value, 1)
+
+    @staticmethod
+    def of(begin: Expr, extent: Expr) -> Span:
+        """The values of a loop."""
+        if is_const(extent, 1):
+            return Span.point(begin)
+        return Span(begin, begin + extent - 1, extent.value if isinstance(extent, IntImm) else None)
+
+
+class SpanEvaluator:
+    """Spans of expressions, given the spans of variables; a variable without one is fixed. One evaluator remembers what
+    it has computed. The result is None where nothing is known (a value that was read from memory)."""
+
+    def __init__(self, spans: Mapping[Var, Span], analyzer: Analyzer) -> None:
+        self._spans = dict(spans)
+        self._analyzer = analyzer
+        self._known: dict[Expr, Span | None] = {}
+
+    def __call__(self, value: Expr) -> Span | None:
+        """The span of an integer expression, ends simplified."""
+        span = self._visit(value)
+        if span is None or isinstance(value, (IntImm, Var)):
+            return span
+        if span.is_point:
+            return Span.point(self._analyzer.simplify(span.low))
+        return Span(self._analyzer.simplify(span.low), self._analyzer.simplify(span.high), span.width)
+
+    def _visit(self, value: Expr) -> Span | None:
+        if isinstance(value, IntImm):
+            return Span(value, value, 1)
+        if isinstance(value, Var):
+            found = self._spans.get(value)
+            return found if found is not None else Span(value, value, 1)
+        if value in self._known:
+            return self._known[value]
+        found = self._known[value] = self._compute(value)
+        return found
+
+    def _compute(self, value: Expr) -> Span | None:
+        if isinstance(value, (E.BufferLoad, E.ProducerLoad, E.Reduce)):
+            return None
+        if isinstance(value, Let):
+            bound = self._visit(value.value)
+            if bound is None:
+                return None
+            self._spans[value.var] = bound
+            return self._visit(value.body)
+        below: list[Span | None] = []
+        for child in children(value):
+            below.append(self._visit(child) if isinstance(child, Expr) else None)
+        if all(span is not None and span.is_point for span in below):
+            return Span.point(rebuild(value, [span.low for span in below if span is not None]))
+        rule = _RULES.get(type(value))
+        return rule(self, value, below) if rule is not None else None
+
+    # Operators, on the spans of their operands
+
+    def _add(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        return Span(a.low + b.low, a.high + b.high, _sum(a.width, b.width)) if a and b else None
+
+    def _subtract(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        return Span(a.low - b.high, a.high - b.low, _sum(a.width, b.width)) if a and b else None
+
+    def _multiply(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        if a is None or b is None:
+            return None
+        if a.is_point:
+            a, b = b, a
+        if b.is_point:
+            by = b.low
+            if isinstance(by, IntImm):
+                width = (a.width - 1) * abs(by.value) + 1 if a.width is not None else None
+                return Span(a.low * by, a.high * by, width) if by.value >= 0 else Span(a.high * by, a.low * by, width)
+            if self._analyzer.can_prove(by >= 0):
+                return Span(a.low * by, a.high * by, None)
+        if self._not_negative(a.low) and self._not_negative(b.low):
+            return Span(a.low * b.low, a.high * b.high, None)
+        return None
+
+    def _divide(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        if a is None or b is None or not b.is_point or not self._positive(b.low):
+            return None
+        if isinstance(value, E.TruncDiv) and not self._not_negative(a.low):
+            return Span(truncdiv(a.low, b.low), truncdiv(a.high, b.low), None)
+        if self._within_one_row(a, b.low):
+            return Span.point(self._analyzer.simplify(floordiv(a.low, b.low)))
+        low, high = (self._analyzer.simplify(floordiv(end, b.low)) for end in (a.low, a.high))
+        width = (a.width - 2) // b.low.value + 2 if a.width is not None and isinstance(b.low, IntImm) else None
+        return Span(low, high, width)
+
+    def _modulo(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        if b is None or not b.is_point or not self._positive(b.low):
+            return None
+        by = b.low
+        if isinstance(value, E.TruncMod) and (a is None or not self._not_negative(a.low)):
+            return Span(1 - by, by - 1, 2 * by.value - 1 if isinstance(by, IntImm) else None)
+        if a is not None and self._within_one_row(a, by):
+            return Span(floormod(a.low, by), floormod(a.low, by) + (a.high - a.low), a.width)
+        return Span(const(0, by.dtype), by - 1, by.value if isinstance(by, IntImm) else None)
+
+    def _within_one_row(self, a: Span, by: Expr) -> bool:
+        """Whether a // by is one value for all of the span."""
+        width = self._analyzer.simplify(a.high - a.low + 1)
+        if isinstance(width, IntImm) and isinstance(by, IntImm) and width.value > 0:
+            if width.value > by.value:
+                return False
+            if by.value % width.value == 0 and self._analyzer.can_prove(floormod(a.low, width).equal(0)):
+                return True
+        return self._analyzer.can_prove_equal(floordiv(a.low, by), floordiv(a.high, by))
+
+    def _extremum(self, value: Expr, below: list[Span | None]) -> Span | None:
+        a, b = below
+        if a is None or b is None:
+            return None
+        pick = minimum if isinstance(value, Min) else maximum
+        width = max(a.width, b.width) if a.width is not None and b.width is not None else None
+        return Span(pick(a.low, b.low), pick(a.high, b.high), width)
+
+    def _choose(self, value: Expr, below: list[Span | None]) -> Span | None:
+        _, a, b = below
+        return union([a, b], self._analyzer) if a and b else None
+
+    def _convert(self, value: Expr, below: list[Span | None]) -> Span | None:
+        (a,) = below
+        source = children(value)[0]
+        if not isinstance(source, Expr) or not value.dtype.is_integer:
+            return None
+        if source.dtype.is_bool:
+            return Span(const(0, value.dtype), const(1, value.dtype), 2)
+        if a is None or not source.dtype.is_integer or value.dtype.bits < 32:
+            return None
+        return Span(cast(a.low, value.dtype), cast(a.high, value.dtype), a.width)
+
+    def _call(self, value: Expr, below: list[Span | None]) -> Span | None:
+        assert isinstance(value, E.Call)
+        by = value.args[1] if len(value.args) == 2 else None
+        if isinstance(by, IntImm) and by.value >= 0:
+            if value.name == "bitwise_and":
+                return Span(const(0, value.dtype), by, by.value + 1)
+            if value.name in ("shift_left", "shift_right") and by.value < min(value.dtype.bits - 1, 31):
+                factor = const(1 << by.value, value.dtype)
+                operands = [below[0], Span.point(factor)]
+                return self._multiply(value, operands) if value.name == "shift_left" else self._divide(value, operands)
+        return None
+
+    def _positive(self, value: Expr) -> bool:
+        return value.value > 0 if isinstance(value, IntImm) else self._analyzer.can_prove(value > 0)
+
+    def _not_negative(self, value: Expr) -> bool:
+        return value.value >= 0 if isinstance(value, IntImm) else self._analyzer.can_prove(value >= 0)
+
+
+_RULES: dict[type[Expr], Callable[[SpanEvaluator, Expr, list[Span | None]], Span | None]] = {
+    E.Add: SpanEvaluator._add, E.Sub: SpanEvaluator._subtract, E.Mul: SpanEvaluator._multiply,
+    E.FloorDiv: SpanEvaluator._divide, E.TruncDiv: SpanEvaluator._divide, E.FloorMod: SpanEvaluator._modulo,
+    E.TruncMod: SpanEvaluator._modulo, Min: SpanEvaluator._extremum, Max: SpanEvaluator._extremum,
+    E.Select: SpanEvaluator._choose, E.IfThenElse: SpanEvaluator._choose, E.Cast: SpanEvaluator._convert,
+    E.Call: SpanEvaluator._call,
+}
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return a + b - 1 if a is not None and b is not None else None
+
+
+def difference_bound(a: Expr, b: Expr, analyzer: Analyzer) -> int | None:
+    """A constant that a - b never exceeds, or None.
+
+    Minima and maxima are taken apart, and paired where both sides have one, because clamping is monotone and never
+    widens a distance: clamp(x + 1) - clamp(x) is at most 1. Of nested ones, each pair of parts is compared once, and only so
+    many pairs are.
+    """
+    return _Distances(analyzer).bound(a, b)
+
+
+_MOST_PAIRS = 200
+"""Pairs that one question compares; a bound from fewer is a bound still."""
+
+
+class _Distances:
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.known: dict[tuple[int, int], int | None] = {}
+
+    def bound(self, a: Expr, b: Expr) -> int | None:
+        """See difference_bound."""
+        key = id(a), id(b)  # parts of what is asked, which lives as long as the question
+        if key not in self.known:
+            if len(self.known) >= _MOST_PAIRS:
+                return None
+            self.known[key] = None
+            self.known[key] = self._bound(a, b)
+        return self.known[key]
+
+    def _bound(self, a: Expr, b: Expr) -> int | None:
+        difference = self.analyzer.simplify(a - b)
+        if isinstance(difference, IntImm):
+            return difference.value
+        found: list[int | None] = []
+        if isinstance(a, Min) and isinstance(b, Min) or isinstance(a, Max) and isinstance(b, Max):
+            found.append(self._of([(a.a, b.a), (a.b, b.b)], all_needed=True))
+        if isinstance(a, (Min, Max)):
+            found.append(self._of([(a.a, b), (a.b, b)], all_needed=isinstance(a, Max)))
+        if isinstance(b, (Min, Max)):
+            found.append(self._of([(a, b.a), (a, b.b)], all_needed=isinstance(b, Min)))
+        if not found:
+            return self.analyzer.interval(difference).hi
+        return min((bound for bound in found if bound is not None), default=None)
+
+    def _of(self, pairs: list[tuple[Expr, Expr]], all_needed: bool) -> int | None:
+        """The greatest of the pairs' bounds, all of which are needed; or the least of those that are known."""
+        bounds = [self.bound(x, y) for x, y in pairs]
+        known = [bound for bound in bounds if bound is not None]
+        if not known or (all_needed and len(known) < len(bounds)):
+            return None
+        return max(known) if all_needed else min(known)
+
+
+def union(spans: Iterable[Span], analyzer: Analyzer) -> Span:
+    """The least span known to hold all of `spans`."""
+    result: Span | None = None
+    for span in spans:
+        if result is None:
+            result = span
+        elif span.low is not result.low or span.high is not result.high:
+            low = span.low if _at_most(span.low, result.low, analyzer) else (
+                result.low if _at_most(result.low, span.low, analyzer) else minimum(result.low, span.low))
+            high = result.high if _at_most(span.high, result.high, analyzer) else (
+                span.high if _at_most(result.high, span.high, analyzer) else maximum(result.high, span.high))
+            distance = difference_bound(high, low, analyzer)
+            result = Span(low, high, distance + 1 if distance is not None else None)
+    assert result is not None, "a union of nothing"
+    return result
+
+
+def _at_most(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
+    above = difference_bound(a, b, analyzer)
+    return above is not None and above <= 0

@@ -1,0 +1,1 @@
+"""Passes of every target."""

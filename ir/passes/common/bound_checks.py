@@ -1,0 +1,137 @@
+"""Asserts before accesses that are not proved to be in range.
+
+    C[i] = A[index[i]]      →      assert index[i] >= 0 and index[i] < 16, "A[index[i]]: index 0 of A ..."
+                                   C[i] = A[index[i]]
+
+Optional (`bounds_check=True`): data-dependent indices alone can go astray, and this finds where. An access within a
+branch of an if_then_else is checked if that branch is chosen. On a CPU a failed assert ends the kernel with a status.
+
+It stands early: later passes drop guards and mask lanes, and dimensions are gone after flatten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from ...arith.analyzer import Analyzer
+from ...expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Ramp, Range, Var
+from ...ops import TRUE, all_of, if_then_else, logical_and, logical_not
+from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
+from ...visit import Rewriter, children, post_order, seq, substitute, without_lets
+from ...analysis.linear import expr_key
+from .simplify import analyzer_for
+
+__all__ = ["bound_checks"]
+
+ExprT = TypeVar("ExprT", bound=Expr)
+
+
+def bound_checks(function: Function) -> Function:
+    """`function` with an Assert before every statement whose accesses may be out of range."""
+    return function.with_body(_Checker(analyzer_for(function)).visit(function.body))
+
+
+class _Checker(Rewriter):
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    def visit(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().visit(node)
+
+    def For(self, node: For) -> Stmt:
+        checks = self._checks(node.begin, node.extent)
+        self.analyzer.bind(node.var, Range(node.begin, node.extent))
+        return seq(*checks, self.generic(node))
+
+    def If(self, node: If) -> Stmt:
+        checks = self._checks(node.condition)
+        with self.analyzer.constraint(node.condition):
+            then_body = self.visit(node.then_body)
+        else_body = None
+        if node.else_body is not None:
+            with self.analyzer.constraint(logical_not(node.condition)):
+                else_body = self.visit(node.else_body)
+        return seq(*checks, If(node.condition, then_body, else_body))
+
+    def LetStmt(self, node: LetStmt) -> Stmt:
+        return seq(*self._checks(node.value), self.generic(node))
+
+    def Evaluate(self, node: Evaluate) -> Stmt:
+        return seq(*self._checks(node.value), node)
+
+    def BufferStore(self, node: BufferStore) -> Stmt:
+        checks = self._checks(*node.indices, node.value)
+        return seq(*checks, *self._access_checks(node, ()), node)
+
+    def _checks(self, *roots: Expr) -> list[Stmt]:
+        """Checks of all loads below, inner loads before those whose indices they are."""
+        found: dict[object, Assert] = {}
+        for root in roots:
+            for load, path in _loads_with_path(root):
+                for check in self._access_checks(load, path):
+                    found.setdefault((expr_key(check.condition), check.message), check)
+        return list(found.values())
+
+    def _access_checks(self, access: BufferLoad | BufferStore, path: tuple[Expr, ...]) -> Iterator[Assert]:
+        buffer = access.buffer
+        places = ((at, end) for at, index in enumerate(access.indices) for end in _ends(index))
+        for dimension, index in places:
+            extent = buffer.shape[dimension]
+            with self.analyzer.constraint(all_of(*path)):
+                low, high = self.analyzer.can_prove(index >= 0), self.analyzer.can_prove(index < extent)
+            if low and high:
+                continue
+            within = logical_and(TRUE if low else index >= 0, TRUE if high else index < extent)
+            what = "read" if isinstance(access, BufferLoad) else "written"
+            yield Assert(
+                _where(path, within),
+                f"{buffer.name} is {what} out of range: its index {index} in dimension {dimension} is not in [0, {extent})",
+            )
+
+
+def _ends(index: Expr) -> tuple[Expr, ...]:
+    """The scalars that are in range where all of an index is: of the vectors of an intrinsic's body the first and the last."""
+    if isinstance(index, Broadcast):
+        return (index.value,)
+    if isinstance(index, Ramp):
+        return (index.base, index.base + index.stride * (index.lanes - 1))
+    return (index,)
+
+
+def _where(path: tuple[Expr, ...], holds: Expr) -> Expr:
+    """`holds` where the conditions of `path` do. Each is evaluated under those before it alone: it may read what they guard."""
+    for condition in reversed(path):
+        holds = if_then_else(condition, holds, TRUE)
+    return holds
+
+
+def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, tuple[Expr, ...]]]:
+    """Every load that evaluating `root` may do, with the conditions under which it does, outermost first; operands come first.
+    What has a name only within the expression stands for itself."""
+    found: list[tuple[BufferLoad, tuple[Expr, ...]]] = []
+    stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
+    bound: dict[Var, Expr] = {}
+    while stack:
+        node, path = stack.pop()
+        if isinstance(node, BufferLoad):
+            found.append((_plain(node, bound), path))
+        if isinstance(node, IfThenElse):
+            condition = _plain(node.condition, bound)
+            stack.append((node.condition, path))
+            stack.append((node.true_value, (*path, condition)))
+            stack.append((node.false_value, (*path, logical_not(condition))))
+        elif isinstance(node, Let):
+            bound[node.var] = _plain(node.value, bound)
+            stack += [(node.value, path), (node.body, path)]
+        else:
+            stack.extend((child, path) for child in children(node))  # pyright: ignore[reportArgumentType]
+    found.reverse()
+    return found
+
+
+def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:
+    """What an expression means outside of the one that it stands in, with no names of its own: those it has already."""
+    if not any(isinstance(node, Let) or node in bound for node in post_order(expr) if isinstance(node, (Let, Var))):
+        return expr
+    return without_lets(substitute(expr, bound))

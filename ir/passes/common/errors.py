@@ -1,0 +1,17 @@
+"""What a pass may refuse: TW0360 to TW0379."""
+
+from __future__ import annotations
+
+from ....errors import LoweringError
+
+
+class UnrollNotConstant(LoweringError):
+    """A loop that was to be unrolled has an extent that is not known when the kernel is built."""
+
+    code = "TW0360"
+
+
+class UnrollTooLarge(LoweringError):
+    """Unrolling would make a program too large to compile."""
+
+    code = "TW0361"

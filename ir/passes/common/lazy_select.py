@@ -1,0 +1,47 @@
+"""Eager choices to lazy ones, where evaluating the side that is not chosen might load from outside a buffer.
+
+    select(i >= 1, A[i - 1], 0.0)      →      if_then_else(i >= 1, A[i - 1], 0.0)
+
+`te.select` may evaluate both sides, but what it pads must not be read out of range. Lowering does this while tensors
+are still read by their own indices (what lies outside a tensor may lie inside its storage, never written), and before
+it simplifies, so that a Select in the loop IR is always safe to evaluate whole. unsafe_select is the way back.
+"""
+
+from __future__ import annotations
+
+from ...arith.analyzer import Analyzer
+from ...expr import BufferLoad, Expr, IfThenElse, Node, ProducerLoad, Select
+from ...visit import children, post_order, rewrite
+from ...analysis.linear import expr_key
+
+__all__ = ["lazy_select"]
+
+
+def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
+    """`value` with IfThenElse for each Select that might load out of range; `analyzer` knows the loops around."""
+    if not any(isinstance(node, Select) for node in post_order(value)):
+        return value
+    done = {expr_key(node) for node in post_order(value, below=_sure) if isinstance(node, (BufferLoad, ProducerLoad))}
+
+    def safe(side: Expr) -> bool:
+        # What a choice inside guards counts too: where its condition was not to be evaluated, it may say anything.
+        loads = (node for node in post_order(side) if isinstance(node, (BufferLoad, ProducerLoad)))
+        return all(expr_key(load) in done or _in_range(analyzer, load) for load in loads)
+
+    def rule(node: Node) -> Expr | None:
+        if isinstance(node, Select) and not (safe(node.true_value) and safe(node.false_value)):
+            return IfThenElse(node.condition, node.true_value, node.false_value)
+        return None
+
+    return rewrite(value, rule)
+
+
+def _in_range(analyzer: Analyzer, load: BufferLoad | ProducerLoad) -> bool:
+    shape = load.buffer.shape if isinstance(load, BufferLoad) else load.producer.shape
+    return all(analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
+               for index, extent in zip(load.indices, shape, strict=True))
+
+
+def _sure(node: Node) -> list[Node]:
+    """The children that are evaluated whatever is chosen."""
+    return [node.condition] if isinstance(node, (IfThenElse, Select)) else children(node)

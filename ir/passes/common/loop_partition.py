@@ -1,0 +1,369 @@
+"""Loops with guards to a main part, where the guards are proved, and the iterations around it.
+
+    for i in 32:                                         for i in 31:
+        for j in vectorized(32):                             for j in vectorized(32):
+            if likely(i * 32 + j < 1000): S(i, j)     →          S(i, j)
+                                                         for j in vectorized(8):           # of i = 31
+                                                             S(31, j)
+
+A guard is a comparison of sums: in an If; in an if_then_else under `likely`, or one in which lanes differ, and would be
+masked; or the one that a clamped index makes, min(i + 1, n - 1), in which lanes differ, and would be gathered. For the
+outermost loop in which a guard is monotone, the iterations are found in which it holds whatever the loops inside do;
+bounds may be symbolic. Each of the parts is searched again for loops inside it. A budget bounds how often a statement
+is copied.
+
+It stands before vectorize and unroll (a guard left inside a lane would mask it, one inside an unrolled body would be
+copied with it), and while indices are n-d, because simplify comes after it to decide what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Var
+from ...ops import TRUE, const, floordiv, maximum, minimum
+from ...stmt import For, Function, If, LoopKind, Stmt
+from ...visit import Rewriter, children, seq, walk
+from .fresh_copy import Copier, fold, fresh_copy
+from ...analysis.linear import Linear, is_index, linear
+
+__all__ = ["MAX_COPIES", "Cut", "find_cut", "loop_partition"]
+
+MAX_COPIES = 16
+"""How many copies of one statement partitioning may leave."""
+MARGIN = 6
+"""Where bounds are symbolic, the iterations before and after a main part get this part of the copies: they are few, and the
+main part, which runs, can then be cut for the guards of the loops inside it too."""
+MAX_NODES = 6000
+"""A larger body is not copied: its guard costs little beside it."""
+
+
+def loop_partition(function: Function, masked_lanes: int = 0) -> Function:
+    """`function` with loops cut where their guards end. masked_lanes: a vectorized loop of so many iterations or fewer is
+    only cut where guards choose indices: the machine masks such a vector at no cost, but would gather it."""
+    return function.with_body(_Partitioner(masked_lanes).visit(function.body))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The iterations [low, high) of a loop (None: from its begin, to its end) in which each of `guards` holds, or, if
+    it is a clamp, does nothing; the guards are nodes of its body, known by identity."""
+
+    low: Expr | None
+    high: Expr | None
+    guards: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """A comparison in a loop's body. node: what is decided where it holds, itself or the clamp that it is made from.
+    likely: the schedule's own guard of a split. inner: the loops between. lanes: whether it may differ between the
+    lanes of a vectorized loop. place: whether it chooses where to read, so that lanes would be gathered."""
+
+    condition: Expr
+    node: Expr
+    likely: bool
+    inner: tuple[For, ...]
+    lanes: bool = False
+    place: bool = False
+
+    @property
+    def worth_symbols(self) -> bool:
+        """Whether to cut for it at a bound that the call decides, which may leave the main part empty."""
+        return self.likely or self.lanes or not self.inner
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """`guard` holds for iterations below (`upper`) or from `value` on."""
+
+    guard: _Guard
+    value: Linear | int
+    upper: bool
+    divisor: int
+
+    def expr(self, var: Var) -> Expr:
+        """The bound as an expression in the loop variable's dtype."""
+        value = const(self.value, var.dtype) if isinstance(self.value, int) else self.value.expr(var.dtype)
+        if self.divisor > 1:
+            value = floordiv(value, const(self.divisor, var.dtype))
+        return value if self.upper else fold(Add, value, const(1, var.dtype))
+
+
+# Finding where to cut
+
+
+def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
+    """Where to cut `loop`, or None. masked_lanes: as of loop_partition."""
+    one_vector = loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
+    guards = (guard for guard in _guards(loop) if guard.place or not one_vector)
+    bounds = [bound for guard in guards if (bound := _bound(guard, loop.var)) is not None]
+    if not bounds:
+        return None
+    begin, extent = loop.begin, loop.extent
+    if isinstance(begin, IntImm) and isinstance(extent, IntImm):
+        constant = [bound for bound in bounds if isinstance(bound.expr(loop.var), IntImm)]
+        if len(constant) == len(bounds) or loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
+            return _constant_cut(constant, loop.var, begin.value, begin.value + extent.value)
+    if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
+        return None
+    return _symbolic_cut([bound for bound in bounds if bound.guard.worth_symbols], loop.var)
+
+
+def _constant_cut(bounds: list[_Bound], var: Var, begin: int, end: int) -> Cut | None:
+    low, high, guards = begin, end, []
+    for bound in sorted(bounds, key=lambda bound: not bound.guard.likely):
+        value = bound.expr(var)
+        assert isinstance(value, IntImm)
+        new_low, new_high = (low, min(high, value.value)) if bound.upper else (max(low, value.value), high)
+        least = 1 if bound.guard.likely else (end - begin + 1) // 2
+        if new_high - new_low >= max(least, 1):
+            low, high = new_low, new_high
+            guards.append(bound.guard.node)
+    if not guards:
+        return None
+    return Cut(const(low, var.dtype), const(high, var.dtype), tuple(guards))
+
+
+def _symbolic_cut(bounds: list[_Bound], var: Var) -> Cut | None:
+    if not bounds:
+        return None
+    low: Expr | None = None
+    high: Expr | None = None
+    for bound in _tightest(bounds):
+        value = bound.expr(var)
+        if bound.upper:
+            high = value if high is None else minimum(high, value)
+        else:
+            low = value if low is None else maximum(low, value)
+    return Cut(low, high, tuple(bound.guard.node for bound in bounds))
+
+
+def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
+    """Of bounds that differ in a constant, the one that implies the others."""
+    found: dict[object, tuple[int, _Bound]] = {}
+    for bound in bounds:
+        form = Linear(constant=bound.value) if isinstance(bound.value, int) else bound.value
+        terms = frozenset((key, coefficient) for key, (_, coefficient) in form.terms.items())
+        tightness = -form.constant if bound.upper else form.constant
+        key = (bound.upper, bound.divisor, terms)
+        if key not in found or tightness > found[key][0]:
+            found[key] = (tightness, bound)
+    return (bound for _, bound in found.values())
+
+
+def _guards(loop: For) -> Iterator[_Guard]:
+    """The comparisons that guard something in the body of `loop`, with the loops that stand between."""
+    stack: list[tuple[Node, tuple[For, ...], bool]] = [(loop.body, (), False)]
+    met: set[tuple[int, bool]] = set()
+    """The expressions of the statement, which may share what they are made of."""
+    while stack:
+        node, inner, in_index = stack.pop()
+        if isinstance(node, Stmt):
+            met.clear()
+        elif (id(node), in_index) in met:
+            continue
+        met.add((id(node), in_index))
+        if isinstance(node, If):
+            yield from (_Guard(part, part, likely, inner) for part, likely in _parts_of(node.condition))
+        elif isinstance(node, IfThenElse):
+            for part, likely in _parts_of(node.condition):
+                lanes = _differs_in_lanes(part, (loop, *inner))
+                if likely or lanes:
+                    yield _Guard(part, part, likely, inner, lanes, in_index)
+        elif isinstance(node, (Min, Max)) and is_index(node):
+            condition = _clamps_nothing(node)
+            if _differs_in_lanes(condition, (loop, *inner)):
+                yield _Guard(condition, node, False, inner, True, True)
+        elif isinstance(node, For):
+            inner = (*inner, node)
+        in_index = in_index or isinstance(node, BufferLoad)
+        stack.extend((child, inner, in_index) for child in children(node))
+
+
+def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
+    lanes = {loop.var for loop in loops if loop.kind is LoopKind.VECTORIZED}
+    return bool(lanes) and any(isinstance(node, Var) and node in lanes for node in walk(condition))
+
+
+def _clamped(node: Min | Max) -> tuple[Expr, Expr]:
+    """What a clamp is of, and its bound."""
+    return (node.b, node.a) if isinstance(node.a, IntImm) else (node.a, node.b)
+
+
+def _clamps_nothing(node: Min | Max) -> Expr:
+    """The comparison under which a clamped index is the index itself, clamps within having done nothing either."""
+    value, bound = _clamped(node)
+    while isinstance(value, (Min, Max)):
+        value = _clamped(value)[0]
+    return LE(value, bound) if isinstance(node, Min) else GE(value, bound)
+
+
+def _parts_of(condition: Expr) -> Iterator[tuple[Expr, bool]]:
+    """The comparisons all of which must hold for `condition` to hold, and whether each is likely."""
+    stack = [(condition, False)]
+    while stack:
+        part, likely = stack.pop()
+        if isinstance(part, And):
+            stack += [(part.a, likely), (part.b, likely)]
+        elif isinstance(part, Call) and part.name == "likely":
+            stack.append((part.args[0], True))
+        elif isinstance(part, (LT, LE, GT, GE)) and is_index(part.a) and is_index(part.b):
+            yield part, likely
+
+
+def _bound(guard: _Guard, var: Var) -> _Bound | None:
+    """Up to where, or from where on, the guard holds for every iteration of the loops inside; None where it is not a
+    bound of the variable."""
+    condition = guard.condition
+    assert isinstance(condition, (LT, LE, GT, GE))
+    upward = isinstance(condition, (LT, LE))  # rewritten as form < 0
+    form = linear(condition.a)
+    form.add(linear(condition.b), -1)
+    if not upward:
+        form = _negative(form)
+    if isinstance(condition, (LE, GE)):
+        form.constant -= 1
+    for loop in reversed(guard.inner):
+        coefficient = form.coefficient(loop.var)
+        if coefficient:
+            form = form.without(loop.var)
+            form.add(linear(loop.begin), coefficient)
+            if coefficient > 0:
+                form.add(linear(loop.extent), coefficient)
+                form.constant -= coefficient
+    step = form.coefficient(var)
+    rest = form.without(var)
+    if step == 0 or _mentions(rest, {var, *(loop.var for loop in guard.inner)}):
+        return None
+    if step > 0:  # var < ceil(-rest / step)
+        limit = _negative(rest)
+        limit.constant += step - 1
+        return _Bound(guard, _number(limit), True, step)
+    return _Bound(guard, _number(rest), False, -step)
+
+
+def _negative(form: Linear) -> Linear:
+    found = Linear()
+    found.add(form, -1)
+    return found
+
+
+def _number(form: Linear) -> Linear | int:
+    return form if form.terms else form.constant
+
+
+def _mentions(form: Linear, variables: set[Var]) -> bool:
+    return any(isinstance(node, Var) and node in variables for atom, _ in form.atoms() for node in walk(atom))
+
+
+# Cutting
+
+
+class _Partitioner(Rewriter):
+    def __init__(self, masked_lanes: int) -> None:
+        self.copies = MAX_COPIES
+        self.masked_lanes = masked_lanes
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, Expr):
+            return node
+        return self.For(node) if isinstance(node, For) else self.generic(node)
+
+    def For(self, node: For) -> Stmt:
+        if not any(isinstance(inner, (If, IfThenElse, Min, Max)) for inner in walk(node.body)):
+            return node  # nor is there anything to cut in the loops within
+        cut = find_cut(node, self.masked_lanes) if self.copies > 1 and _fits(node.body) else None
+        if cut is None:
+            return self.generic(node)
+        found = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
+        return self.generic(node) if found is None else found
+
+    def _sequence(self, loop: For, cut: Cut) -> Stmt | None:
+        """The iterations before, within and after the cut; None where that makes too many copies."""
+        begin, end = loop.begin, fold(Add, loop.begin, loop.extent)
+        # the main part begins at `low` itself, wherever the loop ends: simplify then knows a constant bound
+        low = begin if cut.low is None else maximum(begin, cut.low)
+        high = end if cut.high is None else minimum(cut.high, end)
+        before = begin if cut.low is None else minimum(low, end)
+        parts: list[tuple[Expr, Expr, tuple[Expr, ...]]] = [] if cut.low is None else [(begin, before, ())]
+        parts.append((low, high, cut.guards))
+        parts += [] if cut.high is None else [(maximum(high, before), end, ())]
+        parts = [(one, other, proved) for one, other, proved in parts if not _is_empty(_length(one, other))]
+        if all(not _length(one, other).terms for one, other, _ in parts):  # most of what is left decides itself
+            main = margin = self.copies // 2
+        else:
+            margin = max(1, self.copies // MARGIN)
+            main = self.copies - (len(parts) - 1) * margin
+            if main < 1:
+                return None
+        return seq(*(self._part(loop, one, other, proved, main if proved else margin) for one, other, proved in parts))
+
+    def _body(self, body: Stmt, copies: int) -> Stmt:
+        """A body, its loops cut into no more than so many copies."""
+        before, self.copies = self.copies, copies
+        found = self.visit(body)
+        self.copies = before
+        return found
+
+    def _part(self, loop: For, low: Expr, high: Expr, proved: tuple[Expr, ...], copies: int) -> Stmt:
+        """The iterations [low, high), without the guards that are proved there. The loop itself is not cut again; what
+        is left of its guards may cut the loops inside."""
+        extent = _length(low, high)
+        if not extent.terms and extent.constant == 1 and not loop.pragmas:
+            return self._body(_Prover({loop.var: low}, proved).visit(loop.body), copies)
+        var = Var(loop.var.name, loop.var.dtype)
+        body = self._body(_Prover({loop.var: var}, proved).visit(loop.body), copies)
+        count = maximum(extent.expr(var.dtype), const(0, var.dtype))
+        return For(var, low, count, loop.kind, body, loop.thread, loop.pragmas, loop.line)
+
+    def _branches(self, loop: For, cut: Cut) -> Stmt | None:
+        """One parallel loop over all iterations: two of them would meet at a barrier between."""
+        if self.copies <= 1:
+            return None
+        inside = TRUE
+        if cut.low is not None:
+            inside = fold(And, inside, GE(loop.var, cut.low)) if not _same(cut.low, loop.begin) else inside
+        if cut.high is not None:
+            inside = fold(And, inside, LT(loop.var, cut.high))
+        main = self._body(_Prover({}, cut.guards).visit(loop.body), self.copies // 2)
+        rest = self._body(fresh_copy(loop.body, {}), self.copies // 2)
+        return replace(loop, body=If(inside, main, rest))
+
+
+def _length(low: Expr, high: Expr) -> Linear:
+    found = Linear()
+    found.add(linear(high))
+    found.add(linear(low), -1)
+    return found
+
+
+def _is_empty(length: Linear) -> bool:
+    return not length.terms and length.constant <= 0
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value
+
+
+def _fits(body: Stmt) -> bool:
+    return all(count < MAX_NODES for count, _ in enumerate(walk(body)))
+
+
+class _Prover(Copier):
+    """A copy in which the given conditions, known by identity, are true, and the given clamps undone."""
+
+    def __init__(self, values: dict[Var, Expr], proved: tuple[Expr, ...]) -> None:
+        super().__init__(values)
+        self.proved = {id(condition) for condition in proved}
+
+    def visit(self, node: Any) -> Any:
+        if id(node) not in self.proved:
+            return super().visit(node)
+        if not isinstance(node, (Min, Max)):
+            return TRUE
+        value = _clamped(node)[0]  # that it is within this bound says nothing of the bound of a clamp inside
+        undone = not isinstance(value, (Min, Max)) or id(value) in self.proved
+        return self.visit(value) if undone else super().visit(node)

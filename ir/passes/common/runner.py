@@ -1,0 +1,141 @@
+"""Running passes in order, with watchers that look on: verifying, dumping, timing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol
+
+from ....errors import FAULTS, TilewrightError, internal_error
+from ...stmt import Function
+from ...visit import deep_recursion
+
+__all__ = ["Dumping", "Pass", "Timing", "Verifying", "Watcher", "environment_watchers", "is_watched", "pass_times",
+           "run_pipeline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step of a pipeline: `run` takes a function to a function that means the same.
+
+    stage_after: the stage that the result is at (attrs["stage"]), empty where the pass does not change it.
+    """
+
+    name: str
+    run: Callable[[Function], Function]
+    stage_after: str = ""
+
+
+class Watcher(Protocol):
+    """Sees the function before the first pass (`name` is "lowered", `seconds` 0) and after each."""
+
+    def __call__(self, name: str, function: Function, seconds: float) -> None: ...
+
+
+_listening: list[dict[str, float]] = []
+
+
+@contextmanager
+def pass_times() -> Iterator[dict[str, float]]:
+    """Collects {pass: seconds} over every pipeline that runs within, in the order of the passes' first run."""
+    times: dict[str, float] = {}
+    _listening.append(times)
+    try:
+        yield times
+    finally:
+        _listening.remove(times)
+
+
+def is_watched() -> bool:
+    """Whether somebody waits to see passes run."""
+    return bool(_listening) or bool(environment_watchers())
+
+
+def run_pipeline(function: Function, passes: Iterable[Pass], watchers: Sequence[Watcher] = ()) -> Function:
+    """`function` through every pass in order. Each watcher is called before the first and after each of them."""
+    with deep_recursion():
+        for watch in watchers:
+            watch("lowered", function, 0.0)
+        for step in passes:
+            began = perf_counter()
+            function = _run(step, function)
+            if step.stage_after and function.attrs.get("stage") != step.stage_after:
+                function = function.with_attrs(stage=step.stage_after)
+            seconds = perf_counter() - began
+            for times in _listening:
+                times[step.name] = times.get(step.name, 0.0) + seconds
+            for watch in watchers:
+                watch(step.name, function, seconds)
+    return function
+
+
+def _run(step: Pass, function: Function) -> Function:
+    """The pass's result. What it raises that is no error of the user's is a fault, with the function as evidence."""
+    try:
+        return step.run(function)
+    except TilewrightError:
+        raise
+    except FAULTS as error:
+        evidence = {f"before_{step.name}.ir": f"{function}\n"}
+        found = internal_error(error, f"pass '{step.name}' failed on function '{function.name}'", evidence)
+        if found is error:
+            raise
+        raise found from error
+
+
+@dataclass(slots=True)
+class Verifying:
+    """Verifies the function at the stage it claims, so that breakage shows at the guilty pass."""
+
+    def __call__(self, name: str, function: Function, seconds: float) -> None:
+        from ...errors import NotWellFormed
+        from ...verify import verify  # most builds never verify, and need not import it
+
+        try:
+            verify(function)
+        except NotWellFormed as error:
+            error.add_note(f"found after pass '{name}' on function '{function.name}'")
+            raise
+
+
+@dataclass(slots=True)
+class Dumping:
+    """Writes the text of the function after every pass: FOLDER/FUNCTION/00_lowered.ir, 01_simplify.ir ..."""
+
+    folder: Path
+    count: int = 0
+
+    def __call__(self, name: str, function: Function, seconds: float) -> None:
+        place = self.folder / function.name
+        place.mkdir(parents=True, exist_ok=True)
+        if name == "lowered":
+            self.count = 0
+            for old in place.glob("[0-9][0-9]_*.ir"):
+                old.unlink()
+        (place / f"{self.count:02}_{name}.ir").write_text(str(function) + "\n")
+        self.count += 1
+
+
+@dataclass(slots=True)
+class Timing:
+    """Collects the seconds that each pass took, {pass: seconds}. A pass that runs twice is listed once, with the sum."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, name: str, function: Function, seconds: float) -> None:
+        if name != "lowered":
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+
+def environment_watchers() -> list[Watcher]:
+    """The watchers that the environment asks for: TILEWRIGHT_VERIFY=1, TILEWRIGHT_DUMP=folder."""
+    found: list[Watcher] = []
+    if os.environ.get("TILEWRIGHT_DUMP"):
+        found.append(Dumping(Path(os.environ["TILEWRIGHT_DUMP"])))
+    if os.environ.get("TILEWRIGHT_VERIFY", "0") not in ("", "0"):
+        found.append(Verifying())
+    return found

@@ -1,0 +1,173 @@
+"""Expressions to simpler ones, and what that decides about statements.
+
+    for i in 1: S(i)                       →   S(0)                for i in n: if i < n: S      →   for i in n: S
+    for i in 0: S                          →   nothing             if likely(True): S           →   S
+
+Ranges of loop variables, conditions that hold where a statement stands, and that extents are not negative, are known to
+the simplifier. It stands first, so that later passes meet few forms, and again after loop_partition, whose pieces
+decide guards and bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...arith.analyzer import Analyzer
+from ...buffer import Buffer
+from ...expr import Call, Expr, IntImm, Range, SizeVar, StringImm, Var
+from ...ops import is_const, logical_not
+from ...stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...visit import Rewriter, free_vars, rebuild, seq, walk
+from .fresh_copy import Copier
+from .let_names import with_own_lets
+
+__all__ = ["MAX_SYMBOL", "analyzer_for", "is_empty", "simplify", "simplify_stmt"]
+
+MAX_SYMBOL = (1 << 30) - 1
+"""The greatest int32 shape symbol that a call accepts, so that ceildiv and the like do not overflow."""
+
+
+def simplify(function: Function) -> Function:
+    """`function` with every expression simplified and what follows from it."""
+    return function.with_body(with_own_lets(_Simplifier(analyzer_for(function)).visit(function.body)))
+
+
+def simplify_stmt(stmt: Stmt, analyzer: Analyzer) -> Stmt:
+    """`stmt` simplified by what `analyzer` knows of the variables that are free in it."""
+    return _Simplifier(analyzer).visit(stmt)
+
+
+def analyzer_for(function: Function) -> Analyzer:
+    """An Analyzer that knows the shape symbols of `function`."""
+    analyzer = Analyzer()
+    seen: set[Var] = set()
+    for buffer in function.buffers:
+        for extent in buffer.shape:
+            for var in free_vars(extent):
+                if var not in seen and (var is extent or isinstance(var, SizeVar)):
+                    seen.add(var)
+                    analyzer.bind(var, (0, MAX_SYMBOL if var.dtype.bits == 32 else var.dtype.greatest))
+    return analyzer
+
+
+def is_empty(stmt: Stmt | None) -> bool:
+    """Whether it does nothing."""
+    return stmt is None or isinstance(stmt, Seq) and not stmt.body
+
+
+class _Simplifier(Rewriter):
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.copier = Copier({}, fresh=False)
+        """What has been decided so far: variables that are one value, buffers whose extents were simplified."""
+
+    def expr(self, value: Expr) -> Expr:
+        if isinstance(value, (IntImm, StringImm)):
+            return value
+        if self.copier.values or self.copier.buffers:
+            value = self.copier.visit(value)
+        return self.analyzer.simplify(value)
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        return self.copier.buffers.get(buffer, buffer)
+
+    def condition(self, value: Expr) -> Expr:
+        """A condition; `likely` stays around what is not decided."""
+        if isinstance(value, Call) and value.name == "likely":
+            inner = self.expr(value.args[0])
+            return inner if isinstance(inner, IntImm) else value if inner is value.args[0] else replace(value, args=(inner,))
+        return self.expr(value)
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, Expr):
+            return self.expr(node)
+        return getattr(self, type(node).__name__)(node)
+
+    def For(self, node: For) -> Stmt:
+        begin, extent = self.expr(node.begin), self.expr(node.extent)
+        if self._never_positive(extent):
+            return Seq(())
+        if is_const(extent, 1) and not node.pragmas and node.kind is not LoopKind.THREAD:
+            self.copier.assign(node.var, begin)
+            return self.visit(node.body)
+        self.analyzer.bind(node.var, Range(begin, extent))
+        body = self.visit(node.body)
+        if is_empty(body):
+            return Seq(())
+        return rebuild(node, [begin, extent, body])
+
+    def _never_positive(self, extent: Expr) -> bool:
+        if isinstance(extent, IntImm):
+            return extent.value <= 0
+        highest = self.analyzer.interval(extent).hi
+        return highest is not None and highest <= 0
+
+    def If(self, node: If) -> Stmt:
+        condition = self.condition(node.condition)
+        if isinstance(condition, IntImm):
+            chosen = node.then_body if condition.value else node.else_body
+            return Seq(()) if chosen is None else self.visit(chosen)
+        bare = condition.args[0] if isinstance(condition, Call) and condition.name == "likely" else condition
+        with self.analyzer.constraint(bare):
+            then_body = self.visit(node.then_body)
+        else_body = None
+        if node.else_body is not None:
+            with self.analyzer.constraint(logical_not(bare)):
+                else_body = self.visit(node.else_body)
+        return _made_if(node, condition, then_body, else_body)
+
+    def Seq(self, node: Seq) -> Stmt:
+        body = [self.visit(inner) for inner in node.body]
+        if all(a is b for a, b in zip(body, node.body, strict=True)):
+            return node
+        return seq(*body)
+
+    def LetStmt(self, node: LetStmt) -> Stmt:
+        value = self.expr(node.value)
+        if isinstance(value, (IntImm, Var)):
+            self.copier.assign(node.var, value)
+            return self.visit(node.body)
+        body = self.visit(node.body)
+        return body if is_empty(body) else rebuild(node, [value, body])
+
+    def Allocate(self, node: Allocate) -> Stmt:
+        shape = tuple([self.expr(extent) for extent in node.buffer.shape])
+        if any(a is not b for a, b in zip(shape, node.buffer.shape, strict=True)):
+            self.copier.rename(node.buffer, replace(node.buffer, shape=shape))
+        body = self.visit(node.body)
+        buffer = self.buffer(node.buffer)
+        if is_empty(body) or (body is not node.body and not _touches(body, buffer)):
+            return body
+        return node if body is node.body and buffer is node.buffer else Allocate(buffer, body)
+
+    def BufferStore(self, node: BufferStore) -> Stmt:
+        new, buffer = self.generic(node), self.buffer(node.buffer)
+        return new if buffer is node.buffer else replace(new, buffer=buffer)
+
+    def Attr(self, node: Attr) -> Stmt:
+        body = self.visit(node.body)
+        subject = self.buffer(node.subject) if isinstance(node.subject, Buffer) else node.subject
+        return Seq(()) if is_empty(body) else replace(node, subject=subject, value=self.expr(node.value), body=body)
+
+    def Evaluate(self, node: Evaluate) -> Stmt:
+        value = self.expr(node.value)
+        return Seq(()) if isinstance(value, IntImm) else rebuild(node, [value])
+
+    def Assert(self, node: Assert) -> Stmt:
+        condition = self.expr(node.condition)
+        return Seq(()) if isinstance(condition, IntImm) and condition.value else rebuild(node, [condition])
+
+
+def _touches(body: Stmt, buffer: Buffer) -> bool:
+    return any(getattr(node, "buffer", None) is buffer or getattr(node, "subject", None) is buffer for node in walk(body))
+
+
+def _made_if(node: If, condition: Expr, then_body: Stmt, else_body: Stmt | None) -> Stmt:
+    if else_body is None or is_empty(else_body):
+        if is_empty(then_body):
+            return Seq(())
+        return If(condition, then_body) if node.else_body is not None else rebuild(node, [condition, then_body])
+    if is_empty(then_body):
+        return If(logical_not(condition), else_body)
+    return rebuild(node, [condition, then_body, else_body])

@@ -1,0 +1,210 @@
+"""Where memory is allocated, and what shares it.
+
+    for i in 64:                                   T: float32[4096]
+        T: float32[4096]                           for i in 64:
+        S1(T)                               →          S1(T)
+        U: float32[4096]                               S2(T in U's place)
+        S2(U)
+
+An allocation whose size does not vary moves out of serial loops, to the function's top or to the body of the nearest
+parallel loop, so that it is made once and not in each iteration. Of two larger allocations of one place, type and
+scope whose contents are never needed at the same time, the later one uses the memory of the earlier.
+
+It stands after unroll, when every allocation there will be is there, and after flatten: sizes are one number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...buffer import Buffer
+from ...expr import BufferLoad, Expr, IntImm, Node
+from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
+from ...visit import Rewriter, children, rebuild, rewrite
+from ...analysis.linear import expr_key
+
+__all__ = ["MIN_SHARED_BYTES", "plan_storage"]
+
+MIN_SHARED_BYTES = 8192
+"""Smaller allocations live in registers or on the stack, where sharing would only keep them from being promoted."""
+STACK_BYTES = 16384
+"""Where small allocations are more than this together, they no longer all live on the stack, and share as well."""
+
+
+def plan_storage(function: Function, share: bool = True) -> Function:
+    """`function` with its allocations placed and, where `share`, in each other's memory."""
+    return function.with_body(_place(function.body, share))
+
+
+@dataclass(slots=True)
+class _Placed:
+    """A buffer that moved to a place: `first` and `last` number the statements between which its content is needed."""
+
+    buffer: Buffer
+    first: int = -1
+    last: int = -1
+
+
+@dataclass(slots=True)
+class _Open:
+    """An Allocate, or a loop, that encloses where the walk stands. began: the number of its first statement."""
+
+    node: Node
+    began: int
+    touched: set[Buffer] = field(default_factory=set)
+
+
+class _Lifetimes:
+    """The interval of each allocation below a place, by the numbers of statements in program order.
+
+    A buffer that lives longer than a loop needs its content throughout the loop; one that is allocated within it
+    begins anew in each iteration."""
+
+    def __init__(self, body: Stmt) -> None:
+        self.found: dict[Buffer, _Placed] = {}
+        self.clock = 0
+        self._loops: list[_Open] = []
+        self._depth: dict[Buffer, int] = {}
+        self._walk(body)
+
+    def _walk(self, body: Stmt) -> None:
+        stack: list[tuple[Node, bool]] = [(body, False)]
+        met: set[int] = set()
+        """The expressions of the statement, which may share what they are made of."""
+        while stack:
+            node, leaving = stack.pop()
+            if leaving:
+                self._leave()
+                continue
+            if isinstance(node, Stmt):
+                met.clear()
+            elif id(node) in met:
+                continue
+            met.add(id(node))
+            self.clock += 1
+            if isinstance(node, Allocate):
+                self.found[node.buffer] = _Placed(node.buffer)
+                self._depth[node.buffer] = len(self._loops)
+            elif isinstance(node, For):
+                self._loops.append(_Open(node, self.clock))
+                stack.append((node, True))
+            elif isinstance(node, (BufferLoad, BufferStore)) and node.buffer in self.found:
+                self._touch(node.buffer)
+            stack.extend((child, False) for child in reversed(children(node)))
+
+    def _touch(self, buffer: Buffer) -> None:
+        outside = self._loops[self._depth[buffer]:]
+        began = outside[0].began if outside else self.clock
+        placed = self.found[buffer]
+        placed.first = began if placed.first < 0 else min(placed.first, began)
+        placed.last = max(placed.last, self.clock)
+        if outside:
+            outside[0].touched.add(buffer)
+
+    def _leave(self) -> None:
+        loop = self._loops.pop()
+        for buffer in loop.touched:
+            self.found[buffer].last = max(self.found[buffer].last, self.clock)
+
+
+def _place(body: Stmt, share: bool) -> Stmt:
+    """`body`, which is a function's or a parallel loop's, with what may be allocated at its top allocated there."""
+    lifetimes = _Lifetimes(body)
+    mover = _Mover(share)
+    inside = mover.visit(body)
+    moved = [lifetimes.found[buffer] for buffer in mover.moved]
+    homes = _share(moved) if share else {}
+    if homes:
+        inside = _renamed(inside, homes)
+    for placed in reversed(moved):
+        if placed.buffer not in homes:
+            inside = Allocate(placed.buffer, inside)
+    return inside
+
+
+def _share(moved: list[_Placed]) -> dict[Buffer, Buffer]:
+    """Which buffer's memory each of the later buffers uses."""
+    homes: dict[Buffer, Buffer] = {}
+    residents: dict[Buffer, list[_Placed]] = {}
+    sizes = [_bytes(placed.buffer) or 0 for placed in moved]
+    least = MIN_SHARED_BYTES if sum(size for size in sizes if size < MIN_SHARED_BYTES) <= STACK_BYTES else 0
+    for placed in sorted(moved, key=lambda placed: -(_bytes(placed.buffer) or 0)):  # the largest make the homes
+        buffer = placed.buffer
+        size = _bytes(buffer)
+        if buffer.data is not None or size is not None and size < least:
+            continue
+        for home, tenants in residents.items():
+            if _fits(buffer, home) and all(_apart(placed, tenant) for tenant in tenants):
+                homes[buffer] = home
+                tenants.append(placed)
+                break
+        else:
+            residents[buffer] = [placed]
+    return homes
+
+
+def _apart(a: _Placed, b: _Placed) -> bool:
+    return a.first < 0 or b.first < 0 or a.last < b.first or b.last < a.first
+
+
+def _bytes(buffer: Buffer) -> int | None:
+    extent = buffer.shape[0]
+    return extent.value * buffer.dtype.bytes if isinstance(extent, IntImm) else None
+
+
+def _fits(buffer: Buffer, home: Buffer) -> bool:
+    if (buffer.dtype, buffer.scope) != (home.dtype, home.scope) or buffer.alignment > home.alignment:
+        return False
+    mine, its = _bytes(buffer), _bytes(home)
+    if mine is None or its is None:
+        return expr_key(buffer.shape[0]) == expr_key(home.shape[0])
+    return mine <= its
+
+
+class _Mover(Rewriter):
+    """Takes allocations out, down to the parallel loops, whose bodies are places of their own."""
+
+    def __init__(self, share: bool) -> None:
+        self.share = share
+        self.moved: list[Buffer] = []
+        self.nested = 0
+        """Statements between the place and where the walk stands that may not run."""
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, Expr):
+            return node
+        method = getattr(self, type(node).__name__, None)
+        return self.generic(node) if method is None else method(node)
+
+    def For(self, node: For) -> Stmt:
+        if node.kind is LoopKind.PARALLEL:
+            return rebuild(node, [node.begin, node.extent, _place(node.body, self.share)])
+        return self._nested(node)
+
+    def _nested(self, node: For | If | LetStmt) -> Stmt:
+        self.nested += 1
+        found = self.generic(node)
+        self.nested -= 1
+        return found
+
+    If = LetStmt = _nested
+
+    def Allocate(self, node: Allocate) -> Stmt:
+        # a size that varies may be known, or not be negative, only where the allocation stands
+        if node.buffer.data is None and (isinstance(node.buffer.shape[0], IntImm) or not self.nested):
+            self.moved.append(node.buffer)
+            return self.visit(node.body)
+        return rebuild(node, [self.visit(node.body)])
+
+
+def _renamed(body: Stmt, homes: dict[Buffer, Buffer]) -> Stmt:
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in homes:
+            return replace(node, buffer=homes[node.buffer])
+        if isinstance(node, Attr) and isinstance(node.subject, Buffer) and node.subject in homes:
+            return replace(node, subject=homes[node.subject])
+        return None
+
+    return rewrite(body, rule)
+

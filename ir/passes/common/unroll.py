@@ -1,0 +1,123 @@
+"""Unrolled loops to their iterations in sequence.
+
+    for i in unrolled(0, 2): C[i] = A[i]      →      C[0] = A[0];  C[1] = A[1]
+
+Besides loops that the schedule unrolls, `auto_unroll_max_step` on a loop unrolls the innermost constant loops below it
+whose statements, over all their iterations, number no more than its value, provided that `unroll_explicit` is on.
+It stands after vectorize, which leaves unrolled loops of vector chunks, and before memory is planned.
+"""
+
+from __future__ import annotations
+
+
+from ....errors import user_source
+from ...expr import Expr, IntImm, StringImm
+from ...ops import const
+from ...stmt import Assert, BufferStore, Evaluate, For, Function, LoopKind, Stmt
+from ...visit import Rewriter, post_order, rebuild, seq
+from .fresh_copy import fresh_copy
+from .errors import UnrollNotConstant, UnrollTooLarge
+
+__all__ = ["MAX_STATEMENTS", "unroll"]
+
+MAX_STATEMENTS = 16384
+"""The most statements that the unrolled loops of a function may become, huge statements counted as several. LLVM's own time
+grows with the square of a block's length: about ten seconds for so many."""
+NODES_OF_A_STEP = 128
+"""Beyond so many nodes a statement counts as several."""
+
+
+def unroll(function: Function, max_statements: int = MAX_STATEMENTS) -> Function:
+    """`function` without UNROLLED loops.
+
+    Raises UnrollNotConstant, UnrollTooLarge, naming the loop."""
+    return function.with_body(_Unroller(max_statements).visit(function.body))
+
+
+class _Unroller(Rewriter):
+    def __init__(self, max_statements: int) -> None:
+        self.max_statements = max_statements
+        self.auto_steps = 0
+        self.explicit = True
+        self.made = 0
+
+    def For(self, node: For) -> Stmt:
+        before, made_before = (self.auto_steps, self.explicit), self.made
+        self._read_pragmas(node)
+        body = self.visit(node.body)
+        steps, explicit = self.auto_steps, self.explicit
+        self.auto_steps, self.explicit = before
+        if node.kind is LoopKind.UNROLLED:
+            return self._unrolled(node, body, made_before)
+        if node.kind is LoopKind.SERIAL and steps and explicit and self._small(node, body, steps):
+            return self._unrolled(node, body, made_before)
+        return rebuild(node, [node.begin, node.extent, body])
+
+    def _read_pragmas(self, node: For) -> None:
+        for key, value in node.pragmas:
+            if key == "auto_unroll_max_step":
+                self.auto_steps = _as_int(value)
+            elif key == "unroll_explicit":
+                self.explicit = bool(_as_int(value))
+
+    def _small(self, node: For, body: Stmt, steps: int) -> bool:
+        if not isinstance(node.extent, IntImm):
+            return False
+        return not _has_loop(body) and node.extent.value * _steps(body) <= steps
+
+    def _unrolled(self, node: For, body: Stmt, made_before: int) -> Stmt:
+        if not isinstance(node.extent, IntImm):
+            raise UnrollNotConstant(
+                f"cannot unroll '{node.var.name}'", reason=f"its extent {node.extent} is not known when the kernel is built",
+                called=user_source(), loops=_marked(node),
+                fix="unroll a loop of constant extent: split this one by a constant factor and unroll the inner loop",
+            )
+        extent, steps, made_inside = node.extent.value, _steps(body), self.made - made_before
+        if extent * steps > self.max_statements:
+            raise UnrollTooLarge(
+                f"cannot unroll '{node.var.name}'",
+                reason=f"{extent} copies of {steps} statements are more than {self.max_statements}, which "
+                       "would take minutes to compile",
+                called=user_source(), loops=_marked(node),
+                fix="split the loop and unroll an inner part of it",
+            )
+        self.made += extent * steps - made_inside
+        if self.made > self.max_statements:
+            raise UnrollTooLarge(
+                f"cannot unroll '{node.var.name}' too",
+                reason=f"the function's unrolled loops would amount to {self.made} statements, more than "
+                       f"{self.max_statements}, which would take minutes to compile",
+                called=user_source(), loops=_marked(node),
+                fix="unroll fewer loops, or inner parts of them",
+            )
+        return seq(*[fresh_copy(body, {node.var: _at(node.begin, step)}) for step in range(extent)])
+
+
+def _marked(node: For) -> str:
+    """The loop's first line, with a caret under its name."""
+    return f"for {node.var.name} in {node.extent}:  # unrolled\n    {'^' * len(node.var.name)}"
+
+
+def _at(begin: Expr, step: int) -> Expr:
+    return begin + const(step, begin.dtype)
+
+
+def _as_int(value: Expr) -> int:
+    if isinstance(value, IntImm):
+        return value.value
+    return int(value.value not in ("", "0", "False")) if isinstance(value, StringImm) else 0
+
+
+def _has_loop(body: Stmt) -> bool:
+    return any(isinstance(node, For) for node in post_order(body))
+
+
+def _steps(body: Stmt) -> int:
+    """How many statements of ordinary size it amounts to: one of a thousand operators is no single step."""
+    return _statements(body) + sum(1 for _ in post_order(body)) // NODES_OF_A_STEP
+
+
+def _statements(body: Stmt) -> int:
+    return sum(isinstance(node, (BufferStore, Evaluate, Assert)) for node in post_order(body))
+
+

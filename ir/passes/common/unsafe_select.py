@@ -1,0 +1,105 @@
+"""Lazy choices to eager ones, where evaluating both sides is safe and cheap.
+
+    if_then_else(A[i] > 0.0, A[i] * 2.0, 0.0)      →      select(A[i] > 0.0, A[i] * 2.0, 0.0)
+
+A choice under `likely` is left to loop_partition. A branch is safe if each load in it is one that the statement does
+anyway, or is proved to be within its buffer; a division never traps. Without the branch, a loop over it needs no masks,
+and LLVM no jump.
+
+It stands while indices are n-d, so that a range is proved a dimension at a time, and before vectorize.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arith.analyzer import Analyzer
+from ...expr import BufferLoad, Call, Expr, IfThenElse, Let, Node, Range, Select
+from ...ops import logical_not
+from ...stmt import BufferStore, For, Function, If, Stmt
+from ...visit import Rewriter, children, post_order, rewrite, walk
+from ...analysis.linear import Key, expr_key
+from .simplify import analyzer_for
+
+__all__ = ["MAX_SPECULATED_NODES", "in_range", "unsafe_select"]
+
+MAX_SPECULATED_NODES = 24
+"""The largest branch that is evaluated although it may not be chosen."""
+CHEAP_CALLS = frozenset((
+    "abs", "floor", "ceil", "round", "trunc", "nearbyint", "fma", "copysign", "isnan", "isfinite", "isinf", "likely",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "popcount", "clz", "reinterpret",
+))
+
+
+def unsafe_select(function: Function) -> Function:
+    """`function` with Select for IfThenElse where that is safe."""
+    if not any(isinstance(node, IfThenElse) for node in post_order(function.body)):
+        return function
+    return function.with_body(_Selector(analyzer_for(function)).visit(function.body))
+
+
+def _is_likely(condition: Expr) -> bool:
+    return any(isinstance(node, Call) and node.name == "likely" for node in walk(condition))
+
+
+def in_range(analyzer: Analyzer, load: BufferLoad | BufferStore) -> bool:
+    """Whether every index of the access is proved to be within its buffer."""
+    return all(
+        index.dtype.lanes == 1 and analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
+        for index, extent in zip(load.indices, load.buffer.shape, strict=True)
+    )
+
+
+class _Selector(Rewriter):
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+
+    def For(self, node: For) -> Stmt:
+        self.analyzer.bind(node.var, Range(node.begin, node.extent))
+        return self.generic(node)
+
+    def If(self, node: If) -> Stmt:
+        condition = self.visit(node.condition)
+        with self.analyzer.constraint(condition):
+            then_body = self.visit(node.then_body)
+        else_body = None
+        if node.else_body is not None:
+            with self.analyzer.constraint(logical_not(condition)):
+                else_body = self.visit(node.else_body)
+        if condition is node.condition and then_body is node.then_body and else_body is node.else_body:
+            return node
+        return If(condition, then_body, else_body)
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, Expr):
+            return self._expr(node)
+        return super().visit(node)
+
+    def _expr(self, root: Expr) -> Expr:
+        if not any(isinstance(node, IfThenElse) for node in post_order(root)):
+            return root
+        done = {expr_key(node) for node in post_order(root, below=_sure) if isinstance(node, BufferLoad)}
+
+        def rule(node: Node) -> Expr | None:
+            if not isinstance(node, IfThenElse) or _is_likely(node.condition):
+                return None
+            if self._safe(node.true_value, done) and self._safe(node.false_value, done):
+                return Select(node.condition, node.true_value, node.false_value)
+            return None
+
+        return rewrite(root, rule)
+
+    def _safe(self, branch: Expr, done: set[Key]) -> bool:
+        for count, node in enumerate(walk(branch)):
+            if count >= MAX_SPECULATED_NODES or isinstance(node, (Let, IfThenElse)):
+                return False
+            if isinstance(node, Call) and node.name not in CHEAP_CALLS:
+                return False
+            if isinstance(node, BufferLoad) and expr_key(node) not in done and not in_range(self.analyzer, node):
+                return False
+        return True
+
+
+def _sure(node: Node) -> list[Node]:
+    """The children that are evaluated whatever is chosen."""
+    return [node.condition] if isinstance(node, IfThenElse) else children(node)

@@ -1,0 +1,1 @@
+"""Passes of CPUs: vectors, threads, caches."""

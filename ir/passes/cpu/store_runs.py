@@ -1,0 +1,38 @@
+"""Stores that follow each other, rewritten together: what an unrolled loop has become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...expr import Expr, Node
+from ...stmt import BufferStore, Seq, Stmt
+from ...visit import Rewriter, rebuild, seq
+
+__all__ = ["StoreRuns"]
+
+
+class StoreRuns(Rewriter):
+    """Puts what `together` makes of them in place of the stores that follow each other without anything between."""
+
+    def __init__(self, together: Callable[[list[BufferStore]], Sequence[Stmt]]) -> None:
+        self.together = together
+
+    def visit(self, node: Stmt) -> Stmt:
+        if isinstance(node, Seq):
+            return self._sequence(node)
+        if isinstance(node, BufferStore):
+            return seq(*self.together([node]))
+        return node if isinstance(node, Expr) else super().visit(node)
+
+    def _sequence(self, node: Seq) -> Stmt:
+        found: list[Node] = []
+        run: list[BufferStore] = []
+        for statement in node.body:
+            if isinstance(statement, BufferStore):
+                run.append(statement)
+                continue
+            found += self.together(run)
+            run = []
+            found.append(self.visit(statement))
+        found += self.together(run)
+        return rebuild(node, found)

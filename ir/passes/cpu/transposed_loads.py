@@ -1,0 +1,182 @@
+"""Loads down the columns of a matrix, side by side, become loads of its rows and a transposition in registers.
+
+    B[0:4]   = T[Ramp(i, 32, 4)]                    rows = T[i : i + 4], T[i + 32 : i + 36], T[i + 64 : ...], T[i + 96 : ...]
+    B[9:13]  = T[Ramp(i + 1, 32, 4)] + b      →     B[0:4]   = the first lanes of the rows
+    B[18:22] = T[Ramp(i + 2, 32, 4)]                B[9:13]  = their second lanes, + b
+    B[27:31] = T[Ramp(i + 3, 32, 4)]                ...
+
+Alone, each would be a gather: as many loads as it has lanes. Together n of them take n loads and n log2(n) shuffles of two
+vectors each, of which all but log2(lanes of 128 bits) rounds stay within 128 bits, where machines shuffle fastest.
+
+It stands after unroll, whose copies are the columns, and shared_windows, which has the strides that are small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from ...buffer import Buffer
+from ...expr import BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
+from ...ops import const
+from ...stmt import BufferStore, Function, LetStmt, Seq, Stmt
+from ...visit import rewrite
+from ...analysis.linear import Key, Linear, is_index, linear
+from .shared_windows import WIDEST_STRIDE, active_lanes, sure_loads
+from .store_runs import StoreRuns
+
+__all__ = ["transposed_loads"]
+
+CHUNK = 128
+"""Bits within which shuffles are cheap."""
+
+
+def transposed_loads(function: Function) -> Function:
+    """`function` with columns that are loaded together through their rows."""
+    return function.with_body(StoreRuns(_transposed).visit(function.body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A load of elements `at`, `at + stride` ... of its group. active: the lanes that are read."""
+
+    load: BufferLoad
+    base: Expr
+    at: int
+    stride: int
+    active: frozenset[int]
+
+
+def _transposed(run: list[BufferStore]) -> list[Stmt]:
+    """Stores that follow each other, with the columns in them loaded before, those that are needed together just before
+    the first that needs them."""
+    squares = list(_squares(run)) if len(run) > 1 else []
+    if not squares:
+        return list(run)
+    owner = {id(one.load): at for at, square in enumerate(squares) for column in square for one in column}
+    first: dict[int, list[int]] = {}
+    seen: set[int] = set()
+    for place, store in enumerate(run):
+        for load in sure_loads(store.value):
+            square = owner.get(id(load))
+            if square is not None and square not in seen:
+                seen.add(square)
+                first.setdefault(place, []).append(square)
+    made: dict[int, Expr] = {}
+    lets: dict[int, list[tuple[Var, Expr]]] = {}
+    for place, here in first.items():
+        for square in here:
+            bound, columns = _columns(squares[square])
+            lets.setdefault(place, []).extend(bound)
+            made.update(columns)
+    return _nested([rewrite(store, lambda node: made.get(id(node))) for store in run], lets)
+
+
+def _nested(run: list[BufferStore], lets: dict[int, list[tuple[Var, Expr]]]) -> list[Stmt]:
+    """The statements, those from a place on within what is bound there."""
+    after: list[Stmt] = []
+    for place in reversed(range(len(run))):
+        after.insert(0, run[place])
+        for var, value in reversed(lets.get(place, [])):
+            after = [LetStmt(var, value, after[0] if len(after) == 1 else Seq(tuple(after)))]
+    return after
+
+
+def _squares(run: list[BufferStore]) -> Iterator[list[list[_Column]]]:
+    """As many columns side by side as each has lanes; for each column all the loads of it."""
+    stored = {store.buffer for store in run}
+    groups: dict[Key, dict[int, list[_Column]]] = {}
+    for store in run:
+        for load in sure_loads(store.value):
+            entry = _column(load, stored)
+            if entry is not None:
+                key, column = entry
+                groups.setdefault(key, {}).setdefault(column.at, []).append(column)
+    for columns in groups.values():
+        lanes = next(iter(columns.values()))[0].load.dtype.lanes
+        for at in sorted(columns):
+            if all(at + more in columns for more in range(lanes)):
+                yield [columns.pop(at + more) for more in range(lanes)]
+
+
+def _column(load: BufferLoad, stored: set[Buffer]) -> tuple[Key, _Column] | None:
+    index = load.indices[0] if len(load.indices) == 1 else None
+    if load.buffer in stored or not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or not is_index(index.base):
+        return None
+    stride, lanes, bits = index.stride.value, load.dtype.lanes, load.dtype.bits
+    if stride <= max(WIDEST_STRIDE, lanes - 1) or lanes & (lanes - 1) or bits not in (32, 64) or lanes * bits < CHUNK:
+        return None
+    active = frozenset(range(lanes)) if load.predicate is None else active_lanes(load.predicate)
+    if not active:
+        return None
+    form = linear(index.base)
+    key = (load.buffer, stride, lanes, active, frozenset((key, factor) for key, (_, factor) in form.terms.items()))
+    return key, _Column(load, Linear(form.terms).expr(index.base.dtype), form.constant, stride, active)
+
+
+def _columns(square: list[list[_Column]]) -> tuple[list[tuple[Var, Expr]], dict[int, Expr]]:
+    """What to bind, and the vector that stands in place of each load, by the load's identity."""
+    column = square[0][0]
+    load, dtype = column.load, column.base.dtype
+    bound: list[tuple[Var, Expr]] = []
+
+    def bind(value: Expr) -> Expr:
+        bound.append((Var(f"square{len(bound)}", value.dtype), value))
+        return bound[-1][0]
+
+    rows: list[Expr] = []
+    for lane in range(load.dtype.lanes):
+        if lane in column.active:
+            start = column.base + const(column.at + lane * column.stride, dtype)
+            rows.append(bind(replace(load, indices=(Ramp(start, const(1, dtype), load.dtype.lanes),), predicate=None)))
+        else:
+            rows.append(const(0, load.dtype))
+    values = _Transposition(bind, load.dtype.bits).of(rows)
+    return bound, {id(one.load): value for column, value in zip(square, values, strict=True) for one in column}
+
+
+@dataclass(frozen=True, slots=True)
+class _Transposition:
+    """Shuffles of two vectors at a time. bind: names a value that is used more than once."""
+
+    bind: Callable[[Expr], Expr]
+    bits: int
+
+    def of(self, rows: list[Expr]) -> list[Expr]:
+        """The columns of a square of vectors: within chunks, then of chunks."""
+        lanes, chunk = len(rows), CHUNK // self.bits
+        within = [self._within(rows[at:at + chunk], chunk) for at in range(0, lanes, chunk)]
+        found: list[Expr | None] = [None] * lanes
+        for place in range(chunk):
+            for quarter, column in enumerate(self._chunks([group[place] for group in within], chunk)):
+                found[quarter * chunk + place] = column
+        return [one for one in found if one is not None]
+
+    def _within(self, rows: list[Expr], chunk: int) -> list[Expr]:
+        """Vector p: element p of every chunk of the first row, of the second ..., chunk by chunk."""
+        half = len(rows) // 2
+        if not half:
+            return rows
+        pairs = zip(self._within(rows[:half], chunk), self._within(rows[half:], chunk), strict=True)
+        return [self._interleaved(a, b, half, chunk, part) for a, b in pairs for part in (0, 1)]
+
+    def _interleaved(self, a: Expr, b: Expr, size: int, chunk: int, part: int) -> Expr:
+        """Pieces of `size` elements from the low (part 0) or high half of each chunk of a and b, in turn."""
+        lanes = a.dtype.lanes
+        picked: list[int] = []
+        for start in range(0, lanes, chunk):
+            for piece in range(start + part * chunk // 2, start + (part + 1) * chunk // 2, size):
+                picked += [*range(piece, piece + size), *range(lanes + piece, lanes + piece + size)]
+        return self.bind(Shuffle((a, b), tuple(picked)))
+
+    def _chunks(self, vectors: list[Expr], chunk: int) -> list[Expr]:
+        """Vector q: chunk q of each vector."""
+        if len(vectors) == 1:
+            return vectors
+        lanes = vectors[0].dtype.lanes
+        sides: list[list[Expr]] = []
+        for odd in (0, 1):
+            picked = [element for start in range(odd * chunk, 2 * lanes, 2 * chunk) for element in range(start, start + chunk)]
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            sides.append(self._chunks([self.bind(Shuffle(pair, tuple(picked))) for pair in pairs], chunk))
+        return [column for both in zip(*sides, strict=True) for column in both]

@@ -1,0 +1,230 @@
+"""Expressions over the lanes of a vector: what one lane computes, for all lanes at once.
+
+    lane * 4 + i      →      Ramp(i, 4, 16)                     A[i + lane]     →      A[Ramp(i, 1, 16)]
+    if_then_else(lane < n, A[lane], 0)      →      A[Ramp(0, 1, 16)] where Ramp(0, 1, 16) < Broadcast(n, 16)
+
+What does not depend on the lane stays scalar and is broadcast where a vector meets it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+
+from ...dtype import INT64
+from ...expr import (
+    Add, And, BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse,
+    IntImm, Let, Mul, Not, Ramp, Select, Shuffle, StringImm, Sub, Var,
+)
+from ...intrinsics import INTRINSICS
+from ...ops import cast, const, logical_not
+from ..common.fresh_copy import fold
+from ...analysis.linear import is_index, linear
+
+__all__ = ["LaneExprs", "Mask", "NotVectorizable", "broadcast", "conjunction"]
+
+
+MOST_VALUES = 20_000
+"""Values of one loop body over its lanes. A chain of inlined stages that choose between each other's elements wants each of
+them under as many masks as there are ways to it."""
+
+
+class NotVectorizable(Exception):
+    """Raised and caught within this pass: the statement runs lane by lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The lanes in which a value is wanted. scalar: the condition on the lane variable. vector: over all lanes.
+    some_active: it is known that at least one lane is, so that a scalar load that the lanes share may be done."""
+
+    scalar: Expr
+    vector: Expr
+    some_active: bool = False
+
+
+def broadcast(value: Expr, lanes: int) -> Expr:
+    """`value` in every lane; a vector as it is."""
+    return value if value.dtype.lanes > 1 else Broadcast(value, lanes)
+
+
+def conjunction(a: Expr | None, b: Expr) -> Expr:
+    """a and b; `a` None is true."""
+    return b if a is None else fold(And, a, b)
+
+
+class LaneExprs:
+    """Turns expressions over `lane` (0 <= lane < lanes) into expressions over vectors."""
+
+    def __init__(self, lane: Var, lanes: int) -> None:
+        self.lane, self.lanes = lane, lanes
+        self.vectors: dict[Var, Expr] = {lane: Ramp(const(0, lane.dtype), const(1, lane.dtype), lanes)}
+        self.mask: Mask | None = None
+        self._memo: dict[tuple[int, int], tuple[Expr, Expr, Mask | None]] = {}
+
+    def vector(self, expr: Expr) -> Expr:
+        """The value in all lanes, a vector even where all lanes agree."""
+        return broadcast(self.visit(expr), self.lanes)
+
+    def visit(self, expr: Expr) -> Expr:
+        """The value in all lanes; the same scalar expression where it does not depend on the lane."""
+        if isinstance(expr, (IntImm, FloatImm, StringImm)):
+            return expr
+        if isinstance(expr, Var):
+            return self.vectors.get(expr, expr)
+        key = (id(expr), id(self.mask))
+        known = self._memo.get(key)
+        if known is None:  # the entry keeps both objects alive, so that their ids stay theirs
+            if len(self._memo) > MOST_VALUES:
+                raise NotVectorizable
+            known = self._memo[key] = (self._visit(expr), expr, self.mask)
+        return known[0]
+
+    def _visit(self, expr: Expr) -> Expr:
+        if expr.dtype.lanes > 1 or isinstance(expr, (Ramp, Broadcast, Shuffle)):
+            raise NotVectorizable
+        if isinstance(expr, BinaryOp):
+            return self._binary(expr)
+        method = getattr(self, type(expr).__name__, None)
+        if method is None:
+            raise NotVectorizable
+        return method(expr)
+
+    # Operators
+
+    def _binary(self, expr: BinaryOp) -> Expr:
+        a, b = self.visit(expr.a), self.visit(expr.b)
+        if a is expr.a and b is expr.b:
+            return expr
+        if a.dtype.lanes == 1 and b.dtype.lanes == 1:
+            return fold(type(expr), a, b)
+        found = self._ramp_arithmetic(type(expr), a, b) if a.dtype.is_integer else None
+        return found if found is not None else type(expr)(broadcast(a, self.lanes), broadcast(b, self.lanes))
+
+    def _ramp_arithmetic(self, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
+        """Sums, multiples, quotients and remainders of ramps that are ramps, or scalars, again."""
+        if kind is Add or kind is Sub:
+            return self._ramp_sum(kind, a, b)
+        if kind is Mul:
+            if isinstance(b, Ramp):
+                a, b = b, a
+            if isinstance(a, Ramp) and b.dtype.lanes == 1:
+                return Ramp(fold(Mul, a.base, b), fold(Mul, a.stride, b), self.lanes)
+        if kind in (FloorDiv, FloorMod) and isinstance(a, Ramp) and isinstance(b, IntImm):
+            return self._ramp_division(kind, a, b)
+        return None
+
+    def _ramp_sum(self, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
+        if isinstance(a, Ramp) and isinstance(b, Ramp):
+            return Ramp(fold(kind, a.base, b.base), fold(kind, a.stride, b.stride), self.lanes)
+        if isinstance(a, Ramp) and b.dtype.lanes == 1:
+            return Ramp(fold(kind, a.base, b), a.stride, self.lanes)
+        if isinstance(b, Ramp) and a.dtype.lanes == 1:
+            stride = b.stride if kind is Add else fold(Sub, const(0, b.stride.dtype), b.stride)
+            return Ramp(fold(kind, a, b.base), stride, self.lanes)
+        return None
+
+    def _ramp_division(self, kind: type[BinaryOp], ramp: Ramp, divisor: IntImm) -> Expr | None:
+        """Where the whole ramp lies between two multiples of the divisor, the quotient is one scalar and the
+        remainder a ramp: what a vector within a row of a fused loop comes to."""
+        if not (isinstance(ramp.stride, IntImm) and ramp.stride.value > 0 and divisor.value > 0 and is_index(ramp.base)):
+            return None
+        base = linear(ramp.base)
+        step = gcd(base.divisor(), divisor.value)
+        if base.constant % step + (self.lanes - 1) * ramp.stride.value >= step:
+            return None
+        quotient = fold(kind, ramp.base, divisor)
+        return quotient if kind is FloorDiv else Ramp(quotient, ramp.stride, self.lanes)
+
+    def Cast(self, expr: Cast) -> Expr:
+        value = self.visit(expr.value)
+        if value is expr.value:
+            return expr
+        if isinstance(value, Ramp) and expr.dtype == INT64 and is_index(value):
+            return Ramp(cast(value.base, INT64), cast(value.stride, INT64), self.lanes)
+        return cast(value, expr.dtype.with_lanes(value.dtype.lanes))
+
+    def Not(self, expr: Not) -> Expr:
+        value = self.visit(expr.value)
+        return expr if value is expr.value else Not(value)
+
+    def Call(self, expr: Call) -> Expr:
+        if expr.name == "likely":
+            return self.visit(expr.args[0])
+        args = [self.visit(arg) for arg in expr.args]
+        if all(a is b for a, b in zip(args, expr.args, strict=True)):
+            return expr
+        row = INTRINSICS[expr.name]
+        if not row.pure or row.arity < 0:
+            raise NotVectorizable
+        if all(arg.dtype.lanes == 1 for arg in args):
+            return replace(expr, args=tuple(args))
+        return Call(expr.name, tuple(broadcast(arg, self.lanes) for arg in args), expr.dtype.with_lanes(self.lanes))
+
+    # Choices
+
+    def Select(self, expr: Select) -> Expr:
+        condition = self.visit(expr.condition)
+        return self._select(expr, condition, self.visit(expr.true_value), self.visit(expr.false_value))
+
+    def _select(self, expr: Select | IfThenElse, condition: Expr, a: Expr, b: Expr) -> Expr:
+        if condition is expr.condition and a is expr.true_value and b is expr.false_value:
+            return expr
+        if condition.dtype.lanes > 1 or a.dtype.lanes > 1 or b.dtype.lanes > 1:
+            a, b = broadcast(a, self.lanes), broadcast(b, self.lanes)
+            return Select(broadcast(condition, self.lanes), a, b) if isinstance(expr, Select) else type(expr)(condition, a, b)
+        return type(expr)(condition, a, b)
+
+    def IfThenElse(self, expr: IfThenElse) -> Expr:
+        condition = self.visit(expr.condition)
+        if condition.dtype.lanes == 1:  # one branch for all lanes; a mask in force stays in force within it
+            return self._select(expr, condition, self.visit(expr.true_value), self.visit(expr.false_value))
+        outer = self.mask
+        chosen = self.narrowed(outer, expr.condition, condition)
+        a = self.under(chosen, expr.true_value)
+        b = self.under(self.narrowed(outer, logical_not(expr.condition), Not(condition)), expr.false_value)
+        if isinstance(a, BufferLoad) and a.predicate is chosen.vector and _is_zero(b):
+            return a  # lanes that are not read are zero already
+        return Select(condition, broadcast(a, self.lanes), broadcast(b, self.lanes))
+
+    def under(self, mask: Mask, expr: Expr) -> Expr:
+        """The value where only the lanes of `mask` are wanted."""
+        outer, self.mask = self.mask, mask
+        found = self.visit(expr)
+        self.mask = outer
+        return found
+
+    def narrowed(self, outer: Mask | None, scalar: Expr, vector: Expr) -> Mask:
+        """The lanes of `outer` in which the condition holds too."""
+        if outer is None:
+            return Mask(scalar, vector)
+        return Mask(conjunction(outer.scalar, scalar), And(outer.vector, vector))
+
+    # Bindings and memory
+
+    def Let(self, expr: Let) -> Expr:
+        value = self.visit(expr.value)
+        var = Var(expr.var.name, value.dtype)  # fresh for scalars too: other chunks of the loop bind their own
+        self.vectors[expr.var] = var
+        body = self.visit(expr.body)
+        del self.vectors[expr.var]
+        return Let(var, value, body)
+
+    def BufferLoad(self, expr: BufferLoad) -> Expr:
+        if expr.predicate is not None:
+            raise NotVectorizable
+        indices = [self.visit(index) for index in expr.indices]
+        if indices[0].dtype.lanes > 1:
+            return BufferLoad(expr.buffer, tuple(indices), None if self.mask is None else self.mask.vector)
+        if self.mask is not None and not self.mask.some_active:
+            # the lanes share the element, but where none of them wants it it may not be there
+            return BufferLoad(expr.buffer, (Broadcast(indices[0], self.lanes),), self.mask.vector)
+        return expr if indices[0] is expr.indices[0] else BufferLoad(expr.buffer, tuple(indices))
+
+
+def _is_zero(value: Expr) -> bool:
+    if isinstance(value, Broadcast):
+        value = value.value
+    if isinstance(value, FloatImm):
+        return value.value.hex() == "0x0.0p+0"
+    return isinstance(value, IntImm) and value.value == 0

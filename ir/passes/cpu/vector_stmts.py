@@ -1,0 +1,207 @@
+"""Statements over the lanes of a vector.
+
+    if lane < n: C[lane] = A[lane]      →      if 0 < n: C[Ramp(0, 1, 16)] = A[Ramp(0, 1, 16)], both where the mask holds
+
+A condition on the lane becomes a mask. Where it is a bound, an If on the first (or last) lane skips the statement when
+no lane is active; then what the lanes share may be loaded as a scalar. Memory allocated below gains a dimension of
+lanes. A statement that cannot be done in lanes runs in a serial loop over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Call, CompareOp, Expr, Mul, Not, Var
+from ...ops import cast, const, is_const, logical_not
+from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
+from ...visit import loads, seq, walk
+from ..common.fresh_copy import Copier, fold, fresh_copy, substitute_expr
+from ...analysis.linear import is_index, linear
+from .vector_exprs import LaneExprs, Mask, NotVectorizable
+
+__all__ = ["LaneStmts", "negation", "some_active"]
+
+
+class LaneStmts:
+    """Turns one iteration of a loop over `var` into `lanes` iterations at once. `stores` counts those done in lanes."""
+
+    def __init__(self, var: Var, lanes: int) -> None:
+        self.var, self.lanes = var, lanes
+        self.lane = Var(var.name, var.dtype)
+        self.exprs = LaneExprs(self.lane, lanes)
+        self.stores = 0
+        self._vector_bindings = 0
+        """How many vectors are bound by enclosing statements: a serial loop could not name their lanes."""
+
+    def run(self, body: Stmt, first: Expr, active: Expr | None) -> Stmt:
+        """`body` for var = first + lane, for lanes below `active` (all where None)."""
+        copy = _Privatizer(self.var, fold(Add, first, self.lane), self.lane, self.lanes).visit(body)
+        return self.visit(copy if active is None else If(LT(self.lane, active), copy))
+
+    def visit(self, stmt: Stmt) -> Stmt:
+        mask, bindings = self.exprs.mask, self._vector_bindings
+        stores = self.stores
+        try:
+            method: Callable[[Stmt], Stmt] | None = getattr(self, type(stmt).__name__, None)
+            if method is None:
+                raise NotVectorizable
+            return method(stmt)
+        except NotVectorizable:
+            self.exprs.mask, self._vector_bindings, self.stores = mask, bindings, stores
+            if bindings:
+                raise
+            return self._serial(stmt)
+
+    def _serial(self, stmt: Stmt) -> Stmt:
+        """`stmt` lane by lane."""
+        mask = self.exprs.mask
+        guarded = stmt if mask is None else If(mask.scalar, stmt)
+        lane = Var(self.var.name, self.var.dtype)
+        body = fresh_copy(guarded, {self.lane: lane})
+        return For(lane, const(0, lane.dtype), const(self.lanes, lane.dtype), LoopKind.SERIAL, body)
+
+    def _scalar(self, expr: Expr) -> Expr:
+        """What all lanes agree on."""
+        value = self.exprs.visit(expr)
+        if value.dtype.lanes > 1:
+            raise NotVectorizable
+        return value
+
+    def Seq(self, stmt: Seq) -> Stmt:
+        return seq(*[self.visit(inner) for inner in stmt.body])
+
+    def BufferStore(self, stmt: BufferStore) -> Stmt:
+        index = self.exprs.visit(stmt.indices[0])
+        if stmt.predicate is not None or index.dtype.lanes == 1:
+            raise NotVectorizable
+        value = self.exprs.vector(stmt.value)
+        self.stores += 1
+        return BufferStore(stmt.buffer, value, (index,), None if self.exprs.mask is None else self.exprs.mask.vector,
+                           stmt.line)
+
+    def For(self, stmt: For) -> Stmt:
+        begin, extent = self._scalar(stmt.begin), self._scalar(stmt.extent)
+        kind = LoopKind.SERIAL if stmt.kind is LoopKind.PARALLEL else stmt.kind
+        return For(stmt.var, begin, extent, kind, self.visit(stmt.body), stmt.thread, stmt.pragmas, stmt.line)
+
+    def LetStmt(self, stmt: LetStmt) -> Stmt:
+        value = self.exprs.visit(stmt.value)
+        if value.dtype.lanes == 1:
+            return LetStmt(stmt.var, value, self.visit(stmt.body))
+        var = Var(stmt.var.name, value.dtype)
+        self.exprs.vectors[stmt.var] = var
+        self._vector_bindings += 1
+        body = self.visit(stmt.body)
+        self._vector_bindings -= 1
+        return LetStmt(var, value, body)
+
+    def If(self, stmt: If) -> Stmt:
+        condition = self.exprs.visit(stmt.condition)
+        if condition.dtype.lanes == 1:
+            else_body = None if stmt.else_body is None else self.visit(stmt.else_body)
+            return If(condition, self.visit(stmt.then_body), else_body)
+        if next(loads(stmt.condition), None) is None:
+            return self._branches(stmt, condition)
+        # the branches may store what the condition has loaded: it is evaluated once
+        bound = Var("mask", condition.dtype)
+        self._vector_bindings += 1
+        branches = self._branches(stmt, bound)
+        self._vector_bindings -= 1
+        return LetStmt(bound, condition, branches)
+
+    def _branches(self, stmt: If, condition: Expr) -> Stmt:
+        outer = self.exprs.mask
+        then_body = self._masked(self.exprs.narrowed(outer, stmt.condition, condition), stmt.then_body)
+        if stmt.else_body is None:
+            return then_body
+        otherwise = self.exprs.narrowed(outer, negation(stmt.condition), Not(condition))
+        return seq(then_body, self._masked(otherwise, stmt.else_body))
+
+    def _masked(self, mask: Mask, body: Stmt) -> Stmt:
+        some = some_active(mask.scalar, self.lane, self.lanes)
+        outer, self.exprs.mask = self.exprs.mask, mask if some is None else replace(mask, some_active=True)
+        found = self.visit(body)
+        self.exprs.mask = outer
+        return found if some is None or is_const(some, 1) else If(some, found)
+
+    def Allocate(self, stmt: Allocate) -> Stmt:
+        for extent in stmt.buffer.shape:
+            self._scalar(extent)
+        return Allocate(stmt.buffer, self.visit(stmt.body))
+
+    def Attr(self, stmt: Attr) -> Stmt:
+        return Attr(stmt.key, stmt.subject, self._scalar(stmt.value), self.visit(stmt.body))
+
+
+def negation(condition: Expr) -> Expr:
+    """The opposite, as a comparison where `condition` is one on integers (floats have NaN)."""
+    opposite = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}.get(type(condition))
+    if opposite is not None and isinstance(condition, CompareOp) and not condition.a.dtype.is_float:
+        return opposite(condition.a, condition.b)
+    return logical_not(condition)
+
+
+def some_active(condition: Expr, lane: Var, lanes: int) -> Expr | None:
+    """A scalar condition that holds exactly where `condition` holds for some lane: that of the first lane where all
+    its parts are upper bounds of the lane, of the last where all are lower bounds; else None."""
+    signs: set[int] = set()
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, And):
+            stack += (part.a, part.b)
+        elif any(node is lane for node in walk(part)):
+            signs.add(_direction(part, lane))
+    if len(signs) != 1 or 0 in signs:
+        return None
+    where = 0 if signs == {1} else lanes - 1
+    return substitute_expr(condition, {lane: const(where, lane.dtype)})
+
+
+def _direction(part: Expr, lane: Var) -> int:
+    """1 where `part` bounds the lane from above, -1 from below, 0 where it does something else."""
+    if isinstance(part, Not):
+        return 0
+    if not isinstance(part, (LT, LE, GT, GE)) or not (is_index(part.a) and is_index(part.b)):
+        return 0
+    form = linear(part.a)
+    form.add(linear(part.b), -1)
+    coefficient = form.coefficient(lane)
+    if coefficient == 0 or any(node is lane for atom, _ in form.without(lane).atoms() for node in walk(atom)):
+        return 0
+    upper = isinstance(part, (LT, LE)) == (coefficient > 0)
+    return 1 if upper else -1
+
+
+class _Privatizer(Copier):
+    """A copy for `var` = `value`, in which memory allocated within gains a dimension of lanes, the innermost."""
+
+    def __init__(self, var: Var, value: Expr, lane: Var, lanes: int) -> None:
+        super().__init__({var: value})
+        self.lane, self.lanes = lane, lanes
+
+    def Call(self, node: Call) -> Expr:
+        return self.visit(node.args[0]) if node.name == "likely" else super().Call(node)
+
+    def Allocate(self, node: Allocate) -> Stmt:
+        size = self.visit(node.buffer.shape[0])
+        buffer = replace(node.buffer, shape=(fold(Mul, size, const(self.lanes, size.dtype)),))
+        self.rename(node.buffer, buffer)
+        return Allocate(buffer, self.visit(node.body))
+
+    def BufferLoad(self, node: BufferLoad) -> Expr:
+        new = self.generic(node)
+        buffer = self.buffers.get(node.buffer)
+        return new if buffer is None else replace(new, buffer=buffer, indices=(self._own(new.indices[0]),))
+
+    def BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.generic(node)
+        buffer = self.buffers.get(node.buffer)
+        return new if buffer is None else replace(new, buffer=buffer, indices=(self._own(new.indices[0]),))
+
+    def _own(self, index: Expr) -> Expr:
+        if index.dtype.lanes > 1:
+            raise NotVectorizable
+        return fold(Add, fold(Mul, index, const(self.lanes, index.dtype)), cast(self.lane, index.dtype))
+

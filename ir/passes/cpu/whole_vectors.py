@@ -1,0 +1,211 @@
+"""Rows of private memory as whole vectors, so that sums which end within a vector still live in registers.
+
+    T: float32[7, 14]                                      T: float32[7, 16]
+    for y in unrolled(7):                                  for y in unrolled(7):
+        for x in vectorized(14):                               for x in vectorized(16):
+            T[y, x] = T[y, x] + A[y, x] * w            →           T[y, x] = T[y, x] + (A[y, x] if x < 14 else 0) * w
+    for y, x in 7, vectorized(14): C[y, x] = T[y, x]       for y, x in 7, vectorized(14): C[y, x] = T[y, x]
+
+Without it every access of T would be masked, and LLVM keeps no masked memory in registers. What is read from elsewhere
+stays masked, and so does what is stored there. Lanes beyond the row hold anything: nothing but those lanes reads them.
+
+It stands while indices are n-d, after loop_partition, whose remainders are such rows, and is for machines that mask
+every vector at no cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...buffer import Buffer
+from ...expr import LE, LT, BufferLoad, Expr, IfThenElse, IntImm, Let, Node, Var
+from ...ops import all_of, conjuncts, const
+from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
+from ...visit import SharingRewriter, post_order, rewrite
+from ...analysis.linear import Key, expr_key
+from .vectorize import DEFAULT_VECTOR_BITS
+
+__all__ = ["whole_vectors"]
+
+
+def whole_vectors(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS) -> Function:
+    """`function` with its private rows, and the loops that fill them, as long as vectors of `vector_bits` are."""
+    rows = _Rows(vector_bits)
+    rows.walk(function.body)
+    return function.with_body(_Widener(rows.wider()).visit(function.body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """The lanes in which a vectorized loop from 0 does anything: those below `extent` for which `guards` hold, which is what
+    an If around its body says. guards_key: what two loops of the same guards share; body: what stands under the If."""
+
+    extent: int
+    guards: tuple[Expr, ...]
+    guards_key: Key
+    body: Stmt
+
+    @staticmethod
+    def of(loop: For) -> _Active | None:
+        if loop.kind is not LoopKind.VECTORIZED or not isinstance(loop.extent, IntImm) or not _is_zero(loop.begin):
+            return None
+        extent, body = loop.extent.value, loop.body
+        guards: list[Expr] = []
+        if isinstance(body, If) and body.else_body is None and not loop.pragmas:
+            parts = conjuncts(body.condition)
+            if all(_mentions(part, loop.var) and not _reads(part) for part in parts):
+                for part in parts:
+                    bound = _constant_bound(part, loop.var)
+                    if bound is None:
+                        guards.append(part)
+                    else:
+                        extent = min(extent, bound)
+                body = body.then_body
+        named = [expr_key(rewrite(guard, lambda node: const(-1, node.dtype) if node is loop.var else None)) for guard in guards]
+        return _Active(extent, tuple(guards), frozenset(named), body)
+
+    @property
+    def key(self) -> Key:
+        return self.extent, self.guards_key
+
+
+def _mentions(expr: Expr, var: Var) -> bool:
+    return any(node is var for node in post_order(expr))
+
+
+def _reads(expr: Expr) -> bool:
+    return any(isinstance(node, (BufferLoad, Let)) for node in post_order(expr))
+
+
+def _constant_bound(condition: Expr, var: Var) -> int | None:
+    """Where a condition is `var < n`, the number."""
+    if isinstance(condition, (LT, LE)) and condition.a is var and isinstance(condition.b, IntImm):
+        return max(condition.b.value + isinstance(condition, LE), 0)
+    return None
+
+
+@dataclass(slots=True)
+class _Row:
+    """What is known of an allocated buffer: the lanes of the vectorized loops over its last dimension, None before one is
+    met; whether it is accessed in any other way."""
+
+    active: _Active | None = None
+    otherwise: bool = False
+
+
+class _Rows:
+    """The allocated buffers of a function whose rows are read and written by vectorized loops over the same lanes."""
+
+    def __init__(self, vector_bits: int) -> None:
+        self.vector_bits = vector_bits
+        self.found: dict[Buffer, _Row] = {}
+        self._lanes: dict[Var, _Active] = {}
+
+    def walk(self, body: Stmt) -> None:
+        for node in reversed(list(post_order(body))):  # loops and allocations are met before what they enclose
+            if isinstance(node, Allocate):
+                self._allocated(node.buffer)
+            elif isinstance(node, For):
+                active = _Active.of(node)
+                if active is not None:
+                    self._lanes[node.var] = active
+            elif isinstance(node, (BufferLoad, BufferStore)):
+                self._access(node)
+            elif isinstance(node, Attr) and isinstance(node.subject, Buffer) and node.subject in self.found:
+                self.found[node.subject].otherwise = True
+
+    def _allocated(self, buffer: Buffer) -> None:
+        if buffer.data is None and not buffer.strides and buffer.shape and buffer not in self.found:
+            self.found[buffer] = _Row(otherwise=not isinstance(buffer.shape[-1], IntImm))
+
+    def _access(self, node: BufferLoad | BufferStore) -> None:
+        row = self.found.get(node.buffer)
+        if row is None:
+            return
+        last = node.indices[-1]
+        active = self._lanes.get(last) if isinstance(last, Var) else None
+        others = any(isinstance(inner, Var) and inner in self._lanes for index in node.indices[:-1] for inner in post_order(index))
+        if active is None or others or node.predicate is not None or row.active is not None and row.active.key != active.key:
+            row.otherwise = True
+        row.active = active
+
+    def wider(self) -> dict[Buffer, int]:
+        """The last extent that each buffer gets whose rows end within a vector."""
+        found: dict[Buffer, int] = {}
+        for buffer, row in self.found.items():
+            if row.otherwise or row.active is None or not row.active.extent:
+                continue
+            extent, lanes = row.active.extent, max(self.vector_bits // max(buffer.dtype.bits, 8), 1)
+            ragged = (extent % lanes if extent > lanes else extent).bit_count() > 1
+            wide = 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
+            if ragged or row.active.guards:
+                found[buffer] = wide if ragged else extent
+        return found
+
+
+def _is_zero(value: Expr) -> bool:
+    return isinstance(value, IntImm) and value.value == 0
+
+
+class _Widener(SharingRewriter):
+    """Gives buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one."""
+
+    def __init__(self, wider: dict[Buffer, int]) -> None:
+        super().__init__()
+        self.wider = wider
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def Allocate(self, node: Allocate) -> Stmt:
+        old = node.buffer
+        if old not in self.wider:
+            return self.generic(node)
+        last = old.shape[-1]
+        assert isinstance(last, IntImm)
+        self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(self.wider[old], last.value), last.dtype)))
+        return Allocate(self.buffers[old], self.visit(node.body))
+
+    def For(self, node: For) -> Stmt:
+        active = _Active.of(node)
+        if active is None:
+            return self.generic(node)
+        extent = self._extent(node.var, active.body)
+        if extent is None:  # a constant bound is the loop's own
+            body = active.body if not active.guards else If(all_of(*active.guards), active.body)
+            return replace(node, extent=const(active.extent, node.extent.dtype), body=self.visit(body))
+        body = _guarded(self.visit(active.body), node.var, extent, active, frozenset(self.buffers.values()))
+        return replace(node, extent=const(extent, node.extent.dtype), body=body)
+
+    def _extent(self, var: Var, body: Stmt) -> int | None:
+        """The extent that a loop gets which does nothing but fill widened rows; None of another."""
+        extents: set[int] = set()
+        for node in post_order(body):
+            if isinstance(node, BufferStore):
+                if node.buffer not in self.wider or node.indices[-1] is not var:
+                    return None
+                extents.add(self.wider[node.buffer])
+            elif isinstance(node, (For, Evaluate, Allocate, LetStmt, Let, Attr, If)):
+                return None
+        return extents.pop() if len(extents) == 1 else None
+
+    def BufferLoad(self, node: BufferLoad) -> Expr:
+        new = self.generic(node)
+        return replace(new, buffer=self.buffers[node.buffer]) if node.buffer in self.buffers else new
+
+    def BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.generic(node)
+        return replace(new, buffer=self.buffers[node.buffer]) if node.buffer in self.buffers else new
+
+
+def _guarded(body: Stmt, var: Var, extent: int, active: _Active, own: frozenset[Buffer]) -> Stmt:
+    """The body of a loop of `extent`, reading what is not `own` only in active lanes."""
+    guards = [*([LT(var, const(active.extent, var.dtype))] if active.extent < extent else []), *active.guards]
+    if not guards:
+        return body
+    inside = all_of(*guards)
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, BufferLoad) and node.buffer not in own and _mentions(node, var):
+            return IfThenElse(inside, node, const(0, node.dtype))
+        return None
+
+    return rewrite(body, rule)

@@ -1,0 +1,1 @@
+"""Passes of GPUs: threads, barriers, shared memory, fragments."""

@@ -1,0 +1,351 @@
+"""Barriers where threads of a block exchange values through memory.
+
+    S[t] = A[t]                                       S[t] = A[t]
+    C[t] = S[63 - t]                          →       barrier
+                                                      C[t] = S[63 - t]
+
+A barrier stands before a statement that touches what another thread may have touched since the last one, one of the two
+storing: reading what was written, or writing what was read. (Two stores of one element with nothing that reads it between
+them are two computations of one value.) Iterations of a loop follow each other, so the end of its body comes before its
+beginning. No barrier is needed where the elements show that the thread is the same.
+
+Every thread of the block must reach a barrier: within a condition, or a loop, that differs between threads there can be
+none. One that is needed before such a statement stands before all of it; one that is needed inside is an error. It
+stands after the threads are mapped and before flatten, since dimensions show which thread an element belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...arith.analyzer import Analyzer
+from ...buffer import Buffer
+from ...dtype import INT32
+from ...expr import EQ, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
+from ...ops import conjuncts
+from ...fragments import is_warp_call
+from ...pointers import READS, WRITES, pointed_to
+from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...visit import rebuild, seq, walk
+from .errors import DivergentBarrier
+from .hardware import THREAD_TAGS, Hardware
+from .reduce import SHUFFLE, SHUFFLE_DOWN
+from ...analysis.linear import Key, expr_key, linear
+
+__all__ = ["BARRIER", "insert_barriers"]
+
+BARRIER = "tw_barrier"
+_COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """One access of memory that threads share. fixed: the thread indices that conditions around it pin to a constant.
+    owner: set where the element tells which thread it is: the key of its indices. parts: for each dimension that is an index,
+    the same for all threads, modulo a constant: the dimension, the modulus, what is divided less its constant, the constant
+    modulo it."""
+
+    buffer: Buffer
+    stored: bool
+    fixed: tuple[tuple[str, int], ...]
+    owned: frozenset[str]
+    indices: Key
+    parts: tuple[tuple[int, int, Key, int], ...] = ()
+
+    def apart(self, other: _Access) -> bool:
+        """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
+        return any(a[:3] == b[:3] and a[3] != b[3] for a in self.parts for b in other.parts)
+
+
+Accesses = dict[_Access, None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A statement with its barriers. entry: the accesses before the first of them; exit: those after the last; crossed:
+    whether every run of it passes one."""
+
+    stmt: Stmt
+    entry: Accesses
+    exit: Accesses
+    crossed: bool = False
+
+
+def insert_barriers(function: Function, hardware: Hardware, analyzer: Analyzer) -> Function:
+    """`function`, the body of a kernel, with barriers. Raises DivergentBarrier."""
+    if hardware.threads == 1:
+        return function
+    planner = _Planner(hardware, analyzer, frozenset(function.outputs))
+    return function.with_body(planner.part(function.body).stmt)
+
+
+class _Planner:
+    """Puts statements together, a barrier before each whose entry meets what is pending."""
+
+    def __init__(self, hardware: Hardware, analyzer: Analyzer, written: frozenset[Buffer]) -> None:
+        self.analyzer = analyzer
+        self.tags = {tag: hardware.variables[tag] for tag in THREAD_TAGS if hardware.extent(tag) > 1}
+        self.written = set(written)
+        self.varying: set[Var] = set(self.tags.values())
+        self.spans: dict[Var, int | None] = {var: hardware.extent(tag) - 1 for tag, var in self.tags.items()}
+        self.fixed: dict[str, int] = {}
+        self.split_warps = False
+        """Whether what is looked at is done by some lanes of a warp alone."""
+
+    # What varies between threads
+
+    def varies(self, value: Expr) -> bool:
+        """Whether threads of a block may see different values. What is read from memory may differ."""
+        return any(isinstance(node, BufferLoad) or (isinstance(node, Var) and node in self.varying)
+                   or (isinstance(node, Call) and node.name == "call_extern") for node in walk(value))
+
+    # Statements
+
+    def part(self, stmt: Stmt) -> _Part:
+        if isinstance(stmt, Seq):
+            return self._sequence([self.part(one) for one in stmt.body])
+        if isinstance(stmt, For):
+            return self._loop(stmt)
+        if isinstance(stmt, If):
+            return self._if(stmt)
+        if isinstance(stmt, LetStmt):
+            if self.varies(stmt.value):
+                self.varying.add(stmt.var)
+            self.spans.setdefault(stmt.var, None)
+            return self._after(self.accesses(stmt.value), self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
+        if isinstance(stmt, Allocate):
+            return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [body]))
+        if isinstance(stmt, Attr):
+            return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
+        found = self.accesses(stmt)
+        return _Part(stmt, found, found)
+
+    def _sequence(self, parts: list[_Part]) -> _Part:
+        done: list[Stmt] = []
+        entry: Accesses = {}
+        pending: Accesses = {}
+        crossed = False
+        for part in parts:
+            if self._conflict(pending, part.entry, together=True) is not None:
+                done.append(_barrier())
+                crossed, pending = True, {}
+            elif not crossed:
+                entry = {**entry, **part.entry}
+            done.append(part.stmt)
+            pending = part.exit if part.crossed else {**pending, **part.exit}
+            crossed = crossed or part.crossed
+        return _Part(seq(*done), entry, pending, crossed)
+
+    def _after(self, first: Accesses, part: _Part, rebuilt: Callable[[Stmt], Stmt]) -> _Part:
+        """`part` within a statement that first touches `first`."""
+        if self._conflict(first, part.entry) is None:
+            entry = {**first, **part.entry}
+            return _Part(rebuilt(part.stmt), entry, part.exit if part.crossed else {**first, **part.exit}, part.crossed)
+        return _Part(rebuilt(seq(_barrier(), part.stmt)), first, part.exit, True)
+
+    def _around(self, part: _Part, rebuilt: Callable[[Stmt], Stmt]) -> _Part:
+        return replace(part, stmt=rebuilt(part.stmt))
+
+    def _loop(self, stmt: For) -> _Part:
+        self.analyzer.bind(stmt.var, Range(stmt.begin, stmt.extent))
+        if stmt.kind is LoopKind.THREAD:
+            return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.begin, stmt.extent, body]))
+        self.spans[stmt.var] = stmt.extent.value - 1 if isinstance(stmt.extent, IntImm) else None
+        if self.varies(stmt.begin) or self.varies(stmt.extent):
+            self.varying.add(stmt.var)
+            return self._divergent(stmt)
+        body = self.part(stmt.body)
+        if self._conflict(body.exit, body.entry) is not None:  # an iteration and the next
+            body = _Part(seq(_barrier(), body.stmt), {}, body.exit, True)
+        ran = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
+        made = rebuild(stmt, [stmt.begin, stmt.extent, body.stmt])
+        return _Part(made, body.entry, body.exit, body.crossed and ran)
+
+    def _if(self, stmt: If) -> _Part:
+        if self.varies(stmt.condition):
+            return self._divergent(stmt)
+        then = self.part(stmt.then_body)
+        if stmt.else_body is None:
+            return _Part(If(stmt.condition, then.stmt), then.entry, then.exit)
+        other = self.part(stmt.else_body)
+        made = If(stmt.condition, then.stmt, other.stmt)
+        return _Part(made, {**then.entry, **other.entry}, {**then.exit, **other.exit}, then.crossed and other.crossed)
+
+    def _divergent(self, stmt: Stmt) -> _Part:
+        """A statement that not every thread runs alike: no barrier inside."""
+        found = self._inside(stmt, {}, stmt)
+        return _Part(stmt, found, found)
+
+    def _inside(self, stmt: Stmt, pending: Accesses, whole: Stmt) -> Accesses:
+        """The accesses of a divergent statement, which must not conflict among themselves."""
+        if isinstance(stmt, Seq):
+            for one in stmt.body:
+                pending = self._inside(one, pending, whole)
+            return pending
+        if isinstance(stmt, For):
+            self.spans[stmt.var] = stmt.extent.value - 1 if isinstance(stmt.extent, IntImm) else None
+            if self.varies(stmt.begin) or self.varies(stmt.extent):
+                self.varying.add(stmt.var)
+            with self._under(stmt.begin, stmt.extent):
+                return self._inside(stmt.body, self._inside(stmt.body, pending, whole), whole)
+        if isinstance(stmt, If):
+            before = dict(self.fixed)
+            pending = self._checked(self._apart(stmt.condition, whole), pending, whole)
+            self.fixed.update(self._pinned(stmt.condition))
+            with self._under(stmt.condition):
+                after = self._inside(stmt.then_body, pending, whole)
+                self.fixed = before
+                return after if stmt.else_body is None else {**after, **self._inside(stmt.else_body, pending, whole)}
+        if isinstance(stmt, LetStmt):
+            self.varying.add(stmt.var)
+            self.spans.setdefault(stmt.var, None)
+            return self._inside(stmt.body, self._checked(self._apart(stmt.value, whole), pending, whole), whole)
+        if isinstance(stmt, (Allocate, Attr)):
+            return self._inside(stmt.body, pending, whole)
+        return self._checked(self._apart(stmt, whole), pending, whole)
+
+    @contextmanager
+    def _under(self, *values: Expr) -> Iterator[None]:
+        """What `values` decide on. The lanes of a warp differ in threadIdx.x alone."""
+        before, rows = self.split_warps, {var for tag, var in self.tags.items() if tag != "threadIdx.x"}
+        self.split_warps = before or any(
+            isinstance(node, BufferLoad) or (isinstance(node, Var) and node in self.varying and node not in rows)
+            for value in values for node in walk(value))
+        yield
+        self.split_warps = before
+
+    def _apart(self, node: Node, whole: Stmt) -> Accesses:
+        """The accesses of what threads do each by itself, or the lanes of a warp together where all of them come by."""
+        if any(_is_collective(inner, *_COLLECTIVES) or (self.split_warps and is_warp_call(inner)) for inner in walk(node)):
+            raise _divergent_error(whole, "it has the threads of a warp or a block work together")
+        return self.accesses(node)
+
+    def _checked(self, found: Accesses, pending: Accesses, whole: Stmt) -> Accesses:
+        conflict = self._conflict(pending, found)
+        if conflict is not None:
+            raise _divergent_error(
+                whole, f"it both stores to {conflict.name}, which threads share, and reads it")
+        return {**pending, **found}
+
+    # Accesses
+
+    def accesses(self, node: Node) -> Accesses:
+        """What a statement or a value touches that other threads touch too: loads first."""
+        found: Accesses = {}
+        pointed_at: set[int] = set()
+        for inner in walk(node):
+            pointed = pointed_to(inner)
+            if pointed is not None and isinstance(inner, Call):
+                pointed_at.add(id(inner.args[0]))
+                found.update(dict.fromkeys(self._through_pointer(*pointed)))
+            elif id(inner) in pointed_at:
+                continue
+            elif isinstance(inner, (BufferLoad, BufferStore)) and self._is_shared(inner.buffer):
+                found[self._access(inner)] = None
+            elif isinstance(inner, Let):
+                self.spans.setdefault(inner.var, None)
+        return found
+
+    def _through_pointer(self, buffer: Buffer, mode: int) -> Iterator[_Access]:
+        """What a call may touch: any element, whichever thread makes it."""
+        fixed = tuple(sorted(self.fixed.items()))
+        if self._is_shared(buffer):
+            yield from (_Access(buffer, bool(way & WRITES), fixed, frozenset(), ()) for way in (READS, WRITES) if mode & way)
+
+    def _is_shared(self, buffer: Buffer) -> bool:
+        return buffer.scope == "shared" or buffer in self.written
+
+    def _access(self, node: BufferLoad | BufferStore) -> _Access:
+        indices = tuple(expr_key(index) for index in node.indices)
+        owned = frozenset().union(*(self._owner(index) for index in node.indices)) if node.indices else frozenset[str]()
+        parts = tuple(part for at, index in enumerate(node.indices) if (part := self._part(at, index)) is not None)
+        return _Access(node.buffer, isinstance(node, BufferStore), tuple(sorted(self.fixed.items())), owned, indices, parts)
+
+    def _part(self, dimension: int, index: Expr) -> tuple[int, int, Key, int] | None:
+        bare = _bare(index)
+        if not isinstance(bare, FloorMod) or not isinstance(bare.b, IntImm) or bare.b.value < 1 or self.varies(bare):
+            return None
+        form = linear(bare.a)
+        return dimension, bare.b.value, frozenset((expr_key(atom), factor) for atom, factor in form.atoms()), (
+            form.constant % bare.b.value)
+
+    def _conflict(self, pending: Accesses, found: Accesses, together: bool = False) -> Buffer | None:
+        """The buffer that two threads may touch at once, if any. together: both are of one iteration of the loops around."""
+        for new in found:
+            for old in pending:
+                if old.buffer is new.buffer and old.stored != new.stored and not self._same_thread(old, new) and not (
+                        together and old.apart(new)):
+                    return new.buffer
+        return None
+
+    def _same_thread(self, a: _Access, b: _Access) -> bool:
+        """Whether one element is touched by one thread alone."""
+        alike = a.indices == b.indices
+        pinned = {tag for tag in a.fixed if tag in b.fixed}
+        return all((alike and tag in a.owned) or any(one == tag for one, _ in pinned) for tag in self.tags)
+
+    def _owner(self, index: Expr) -> frozenset[str]:
+        """The thread indices that the value of an index determines: those of a sum whose terms are digits, each step
+        larger than all that the smaller terms can add up to."""
+        terms = sorted(((abs(factor), atom) for atom, factor in linear(index).atoms()), key=lambda term: term[0])
+        found: set[str] = set()
+        reach = 0
+        for coefficient, atom in terms:
+            span = self._span(atom)
+            if span == 0:
+                continue
+            if span is None or coefficient <= reach:
+                return frozenset()
+            reach += coefficient * span
+            found.update(tag for tag, var in self.tags.items() if _bare(atom) is var)
+        return frozenset(found)
+
+    def _span(self, atom: Expr) -> int | None:
+        bare = _bare(atom)
+        if isinstance(bare, Var) and bare in self.spans:
+            return self.spans[bare]
+        if isinstance(bare, Var) or not any(isinstance(n, BufferLoad) or n in self.spans for n in walk(atom)):
+            return 0  # the same for all threads and all the time that is looked at
+        interval = self.analyzer.interval(atom)
+        return None if interval.lo is None or interval.hi is None else interval.hi - interval.lo
+
+    def _pinned(self, condition: Expr) -> dict[str, int]:
+        """The thread indices that a condition sets to a constant."""
+        found: dict[str, int] = {}
+        for part in conjuncts(condition):
+            if isinstance(part, EQ) and isinstance(part.b, IntImm):
+                found.update({tag: part.b.value for tag, var in self.tags.items() if _bare(part.a) is var})
+        return found
+
+
+def _bare(atom: Expr) -> Expr:
+    return atom.value if isinstance(atom, Cast) else atom
+
+
+def _is_collective(node: Node, *names: str) -> bool:
+    if not isinstance(node, Call) or node.name != "call_extern":
+        return False
+    first = node.args[0]
+    return isinstance(first, StringImm) and first.value in names
+
+
+def _is_barrier(stmt: Stmt) -> bool:
+    return isinstance(stmt, Evaluate) and _is_collective(stmt.value, BARRIER)
+
+
+def _barrier() -> Stmt:
+    return Evaluate(Call("call_extern", (StringImm(BARRIER),), INT32))
+
+
+def _divergent_error(whole: Stmt, why: str) -> DivergentBarrier:
+    condition: Any = whole.condition if isinstance(whole, If) else whole.extent if isinstance(whole, For) else ""
+    return DivergentBarrier(
+        f"cannot lower: threads would have to wait for each other where not all of them come by, under `{condition}`",
+        reason=why + ", and a barrier that some threads miss stops the kernel",
+        fix="make the extents divide, compute the shared stage at a loop outside of the condition, or give it thread loops "
+            "of the kernel's full extent")
+
+

@@ -1,0 +1,405 @@
+"""Reductions across threads: a partial result in each thread, then all of them joined.
+
+    C[i] = 0                                          P = 0                      # local
+    for k.outer in 4:                                 for k.outer in 4:
+        for k in thread("threadIdx.x", 32):    →          for k in thread("threadIdx.x", 32):
+            if k.outer * 32 + k < n:                          if k.outer * 32 + k < n:
+                C[i] = C[i] + A[k.outer * 32 + k]                 P = P + A[k.outer * 32 + k]
+                                                      P = P of all 32 threads joined
+                                                      C[i] = P
+
+Every thread takes part in the joining, whatever guards say: who has nothing to add holds the identity. Threads that lie
+side by side in one warp exchange values by shuffles; whole warps then meet in shared memory; other arrangements of
+threads meet in shared memory at once. It stands first: it needs the nests as lowering leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...buffer import Buffer
+from ...dtype import INT32
+from ...expr import BufferLoad, Call, Expr, IntImm, Node, StringImm, Var
+from ...ops import const, floordiv, floormod, if_then_else, is_const, logical_and
+from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
+from ...visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
+from .errors import LocalNotConstant, ReductionNotRecognised
+from .hardware import THREAD_TAGS, Hardware, is_hardware
+from ...analysis.linear import expr_key
+
+__all__ = ["SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions", "with_their_inits"]
+
+WARP = 32
+SHUFFLE, SHUFFLE_DOWN = "tw_shuffle", "tw_shuffle_down"
+"""(value, lane or distance, width): another lane's value, of the aligned group of `width` lanes that the thread is in."""
+
+
+def join_thread_reductions(body: Stmt, hardware: Hardware) -> Stmt:
+    """`body` with its reductions across threads made explicit.
+
+    Raises ReductionNotRecognised where several threads update one element in any other way.
+    """
+    return _Joiner(hardware).visit(body)
+
+
+def with_their_inits(statements: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
+    """Statements in order, each alone, but that a reduction stands with its init where both must be one kernel: it is
+    joined across threads, or its init is the work of a single thread."""
+    groups: list[tuple[Stmt, ...]] = []
+    for statement in statements:
+        nest = _nest(statement)
+        if nest is not None and _updates(nest) and all(len(group) == 1 for group in groups[-len(nest.stores):]):
+            before = [group[0] for group in groups]
+            first = _take_init(before, nest)
+            if first is not None and (nest.across or not any(is_hardware(node) for node in walk(first))):
+                inits = groups[len(before):]
+                del groups[len(before):]
+                groups.append((*(one for group in inits for one in group), statement))
+                continue
+        groups.append((statement,))
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops, outermost first, over a group of stores of one iteration, and what of the group's lets and stores."""
+
+    loops: tuple[For, ...]
+    group: Stmt
+    stores: tuple[BufferStore, ...]
+
+    def uses(self, loop: For) -> bool:
+        """Whether the stores' elements depend on a loop."""
+        return any(node is loop.var for store in self.stores for index in store.indices for node in walk(index))
+
+    @property
+    def across(self) -> tuple[For, ...]:
+        """The thread loops whose threads meet in one element."""
+        threads = (loop for loop in self.loops if is_hardware(loop) and loop.thread in THREAD_TAGS)
+        return tuple(loop for loop in threads if not is_const(loop.extent, 1) and not self.uses(loop))
+
+    @property
+    def data(self) -> tuple[For, ...]:
+        return tuple(loop for loop in self.loops if self.uses(loop))
+
+
+def _nest(stmt: Stmt) -> _Nest | None:
+    """The nest of the last stores below, which is where lowering puts a stage after all that is computed at its loops."""
+    loops: list[For] = []
+    while True:
+        group = _group(stmt)
+        if group is not None:
+            return _Nest(tuple(loops), stmt, group)
+        if isinstance(stmt, For):
+            loops.append(stmt)
+            stmt = stmt.body
+        elif isinstance(stmt, (Allocate, Attr, LetStmt)):
+            stmt = stmt.body
+        elif isinstance(stmt, If) and stmt.else_body is None:
+            stmt = stmt.then_body
+        elif isinstance(stmt, Seq) and stmt.body:
+            stmt = stmt.body[-1]
+        else:
+            return None
+
+
+def _group(stmt: Stmt) -> tuple[BufferStore, ...] | None:
+    while isinstance(stmt, LetStmt):
+        stmt = stmt.body
+    parts = stmt.body if isinstance(stmt, Seq) else (stmt,)
+    stores = tuple(part for part in parts if isinstance(part, BufferStore))
+    return stores if stores and len(stores) == len(parts) else None
+
+
+def _updates(nest: _Nest) -> bool:
+    """Whether it reads the elements that it stores: a step of a recurrence reads others."""
+    places = {(store.buffer, *map(expr_key, store.indices)) for store in nest.stores}
+    return any(isinstance(node, BufferLoad) and (node.buffer, *map(expr_key, node.indices)) in places for node in walk(nest.group))
+
+
+class _Joiner(Rewriter):
+    def __init__(self, hardware: Hardware) -> None:
+        self.hardware = hardware
+        self.accepted: set[For] = set()
+        """Thread loops of reductions that are being joined."""
+        self.never = False
+        """Within a loop without iterations: its elements may look like one that all threads update."""
+
+    def visit(self, node: Any) -> Any:
+        return node if isinstance(node, Expr) else super().visit(node)
+
+    def Seq(self, node: Seq) -> Stmt:
+        done: list[Stmt] = []
+        for statement in node.body:
+            nest = _nest(statement)
+            if nest is None or self.never or not nest.across or not _updates(nest):
+                done.append(self.visit(statement))
+                continue
+            first = _take_init(done, nest)
+            init = None if first is None else _nest(first)
+            if first is None or init is None:
+                if not _begins_within(statement, nest):
+                    raise _not_recognised(nest)
+                done.append(self.visit(statement))
+                continue
+            self.accepted.update(nest.across)
+            done.append(_Join(self.hardware, init, first, nest, self.visit(statement), statement).made())
+        return seq(*done)
+
+    def For(self, node: For) -> Stmt:
+        if self.never or is_const(node.extent, 0):
+            outside, self.never = self.never, True
+            done = self.generic(node)
+            self.never = outside
+            return done
+        if is_hardware(node) and node not in self.accepted and not isinstance(node.body, Seq):
+            nest = _nest(node)
+            if nest is not None and node in nest.across and _updates(nest) and not _allocates(node.body, nest):
+                raise _not_recognised(nest)
+        return self.generic(node)
+
+
+def _begins_within(statement: Stmt, nest: _Nest) -> bool:
+    """Whether a reduction's init lies further inside, beside the update."""
+    wanted = {store.buffer for store in nest.stores}
+    return any(isinstance(node, BufferStore) and node.buffer in wanted and node not in nest.stores for node in walk(statement))
+
+
+def _take_init(done: list[Stmt], nest: _Nest) -> Stmt | None:
+    """Takes from the end of `done` the statement, or the plain stores, that begin the reduction of `nest`, if it is there."""
+    wanted = {store.buffer for store in nest.stores}
+    for count in range(1, min(len(wanted), len(done)) + 1):
+        first = seq(*done[-count:])
+        init = _nest(first)
+        if init is not None and {store.buffer for store in init.stores} == wanted:
+            del done[-count:]
+            return first
+    return None
+
+
+def _allocates(body: Stmt, nest: _Nest) -> bool:
+    buffers = {store.buffer for store in nest.stores}
+    return any(isinstance(node, Allocate) and node.buffer in buffers for node in walk(body))
+
+
+def _not_recognised(nest: _Nest) -> ReductionNotRecognised:
+    loop, buffer = nest.across[0], nest.stores[0].buffer
+    return ReductionNotRecognised(
+        f"cannot lower: the threads of {loop.thread} ('{loop.var.name}') all update the same elements of {buffer.name}",
+        reason="a reduction across threads starts from its identity, in a loop nest of its own just before",
+        fix=f"bind a data axis of {buffer.name} to {loop.thread}, or a reduce axis of a te.compute")
+
+
+class _Join:
+    """One reduction: `init` over `first`, `update` over `statement`."""
+
+    def __init__(self, hardware: Hardware, init: _Nest, first: Stmt, update: _Nest, statement: Stmt, original: Stmt) -> None:
+        self.hardware, self.init, self.first = hardware, init, first
+        found = _nest(statement)
+        assert found is not None, "the nest is still there"
+        self.update, self.statement = found, statement
+        self.tags = [tag for tag in THREAD_TAGS if any(loop.thread == tag for loop in update.across)]
+        serial = [loop for loop in found.data if not is_hardware(loop)]
+        own = [loop for loop in init.data if not is_hardware(loop)]
+        if len(serial) != len(own):
+            raise _not_recognised(update)
+        for loop in serial:
+            if not isinstance(loop.extent, IntImm):
+                raise LocalNotConstant(
+                    f"cannot lower: each thread holds a partial result of {update.stores[0].buffer.name} "
+                    f"for every '{loop.var.name}'",
+                    reason=f"the extent {loop.extent} is not known when the kernel is built",
+                    fix="reorder the data loops outside of the reduce loops")
+        self.serial, self.own = serial, own
+        shape = tuple(loop.extent for loop in serial)
+        self.buffers = [store.buffer for store in found.stores]
+        self.partials = [Buffer(f"{buffer.name}.partial", shape, buffer.dtype, scope="local") for buffer in self.buffers]
+        identities = {store.buffer: store.value for store in init.stores}
+        self.identities = [identities[buffer] for buffer in self.buffers]
+
+    def made(self) -> Stmt:
+        """The whole: partial results begun, made and joined, and the elements stored."""
+        body = seq(self._begin(), self._partial(), self._final())
+        for buffer in reversed(self.partials):
+            body = Allocate(buffer, body)
+        return body
+
+    def _begin(self) -> Stmt:
+        fresh = [Var(loop.var.name, loop.var.dtype) for loop in self.serial]
+        body = seq(*(BufferStore(p, value, tuple(fresh)) for p, value in zip(self.partials, self.identities, strict=True)))
+        for var, loop in reversed(list(zip(fresh, self.serial, strict=True))):
+            body = For(var, const(0, var.dtype), loop.extent, LoopKind.UNROLLED, body)
+        return body
+
+    def _partial(self) -> Stmt:
+        """The update, into the partial results."""
+        place = tuple(loop.var for loop in self.serial)
+        new = dict(zip(self.buffers, self.partials, strict=True))
+
+        def rule(node: Node) -> Node | None:
+            if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in new:
+                return replace(node, buffer=new[node.buffer], indices=place)
+            return None
+
+        return rewrite(self.statement, rule)
+
+    def _final(self) -> Stmt:
+        """The elements' loops, of init, around joining and, under the guards of init, storing."""
+        place = tuple(loop.var for loop in self.own)
+        total = {buffer: BufferLoad(partial, place) for buffer, partial in zip(self.buffers, self.partials, strict=True)}
+        threads = _Threads(self.hardware, self.tags, self._combine, self.partials, place, self.identities)
+        joined = threads.join()
+        innermost = self.init.loops[-1] if self.init.loops else None
+
+        def with_staging(body: Stmt) -> Stmt:  # within the data loops: a virtual thread among them needs its own
+            for buffer in threads.staging:
+                body = Allocate(buffer, body)
+            return body
+
+        def rebuilt(stmt: Stmt) -> Stmt:
+            if stmt is self.init.group:
+                return seq(*(replace(store, value=total[store.buffer]) for store in self.init.stores))
+            if isinstance(stmt, For):
+                body = rebuilt(stmt.body)
+                if stmt is innermost:
+                    body = with_staging(seq(joined, body))
+                kind = stmt.kind if stmt.kind is LoopKind.THREAD else LoopKind.SERIAL
+                return For(stmt.var, stmt.begin, stmt.extent, kind, body, stmt.thread)
+            if isinstance(stmt, If):
+                return If(stmt.condition, rebuilt(stmt.then_body))
+            return rebuild(stmt, [rebuilt(child) if isinstance(child, Stmt) else child for child in children(stmt)])
+
+        stored = rebuilt(self.first)
+        return stored if innermost is not None else with_staging(seq(joined, stored))
+
+    def _combine(self, left: Sequence[Expr], right: Sequence[Expr]) -> Stmt:
+        """partials = combiner(left, right), by the lets and the values of the update."""
+        stmt: Stmt = self.update.group
+        bindings: list[tuple[Var, Expr]] = []
+        while isinstance(stmt, LetStmt):
+            bindings.append((stmt.var, stmt.value))
+            stmt = stmt.body
+        sources, rest = bindings[: len(self.buffers)], bindings[len(self.buffers):]
+        values: dict[Var, Expr] = {var: value for (var, _), value in zip(sources, right, strict=True)}
+        lefts = dict(zip(self.buffers, left, strict=True))
+
+        def combined(value: Expr) -> Expr:
+            def rule(node: Node) -> Node | None:
+                return lefts.get(node.buffer) if isinstance(node, BufferLoad) else None
+
+            return substitute(rewrite(value, rule), values)
+
+        lets: list[tuple[Var, Expr]] = []
+        for var, value in rest:
+            fresh = Var(var.name, var.dtype)
+            lets.append((fresh, combined(value)))
+            values[var] = fresh
+        place = tuple(loop.var for loop in self.own)
+        body = seq(*(BufferStore(partial, combined(store.value), place)
+                     for partial, store in zip(self.partials, self.update.stores, strict=True)))
+        for var, value in reversed(lets):
+            body = LetStmt(var, value, body)
+        return body
+
+
+Combine = Callable[[Sequence[Expr], Sequence[Expr]], Stmt]
+
+
+class _Threads:
+    """Joins the `partials` at `place` of all threads that differ in `tags` alone; each of them then holds the result."""
+
+    def __init__(self, hardware: Hardware, tags: list[str], combine: Combine, partials: list[Buffer], place: tuple[Expr, ...],
+                 identities: Sequence[Expr]) -> None:
+        self.combine, self.partials, self.place, self.identities = combine, partials, place, identities
+        present = [tag for tag in THREAD_TAGS if hardware.extent(tag) > 1]
+        reduced = [tag for tag in present if tag in tags]
+        self.contiguous = present[: len(reduced)] == reduced
+        self.index, self.size = _linear(hardware, reduced)
+        self.group, self.groups = _linear(hardware, [tag for tag in present if tag not in reduced])
+        self.staging: list[Buffer] = []
+
+    def join(self) -> Stmt:
+        if self.size == 1:
+            return seq()
+        if self.contiguous and self.size <= WARP and self.size & (self.size - 1) == 0:
+            return seq(*self._shuffled(self.size, self.size // 2))
+        if self.contiguous and self.size % WARP == 0:
+            return self._by_warps(self.size // WARP)
+        return self._in_shared()
+
+    def _own(self) -> list[Expr]:
+        return [BufferLoad(partial, self.place) for partial in self.partials]
+
+    def _stored(self, values: Sequence[Expr]) -> list[Stmt]:
+        return [BufferStore(partial, value, self.place) for partial, value in zip(self.partials, values, strict=True)]
+
+    def _kept(self, place: tuple[Expr, ...]) -> Stmt:
+        """The own results put where other threads see them."""
+        return seq(*(BufferStore(s, own, place) for s, own in zip(self.staging, self._own(), strict=True)))
+
+    def _staged(self, count: int) -> None:
+        shape = (const(self.groups), const(count))
+        self.staging = [Buffer(f"{partial.name}.staging", shape, partial.dtype, scope="shared") for partial in self.partials]
+
+    def _combined_with(self, values: Sequence[Expr]) -> Stmt:
+        """Named first: every value is read before any partial changes."""
+        named = [Var(f"{partial.name}.other", value.dtype) for partial, value in zip(self.partials, values, strict=True)]
+        body = self.combine(self._own(), named)
+        for var, value in reversed(list(zip(named, values, strict=True))):
+            body = LetStmt(var, value, body)
+        return body
+
+    def _shuffled(self, width: int, distance: int) -> list[Stmt]:
+        """Lanes joined with those at half the distance each time; then the first lane's result goes to all."""
+        steps: list[Stmt] = []
+        while distance:
+            steps.append(self._combined_with([_shuffle(SHUFFLE_DOWN, own, distance, width) for own in self._own()]))
+            distance //= 2
+        steps += self._stored([_shuffle(SHUFFLE, own, 0, width) for own in self._own()])
+        return steps
+
+    def _by_warps(self, warps: int) -> Stmt:
+        steps = self._shuffled(WARP, WARP // 2)
+        if warps == 1:
+            return seq(*steps)
+        self._staged(warps)
+        lane, warp = floormod(self.index, WARP), floordiv(self.index, WARP)
+        steps.append(If(lane.equal(0), self._kept((self.group, warp))))
+        steps += self._stored([if_then_else(lane < warps, BufferLoad(s, (self.group, lane)), identity)
+                               for s, identity in zip(self.staging, self.identities, strict=True)])
+        distance = 1
+        while distance * 2 < warps:
+            distance *= 2
+        return seq(*steps, *self._shuffled(WARP, distance))
+
+    def _in_shared(self) -> Stmt:
+        self._staged(self.size)
+        place = (self.group, self.index)
+        steps: list[Stmt] = [self._kept(place)]
+        distance = 1
+        while distance * 2 < self.size:
+            distance *= 2
+        while distance:
+            further = self.index + distance
+            active = logical_and(self.index < distance, further < self.size)
+            joined = self._combined_with([BufferLoad(s, (self.group, further)) for s in self.staging])
+            steps += [If(active, joined), If(active, self._kept(place))]  # a barrier may stand between
+            distance //= 2
+        steps += self._stored([BufferLoad(s, (self.group, const(0))) for s in self.staging])
+        return seq(*steps)
+
+
+def _linear(hardware: Hardware, tags: Sequence[str]) -> tuple[Expr, int]:
+    """The place of a thread among those that differ in `tags`, the first tag fastest, and their number."""
+    index: Expr = const(0)
+    count = 1
+    for tag in tags:
+        index = index + hardware.variables[tag] * count
+        count *= hardware.extent(tag)
+    return index, count
+
+
+def _shuffle(name: str, value: Expr, lane: int, width: int) -> Expr:
+    return Call("call_extern", (StringImm(name), value, const(lane, INT32), const(width, INT32)), value.dtype)

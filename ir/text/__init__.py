@@ -1,0 +1,1 @@
+"""The text of the loop IR: printed and parsed."""

@@ -1,0 +1,94 @@
+"""What the loops demand of the whole schedule, once their extents are known."""
+
+from __future__ import annotations
+
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import Expr, IntImm
+from ..model.axes import outline
+from .bounds import Bounds, Loop, StageBounds
+from .dataflow import Computation
+from .errors import InitReadsUnrealised, NestedParallel, ThreadExtentsDiffer, VectorExtentNotConstant
+
+__all__ = ["check_loops"]
+
+
+def check_loops(bounds: Bounds) -> None:
+    """Raises VectorExtentNotConstant, NestedParallel, ThreadExtentsDiffer and InitReadsUnrealised."""
+    threads: dict[Computation, dict[str, Loop]] = {}
+    for computation in bounds.dataflow.computations:
+        found = bounds.of[computation]
+        outermost = computation.path()[-1]
+        _check_early_reads(bounds, found)
+        for loop in found.loops:
+            if loop.var is None:
+                continue
+            if loop.attr.kind == "vectorized" and not isinstance(loop.extent, IntImm):
+                raise _vector_extent(loop)
+            if loop.attr.kind == "parallel":
+                _check_not_nested(found, loop)
+            if loop.thread and not loop.thread.startswith(("vthread", "cthread")):
+                _check_thread(loop, threads.setdefault(outermost, {}), bounds.analyzer)
+
+
+def _check_early_reads(bounds: Bounds, found: StageBounds) -> None:
+    """What is read before the reduction begins must not be computed within it."""
+    computation = found.computation
+    for tensor in computation.early_reads:
+        producer = bounds.dataflow.by_op.get(tensor.op)
+        if producer is not None and producer.parent is computation and producer.place >= found.first_reduce_loop:
+            loop, name = found.loops[producer.place], computation.name
+            raise InitReadsUnrealised(
+                f"cannot compute {producer.name} at '{loop.axis.name}' of {name}", declared=computation.op.source,
+                reason=f"{name} reads {producer.name} before its reduction begins, for init= or for the domain of an axis",
+                called=user_source(), loops=outline(computation.stage, [loop.axis]),
+                fix=f"compute {producer.name} outside '{found.loops[found.first_reduce_loop].axis.name}', or at root",
+            )
+
+
+def _vector_extent(loop: Loop) -> VectorExtentNotConstant:
+    name, axis = loop.stage.name, loop.axis.name
+    return VectorExtentNotConstant(
+        f"cannot vectorize '{axis}' of stage {name}", reason=f"its extent is {loop.extent}: vectors have a constant length",
+        declared=loop.stage.op.source, called=user_source(), loops=outline(loop.stage, [loop.axis]),
+        fix=f"outer, inner = s[{name}].split({axis}, factor=8), then vectorize inner",
+    )
+
+
+def _check_not_nested(found: StageBounds, loop: Loop) -> None:
+    around = next((outer for outer in found.enclosing if outer.var is not None and outer.attr.kind == "parallel"), None)
+    if around is None:
+        return
+    raise NestedParallel(
+        f"cannot lower: '{loop.axis.name}' of {loop.stage.name} is parallel inside the parallel loop '{around.axis.name}' of "
+        f"{around.stage.name}", reason="parallel loops do not nest: the outer one takes all threads",
+        declared=loop.stage.op.source, called=user_source(), loops=outline(loop.stage, [loop.axis]),
+        fix=f"make '{loop.axis.name}' serial or vectorized",
+    )
+
+
+def _check_thread(loop: Loop, seen: dict[str, Loop], analyzer: Analyzer) -> None:
+    """One extent a thread tag in one kernel."""
+    bound = loop.attr.bind_thread
+    assert bound is not None
+    first = seen.setdefault(loop.thread, loop)
+    if not _equal(first.extent, loop.extent, analyzer):
+        raise ThreadExtentsDiffer(
+            f"cannot lower: {loop.thread} has two extents in one kernel", declared=loop.stage.op.source,
+            called=user_source(), loops=outline(loop.stage, [loop.axis]),
+            reason=f"{first.extent} by '{first.axis.name}' of {first.stage.name}, {loop.extent} by '{loop.axis.name}' of "
+                   f"{loop.stage.name}", fix="split the loops by one factor, and bind the inner ones",
+        )
+    if bound.dom is not None and not _equal(bound.dom.extent, loop.extent, analyzer):
+        raise ThreadExtentsDiffer(
+            f"cannot lower: '{loop.axis.name}' of {loop.stage.name} does not fit the thread axis that it is bound to",
+            reason=f"its extent is {loop.extent}, {bound.name} was declared with {bound.dom.extent}",
+            declared=loop.stage.op.source, called=user_source(), loops=outline(loop.stage, [loop.axis]),
+            fix=f"split it by {bound.dom.extent} and bind the inner loop, or leave the thread axis open",
+        )
+
+
+def _equal(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return analyzer.can_prove_equal(a, b)

@@ -1,0 +1,251 @@
+"""What the stages of a schedule compute from each other, once inlined definitions stand in their consumers' bodies, and
+under which loops each one lies.
+
+The plan that bounds, nests and storage are built from, made anew each time a schedule is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...errors import user_source
+from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range, Reduce
+from ...ir.visit import rewrite
+from ...te.operation import ComputeOp, Operation
+from ...te.rewrite import substitute_axes
+from ...te.tensor import Tensor
+from ..model.axes import outline, place_of
+from .kinds import kind_of, tensor_of
+from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
+from .scan import place_bodies, scan_states
+from ..model.schedule import Schedule
+from ..model.stage import Stage
+
+__all__ = ["Computation", "Dataflow", "analyse"]
+
+
+@dataclass(slots=True, eq=False)
+class Computation:
+    """A stage that has loops of its own.
+
+    values: of each output at op.axis, or the one reduction (none where the operation is no expression element by
+    element); domains: of the reduce axes; inlined definitions are substituted in both. parent, place: the computation at
+    whose loop it is computed, and the index of that loop among the parent's leaves; None and -1 at root.
+    """
+
+    stage: Stage
+    op: Operation
+    values: tuple[Expr, ...]
+    domains: dict[IterVar, Range]
+    is_output: bool
+    parent: Computation | None = None
+    place: int = -1
+    reads: dict[Tensor, list[tuple[Expr, ...]]] = field(default_factory=dict)
+    """The indices at which it reads each tensor."""
+    early_reads: dict[Tensor, None] = field(default_factory=dict)
+    """The tensors read before its reduction begins: by `init=` and by the domains of reduce axes."""
+    linked: tuple[tuple[IterVar, ...], ...] = ()
+    """Of a scan: the dimensions of which less than all may be computed, those that go together."""
+    held: dict[IterVar, Computation] = field(default_factory=dict)
+    """Of what is computed in a step of a scan: the dimensions that are its time, and the scan."""
+    parts: dict[IterVar, tuple[Computation, IterVar]] = field(default_factory=dict)
+    """Of what is computed in a step of a scan: the dimensions of which no more is needed than of one of the scan's, and which."""
+    home: Computation | None = None
+    """The scan in whose memory its results lie."""
+    free: dict[IterVar, Range] = field(default_factory=dict)
+    """Dimensions of outputs, and axes in `reads`, of which there is no loop: they always take all of their values."""
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @property
+    def reduction(self) -> Reduce | None:
+        """The reduction that the body is, if it is one."""
+        first = self.values[0] if self.values else None
+        return first if isinstance(first, Reduce) else None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is computed, whatever is read of it."""
+        return kind_of(self.op).whole and not self.linked
+
+    @property
+    def in_step(self) -> bool:
+        """Whether it stands in a step of a scan, or before the first, without being computed at a loop of it."""
+        return self.parent is not None and not 0 <= self.place < len(self.parent.stage.leaf_iter_vars)
+
+    def path(self) -> list[Computation]:
+        """The computations that it lies in, itself first, outwards."""
+        found: list[Computation] = []
+        current: Computation | None = self
+        while current is not None:
+            found.append(current)
+            current = current.parent
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Dataflow:
+    """computations: producers first. consumers: what reads the outputs of an operation. placeholders: the tensors that
+    come from outside, in the order of first use."""
+
+    schedule: Schedule
+    computations: list[Computation]
+    by_op: dict[Operation, Computation]
+    consumers: dict[Operation, list[Computation]]
+    placeholders: dict[Tensor, None]
+
+
+def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
+    """The dataflow of what the outputs need, and of `kept`: operations whose results the caller wants as well.
+
+    Raises OutputNotAtRoot, AttachedNowhere, AttachCycle and ConsumerOutsideAttach.
+    """
+    definitions = _substituted(schedule)
+    wanted = {stage.op for stage in schedule.stages if stage.is_output} | set(kept)
+    found: list[Computation] = []
+    consumers: dict[Operation, list[Computation]] = {}
+    for stage in reversed(schedule.stages):
+        op = stage.op
+        if stage.is_output:
+            _check_output(stage)
+        if op not in definitions or stage.attach_type == "inlined" or op not in wanted and op not in consumers:
+            continue
+        computation = definitions[op]
+        computation.is_output = op in wanted
+        found.append(computation)
+        kind_of(op).collect_reads(computation)
+        for reader in dict.fromkeys(tensor.op for tensor in computation.reads):
+            consumers.setdefault(reader, []).append(computation)
+    found.reverse()
+    by_op: dict[Operation, Computation] = {one.op: one for one in found}
+    states = scan_states(schedule)
+    outside = dict.fromkeys(tensor for one in found for tensor in one.reads if tensor.op not in by_op and tensor not in states)
+    dataflow = Dataflow(schedule, found, by_op, consumers, outside)
+    _attach(dataflow)
+    return dataflow
+
+
+def _check_output(stage: Stage) -> None:
+    if stage.attach_type == "root":
+        return
+    how = "inlined" if stage.attach_type != "at" else f"computed at a loop of {getattr(stage.attach_stage, 'name', '?')}"
+    raise OutputNotAtRoot(
+        f"cannot lower: the output {stage.name} is {how}", declared=stage.op.source, called=user_source(),
+        reason=f"{stage.name} is an output of the schedule, so all of it must be computed, once",
+        fix=f"s[{stage.name}].compute_root()",
+    )
+
+
+# Inlining
+
+
+def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
+    """Every stage that computes something, the definitions of inlined stages substituted in it."""
+    found: dict[Operation, Computation] = {}
+    inlined: dict[Tensor, ComputeOp] = {}
+    expanded: dict[tuple[Tensor, tuple[Expr, ...]], Expr] = {}
+
+    def rule(node: Node) -> Node | None:
+        """A read of an inlined tensor becomes its definition, in which reads of further ones are expanded in turn."""
+        if not isinstance(node, ProducerLoad) or node.producer not in inlined:
+            return None
+        key = (tensor_of(node), node.indices)
+        value = expanded.get(key)
+        if value is None:
+            op = inlined[key[0]]
+            value = expanded[key] = rewrite(substitute_axes(op.body[0], op.axis, node.indices), rule)
+        return value
+
+    for stage in schedule.stages:
+        op = stage.op
+        kind = kind_of(op)
+        if not kind.is_computed:
+            continue
+        if isinstance(op, ComputeOp) and stage.attach_type == "inline":
+            inlined[op.output(0)] = op
+            continue
+        values, domains = kind.definition(op)
+        if values and inlined and not inlined.keys().isdisjoint(op.input_tensors):
+            values = tuple(rewrite(value, rule) for value in values)
+            domains = {axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()}
+        found[op] = Computation(stage, op, values, domains, stage.is_output)
+        found[op].free.update(_without_loops(op))
+    return found
+
+
+def _without_loops(op: Operation) -> dict[IterVar, Range]:
+    """The dimensions of an operation's outputs that are none of its loops."""
+    axes = {*op.axis}
+    return {axis: axis.dom for dimensions in op.dimensions for axis in dimensions if axis not in axes and axis.dom is not None}
+
+
+# Attach points
+
+
+def _attach(dataflow: Dataflow) -> None:
+    """Find the parent of every computation that is computed at a loop, and check that its consumers lie under it."""
+    for computation in dataflow.computations:
+        stage = computation.stage
+        if stage.attach_type == "at":
+            computation.parent, computation.place = _attach_point(dataflow, computation)
+    place_bodies(dataflow)
+    for computation in dataflow.computations:
+        _check_no_cycle(computation)
+    for computation in dataflow.computations:
+        if computation.parent is not None:
+            for consumer in dataflow.consumers.get(computation.op, ()):
+                _check_under(computation, consumer)
+
+
+def _attach_point(dataflow: Dataflow, computation: Computation) -> tuple[Computation, int]:
+    stage, onto, axis = computation.stage, computation.stage.attach_stage, computation.stage.attach_axis
+    assert onto is not None and axis is not None, "an attached stage without attach point"
+    headline = f"cannot compute {stage.name} at '{axis.name}' of {onto.name}"
+    parent = dataflow.by_op.get(onto.op)
+    if parent is None:
+        how = "is inlined" if onto.attach_type in ("inline", "inlined") else "is not computed"
+        raise AttachedNowhere(headline, reason=f"{onto.name} {how}, so it has no loops", declared=onto.op.source,
+                              called=user_source(), fix=f"compute {stage.name} at a stage that has loops, or at root")
+    place = place_of(onto.leaf_iter_vars, axis)
+    if place < 0:
+        raise AttachedNowhere(
+            headline, reason=f"'{axis.name}' is no loop of {onto.name} any more", declared=onto.op.source,
+            called=user_source(), loops=outline(onto), fix=f"s[{stage.name}].compute_at(s[{onto.name}], one of its loops)",
+        )
+    return parent, place
+
+
+def _check_no_cycle(computation: Computation) -> None:
+    seen: list[Computation] = []
+    current: Computation | None = computation
+    while current is not None:
+        if current in seen:
+            names = " at ".join(one.name for one in [*seen[seen.index(current):], current])
+            raise AttachCycle(f"cannot lower: stages are computed at each other ({names})", called=user_source(),
+                              declared=current.op.source, reason="each would have to lie inside the other",
+                              fix=f"s[{current.name}].compute_root(), or compute it at its consumer")
+        seen.append(current)
+        current = current.parent
+
+
+def _check_under(computation: Computation, consumer: Computation) -> None:
+    """Raise unless `consumer` lies under the loop that `computation` is computed at."""
+    parent, place = computation.parent, computation.place
+    assert parent is not None
+    path = consumer.path()
+    if parent is consumer:
+        return
+    for at, outer in enumerate(path):
+        if outer is parent and path[at - 1].place >= place:
+            return
+    axis = parent.stage.leaf_iter_vars[max(min(place, len(parent.stage.leaf_iter_vars) - 1), 0)]
+    outside = f"s[{consumer.name}].compute_at(s[{parent.name}], {axis.name}), or " if parent.stage.reads(consumer.stage) else ""
+    raise ConsumerOutsideAttach(
+        f"cannot compute {computation.name} at '{axis.name}' of {parent.name}",
+        reason=f"{consumer.name} reads {computation.name} too, but does not lie under that loop", declared=consumer.op.source,
+        called=user_source(), loops=outline(parent.stage, [axis]),
+        fix=f"{outside}s[{computation.name}].compute_root()",
+    )

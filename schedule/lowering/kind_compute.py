@@ -1,0 +1,67 @@
+"""te.compute as a kind of operation: an expression for each element, or a reduction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...ir.expr import Expr, ProducerLoad, Reduce
+from ...ir.stmt import Stmt
+from ...ir.visit import post_order
+from ...te.operation import ComputeOp, Operation
+from ...te.rewrite import collect_loads
+from ...te.tensor_compute import TensorComputeOp
+from .kind import Definition, OperationKind, tensor_of
+from .reduction import reduction_nest
+from ..tensorize.match import tensorized_place
+from ..tensorize.nest import tensorized_nest
+
+if TYPE_CHECKING:
+    from .dataflow import Computation
+    from .nest import Nest
+
+__all__ = ["COMPUTE"]
+
+
+def _definition(op: Operation) -> Definition:
+    assert isinstance(op, ComputeOp)
+    values = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
+    return values, {axis: axis.dom for axis in op.reduce_axis if axis.dom is not None}
+
+
+def _collect_reads(computation: Computation) -> None:
+    """Note what a computation reads, and which of it before its reduction begins."""
+    reduction = computation.reduction
+    for value in computation.values:
+        for node in post_order(value):
+            if isinstance(node, ProducerLoad):
+                computation.reads.setdefault(tensor_of(node), []).append(node.indices)
+    if isinstance(computation.op, TensorComputeOp):
+        for value in computation.op.scalars:
+            for load in collect_loads(value):
+                computation.reads.setdefault(tensor_of(load), []).append(load.indices)
+    early: list[Expr] = list(reduction.init) if reduction is not None else []
+    for domain in computation.domains.values():
+        early += (domain.begin, domain.extent)
+        for node in (*post_order(domain.begin), *post_order(domain.extent)):
+            if isinstance(node, ProducerLoad):
+                computation.reads.setdefault(tensor_of(node), []).append(node.indices)
+    for value in early:
+        for node in post_order(value):
+            if isinstance(node, ProducerLoad):
+                computation.early_reads.setdefault(tensor_of(node))
+
+
+def _nest(nest: Nest) -> Stmt:
+    tensorized = tensorized_place(nest.found)
+    if tensorized >= 0:
+        return tensorized_nest(nest, tensorized)
+    if nest.computation.reduction is not None:
+        return reduction_nest(nest, nest.computation.reduction)
+    offsets = nest.found.offsets
+    axes = nest.axis_values(offsets)
+    stored = nest.stores([nest.value(value, axes) for value in nest.computation.values], offsets)
+    return nest.loops(nest.found.loops, nest.guarded(nest.predicated(stored, offsets), offsets), attach=True)
+
+
+COMPUTE = OperationKind("a compute", is_computed=True, definition=_definition, collect_reads=_collect_reads, nest=_nest,
+                        inlines=True)

@@ -1,0 +1,62 @@
+"""te.extern as a kind of operation: a statement that computes whole tensors from whole tensors, without loops of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import LoweringError, user_source
+from ...ir.expr import IterVar
+from ...ir.ops import const
+from ...ir.passes.common.fresh_copy import fresh_copy
+from ...ir.stmt import Stmt
+from ...te.extern import ExternOp
+from ...te.shape import zero_based
+from ...te.tensor import Tensor
+from .kind import OperationKind
+from .errors import ExternBuffer
+from ..tensorize.bind import bind_parts
+from ..tensorize.plan import Part
+
+if TYPE_CHECKING:
+    from .dataflow import Computation
+    from .nest import Nest
+
+__all__ = ["EXTERN", "read_whole"]
+
+
+def read_whole(computation: Computation, tensor: Tensor) -> None:
+    """Note that a computation reads all of `tensor`."""
+    axes: list[IterVar] = []
+    for at, extent in enumerate(tensor.shape):
+        dom = zero_based(extent)
+        axes.append(IterVar(f"{tensor.name}.ax{at}", dom.begin.dtype, dom))
+        computation.free[axes[-1]] = dom
+    computation.reads.setdefault(tensor, []).append(tuple(axes))
+
+
+def _collect_reads(computation: Computation) -> None:
+    for tensor in computation.op.input_tensors:
+        read_whole(computation, tensor)
+
+
+def _nest(nest: Nest) -> Stmt:
+    op = nest.computation.op
+    assert isinstance(op, ExternOp)
+    stands_for = [*zip(op.in_buffers, op.inputs, strict=True), *zip(op.out_buffers, op.outputs, strict=True)]
+    parts = [(buffer, _whole(tensor)) for buffer, tensor in stands_for]
+
+    def error(kind: type[LoweringError], reason: str, fix: str) -> LoweringError:
+        del kind  # that of tensorized loops
+        return ExternBuffer(f"cannot compute the extern {op.name}", reason=reason, declared=op.source, called=user_source(),
+                            fix=fix)
+
+    body = bind_parts(nest, parts, fresh_copy(op.body, {}), error, {})
+    return nest.loops(nest.found.loops, nest.predicated(body, nest.found.offsets), attach=True)
+
+
+def _whole(tensor: Tensor) -> Part:
+    return Part(tensor, tuple(const(0, zero_based(extent).begin.dtype) for extent in tensor.shape), tuple(range(tensor.ndim)))
+
+
+EXTERN = OperationKind("an extern: outside code computes it whole", is_computed=True, collect_reads=_collect_reads, nest=_nest,
+                       whole=True)

@@ -1,0 +1,125 @@
+"""Hybrid scripts as a kind of operation: the loops of a statement, each nest of which a schedule may change.
+
+    for i in n:                    for i.outer in ceildiv(n, 4):
+      x = a[i]                →      for i.inner in 4:
+      for j in m:                      if likely(i.outer * 4 + i.inner < n):
+        ...                              x = a[...]
+                                         for j in m: ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
+from ...ir.stmt import Allocate, BufferStore, For, If, Stmt
+from ...ir.visit import Rewriter, children, rebuild, rewrite, seq, substitute
+from ...te.hybrid.op import HybridOp
+from ...te.hybrid.zeros import with_zeros
+from ...te.operation import Operation
+from ..model.axes import derived_roots
+from .kind import Definition, OperationKind
+from .kind_extern import read_whole
+from ..model.relations import spread_down
+
+if TYPE_CHECKING:
+    from .dataflow import Computation
+    from .nest import Nest
+
+__all__ = ["HYBRID"]
+
+
+def _definition(op: Operation) -> Definition:
+    assert isinstance(op, HybridOp)
+    return (cast(Expr, op.body),), {}  # a statement: what is inlined is put into it as into an expression
+
+
+def _collect_reads(computation: Computation) -> None:
+    """Which part of its inputs a script reads is up to its ifs: all of them."""
+    op = computation.op
+    assert isinstance(op, HybridOp)
+    for tensor in op.reads_of(cast(Stmt, computation.values[0])):
+        read_whole(computation, tensor)
+
+
+def _nest(nest: Nest) -> Stmt:
+    op, stage = nest.computation.op, nest.computation.stage
+    assert isinstance(op, HybridOp)
+    on_threads = any(loop.thread for loop in nest.found.loops)
+    body = with_zeros(cast(Stmt, nest.computation.values[0]), op.buffers, on_threads)
+    body = _HybridNest(nest, op).build(body)
+    units = [loop for loop in nest.found.loops if not derived_roots(stage, loop.axis)]
+    return nest.loops(units, body, attach=True)
+
+
+class _HybridNest(Rewriter):
+    """Puts the scheduled loops in place of the script's, and memory in place of its tensors and buffers."""
+
+    def __init__(self, nest: Nest, op: HybridOp) -> None:
+        self.nest, self.op, self.found = nest, op, nest.found
+        self.axes: dict[IterVar, Expr] = {}
+        self.values: dict[Var, Expr] = {}
+        roots = {axis: op.chain_of(axis) for axis in op.axis}
+        self.nest_of = spread_down(nest.computation.stage.relations, roots, lambda a, _: a)
+        """Which loops of the script, directly inside each other, an axis derives from."""
+
+    def build(self, body: Stmt) -> Stmt:
+        """The statement over the scheduled loops."""
+        values = self.found.values
+        self.axes = {axis: values[axis] for axis in self.op.axis}
+        self.values = {**self.axes}
+        return self.visit(self._placed(body))
+
+    def _placed(self, body: Stmt) -> Stmt:
+        """The statement with its outputs where the schedule keeps them, and its own memory as large as the loops say."""
+        buffers: dict[Buffer, Buffer] = dict(zip(self.op.buffers, self.nest.buffers, strict=True))
+
+        def rule(node: Node) -> Node | None:
+            buffer = getattr(node, "buffer", None)
+            if isinstance(node, Allocate):
+                return Allocate(self._own(node.buffer, buffers), node.body)
+            if isinstance(node, (BufferLoad, BufferStore)):
+                assert isinstance(buffer, Buffer)
+                return replace(node, buffer=self._own(buffer, buffers))
+            return None
+
+        return rewrite(body, rule)
+
+    def _own(self, buffer: Buffer, buffers: dict[Buffer, Buffer]) -> Buffer:
+        if buffer not in buffers:
+            shape = tuple(substitute(extent, self.values) for extent in buffer.shape)
+            buffers[buffer] = replace(buffer, shape=shape)
+        return buffers[buffer]
+
+    def generic(self, node: Any) -> Any:
+        """Statements keep their form; expressions are put in terms of loops and memory."""
+        made: list[Node] = []
+        for child in children(node):
+            made.append(self.nest.value(child, self.axes) if isinstance(child, Expr) else self.visit(child))
+        return rebuild(node, made)
+
+    def If(self, node: If) -> Stmt:
+        made = self.generic(node)
+        if isinstance(made, If) and isinstance(made.condition, IntImm):
+            return made.then_body if made.condition.value else made.else_body or seq()
+        return made
+
+    def For(self, node: For) -> Stmt:
+        if not isinstance(node.var, IterVar) or node.var not in self.axes:
+            self.nest.analyzer.bind(node.var, Range(node.begin, node.extent))
+            return self.generic(node)
+        chain = self.op.chain_of(node.var)
+        inner: Stmt = node
+        for _ in chain:
+            assert isinstance(inner, For)
+            inner = inner.body
+        loops = [loop for loop in self.found.loops if self.nest_of.get(loop.axis) is chain]
+        others = frozenset(axis for axis in self.nest.computation.stage.all_iter_vars if self.nest_of.get(axis) is not chain)
+        body = self.nest.guarded(self.visit(inner), self.found.offsets, others)
+        return self.nest.loops(loops, body, attach=True)
+
+
+HYBRID = OperationKind("a hybrid script", is_computed=True, definition=_definition, collect_reads=_collect_reads, nest=_nest,
+                       inlines=True, whole=True)

@@ -1,0 +1,325 @@
+"""Lowering: from a schedule to a function of the loop IR.
+
+`lower` is a pure function of the schedule's state: dataflow (with inlining), bounds, then a nest for each stage, producers
+first, each placed before the rest of the body of the loop that it is computed at. What is no argument is allocated there,
+as large as the region that is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.constant import ALIGNMENT, Constant
+from ...ir.expr import Expr, IterVar, StringImm, Var
+from ...ir.ops import const, floormod
+from ...ir.stmt import Allocate, Function, If, Stmt
+from ...ir.visit import deep_recursion, free_vars, seq
+from ...te.constant import ConstantOp
+from ...te.operation import Operation
+from ...te.tensor import Tensor
+from .alignment import with_alignments
+from .bounds import Bounds, Loop, StageBounds, infer_bounds
+from .checks import check_loops
+from .dataflow import Computation, Dataflow, analyse
+from ..primitives.double_buffer import loaded_ahead
+from .kinds import kind_of
+from .errors import MissingArgument, MissingSymbol, NotAnArgument
+from .nest import Nest, Storage
+from ..primitives.overlap import not_at_a_loop
+from ..primitives.pragma import IMPORTS
+from ..primitives.rolling_buffer import Rolling, plan_rolling, rolled
+from .scan import check_steps
+from ..model.schedule import Schedule
+
+__all__ = ["Lowered", "lower", "lower_whole"]
+
+
+def lower(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
+    """The loop IR (stage "loops") of `schedule` as a function of `args`: tensors and scalar te.vars, in call order.
+
+    Raises LoweringError where the schedule as a whole does not hold together, or where a tensor that is read from
+    outside, an output or a scalar is missing from `args`.
+    """
+    return lower_whole(schedule, args, name).function
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A lowered function, and what its parts stand for.
+
+    loops: what each loop variable runs over; the loops of a tensor intrinsic's body are in none of the schedule's. tensors:
+    what each buffer holds. bounds: the regions and ranges that the loops were made from.
+    """
+
+    function: Function
+    loops: dict[Var, Loop]
+    tensors: dict[Buffer, Tensor]
+    bounds: Bounds
+
+
+def lower_whole(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Lowered:
+    """As `lower`, with what is known of the parts of the function."""
+    with deep_recursion():
+        return _Lowering(schedule, args, name).run()
+
+
+@dataclass(slots=True)
+class _Arguments:
+    """params: in call order. buffers: the parameter of each tensor, by the tensor that the schedule computes now."""
+
+    params: list[Buffer | Var]
+    buffers: dict[Tensor, Buffer]
+
+
+class _Lowering:
+    """One run; the steps share the schedule, the arguments, the bounds and the storage."""
+
+    def __init__(self, schedule: Schedule, args: Sequence[Tensor | Var], name: str) -> None:
+        self.schedule, self.name = schedule, name
+        self.arguments = _arguments(schedule, args)
+        self.analyzer = Analyzer()
+        self.storage = Storage()
+        self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
+        self.ahead: dict[tuple[Computation, int], list[tuple[Computation, Stmt]]] = {}
+        """Statements that are computed one iteration ahead, by the loop that they are computed at."""
+        self.rolling: dict[tuple[Computation, int], list[Rolling]] = {}
+        """Storage that lies around a loop, by that loop."""
+        self.outliving: set[Computation] = set()
+        self.shared: set[Tensor] = set()
+        """Tensors that lie in the storage of others."""
+
+    def run(self) -> Lowered:
+        self._bind_symbols()
+        given = self.arguments.buffers
+        dataflow = analyse(self.schedule, [tensor.op for tensor in given])
+        constants = self._constants(dataflow)
+        _check_arguments(self.schedule, dataflow, given)
+        bounds = infer_bounds(dataflow, self.analyzer)
+        check_loops(bounds)
+        check_steps(bounds)
+        self._plan_overlaps(bounds)
+        for tensor, buffer in given.items():
+            self.storage.place(tensor, buffer)
+        self.storage.given.update(given.values())
+        for computation in dataflow.computations:
+            self._share(bounds.of[computation])
+        for computation in dataflow.computations:
+            self._place(bounds.of[computation])
+        for computation in dataflow.computations:
+            self._build(bounds, computation)
+        body = self._with_pending(None, -1, None)
+        outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
+        function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts(), constants)
+        _check_symbols(function)
+        function, aligned = with_alignments(function, self.storage.alignments)
+        tensors = {aligned.get(buffer, buffer): tensor for tensor, buffer in self.storage.buffers.items()}
+        return Lowered(function, self.storage.loops, tensors, bounds)
+
+    def _constants(self, dataflow: Dataflow) -> tuple[Constant, ...]:
+        """What is read and known becomes the last parameters, which nobody passes."""
+        found: list[Constant] = []
+        for tensor in (stage.op.output(0) for stage in self.schedule.stages):  # in an order that scheduling does not change
+            if isinstance(tensor.op, ConstantOp) and tensor in dataflow.placeholders:
+                buffer = Buffer(tensor.name, tensor.shape, tensor.dtype, alignment=ALIGNMENT)
+                self.arguments.buffers[tensor] = buffer
+                self.arguments.params.append(buffer)
+                found.append(tensor.op.value)
+        return tuple(found)
+
+    def _facts(self) -> dict[str, Any]:
+        """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once."""
+        facts: dict[str, Any] = {"stage": "loops"}
+        pragmas = [pair for stage in self.schedule.stages for attr in stage.iter_attrs.values() for pair in attr.pragmas]
+        for kind in IMPORTS:
+            texts = dict.fromkeys(value.value for key, value in pragmas if key == kind and isinstance(value, StringImm))
+            if texts:
+                facts[kind] = tuple(texts)
+        return facts
+
+    def _bind_symbols(self) -> None:
+        """Extents are not negative. What a call lets them be at most is left out: it would bound regions by a billion."""
+        for buffer in self.arguments.buffers.values():
+            for extent in buffer.shape:
+                if isinstance(extent, Var):
+                    self.analyzer.bind(extent, (0, None))
+
+    def _share(self, found: StageBounds) -> None:
+        """Give a stage storage, where that is other tensors' too, and these the same."""
+        op = found.computation.op
+        for tensor, home in kind_of(op).shared(op):
+            self._place(found)
+            self.storage.place(tensor, self.storage.buffers[home], self.storage.origins.get(home, ()))
+            self.shared.add(tensor)
+
+    def _place(self, found: StageBounds) -> None:
+        """Give the outputs of a stage storage."""
+        op = found.computation.op
+        for tensor, dimensions in zip(op.outputs, op.dimensions, strict=True):
+            if tensor not in self.storage.buffers:
+                strides = _aligned_strides(found, dimensions, found.storage_shape(tensor))
+                buffer = Buffer(tensor.name, found.storage_shape(tensor), tensor.dtype, strides, scope=found.scope)
+                self.storage.place(tensor, buffer, tuple(found.ranges[axis].begin for axis in dimensions))
+
+    def _build(self, bounds: Bounds, computation: Computation) -> None:
+        places = {loop: at for at, loop in enumerate(bounds.of[computation].loops)}
+
+        def wrap(loop: Loop | int, body: Stmt) -> Stmt:
+            return self._with_pending(computation, loop if isinstance(loop, int) else places[loop], body)
+
+        def around(loop: Loop, nest: Stmt) -> Stmt:
+            at = computation, places[loop]
+            ahead = self.ahead.pop(at, [])
+            if ahead:
+                nest = loaded_ahead(loop, nest, ahead, self.storage, self.analyzer)
+            for plan in self.rolling.pop(at, []):
+                strides = partial(_aligned_strides, bounds.of[plan.computation], plan.computation.op.axis)
+                nest = rolled(nest, plan, self.storage, strides, self.analyzer)
+            return nest
+
+        statement = self._by_first(bounds.of[computation], Nest(bounds, bounds.of[computation], self.storage, wrap, around).build())
+        parent, made = computation.parent, (computation, statement)
+        loop = None if parent is None or computation.in_step else bounds.of[parent].loops[computation.place]
+        if parent is not None and computation.stage.overlap == "double" and loop is not None and loop.var is not None:
+            self.ahead.setdefault((parent, computation.place), []).append(made)
+        else:  # where the loop runs once, there is no next iteration
+            self.pending.setdefault((parent, computation.place), []).append(made)
+
+    def _by_first(self, found: StageBounds, statement: Stmt) -> Stmt:
+        """`statement`, where it stores states of a recurrence in threads, done by the first of those that the stage has no loops
+        for: all would store the same. Other memory of a step is made in the threads, by each for itself."""
+        if self.shared.isdisjoint(found.computation.op.outputs):
+            return statement
+        stays = [loop for loop in found.enclosing if loop.thread and loop.stage.op.kind == "scan"]
+        shares = {loop.thread for loop in (*found.enclosing, *found.loops) if loop not in stays}
+        for loop in reversed(stays):
+            first = loop.value.equal(0)
+            if loop.thread not in shares and not self.analyzer.can_prove(first):
+                statement = If(first, statement)
+        return statement
+
+    def _plan_overlaps(self, bounds: Bounds) -> None:
+        """Find how the regions move whose storage is used again."""
+        for computation, found in bounds.of.items():
+            parent, overlap = computation.parent, computation.stage.overlap
+            if overlap and (parent is None or computation.in_step or computation.is_output):
+                raise not_at_a_loop(computation.stage, computation.is_output)
+            if overlap != "rolling" or parent is None:
+                continue
+            if any(loop.var is not None for loop in bounds.of[parent].loops[: computation.place + 1]):
+                readers = [one.stage for one in bounds.dataflow.consumers.get(computation.op, ())]
+                found.rolling = plan_rolling(found, bounds.of[parent], readers, self.analyzer)
+                self.rolling.setdefault((parent, found.rolling.place), []).append(found.rolling)
+                self.outliving.add(computation)
+
+    def _with_pending(self, parent: Computation | None, place: int, body: Stmt | None) -> Stmt:
+        """The stages computed at a loop (or at root), producers first, then `body`; each allocated around what follows."""
+        for computation, statement in reversed(self.pending.pop((parent, place), [])):
+            body = seq(statement, body)
+            for tensor in reversed(computation.op.outputs):
+                if tensor not in self.arguments.buffers and tensor not in self.shared and computation not in self.outliving:
+                    body = Allocate(self.storage.buffers[tensor], body)
+        return body if body is not None else seq()
+
+
+# Storage
+
+
+def _aligned_strides(found: StageBounds, axes: Sequence[IterVar], shape: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The strides of storage of a shape that hold what storage_align asked for dimensions; () for compact storage."""
+    stage = found.computation.stage
+    wanted = [stage.attr(axis).storage_align for axis in axes]
+    if not any(wanted):
+        return ()
+    strides: list[Expr] = []
+    stride: Expr = const(1, axes[-1].dtype)
+    for align, extent in zip(reversed(wanted), reversed(shape), strict=True):
+        if align is not None:
+            factor, offset = align
+            stride = stride + floormod(offset - stride, factor)
+        strides.append(stride)
+        stride = stride * extent
+    return tuple(reversed(strides))
+
+
+# Arguments
+
+
+def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
+    found = _Arguments([], {})
+    seen: set[Tensor | Var] = set()
+    for position, arg in enumerate(args):
+        if isinstance(arg, Tensor) and arg.op.kind == "constant":
+            raise NotAnArgument(f"argument {position}, {arg.name}, is a constant", declared=arg.op.source, called=user_source(),
+                                reason="its elements are known, so that nobody passes them",
+                                fix=f"leave {arg.name} out, or declare it as te.placeholder to pass it")
+        if isinstance(arg, Tensor):
+            tensor = _current(schedule, arg, position)
+            buffer = Buffer(arg.name, tensor.shape, arg.dtype)
+            found.buffers.setdefault(tensor, buffer)
+            found.params.append(buffer)
+        elif isinstance(arg, Var) and not isinstance(arg, IterVar):
+            found.params.append(arg)
+        else:
+            raise NotAnArgument(f"argument {position} is neither a tensor nor a scalar", called=user_source(),
+                                reason=f"got {arg!r}"[:200], allowed="tensors and te.vars, in call order")
+        if arg in seen:
+            raise NotAnArgument(f"argument {position}, {arg.name}, is given twice", called=user_source(),
+                                reason="each argument has one place in the call", fix="list it once")
+        seen.add(arg)
+    return found
+
+
+def _current(schedule: Schedule, tensor: Tensor, position: int) -> Tensor:
+    """The tensor that the schedule computes now for one that was declared."""
+    if tensor not in schedule:
+        if tensor.op.kind == "placeholder":
+            return tensor  # a parameter that nothing reads
+        raise NotAnArgument(
+            f"argument {position}, {tensor.name}, is not computed by this schedule", declared=tensor.op.source,
+            called=user_source(), reason="the schedule was created from other outputs",
+            fix=f"te.create_schedule([..., {tensor.name}.op])",
+        )
+    stage = schedule[tensor]
+    if stage.attach_type in ("inline", "inlined"):
+        raise NotAnArgument(
+            f"argument {position}, {tensor.name}, is not stored anywhere", declared=tensor.op.source, called=user_source(),
+            reason=f"{stage.name} is inlined into its consumers", fix=f"s[{stage.name}].compute_root(), or do not pass it",
+        )
+    return stage.op.output(tensor.value_index)
+
+
+def _check_arguments(schedule: Schedule, dataflow: Dataflow, given: dict[Tensor, Buffer]) -> None:
+    """Everything that is read from outside, and every output, must be an argument."""
+    for tensor in dataflow.placeholders:
+        if tensor not in given:
+            raise _missing(tensor.op, f"{tensor.name} is read, but is not among the arguments")
+    for stage in schedule.stages:
+        if stage.is_output and not any(tensor in given for tensor in stage.op.outputs):
+            raise _missing(stage.op, f"the output {stage.name} is not among the arguments")
+
+
+def _missing(op: Operation, what: str) -> MissingArgument:
+    return MissingArgument(f"cannot lower: {what}", declared=op.source, called=user_source(),
+                           reason="a kernel reads and writes memory that its caller passes",
+                           fix=f"add {op.name} to the list of arguments")
+
+
+def _check_symbols(function: Function) -> None:
+    """Every scalar that is read must be an argument, or occur in the shape of one."""
+    known: set[Expr] = set(function.scalars)
+    for buffer in function.buffers:
+        for extent in buffer.shape:
+            known.update([extent] if isinstance(extent, Var) else free_vars(extent))
+    for var in free_vars(function):
+        if var not in known:
+            raise MissingSymbol(
+                f"cannot lower: {var.name} is read, but is not among the arguments", called=user_source(),
+                reason=f"no argument's shape tells {var.name}, so its value must be passed",
+                fix=f"add {var.name} to the list of arguments",
+            )

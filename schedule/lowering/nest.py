@@ -1,0 +1,210 @@
+"""The loop nest of one stage: its loops, where its reduction is initialised, its guards and its stores.
+
+    for i.outer in 4:              # loops outside the first reduce loop: shared by both nests
+        for i.inner in 8:
+            if likely(...): C[...] = 0          # init: the remaining data loops, with guards of its own
+        for k in 128:
+            for i.inner in 8:
+                if likely(...): C[...] = C[...] + ...
+
+Stages that are computed at a loop come first in its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Var
+from ...ir.ops import cast, const, is_const, likely
+from ...ir.passes.common.lazy_select import lazy_select
+from ...ir.stmt import BufferStore, For, If, LoopKind, Stmt
+from ...ir.visit import free_vars, rewrite, seq, substitute
+from ...te.tensor import Tensor
+from ..model.axes import outline
+from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
+from .kinds import kind_of
+from .errors import UnboundThread
+from .predicates import guards
+from ..primitives.pragma import loop_pragmas, skips
+from ..primitives.prefetch import prefetches
+from ..model.relations import pass_up_value
+
+__all__ = ["Nest", "Storage"]
+
+_KINDS = {"serial": LoopKind.SERIAL, "parallel": LoopKind.PARALLEL, "vectorized": LoopKind.VECTORIZED,
+          "unrolled": LoopKind.UNROLLED, "thread": LoopKind.THREAD}
+
+
+class Storage:
+    """Where tensors live: a buffer, and which element of the tensor its first one is (absent: the first one)."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[Tensor, Buffer] = {}
+        self.origins: dict[Tensor, tuple[Expr, ...]] = {}
+        self.given: set[Buffer] = set()
+        """The arguments, whose memory is the caller's."""
+        self.alignments: dict[Buffer, int] = {}
+        """What the addresses of arguments must be multiples of, in bytes, beside their elements' size."""
+        self.loops: dict[Var, Loop] = {}
+        """What each loop variable of the nests runs over."""
+
+    def place(self, tensor: Tensor, buffer: Buffer, origin: tuple[Expr, ...] = ()) -> None:
+        """Say that `tensor` lives in `buffer`, element `origin` first."""
+        self.buffers[tensor] = buffer
+        if not all(is_const(begin, 0) for begin in origin):
+            self.origins[tensor] = origin
+
+
+class Nest:
+    """Builds the nest of one stage; `wrap` puts around the body of a loop (or of the loop at a place: -1 stands for none,
+    their number for what the innermost one guards) what is computed there, `around` what outlives its
+    iterations around the loop.
+
+    renamed: the variables that stand for loops while a second nest over the same loops is built.
+    """
+
+    def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop | int, Stmt], Stmt],
+                 around: Callable[[Loop, Stmt], Stmt]) -> None:
+        self.bounds = bounds
+        self.analyzer: Analyzer = bounds.analyzer
+        self.dataflow = bounds.dataflow
+        self.found, self.storage, self.wrap, self.around = found, storage, wrap, around
+        self.computation = found.computation
+        self.buffers = [storage.buffers[tensor] for tensor in found.computation.op.outputs]
+        self.renamed: dict[Loop, Var] = {}
+
+    def build(self) -> Stmt:
+        """The statement that computes the region of the stage."""
+        return kind_of(self.computation.op).nest(self)
+
+    def rename(self, loops: Sequence[Loop]) -> dict[IterVar, Expr]:
+        """Give `loops` new variables, for another nest over them, and return the offsets of the axes that `loops` and
+        the loops before the first reduce loop determine."""
+        found = self.found
+        self.renamed = {loop: Var(loop.var.name, loop.var.dtype) for loop in loops if loop.var is not None}
+        for loop, var in self.renamed.items():
+            self.analyzer.bind(var, Range(const(0, var.dtype), cast(loop.extent, var.dtype)))
+        common = found.loops[: found.first_reduce_loop]
+        leaves = {loop.axis: self.renamed.get(loop, loop.value) for loop in (*common, *loops)}
+        return pass_up_value(self.computation.stage.relations, found.from_zero, leaves)
+
+    # Loops
+
+    def loops(self, loops: Sequence[Loop], body: Stmt, attach: bool) -> Stmt:
+        """`loops` around `body`; with `attach` also what is computed at them."""
+        for at, loop in reversed(list(enumerate(loops))):
+            if attach:
+                body = self.wrap(loop, body)
+                if loop.attr.prefetches and loop.var is not None:
+                    body = seq(*prefetches(self, loop), body)
+            var = self.renamed.get(loop, loop.var)
+            if var is not None:
+                self.storage.loops[var] = loop
+                if skips(loop.attr.pragmas):
+                    body = seq()
+                extent = loop.extent
+                if not isinstance(extent, IntImm):
+                    renamed: dict[Var, Expr] = {old.var: new for old, new in self.renamed.items() if old.var is not None}
+                    extent = self.value(substitute(extent, renamed), {})
+                body = For(var, const(0, var.dtype), extent, _KINDS[loop.attr.kind], body, loop.thread,
+                           loop_pragmas(loop.attr.pragmas))
+                if attach and not skips(loop.attr.pragmas):
+                    body = self.around(loop, body)
+            if reads_memory(loop.extent):
+                body = self.guarded_extent(body, loops[at:])
+        return body
+
+    def guarded(self, body: Stmt, offsets: dict[IterVar, Expr], skipped: frozenset[IterVar] = frozenset()) -> Stmt:
+        """`body` under the guards of an iteration, the outermost condition first."""
+        for condition in reversed(guards(self.found, offsets, self.analyzer, skipped)):
+            body = If(likely(self.value(condition, {})), body)
+        for condition in self.found.rolling.fresh(offsets) if self.found.rolling is not None else ():
+            body = If(self.value(condition, {}), body)
+        return body
+
+    def guarded_extent(self, body: Stmt, inside: Sequence[Loop]) -> Stmt:
+        """A loop whose extent is read from memory, under all guards that do not speak of it or of loops `inside` it: an
+        iteration that is not to be computed must not read its extent either."""
+        hidden = {loop.var for loop in inside}
+        for condition in reversed(guards(self.found, self.found.offsets, self.analyzer)):
+            if hidden.isdisjoint(free_vars(condition)):
+                body = If(likely(self.value(condition, {})), body)
+        return body
+
+    # Values
+
+    def value(self, value: Expr, axes: Mapping[IterVar, Expr]) -> Expr:
+        """`value` with axes replaced by what they are in terms of loops, and tensors read from where they live."""
+
+        def at_loops(node: Node) -> Node | None:
+            if isinstance(node, IterVar):
+                inner = axes.get(node)
+                return inner if inner is not None else self.thread(node)
+            return None
+
+        if isinstance(value, IntImm):
+            return value
+        value = lazy_select(rewrite(value, at_loops), self.analyzer)
+        return self.analyzer.simplify(rewrite(value, lambda node: self.load(node) if isinstance(node, ProducerLoad) else None))
+
+    def load(self, node: ProducerLoad) -> BufferLoad:
+        tensor = node.producer
+        assert isinstance(tensor, Tensor)
+        buffer, origin = self.storage.buffers[tensor], self.storage.origins.get(tensor)
+        if origin is None:
+            return BufferLoad(buffer, node.indices)
+        return BufferLoad(buffer, tuple(index - begin for index, begin in zip(node.indices, origin, strict=True)))
+
+    def thread(self, axis: IterVar) -> Expr | None:
+        """The loop that is bound to a thread axis: to this very one, else to one of its tag, own loops first."""
+        if axis.kind != "thread":
+            return None
+        loops = [loop for loop in (*self.found.loops, *reversed(self.found.enclosing)) if loop.thread == axis.thread_tag]
+        for loop in sorted(loops, key=lambda loop: loop.attr.bind_thread is not axis):
+            return self.renamed.get(loop, loop.value)
+        name = self.computation.name
+        raise UnboundThread(
+            f"cannot lower {name}: it reads the thread axis {axis.name}", called=user_source(),
+            reason=f"no loop of {name}, or around it, is bound to {axis.thread_tag}", declared=self.computation.op.source,
+            loops=outline(self.computation.stage), fix=f"s[{name}].bind(a loop, the thread axis {axis.name})",
+        )
+
+    # Elements
+
+    def indices(self, offsets: Mapping[IterVar, Expr], tensor: Tensor) -> tuple[Expr, ...]:
+        """Where the element of an iteration is stored."""
+        dimensions = self.computation.op.dimensions[tensor.value_index]
+        origin = self.storage.origins.get(tensor)
+        result: list[Expr] = []
+        for at, axis in enumerate(dimensions):
+            place, within = offsets[axis], self.found.ranges[axis]
+            if origin is None or within.begin is not origin[at]:
+                place = shifted(place, within, axis) if origin is None else shifted(place, within, axis) - origin[at]
+            result.append(self.analyzer.simplify(place))
+        return tuple(result)
+
+    def axis_values(self, offsets: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
+        """The value of each root axis that `offsets` determines."""
+        values: dict[IterVar, Expr] = {}
+        for axis in self.found.domains:
+            if axis in offsets:
+                within = self.found.ranges[axis]
+                value = shifted(offsets[axis], within, axis)
+                values[axis] = self.value(value, {}) if reads_memory(within.begin) else value
+        return values
+
+    def stores(self, values: Sequence[Expr], offsets: Mapping[IterVar, Expr]) -> Stmt:
+        """The outputs' elements set to `values`, which are already in terms of loops."""
+        outputs = zip(self.computation.op.outputs, self.buffers, values, strict=True)
+        return seq(*(BufferStore(buffer, value, self.indices(offsets, tensor)) for tensor, buffer, value in outputs))
+
+    def predicated(self, body: Stmt, offsets: Mapping[IterVar, Expr]) -> Stmt:
+        """`body` where the store predicate holds."""
+        predicate = self.computation.stage.store_predicate
+        if predicate is None:
+            return body
+        condition = self.value(predicate, self.axis_values(offsets))
+        return body if is_const(condition, 1) else If(condition, body)

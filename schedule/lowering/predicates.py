@@ -1,0 +1,79 @@
+"""Which guards a stage needs: where its loops run beyond an axis's range, or its region leaves the declared domain.
+
+A guard is needed at the parent of a split that does not divide, and at everything that this parent derives from in turn
+(its value may be too large there as well, though what is proved to fit is left out); and at a root axis whose region can
+leave the domain. Each is proved against the ranges of the loops alone, so that nested inexact splits give one each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import Expr, IntImm, IterVar, Range
+from .bounds import StageBounds, shifted
+from ..model.relations import Fuse, Rebase, Split
+
+__all__ = ["guards"]
+
+
+def guards(
+    found: StageBounds, offsets: dict[IterVar, Expr], analyzer: Analyzer, skipped: Container[IterVar] = (),
+) -> list[Expr]:
+    """The conditions under which the iteration at `offsets` computes an element; provable ones left out.
+
+    offsets: of axes from the begin of their ranges, in terms of loop variables. skipped: axes that do not matter.
+    """
+    conditions: list[Expr] = []
+    inexact = _inexact(found, analyzer)
+    for axis in found.computation.stage.all_iter_vars:
+        if axis in inexact and axis in offsets and axis not in skipped:
+            _unless_proved(offsets[axis] < found.ranges[axis].extent, conditions, analyzer)
+    limits = [*found.domains.items(), *((axis, part) for axis, part in found.parts.items() if axis in found.domains)]
+    for axis, domain in limits:
+        within = found.ranges[axis]
+        if axis in offsets and axis not in skipped and not _same_range(domain, within, analyzer):
+            value = shifted(offsets[axis], within, axis)
+            _unless_proved(value >= domain.begin, conditions, analyzer)
+            _unless_proved(value < domain.begin + domain.extent, conditions, analyzer)
+    return conditions
+
+
+def _inexact(found: StageBounds, analyzer: Analyzer) -> set[IterVar]:
+    """The axes whose value, as the loops make it, may exceed their range."""
+    inexact: set[IterVar] = set()
+    for relation in reversed(found.computation.stage.relations):
+        if isinstance(relation, Split):
+            if not relation.disable_predication and (
+                    relation.outer in inexact or relation.inner in inexact or not _divides(relation, found, analyzer)):
+                inexact.add(relation.parent)
+        elif isinstance(relation, Fuse) and relation.fused in inexact:
+            inexact.update((relation.outer, relation.inner))
+        elif isinstance(relation, Rebase) and relation.rebased in inexact:
+            inexact.add(relation.parent)
+    return inexact
+
+
+def _divides(split: Split, found: StageBounds, analyzer: Analyzer) -> bool:
+    """Whether the two loops of a split run exactly over their parent."""
+    parent, outer, inner = (found.ranges[axis].extent for axis in (split.parent, split.outer, split.inner))
+    if isinstance(parent, IntImm) and isinstance(outer, IntImm) and isinstance(inner, IntImm):
+        return parent.value == outer.value * inner.value
+    return analyzer.can_prove_equal(parent, outer * inner)
+
+
+def _same_range(a: Range, b: Range, analyzer: Analyzer) -> bool:
+    return a is b or _same(a.begin, b.begin, analyzer) and _same(a.extent, b.extent, analyzer)
+
+
+def _same(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return a is b or analyzer.can_prove_equal(a, b)
+
+
+def _unless_proved(condition: Expr, conditions: list[Expr], analyzer: Analyzer) -> None:
+    if analyzer.can_prove(condition):
+        return
+    simplified = analyzer.simplify(condition)
+    conditions.append(simplified)

@@ -1,0 +1,142 @@
+"""The nest of a stage that reduces: init, update and, across threads, the final store.
+
+Init stands just before the first loop that is related to a reduce axis, over the remaining data loops, of which it has
+its own copies (of the same kinds) and its own guards. The update reads and writes the element in place.
+
+A store predicate guards the stores. Where it speaks of a thread axis that a reduce loop is bound to (TVM's
+`set_store_predicate(thread.var.equal(0))`), every thread takes part in the reduction and the predicate chooses who stores
+the result: the reduction then runs in a temporary of its own, and a third nest, over the data loops and the threads,
+stores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Expr, IterVar, Reduce, Var
+from ...ir.ops import is_const
+from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
+from ...ir.visit import post_order, seq, substitute
+from .bounds import Loop, StageBounds, plain_loop
+from ..model.relations import Fuse
+
+if TYPE_CHECKING:
+    from .nest import Nest
+
+__all__ = ["reduction_nest"]
+
+
+def reduction_nest(nest: Nest, reduction: Reduce) -> Stmt:
+    """The statement that computes the region of a stage that reduces."""
+    found = nest.found
+    first = found.first_reduce_loop
+    common, inner = found.loops[:first], found.loops[first:]
+    data = _data_loops(found, inner)
+    across = [loop for loop in inner if loop.thread and found.marks[loop.axis] & 2]
+    if not _predicate_chooses_thread(nest, across):
+        body = seq(_init(nest, reduction, data, nest.buffers), _update(nest, reduction, inner, data, nest.buffers))
+    else:
+        body = _through_temporary(nest, reduction, inner, data, across)
+    return nest.loops(common, body, attach=True)
+
+
+def _data_loops(found: StageBounds, inner: Sequence[Loop]) -> list[Loop]:
+    """The loops over data among `inner`. Where data and reduce axes were fused, plain loops over the data axes stand in
+    place of the fused ones: those run no time where the reduction is empty, and init must not."""
+    stage = found.computation.stage
+    fused = [parent for relation in stage.relations if isinstance(relation, Fuse) and found.marks[relation.fused] == 3
+             for parent in relation.parents if found.marks[parent] == 1]
+    loops: list[Loop] = []
+    for loop in inner:
+        mark = found.marks.get(loop.axis, 0)
+        if mark == 1:
+            loops.append(loop)
+        elif mark == 3:
+            loops += [plain_loop(stage, axis, found.ranges[axis].extent) for axis in fused]
+            fused = []
+    return loops
+
+
+def _predicate_chooses_thread(nest: Nest, across: Sequence[Loop]) -> bool:
+    predicate = nest.computation.stage.store_predicate
+    if predicate is None or not across:
+        return False
+    tags = {loop.thread for loop in across}
+    return any(isinstance(node, IterVar) and node.thread_tag in tags for node in post_order(predicate))
+
+
+def _init(nest: Nest, reduction: Reduce, data: list[Loop], temporaries: Sequence[Buffer]) -> Stmt:
+    """The elements set to the identity, or to `init=`."""
+    offsets = nest.rename(data)
+    axes = nest.axis_values(offsets)
+    values = [nest.value(value, axes) for value in reduction.init or reduction.combiner.identity]
+    if temporaries is nest.buffers:
+        body = nest.predicated(nest.stores(values, offsets), offsets)
+    else:
+        place = _place(data, offsets)
+        body = seq(*(BufferStore(buffer, value, place) for buffer, value in zip(temporaries, values, strict=True)))
+    only_reduce = frozenset(axis for axis, mark in nest.found.marks.items() if mark == 2)
+    made = nest.loops(data, nest.guarded(body, offsets, only_reduce), attach=False)
+    nest.renamed = {}
+    return made
+
+
+def _place(data: list[Loop], offsets: Mapping[IterVar, Expr]) -> tuple[Expr, ...]:
+    """The element of a temporary that an iteration of the data loops owns."""
+    return tuple(offsets[loop.axis] for loop in data if loop.var is not None)
+
+
+def _update(
+    nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], buffers: Sequence[Buffer],
+) -> Stmt:
+    """The elements combined with the next sources."""
+    found, combiner = nest.found, reduction.combiner
+    axes = nest.axis_values(found.offsets)
+    if buffers is nest.buffers:
+        places = [nest.indices(found.offsets, tensor) for tensor in nest.computation.op.outputs]
+    else:
+        places = [_place(data, found.offsets)] * len(buffers)
+    loads: list[Expr] = [BufferLoad(buffer, place) for buffer, place in zip(buffers, places, strict=True)]
+    sources = [nest.value(source, axes) for source in reduction.sources]
+    bindings: list[tuple[Var, Expr]] = []
+    across = any(loop.thread and found.marks[loop.axis] & 2 for loop in loops)
+    if len(sources) > 1 or across:  # every source is read before any element changes, and threads combine named values
+        named = [Var(f"{buffer.name}.source", source.dtype) for buffer, source in zip(buffers, sources, strict=True)]
+        bindings += zip(named, sources, strict=True)
+        sources = list(named)
+    operands = dict(zip((*combiner.lhs, *combiner.rhs), (*loads, *sources), strict=True))
+    results = [substitute(result, operands) for result in combiner.result]
+    if len(results) > 1:  # and every result is computed before any element changes
+        named = [Var(f"{buffer.name}.next", result.dtype) for buffer, result in zip(buffers, results, strict=True)]
+        bindings += zip(named, results, strict=True)
+        results = list(named)
+    body = seq(*(BufferStore(*parts) for parts in zip(buffers, results, places, strict=True)))
+    for var, value in reversed(bindings):
+        body = LetStmt(var, value, body)
+    if buffers is nest.buffers:
+        body = nest.predicated(body, found.offsets)
+    condition = nest.value(reduction.condition, axes)
+    if not is_const(condition, 1):
+        body = If(condition, body)
+    return nest.loops(loops, nest.guarded(body, found.offsets), attach=True)
+
+
+def _through_temporary(nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], across: list[Loop]) -> Stmt:
+    """The reduction in temporaries, then the stores by the threads that the predicate chooses."""
+    shape = tuple(loop.extent for loop in data if loop.var is not None)
+    temporaries = [Buffer(f"{buffer.name}.partial", shape, buffer.dtype, scope="local") for buffer in nest.buffers]
+    init = _init(nest, reduction, data, temporaries)
+    update = _update(nest, reduction, loops, data, temporaries)
+    offsets = nest.rename([*data, *across])
+    place = _place(data, offsets)
+    values = [BufferLoad(buffer, place) for buffer in temporaries]
+    stored = nest.predicated(nest.stores(values, offsets), offsets)
+    only_reduce = frozenset(axis for axis, mark in nest.found.marks.items() if mark == 2)
+    final = nest.loops([*data, *across], nest.guarded(stored, offsets, only_reduce), attach=False)
+    nest.renamed = {}
+    body = seq(init, update, final)
+    for buffer in temporaries:
+        body = Allocate(buffer, body)
+    return body

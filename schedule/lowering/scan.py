@@ -1,0 +1,269 @@
+"""Scans at lowering: which stages are computed within a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...errors import LoweringError, user_source
+from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.ops import is_const
+from ...ir.visit import post_order
+from ...te.reads import unguarded_loads
+from ...te.scan import ScanOp
+from ...te.shape import same_extent
+from ...te.tensor import Tensor
+from ..model.axes import outline
+from .bounds import reads_memory, span_over
+from .kinds import tensor_of
+from .errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
+
+if TYPE_CHECKING:
+    from .bounds import Bounds, StageBounds
+    from .dataflow import Computation, Dataflow
+    from ..model.schedule import Schedule
+    from ..model.stage import Stage
+
+__all__ = ["check_steps", "place_bodies", "scan_states"]
+
+
+def scan_states(schedule: Schedule) -> dict[Tensor, Stage]:
+    """The placeholders that stand for the states of scans, which nobody passes, with the scans' stages."""
+    return {state: stage for stage in schedule.stages if isinstance(stage.op, ScanOp) for state in stage.op.states}
+
+
+# Placing
+
+
+def place_bodies(dataflow: Dataflow) -> None:
+    """Put the stages of every scan that stand at root where they belong, those of an outer scan first.
+
+    Raises PartOfScan and OutsideOfScan.
+    """
+    for scan in reversed(dataflow.computations):
+        if isinstance(scan.op, ScanOp):
+            _place(dataflow, scan, scan.op)
+    states = {state: scan for scan in dataflow.computations if isinstance(scan.op, ScanOp) for state in scan.op.states}
+    for computation in dataflow.computations:
+        for state in computation.reads:
+            if state in states and not _within(computation, states[state]):
+                raise _outside(computation, states[state], f"reads the state {state.name}")
+
+
+def _place(dataflow: Dataflow, scan: Computation, op: ScanOp) -> None:
+    innermost = len(scan.stage.leaf_iter_vars)
+    body = _body(dataflow, op)
+    scan.linked = _separable(list(body), scan, op)
+    _hold_time(dataflow, list(body), scan, op)
+    threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
+    updates = {tensor.op for tensor in op.update}
+    inits = {tensor.op for tensor in op.init}
+    for computation, stepwise in body.items():
+        if stepwise and computation.is_output:
+            raise _part(computation, scan, "is computed step by step")
+        if computation.stage.attach_type == "root" and not computation.is_output:
+            computation.parent, computation.place = scan, innermost
+        if computation.op in updates:
+            _share(computation, scan)
+    for operation in inits:
+        init = dataflow.by_op[operation]
+        if init.is_output:
+            raise _part(init, scan, "is the beginning of its state")
+        _share(init, scan)
+        if init.stage.attach_type == "root":
+            init.parent, init.place = scan, threads - 1
+        elif _placed_in(init, scan) >= threads:
+            raise _part(init, scan, "is the beginning of its state, and computed once, before the loop over time",
+                        f"s[{init.name}].compute_root()")
+
+
+def _placed_in(computation: Computation, scan: Computation) -> int:
+    """At which loop of the scan it is computed, itself or what it is computed at; -1 for none."""
+    at: Computation | None = computation
+    while at is not None and at.parent is not scan:
+        at = at.parent
+    return -1 if at is None else at.place
+
+
+def _share(computation: Computation, scan: Computation) -> None:
+    """Its results lie in the memory of the scan."""
+    if computation.stage.scope:
+        raise _part(computation, scan, f"lies in its memory, not in {computation.stage.scope}",
+                    f's[{scan.name}].set_scope("{computation.stage.scope}")')
+    if computation.stage.overlap:
+        raise _part(computation, scan, f"lies in its memory, which holds all steps: no {computation.stage.overlap} buffer stands "
+                    "for it", f"keep the memory of {scan.name} as it is, or give a copy of it such a buffer")
+    computation.home = scan
+
+
+def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
+    """The updates, and what leads from states and inputs to them; whether it depends on a state."""
+    states, ends = set(op.states), {*op.states, *op.inputs}
+    reached: set[Computation] = set()
+    stack = [dataflow.by_op[tensor.op] for tensor in op.update]
+    while stack:
+        computation = stack.pop()
+        if computation in reached:
+            continue
+        reached.add(computation)
+        stack += [dataflow.by_op[tensor.op] for tensor in computation.reads
+                  if tensor not in ends and tensor.op in dataflow.by_op]
+    updates = {tensor.op for tensor in op.update}
+    body: dict[Computation, bool] = {}
+    for computation in dataflow.computations:
+        if computation in reached:
+            before = [dataflow.by_op[tensor.op] for tensor in computation.reads
+                      if tensor not in ends and tensor.op in dataflow.by_op]
+            if computation.op in updates or not ends.isdisjoint(computation.reads) or any(one in body for one in before):
+                body[computation] = (computation.op in updates or not states.isdisjoint(computation.reads)
+                                     or any(body.get(one, False) for one in before))
+    for computation in reversed(body.copy()):  # what others read too stands before the scan
+        readers = dataflow.consumers.get(computation.op, ())
+        if not body[computation] and any(reader not in body for reader in readers):
+            del body[computation]
+    return body
+
+
+def _hold_time(dataflow: Dataflow, body: list[Computation], scan: Computation, op: ScanOp) -> None:
+    """Note the dimensions that are time: those that every reader reads at its own time, from the scan on. Loops that run
+    beyond what they were split from would have more steps computed than there are."""
+    now: set[Expr] = {op.scan_axis}
+    for computation in reversed(body):
+        reads: dict[IterVar, list[Expr]] = {}
+        for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
+            for reader in dataflow.consumers.get(computation.op, ()):
+                for indices in reader.reads.get(tensor, ()):
+                    for axis, index in zip(dims, indices, strict=True):
+                        reads.setdefault(axis, []).append(index)
+        for axis, indices in reads.items():
+            if all(index in now for index in indices):
+                now.add(axis)
+                computation.held[axis] = scan
+
+
+def _separable(body: list[Computation], scan: Computation, op: ScanOp) -> tuple[tuple[IterVar, ...], ...]:
+    """The dimensions of the states that no step mixes, so that a part of them can be computed by itself; together those
+    that have to be computed over one range, since one state's is read at the index of another's. Notes the dimensions of the
+    stages that go with them.
+
+    Indices are followed from the updates back to the states: a dimension is kept apart where each read on the way is at the
+    index itself. Wherever that is not known, the dimension counts as mixed.
+    """
+    groups = _Groups(axis for dims in op.dims for axis in dims[1:])
+    known: dict[tuple[Tensor, int], IterVar] = {}
+    for update, dims in zip(op.update, op.dims, strict=True):
+        known.update(((update, at), axis) for at, axis in enumerate(dims) if at)
+    states = dict(zip(op.states, op.dims, strict=True))
+    produced = {tensor for computation in body for tensor in computation.op.outputs}
+    owns: dict[Computation, dict[IterVar, IterVar]] = {}
+    for computation in reversed(body):
+        own = owns[computation] = {}
+        for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
+            for at, axis in enumerate(dims):
+                found = known.get((tensor, at))
+                if found is not None:
+                    groups.join(own.setdefault(axis, found), found)
+        for tensor, reads in computation.reads.items():
+            for at in range(tensor.ndim) if tensor in states or tensor in produced else ():
+                for indices in reads:
+                    index = indices[at]
+                    tag = own.get(index) if isinstance(index, IterVar) and index not in computation.free else None
+                    if tensor in states:
+                        if at:
+                            groups.join(states[tensor][at], tag)
+                    elif tag is None:
+                        groups.join(known.get((tensor, at)), None)
+                    else:
+                        groups.join(known.setdefault((tensor, at), tag), tag)
+    found = groups.whole()
+    apart = {axis for group in found for axis in group}
+    for computation, own in owns.items():
+        computation.parts = {axis: (scan, tag) for axis, tag in own.items() if tag in apart}
+    return found
+
+
+class _Groups:
+    """Dimensions that go together; those that join None are mixed."""
+
+    def __init__(self, axes: Iterable[IterVar]) -> None:
+        self.group: dict[IterVar, list[IterVar]] = {axis: [axis] for axis in axes}
+        self.mixed: set[IterVar] = set()
+
+    def join(self, a: IterVar | None, b: IterVar | None) -> None:
+        """Say that b is read where a is meant."""
+        if a is None or b is None:
+            self.mixed.update(axis for axis in (a, b) if axis is not None)
+        elif self.group[a] is not self.group[b]:
+            merged = self.group[a] + self.group[b]
+            self.group.update((axis, merged) for axis in merged)
+
+    def whole(self) -> tuple[tuple[IterVar, ...], ...]:
+        """The groups without mixed members, whose members are of one extent."""
+        found: dict[int, tuple[IterVar, ...]] = {id(group): tuple(group) for group in self.group.values()}
+        return tuple(group for group in found.values() if self.mixed.isdisjoint(group) and all(
+            axis.dom is not None and group[0].dom is not None and same_extent(axis.dom.extent, group[0].dom.extent)
+            for axis in group))
+
+
+def check_steps(bounds: Bounds) -> None:
+    """Raises ReadsOtherSteps where a stage reads steps of a state that no step before has computed, unless a condition
+    decides whether it does: of one step it may; of what a layout mixes with time it says nothing."""
+    scans = {state: bounds.of[scan] for scan in bounds.dataflow.computations if isinstance(scan.op, ScanOp)
+             for state in scan.op.states}
+    if not scans:
+        return
+    for computation in bounds.dataflow.computations:
+        found = bounds.of[computation]
+        values = computation.values
+        if values:
+            certain = {load for value in values for load in unguarded_loads(value, layouts=True)}
+            loads = [(tensor_of(node), node.indices, node in certain) for value in values for node in post_order(value)
+                     if isinstance(node, ProducerLoad)]
+        else:
+            loads = [(tensor, indices, True) for tensor, reads in computation.reads.items() for indices in reads]
+        for state, indices, sure in loads:
+            if state in scans:
+                _check_step(bounds, found, scans[state], state, indices[0], sure)
+
+
+def _check_step(bounds: Bounds, found: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool) -> None:
+    op, analyzer = scan.computation.op, bounds.analyzer
+    now = scan.values[op.axis[0]]
+    span = span_over(found, index, analyzer)
+    if (span is None and reads_memory(index)) or is_const(scan.ranges[op.axis[0]].extent, 0):
+        return
+    if not sure and (span is None or span.is_point):
+        return
+    if span is None or not (analyzer.can_prove(span.low >= 0) and analyzer.can_prove(span.high < now)):
+        name = found.computation.name
+        steps = "steps that are not known" if span is None else (
+            f"step {span.low}" if span.is_point else f"steps {span.low} to {span.high}")
+        raise ReadsOtherSteps(
+            f"cannot compute {name} in a step of the scan {scan.computation.name}",
+            reason=f"it reads {steps} of {state.name} by `{index}`: at step {now} only those from 0 to {now - 1} are there",
+            declared=found.computation.op.source, called=user_source(), loops=outline(found.computation.stage),
+            fix=f"give more initial steps, or guard the read; what reads {name} at other steps, or whole, has all of it computed")
+
+
+def _within(computation: Computation, scan: Computation) -> bool:
+    """Whether it is computed in a step of the scan."""
+    inner = computation
+    for outer in computation.path()[1:]:
+        if outer is scan:
+            return inner.place >= len(scan.stage.leaf_iter_vars) - 1
+        inner = outer
+    return False
+
+
+def _part(computation: Computation, scan: Computation, how: str, fix: str = "") -> PartOfScan:
+    name = computation.name
+    return PartOfScan(f"cannot lower: {name} is a part of the scan {scan.name}", reason=f"{name} {how}",
+                      declared=computation.op.source, called=user_source(),
+                      fix=fix or f"pass {scan.name}, which holds all steps, or compute a copy of {name} outside of it")
+
+
+def _outside(computation: Computation, scan: Computation, what: str) -> LoweringError:
+    return OutsideOfScan(f"cannot lower: {computation.name} lies outside the steps of the scan {scan.name}",
+                         reason=f"{computation.name} {what}, which changes with each step", declared=computation.op.source,
+                         called=user_source(), loops=outline(scan.stage),
+                         fix=f"s[{computation.name}].compute_root() puts it into the step; outside the scan read {scan.name}")

@@ -1,0 +1,1 @@
+"""What a schedule is: stages, their loops and relations, and the records that replay them."""

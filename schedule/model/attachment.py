@@ -1,0 +1,43 @@
+"""Where a stage, or a group of stages, is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar
+from .attributes import AttachType
+from .relations import Fuse, Rebase, Split
+
+if TYPE_CHECKING:
+    from .stage import Stage
+
+__all__ = ["ATTACHED_AT_ROOT", "Attachment"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attachment:
+    """type: how; stage and axis: at which loop of which stage, as compute_at was given them, where type is "at"."""
+
+    type: AttachType = "root"
+    stage: Stage | None = None
+    axis: IterVar | None = None
+
+    @property
+    def loop(self) -> IterVar | None:
+        """The loop that the axis has become: of a split the inner one, of a fusion the fused one."""
+        axis = self.axis
+        if axis is None or self.stage is None:
+            return None
+        for relation in self.stage.relations:
+            if isinstance(relation, Split) and relation.parent is axis:
+                axis = relation.inner
+            elif isinstance(relation, Fuse) and (relation.outer is axis or relation.inner is axis):
+                axis = relation.fused
+            elif isinstance(relation, Rebase) and relation.parent is axis:
+                axis = relation.rebased
+        return axis
+
+
+ATTACHED_AT_ROOT = Attachment()
+"""Where everything is to begin with."""

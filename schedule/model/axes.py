@@ -1,0 +1,220 @@
+"""Finding the loop that a primitive speaks of, and showing it: a stage's loops as text, what became of an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm, IterVar, Range
+from ...ir.visit import free_vars
+from ...te.hybrid.op import HybridOp
+from ..errors import AnnotationWouldBeLost, AxisIsNoLoop, BadReorder, NotAnAxisOfStage, WrongArgument
+from .relations import Fuse, Rebase, Relation, Split, pass_down_range, spread_down, spread_up
+
+if TYPE_CHECKING:
+    from .stage import Stage
+
+__all__ = ["declared_ranges", "derived_roots", "extent_text", "find_axis", "find_leaf", "in_program_order", "outline", "place_of",
+           "refuse_lost_annotation", "what_became_of"]
+
+
+def place_of(axes: Sequence[IterVar], axis: object) -> int:
+    """The place of `axis` among `axes` by identity, or -1."""
+    for at, candidate in enumerate(axes):
+        if candidate is axis:
+            return at
+    return -1
+
+
+def declared_ranges(stage: Stage) -> dict[IterVar, Range]:
+    """The range of every axis when the whole declared domain is computed (an attached stage may compute less)."""
+    roots = {axis: axis.dom for axis in stage.root_iter_vars if axis.dom is not None}
+    return pass_down_range(stage.relations, roots)
+
+
+def extent_text(extent: Expr | None) -> str:
+    return "?" if extent is None else str(extent)
+
+
+def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
+    """The loops of the stage, outermost first, with a caret under the names of the marked ones."""
+    ranges, lines = declared_ranges(stage), list[str]()
+    for depth, axis in in_program_order(stage):
+        notes, attr = list[str](), stage.iter_attrs.get(axis)
+        if axis.kind == "reduce":
+            notes.append("reduce")
+        if attr is not None and attr.kind != "serial":
+            notes.append(attr.bind_thread.thread_tag if attr.bind_thread is not None else attr.kind)
+        extent = extent_text(ranges[axis].extent if axis in ranges else None)
+        line = f"{'  ' * depth}for {axis.name} in {extent}:"
+        lines.append(f"{line:<22}  # {', '.join(notes)}" if notes else line)
+        if place_of(marked, axis) >= 0:
+            lines.append("  " * depth + "    " + "^" * len(axis.name))
+    return "\n".join(lines)
+
+
+def in_program_order(stage: Stage) -> list[tuple[int, IterVar]]:
+    """The loops with the number of loops around each. Those of a script stand as they do there."""
+    op, leaves = stage.op, stage.leaf_iter_vars
+    if not isinstance(op, HybridOp):
+        return list(enumerate(leaves))
+    nest_of = {leaf: op.chain_of(roots[0]) if (roots := derived_roots(stage, leaf)) else () for leaf in leaves}
+    rows = list(enumerate(leaf for leaf in leaves if not nest_of[leaf]))
+    inside: dict[tuple[IterVar, ...], int] = {(): len(rows)}
+    for nest, around in op.nests.items():
+        mine = [leaf for leaf in leaves if nest_of[leaf] is nest]
+        rows += enumerate(mine, inside[around])
+        inside[nest] = inside[around] + len(mine)
+    return rows
+
+
+def what_became_of(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...]]:
+    """What a primitive made of an axis that is no longer a loop, as a sentence, and the loops that stand for it now."""
+    sentences, current = list[str](), [axis]
+    for relation in stage.relations:
+        hit = next((one for one in current if any(one is parent for parent in relation.parents)), None)
+        if hit is not None:
+            sentences.append(_sentence(relation, hit))
+            current = [one for one in current if one is not hit] + list(relation.children)
+    leaves = tuple(one for one in current if place_of(stage.leaf_iter_vars, one) >= 0)
+    return ", then ".join(sentences), leaves
+
+
+def _sentence(relation: Relation, axis: IterVar) -> str:
+    made = f" at {relation.source}" if relation.source is not None else ""
+    if isinstance(relation, Split):
+        return f"{axis.name} was split into {relation.outer.name}, {relation.inner.name}{made}"
+    if isinstance(relation, Fuse):
+        return f"{axis.name} was fused into {relation.fused.name}{made}"
+    assert isinstance(relation, Rebase)
+    return f"{axis.name} was counted from 0{made}"
+
+
+def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
+    """`axis`, if it is one of the stage's. `doing` begins the headline of the error: "cannot split".
+
+    Raises WrongArgument and NotAnAxisOfStage."""
+    if not isinstance(axis, IterVar):
+        raise WrongArgument(
+            f"{doing} {axis!r} of stage {stage.name}"[:200],
+            reason=f"an axis is asked for, {type(axis).__name__} was given",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage),
+            fix=f"pass one of s[{stage.name}].leaf_iter_vars",
+        )
+    if place_of(stage.all_iter_vars, axis) < 0:
+        raise _foreign(stage, axis, doing)
+    return axis
+
+
+def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
+    schedule, name = stage.schedule, stage.name
+    fix = f"use an axis of {name}: {_names(stage.leaf_iter_vars)}"
+    gone = schedule.retired.get(axis)
+    owner = next((one for one in schedule.stages if place_of(one.all_iter_vars, axis) >= 0), None)
+    if owner is not None:
+        reason = f"{axis.name} is an axis of stage {owner.name}, not of {name}"
+    elif gone is not None:
+        reason = gone
+    elif axis.kind == "thread":
+        reason = f"{axis.name} is a thread axis, not a loop of {name}"
+        fix = f"bind a loop to it: s[{name}].bind({_names(stage.leaf_iter_vars[:1])}, {axis.name})"
+    else:
+        reason = f"{axis.name} is no axis of any stage of this schedule (was it made for another schedule?)"
+    if not stage.leaf_iter_vars:
+        fix = (
+            f"{name} has no loops of its own; schedule the stages that read it"
+            if stage.op.is_given
+            else ""
+        )
+    return NotAnAxisOfStage(f"{doing} '{axis.name}' of stage {name}", reason=reason, declared=stage.op.source,
+                            called=user_source(), loops=outline(stage), fix=fix)
+
+
+def find_leaf(stage: Stage, axis: object, doing: str) -> int:
+    """The place of `axis` among the stage's loops.
+
+    Raises WrongArgument, NotAnAxisOfStage and, where the loop is gone, AxisIsNoLoop, which says what became of it."""
+    found = find_axis(stage, axis, doing)
+    place = place_of(stage.leaf_iter_vars, found)
+    if place < 0:
+        became, leaves = what_became_of(stage, found)
+        raise AxisIsNoLoop(
+            f"{doing} '{found.name}' of stage {stage.name}",
+            reason=became,
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(stage, leaves),
+            fix=f"use {_names(leaves, ' or ')}",
+        )
+    return place
+
+
+def _names(axes: Sequence[IterVar], joined: str = ", ") -> str:
+    return joined.join(axis.name for axis in axes)
+
+
+def refuse_lost_annotation(stage: Stage, axis: IterVar, doing: str, then: str) -> None:
+    """Raise AnnotationWouldBeLost where the loop `axis`, about to vanish, is annotated. `then` is the fix."""
+    attr = stage.iter_attrs.get(axis)
+    if attr is None or not attr.annotates_loop:
+        return
+    kind = attr.kind if attr.bind_thread is None else f"bound to {attr.bind_thread.thread_tag}"
+    carried = f"is {kind}" if attr.kind != "serial" else (
+        f"has the pragma {attr.pragmas[0][0]}" if attr.pragmas else f"prefetches {attr.prefetches[0].tensor.name}")
+    raise AnnotationWouldBeLost(
+        f"{doing} '{axis.name}' of stage {stage.name}",
+        reason=f"{axis.name} {carried}, which would be lost with the loop",
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
+        fix=then,
+    )
+
+
+def derived_roots(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
+    """The root axes that `axis` derives from."""
+    marks = spread_up(stage.relations, {axis: True}, lambda a, b: a or b)
+    return tuple(root for root in stage.root_iter_vars if root in marks)
+
+
+def dependences(stage: Stage) -> list[tuple[IterVar, IterVar]]:
+    """Pairs of root axes of which the second's domain changes with the first: its loops lie within the first's."""
+    roots = stage.root_iter_vars
+    return [(first, second) for second in roots if second.dom is not None and not isinstance(second.dom.extent, IntImm)
+            for var in {*free_vars(second.dom.begin), *free_vars(second.dom.extent)}
+            for first in roots if first is var]
+
+
+def refuse_swapped(stage: Stage, leaves: Sequence[IterVar], doing: str) -> None:
+    """Raise BadReorder where, with `leaves` as loops, one whose extent changes with another would not lie within it."""
+    for first, second in dependences(stage):
+        outer, inner = (spread_down(stage.relations, {root: True}, lambda a, b: a or b) for root in (first, second))
+        last = max(at for at, leaf in enumerate(leaves) if leaf in outer)
+        offending = next((leaf for leaf in leaves[:last] if leaf in inner), None)
+        if offending is not None:
+            raise BadReorder(
+                f"{doing} the loops of stage {stage.name}",
+                reason=f"the extent of {second.name} changes with {first.name}: {offending.name} has to stay within "
+                       f"{leaves[last].name}", declared=stage.op.source, called=user_source(),
+                loops=outline(stage, [leaves[last], offending]),
+                fix=f"keep the loops over {second.name} inside those over {first.name}",
+            )
+
+
+def mixes_data_and_reduce(stage: Stage, axis: IterVar) -> bool:
+    """Whether the loop runs over data axes and reduce axes at once, as a fusion of both does."""
+    return len({root.kind for root in derived_roots(stage, axis)}) > 1
+
+
+def related_axes(stage: Stage, axis: IterVar) -> dict[IterVar, bool]:
+    """Every axis that relations lead to from `axis`, up to roots and down again: a loop fused of parts joins their roots."""
+    found: dict[IterVar, bool] = {}
+    grown = {axis: True}
+    while len(grown) > len(found):
+        found = grown
+        up = spread_up(stage.relations, found, lambda a, b: a or b)
+        grown = spread_down(stage.relations, up, lambda a, b: a or b)
+    return grown

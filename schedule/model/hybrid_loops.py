@@ -1,0 +1,298 @@
+"""The loops of a hybrid script under a schedule: which stand directly inside each other, and which may be changed how.
+
+A script is taken to mean what it does when it runs line by line, so a primitive that could change that raises. Splits and
+fusions keep the order of iterations. `reorder`, `parallel`, `vectorize` and `bind` do not: they need loops whose
+iterations write elements of their own, as `i` in `c[i, j] += ...` does and `j` does not. That is proved by indices: for
+two accesses of a buffer, one of them a store, some index is `factor * i + rest` in both, where the rests differ by less
+than `factor`. What cannot be proved because places are read from memory is for the script to vouch for: it writes
+`parallel(n)` instead of `range(n)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer, simplify
+from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, ProducerLoad, Var
+from ...ir.stmt import Allocate, BufferStore, LoopKind
+from ...ir.structural import equal
+from ...ir.visit import free_vars, post_order
+from ...te.axis import thread_axis
+from ...te.hybrid.op import HybridOp
+from .attributes import IterAttr
+from .axes import derived_roots, in_program_order, outline, place_of
+from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
+
+if TYPE_CHECKING:
+    from .stage import Stage
+
+__all__ = ["begin_declared", "check_fused", "check_independent", "check_reordered", "refuse_hybrid", "share_nest"]
+
+_MOST_PAIRS = 4096
+"""Accesses are compared pairwise; a script of more is taken to be dependent."""
+
+
+def begin_declared(stage: Stage) -> None:
+    """Let the loops of a script begin as it declares them: parallel, vectorized, unrolled, on threads."""
+    op = stage.op
+    if not isinstance(op, HybridOp):
+        return
+    for axis in op.axis:
+        loop = op.loop(axis)
+        if loop.kind is LoopKind.THREAD:
+            stage.iter_attrs[axis] = IterAttr(kind="thread", bind_thread=thread_axis(loop.thread))
+        elif loop.kind is LoopKind.PARALLEL:
+            stage.iter_attrs[axis] = IterAttr(kind="parallel")
+        elif loop.kind is LoopKind.VECTORIZED:
+            stage.iter_attrs[axis] = IterAttr(kind="vectorized")
+        elif loop.kind is LoopKind.UNROLLED:
+            stage.iter_attrs[axis] = IterAttr(kind="unrolled")
+
+
+def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:
+    """Raise NotOfHybridStages where the stage computes a script."""
+    if isinstance(stage.op, HybridOp):
+        raise NotOfHybridStages(f"{doing} stage {stage.name}", reason=f"{stage.name} is a hybrid script: {why}",
+                                declared=stage.op.source, called=user_source(), loops=outline(stage), fix=fix)
+
+
+def share_nest(stage: Stage, a: IterVar, b: IterVar) -> bool:
+    """Whether one of two loops of a stage stands within the other: those of a script may stand after each other."""
+    op = stage.op
+    if not isinstance(op, HybridOp):
+        return True
+    one, other = _root(stage, a), _root(stage, b)
+    if not op.chain_of(one) or not op.chain_of(other):
+        return True  # a loop around all of them
+    around, around_other = ({*op.chain_of(root), *_around(op, root)} for root in (one, other))
+    return one in around_other or other in around
+
+
+# Order
+
+
+def check_fused(stage: Stage, axes: Sequence[IterVar]) -> None:
+    """Raise HybridLoopsApart where the loops are not all of one nest without anything between."""
+    op = stage.op
+    if isinstance(op, HybridOp) and len(axes) > 1:
+        _one_nest(stage, op, axes, "cannot fuse")
+
+
+def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[IterVar]) -> None:
+    """Raise where the loops in the order `leaves`, of which `moved` were listed, would compute something else."""
+    op = stage.op
+    if not isinstance(op, HybridOp) or len(moved) < 2:
+        return
+    _one_nest(stage, op, moved, "cannot reorder")
+    nest = op.chain_of(_root(stage, moved[0]))
+    meets = [root for root in nest if _meets(op, root, _around(op, root))]
+    carrying = [leaf for leaf in stage.leaf_iter_vars if any(place_of(meets, root) >= 0 for root in derived_roots(stage, leaf))]
+    after = [leaf for leaf in leaves if place_of(carrying, leaf) >= 0]
+    swapped = next((at for at, leaf in enumerate(carrying) if after[at] is not leaf), None)
+    if swapped is not None:
+        first, second = carrying[swapped], after[swapped]
+        meeting = next(found for root in derived_roots(stage, second) if (found := _meets(op, root, _around(op, root))))
+        raise HybridLoopCarries(
+            f"cannot reorder {first.name} and {second.name} of stage {stage.name}",
+            reason=f"iterations of both may meet in elements of {meeting.text}, and would meet in another order",
+            declared=op.source, called=user_source(), loops=outline(stage, [first, second]),
+            fix=f"keep {first.name} outside {second.name}; loops whose iterations write elements of their own move freely")
+    for leaf in leaves:
+        if stage.attr(leaf).kind in ("parallel", "vectorized", "thread"):
+            check_independent(stage, leaf, "cannot reorder the loops around", leaves)
+
+
+def _root(stage: Stage, leaf: IterVar) -> IterVar:
+    roots = derived_roots(stage, leaf)
+    return roots[0] if roots else leaf
+
+
+def _one_nest(stage: Stage, op: HybridOp, axes: Sequence[IterVar], doing: str) -> None:
+    chains = [op.chain_of(_root(stage, axis)) for axis in axes]
+    apart = next((at for at, chain in enumerate(chains) if chain is not chains[0]), None)
+    if apart is not None:
+        nest = next((chain for chain in chains if len(chain) > 1), ())
+        raise HybridLoopsApart(
+            f"{doing} {axes[0].name} and {axes[apart].name} of stage {stage.name}",
+            reason="something stands between them in the script: only loops directly inside each other trade places",
+            declared=op.source, called=user_source(), loops=outline(stage, [axes[0], axes[apart]]),
+            fix=f"list loops of one nest: {', '.join(one.name for one in nest)}" if nest else
+                "write the loops of the script directly inside each other")
+
+
+# Iterations that meet
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Two accesses of one buffer, the first one a store, by iterations that may meet."""
+
+    store: BufferStore
+    other: BufferStore | BufferLoad
+
+    @property
+    def text(self) -> str:
+        """The accesses, for messages."""
+        a, b = (f"{one.buffer.name}[{', '.join(str(simplify(index)) for index in one.indices)}]" if one.indices else one.buffer.name
+                for one in (self.store, self.other))
+        return a if a == b else f"{a} and {b}"
+
+
+def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[IterVar] | None = None) -> None:
+    """Raise HybridLoopCarries where iterations of the loop may meet in an element while the loops around stand still.
+
+    leaves: the loops in order, where they are about to change. A loop that the script itself declares so is taken at its
+    word."""
+    op = stage.op
+    if not isinstance(op, HybridOp):
+        return
+    found = _conflict(stage, op, axis, list(stage.leaf_iter_vars if leaves is None else leaves))
+    if found is None:
+        return
+    root, meeting = found
+    free = ", ".join(one.name for _, one in in_program_order(stage)
+                     if one is not axis and not _conflict(stage, op, one, stage.leaf_iter_vars))
+    data = any(isinstance(node, (BufferLoad, ProducerLoad)) for one in (meeting.store, meeting.other)
+               for index in one.indices for node in post_order(index))
+    vouch = f"; if you know that they never meet, write `for {root.name} in parallel(...)` in the script" if data else ""
+    raise HybridLoopCarries(
+        f"{doing} '{axis.name}' of stage {stage.name}", reason=f"its iterations may meet in an element: {meeting.text}",
+        declared=op.source, called=user_source(), loops=outline(stage, [axis]),
+        fix=f"choose a loop whose iterations write elements of their own{f' ({free})' if free else ''}, or leave {axis.name} serial"
+            f"{vouch}")
+
+
+def _conflict(stage: Stage, op: HybridOp, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
+    """The root of a loop over which iterations may meet while the loops around, in this order, stand still; and where."""
+    before = order[: place_of(order, axis)]
+    for root in derived_roots(stage, axis):
+        if not op.chain_of(root) or op.loop(root).kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.THREAD):
+            continue
+        fixed = set(_around(op, root))
+        for other in op.chain_of(root):
+            made = [leaf for leaf in order if place_of(derived_roots(stage, leaf), other) >= 0]
+            if other is not root and all(place_of(before, leaf) >= 0 for leaf in made):
+                fixed.add(other)
+        meeting = _meets(op, root, fixed)
+        if meeting is not None:
+            return root, meeting
+    return None
+
+
+def _around(op: HybridOp, root: IterVar) -> list[IterVar]:
+    """The axes of the loops around the nest that `root` is in: they stay outside it."""
+    return list(op.around(op.chain_of(root)))
+
+
+def _meets(op: HybridOp, root: IterVar, fixed: Iterable[IterVar]) -> _Meeting | None:
+    """Two accesses in which different iterations of the loop over `root` may meet, `fixed` being the same for both."""
+    key = (root, frozenset(fixed))
+    if key not in op.remembered:
+        op.remembered[key] = _find_meeting(op, root, set(fixed))
+    return op.remembered[key]
+
+
+def _find_meeting(op: HybridOp, root: IterVar, fixed: set[IterVar]) -> _Meeting | None:
+    body, extent = op.loop(root).body, op.loop(root).extent
+    if isinstance(extent, IntImm) and extent.value <= 1:
+        return None
+    own = {node.buffer for node in post_order(body) if isinstance(node, Allocate)}
+    accesses = [node for node in post_order(body) if isinstance(node, (BufferStore, BufferLoad)) and node.buffer not in own]
+    proof = _Proof(op, root, fixed)
+    stores = [node for node in accesses if isinstance(node, BufferStore)]
+    apart = {buffer for buffer in dict.fromkeys(node.buffer for node in stores)
+             if proof.one_dimension_tells([node for node in accesses if node.buffer is buffer])}
+    pairs = [(store, other) for store in stores if store.buffer not in apart
+             for other in accesses if other.buffer is store.buffer]
+    if len(pairs) > _MOST_PAIRS:
+        return _Meeting(*pairs[0])
+    return next((_Meeting(store, other) for store, other in pairs if not proof.apart(store, other)), None)
+
+
+def _different(indices: Iterable[Expr]) -> list[Expr]:
+    """Each of the expressions once."""
+    found: dict[str, list[Expr]] = {}
+    for index in indices:
+        alike = found.setdefault(str(index), [])  # variables of one name may be several
+        if not any(equal(index, other) for other in alike):
+            alike.append(index)
+    return [index for alike in found.values() for index in alike]
+
+
+class _Proof:
+    """Proves of pairs of accesses that different iterations of one loop do not meet in them."""
+
+    def __init__(self, op: HybridOp, root: IterVar, fixed: set[IterVar]) -> None:
+        self.root, self.fixed, self.analyzer = root, fixed, Analyzer()
+        self.known: set[Var] = set(op.axis)
+        for tensor in op.input_tensors:
+            for extent in tensor.shape:
+                if isinstance(extent, Var):
+                    self.analyzer.bind(extent, (0, None))
+        for axis in op.axis:
+            if axis.dom is not None:
+                self.analyzer.bind(axis, axis.dom)
+        self.bound = op.bound_variables
+        self.factors: dict[Expr, int] = {}
+        self.ranges: dict[tuple[Expr, bool], tuple[Expr | None, Expr | None]] = {}
+
+    def one_dimension_tells(self, accesses: Sequence[BufferStore | BufferLoad]) -> bool:
+        """Whether by some dimension alone different iterations never meet in any of these accesses of one buffer."""
+        for at in range(accesses[0].buffer.ndim):
+            indices = _different([access.indices[at] for access in accesses])
+            if len(indices) ** 2 <= _MOST_PAIRS and all(self._differ(x, y) for x in indices for y in indices):
+                return True
+        return False
+
+    def apart(self, a: BufferStore, b: BufferStore | BufferLoad) -> bool:
+        """Whether different iterations never meet in these accesses."""
+        return any(self._differ(x, y) for x, y in zip(a.indices, b.indices, strict=True))
+
+    def _differ(self, x: Expr, y: Expr) -> bool:
+        if not self._speaks_of_loops(x) or not self._speaks_of_loops(y):
+            return False
+        factor = self._factor(x)
+        if factor and factor == self._factor(y):
+            (low, high), (other_low, other_high) = (self._range(one, False) for one in (x, y))
+            if low is None or high is None or other_low is None or other_high is None:
+                return False
+            prove, distance = self.analyzer.can_prove, abs(factor)
+            return prove(other_high - low < distance) and prove(high - other_low < distance)
+        (low, high), (other_low, other_high) = (self._range(one, True) for one in (x, y))
+        return (low is not None and other_high is not None and self.analyzer.can_prove(low > other_high)
+                or high is not None and other_low is not None and self.analyzer.can_prove(other_low > high))
+
+    def _speaks_of_loops(self, index: Expr) -> bool:
+        """Whether an index is made of axes and symbols alone."""
+        if any(isinstance(node, (BufferLoad, ProducerLoad)) for node in post_order(index)):
+            return False
+        return not any(var in self.bound and var not in self.known for var in free_vars(index))
+
+    def _factor(self, index: Expr) -> int:
+        """What the root is multiplied by; 0 where the index is no sum with it."""
+        if index not in self.factors:
+            self.factors[index] = self._find_factor(index)
+        return self.factors[index]
+
+    def _find_factor(self, index: Expr) -> int:
+        form = self.analyzer.linear(index)
+        if form is None or any(atom is not self.root and self.root in free_vars(atom) for atom in form.coeffs):
+            return 0
+        return form.coeffs.get(self.root, 0)
+
+    def _range(self, index: Expr, with_root: bool) -> tuple[Expr | None, Expr | None]:
+        """The least and greatest value while everything runs that is not the same for both iterations; without the root's
+        share of it, unless `with_root`."""
+        if (index, with_root) not in self.ranges:
+            rest = index if with_root else index - self.root * self._factor(index)
+            self.ranges[index, with_root] = self._find_range(rest, with_root)
+        return self.ranges[index, with_root]
+
+    def _find_range(self, index: Expr, with_root: bool) -> tuple[Expr | None, Expr | None]:
+        over = {var for var in free_vars(index) if var in self.known and var not in self.fixed}
+        if not with_root:
+            over.discard(self.root)
+        return self.analyzer.symbolic_bounds(index, over)

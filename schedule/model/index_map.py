@@ -1,0 +1,309 @@
+"""Index maps: where the elements of a tensor lie in another layout, and which element lies at a place of it.
+
+    n, c, h, w  ->  n, c // 4, h, w, c % 4          a map
+    n, c, h, w  =   p0, p1 * 4 + p4, p2, p3         its inverse, where p1 * 4 + p4 < C: beyond lies padding
+
+A map is a list of sums of digits. A digit of an index i is (i // low) % (high // low), the index itself included; i may
+be such a sum in turn, as in (h * W + w) // 8. A sum is taken apart again where each term is larger than all the smaller
+ones together can be; an index is put together again where its digits leave no gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from ...ir import ops
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Node, Range, Sub, Var
+from ...ir.visit import children, free_vars, post_order, substitute
+
+__all__ = ["IndexMap", "Inverse", "NoLayout", "invert"]
+
+
+class NoLayout(Exception):
+    """Why a map is no layout, and what to do; the primitive makes its error of it."""
+
+    def __init__(self, reason: str, fix: str) -> None:
+        super().__init__(reason)
+        self.reason, self.fix = reason, fix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexMap:
+    """`indices` at the `parameters`. Called on indices it gives those in the new layout."""
+
+    parameters: tuple[Var, ...]
+    indices: tuple[Expr, ...]
+
+    def __call__(self, *given: Expr) -> list[Expr]:
+        values: dict[Var, Expr] = {one: ops.cast(index, one.dtype) for one, index in zip(self.parameters, given, strict=True)}
+        return [substitute(index, values) for index in self.indices]
+
+    @staticmethod
+    def of(function: Callable[..., Any], like: Sequence[Var]) -> IndexMap:
+        """The map that a function of indices is; its parameters are named and typed as `like`. Raises NoLayout."""
+        advice = "a layout is a function such as lambda n, c, h, w: [n, c // 4, h, w, c % 4]"
+        parameters = tuple(Var(one.name, one.dtype) for one in like)
+        if not callable(function):
+            raise NoLayout(f"it is {function!r}, no function"[:200], advice)
+        try:
+            result = function(*parameters)
+        except TypeError as fault:
+            raise NoLayout(f"called on {len(parameters)} indices it says: {fault}"[:200], advice) from None
+        listed = list(cast("Sequence[Any]", result)) if isinstance(result, (list, tuple)) else [result]
+        indices: list[Expr] = []
+        for at, one in enumerate(listed):
+            made = ops.convert(one) if isinstance(one, (int, Expr)) and not isinstance(one, bool) else None
+            if made is None or not made.dtype.is_integer:
+                raise NoLayout(f"index {at} of the new layout is {one!r}, no integer expression"[:200], advice)
+            indices.append(made)
+        return IndexMap(parameters, tuple(indices))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inverse:
+    """shape: of the new layout. values: each index of the old one, over `axes`, those of the new one. conditions: what
+    holds where there is an element; none where the layout has no padding."""
+
+    shape: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Atom:
+    """What digits are taken of: a parameter or a sum. key: alike for the same ones."""
+
+    key: str
+    extent: Expr
+    of: Var | _Sum
+
+
+@dataclass(frozen=True, slots=True)
+class _Digit:
+    """(atom // low) % (high // low); without high, atom // low."""
+
+    atom: _Atom
+    low: int
+    high: int | None
+
+    @property
+    def extent(self) -> Expr:
+        if self.high is not None:
+            return ops.const(self.high // self.low, self.atom.extent.dtype)
+        return _ceildiv(self.atom.extent, self.low)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sum:
+    """offset + the sum of factor * digit."""
+
+    terms: tuple[tuple[Expr, _Digit], ...]
+    offset: int
+
+
+Conditions: TypeAlias = list[Expr]
+
+
+def invert(of: IndexMap, extents: Sequence[Expr], axes: Callable[[int, Expr], Var]) -> Inverse:
+    """The inverse of a map of indices below `extents`. axes: makes the variable of a dimension of the new layout from its
+    place and its extent. Raises NoLayout."""
+    return _Inversion(of, extents).run(axes)
+
+
+class _Inversion:
+    def __init__(self, of: IndexMap, extents: Sequence[Expr]) -> None:
+        self.map, self.extents = of, extents
+        self.analyzer = Analyzer()
+        self.parameters: dict[Var, _Atom] = {}
+        for at, (one, extent) in enumerate(zip(of.parameters, extents, strict=True)):
+            self.parameters[one] = _Atom(f"p{at}", ops.cast(extent, one.dtype), one)
+            for symbol in free_vars(extent):
+                self.analyzer.bind(symbol, (0, None))
+        self.found: dict[str, list[tuple[_Digit, Expr]]] = {}
+        self.atoms: dict[str, _Atom] = {}
+        self.conditions: Conditions = []
+
+    def run(self, axes: Callable[[int, Expr], Var]) -> Inverse:
+        sums = [self.parsed(index) for index in self.map.indices]
+        shape = tuple(self.reach(one) for one in sums)
+        for at, (one, extent) in enumerate(zip(sums, shape, strict=True)):
+            axis = axes(at, extent)
+            self.analyzer.bind(axis, Range(ops.const(0, axis.dtype), extent))
+            self.apart(axis, one)
+        values = {**dict.fromkeys(self.map.parameters)}
+        order = sorted(self.atoms.values(), key=lambda atom: -len(atom.key))  # sums before what they are sums of
+        while order:
+            atom = order.pop(0)
+            value = self.together(atom)
+            if isinstance(atom.of, Var):
+                values[atom.of] = value
+                continue
+            before = set(self.atoms)
+            self.apart(value, atom.of)
+            order = sorted([*order, *(self.atoms[key] for key in self.atoms if key not in before)], key=lambda one: -len(one.key))
+        for one, extent in zip(self.map.parameters, self.extents, strict=True):
+            if values[one] is None:
+                if not self.analyzer.can_prove(extent <= 1):
+                    raise NoLayout(f"the new layout does not tell {one.name}: elements would lie in one place",
+                                   f"use {one.name} in one of its indices")
+                values[one] = ops.const(0, one.dtype)
+        simplify = self.analyzer.simplify
+        return Inverse(shape, tuple(simplify(value) for value in values.values() if value is not None),
+                       tuple(dict.fromkeys(self.conditions)))
+
+    # From expressions to sums of digits
+
+    def parsed(self, value: Expr) -> _Sum:
+        """An index as a sum of digits."""
+        known: dict[int, _Sum] = {}
+        for node in post_order(value):
+            if isinstance(node, Expr):
+                known[id(node)] = self._parse(node, [known[id(child)] for child in children(node) if isinstance(child, Expr)])
+        return known[id(value)]
+
+    def _parse(self, node: Node, parts: list[_Sum]) -> _Sum:
+        if isinstance(node, IntImm):
+            return _Sum((), node.value)
+        if isinstance(node, Var):
+            atom = self.parameters.get(node)
+            # a symbol of a shape counts as a factor, which is looked at where it is multiplied
+            return _Sum(((ops.const(1, node.dtype), _Digit(atom, 1, None)),), 0) if atom is not None else _Sum((), 0)
+        if isinstance(node, Cast) and node.dtype.is_integer:
+            return parts[0]
+        if isinstance(node, (Add, Sub)):
+            self._no_symbols(node)
+            sign = 1 if isinstance(node, Add) else -1
+            more = parts[1].terms if sign == 1 else tuple((-factor, digit) for factor, digit in parts[1].terms)
+            return _Sum((*parts[0].terms, *more), parts[0].offset + sign * parts[1].offset)
+        if isinstance(node, Mul):
+            return self._scaled(node, parts)
+        if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm) and node.b.value > 0:
+            return self._digits(parts[0], node.b.value, isinstance(node, FloorMod))
+        raise NoLayout(f"`{node}` is no sum of indices, multiples of them, and their quotients and remainders by constants",
+                       "compose the layout of +, *, // and % with constants")
+
+    def _no_symbols(self, node: Add | Sub) -> None:
+        for side in (node.a, node.b):
+            if not isinstance(side, IntImm) and not self._of_indices(side):
+                raise NoLayout(f"`{node}` shifts an index by a symbol", "shift by constants")
+
+    def _of_indices(self, value: Expr) -> bool:
+        return any(isinstance(node, Var) and node in self.parameters for node in post_order(value))
+
+    def _scaled(self, node: Mul, parts: list[_Sum]) -> _Sum:
+        for factor, (side, mine) in ((node.a, (node.b, parts[1])), (node.b, (node.a, parts[0]))):
+            if not self._of_indices(factor):
+                if isinstance(side, IntImm) and not isinstance(factor, IntImm):
+                    continue
+                offset = mine.offset
+                if offset and not isinstance(factor, IntImm):
+                    raise NoLayout(f"`{node}` shifts an index by a symbol", "shift by constants")
+                scale = factor.value if isinstance(factor, IntImm) else 1
+                return _Sum(tuple((ops.cast(factor, one.dtype) * one, digit) for one, digit in mine.terms), offset * scale)
+        raise NoLayout(f"`{node}` multiplies indices", "multiply indices by constants or symbols of the shape")
+
+    def _digits(self, of: _Sum, by: int, remainder: bool) -> _Sum:
+        """of // by, or of % by."""
+        if not of.terms:
+            return _Sum((), of.offset % by if remainder else of.offset // by)
+        first, digit = of.terms[0]
+        span = None if digit.high is None else digit.high // digit.low
+        if len(of.terms) > 1 or of.offset or not ops.is_const(first, 1) or (span is not None and span % by):
+            digit = _Digit(self._atom(of), 1, None)
+        low, high = (digit.low, digit.low * by) if remainder else (digit.low * by, digit.high)
+        return _Sum(((ops.const(1, digit.atom.extent.dtype), _Digit(digit.atom, low, high)),), 0)
+
+    def _atom(self, of: _Sum) -> _Atom:
+        terms = " + ".join(sorted(f"{factor} * ({digit.atom.key} // {digit.low} % {digit.high})" for factor, digit in of.terms))
+        return _Atom(f"({of.offset} + {terms})", self.reach(of), of)
+
+    def reach(self, of: _Sum) -> Expr:
+        """One more than the greatest value of a sum."""
+        if of.offset < 0 or any(isinstance(factor, IntImm) and factor.value < 0 for factor, _ in of.terms):
+            raise NoLayout("an index of the new layout counts down, or begins below 0",
+                           "count the indices of a layout upwards, from 0")
+        if any(ops.is_const(digit.extent, 0) for _, digit in of.terms):
+            return ops.const(0, of.terms[0][0].dtype)
+        total: Expr = ops.const(of.offset + 1, of.terms[0][0].dtype if of.terms else ops.const(0).dtype)
+        for factor, digit in of.terms:
+            total = total + factor * (digit.extent - 1)
+        return self.analyzer.simplify(total)
+
+    # From sums to their digits, and from digits to indices
+
+    def apart(self, value: Expr, of: _Sum) -> None:
+        """Note what each digit of a sum is where the sum is `value`, which does not go beyond what the sum can be."""
+        rest = value
+        if of.offset:
+            self.require(rest >= of.offset)
+            rest = rest - of.offset
+        terms = self._descending(of)
+        for _, digit in of.terms:
+            if ops.is_const(digit.extent, 1):
+                self._note(digit, ops.const(0, value.dtype))
+        for at, (factor, digit) in enumerate(terms):
+            below = self.reach(_Sum(tuple(terms[at + 1 :]), 0))
+            if not self.analyzer.can_prove(below <= factor):
+                raise NoLayout(f"elements would lie in one place: in an index of the new layout, what is below the factor "
+                               f"{factor} reaches up to {below} - 1", "multiply by the extent of what is added")
+            quotient = self.analyzer.simplify(ops.floordiv(rest, factor))
+            if at and not self.analyzer.can_prove_equal(terms[at - 1][0], factor * digit.extent):
+                self.require(quotient < digit.extent)
+            self._note(digit, quotient)
+            rest = self.analyzer.simplify(ops.floormod(rest, factor))
+        if not ops.is_const(rest, 0) and not (not terms and self.analyzer.can_prove(rest.equal(0))):
+            self.require(rest.equal(0))
+
+    def _note(self, digit: _Digit, value: Expr) -> None:
+        self.found.setdefault(digit.atom.key, []).append((digit, value))
+        self.atoms.setdefault(digit.atom.key, digit.atom)
+
+    def _descending(self, of: _Sum) -> list[tuple[Expr, _Digit]]:
+        """The terms that are not always 0, the greatest factor first."""
+        done: list[tuple[Expr, _Digit]] = []
+        for factor, digit in of.terms:
+            if ops.is_const(digit.extent, 1):
+                continue
+            at = next((at for at, (other, _) in enumerate(done) if self.analyzer.can_prove(factor >= other)), len(done))
+            done.insert(at, (factor, digit))
+        return done
+
+    def together(self, atom: _Atom) -> Expr:
+        """The value of what digits were taken of. Raises NoLayout where one is missing."""
+        name = atom.of.name if isinstance(atom.of, Var) else "a sum of indices"
+        reached, step, total = 1, 1, None
+        told = [one for one in self.found[atom.key] if one[0].high != one[0].low]  # i % 1 tells nothing
+        for digit, value in sorted(told, key=lambda one: one[0].low):
+            if digit.low < reached or reached == 0:
+                raise NoLayout(f"two indices of the new layout tell the same of {name}", "let each digit of an index occur once")
+            if digit.low > reached:
+                raise NoLayout(f"the new layout does not tell {name} % {digit.low}: elements would lie in one place",
+                               f"use {name} % {digit.low} in one of its indices")
+            part = value if digit.low == 1 else value * digit.low
+            total = part if total is None else total + part
+            reached, step = 0 if digit.high is None else digit.high, digit.low
+        if total is None:
+            total = ops.const(0, atom.extent.dtype)
+        if reached and not self.analyzer.can_prove(atom.extent <= reached):
+            raise NoLayout(f"the new layout does not tell {name} // {reached}: elements would lie in one place",
+                           f"use {name} // {reached} in one of its indices")
+        total = self.analyzer.simplify(total)
+        span = reached or step
+        if not self.analyzer.can_prove_equal(ops.floormod(atom.extent, ops.const(span, atom.extent.dtype)), 0) or (
+                reached and not self.analyzer.can_prove_equal(atom.extent, reached)):
+            self.require(total < atom.extent)
+        return total
+
+    def require(self, condition: Expr) -> None:
+        """Note a condition that is not proved."""
+        if not self.analyzer.can_prove(condition):
+            simplified = self.analyzer.simplify(condition)
+            if not any(str(simplified) == str(one) for one in self.conditions):
+                self.conditions.append(simplified)
+
+
+def _ceildiv(a: Expr, by: int) -> Expr:
+    return ops.const(-(-a.value // by), a.dtype) if isinstance(a, IntImm) else a if by == 1 else ops.ceildiv(a, by)

@@ -1,0 +1,140 @@
+"""What cache_write and rfactor share: a stage's loops as new axes, and the guards that inexact splits then need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range, Reduce
+from ...ir.ops import FALSE, all_of, const, if_then_else, is_const, likely
+from ...ir.visit import free_vars, post_order
+from ...te.tensor import Tensor
+from .axes import outline, place_of
+from .relations import Split
+
+if TYPE_CHECKING:
+    from ...errors import ScheduleError
+    from .schedule import Schedule
+    from .stage import Stage
+
+__all__ = [
+    "as_axis",
+    "check_outputs",
+    "first_then",
+    "guarded",
+    "inexact_splits",
+    "move_attachments",
+    "refuse_dangling_predicate",
+    "retire",
+]
+
+
+def as_axis(axis: IterVar, within: Range, name: str, kind: str) -> IterVar:
+    """A new root axis that runs where a loop ran."""
+    return IterVar(name, axis.dtype, within, "reduce" if kind == "reduce" else "data")
+
+
+def inexact_splits(
+    relations: Iterable[object], ranges: Mapping[IterVar, Range], values: Mapping[IterVar, Expr],
+) -> list[Expr]:
+    """One condition for each split whose parts may reach beyond its parent."""
+    conditions = list[Expr]()
+    for relation in relations:
+        if isinstance(relation, Split) and relation.parent in values:
+            parent = ranges[relation.parent]
+            parts = ranges[relation.outer].extent, ranges[relation.inner].extent
+            if all(isinstance(one, IntImm) for one in (*parts, parent.extent)):
+                outer, inner, whole = (int(one) for one in (*parts, parent.extent))  # pyright: ignore[reportArgumentType]
+                if outer * inner == whole:
+                    continue
+            end = parent.extent if is_const(parent.begin, 0) else parent.begin + parent.extent
+            conditions.append(values[relation.parent] < end)
+    return conditions
+
+
+def guarded(value: Expr, conditions: Sequence[Expr]) -> Expr:
+    """`value` where all conditions hold; elsewhere a reduction takes nothing up, begins at 0 where its begin is read from
+    tensors, and another value is 0."""
+    if not conditions:
+        return value
+    condition = likely(all_of(*conditions))
+    if isinstance(value, Reduce):
+        begin = tuple(_where(condition, first) if any(isinstance(node, ProducerLoad) for node in post_order(first)) else first
+                      for first in value.init)
+        return replace(value, condition=first_then(condition, value.condition), init=begin)
+    return _where(condition, value)
+
+
+def _where(condition: Expr, value: Expr) -> Expr:
+    return if_then_else(condition, value, const(0, value.dtype))
+
+
+def first_then(guard: Expr, condition: Expr) -> Expr:
+    """Both conditions. What the second reads is read only where the first holds: a conjunction may evaluate both."""
+    if is_const(condition, 1):
+        return guard
+    if any(isinstance(node, ProducerLoad) for node in post_order(condition)):
+        return if_then_else(guard, condition, FALSE)
+    return all_of(guard, condition)
+
+
+def check_outputs(
+    schedule: Schedule, given: Tensor | Sequence[Tensor], error: type[ScheduleError], doing: str,
+) -> tuple[Stage, list[Tensor]]:
+    """The stage of the given tensors, which are outputs of one operation, and its outputs as they stand in `given`."""
+    listed: list[object] = list(given) if isinstance(given, (list, tuple)) else [given]
+    tensors = [one for one in listed if isinstance(one, Tensor)]
+    if not tensors or len(tensors) < len(listed):
+        raise error(
+            f"{doing} {given!r}"[:200],
+            reason="a tensor is asked for, or a list of the outputs of one operation",
+            called=user_source(),
+            fix="pass what te.compute returned",
+        )
+    stages = [schedule[one] for one in tensors]
+    names = ", ".join(one.name for one in tensors)
+    other = next((one for one in stages if one is not stages[0]), None)
+    if other is not None:
+        raise error(
+            f"{doing} {names}",
+            reason=f"{stages[0].name} and {other.name} are two operations",
+            called=user_source(),
+            fix="call it for each operation by itself",
+        )
+    return stages[0], tensors
+
+
+def refuse_dangling_predicate(stage: Stage, kept: Iterable[IterVar], error: type[ScheduleError], doing: str) -> None:
+    """Raise `error` where the store predicate speaks of axes that are about to vanish."""
+    if stage.store_predicate is None:
+        return
+    keeps = set(kept)
+    for var in free_vars(stage.store_predicate):
+        if isinstance(var, IterVar) and var.kind != "thread" and var not in keeps:
+            raise error(
+                f"{doing} {stage.name}",
+                reason=f"its store predicate speaks of {var.name}, an axis that would vanish",
+                declared=stage.op.source,
+                called=user_source(),
+                loops=outline(stage),
+                fix="set the store predicate afterwards",
+            )
+
+
+def retire(schedule: Schedule, axes: Iterable[IterVar], sentence: str) -> None:
+    """Remember what to say of axes that are gone: `sentence` after their names."""
+    source = user_source()
+    at = f" at {source}" if source is not None else ""
+    for axis in axes:
+        schedule.retired[axis] = f"{axis.name} {sentence.format(at=at)}"
+
+
+def move_attachments(stage: Stage, kept: Sequence[IterVar], to: Stage, moved: Mapping[IterVar, IterVar]) -> None:
+    """Stages and groups attached at loops of `stage` that are about to vanish go to the loops of `to` that stand for them."""
+    for other in stage.schedule.placed_at(stage):
+        placed = other.own_placement
+        at = placed.loop
+        if at is not None and place_of(kept, at) < 0:
+            other.attach(placed.type, to, moved[at])

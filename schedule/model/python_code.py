@@ -1,0 +1,214 @@
+"""A schedule as the Python code that makes it again from `ops`."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ...ir.expr import (
+    EQ,
+    And,
+    BinaryOp,
+    Call,
+    Cast,
+    CompareOp,
+    Expr,
+    FloatImm,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Node,
+    Not,
+    Or,
+    Select,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
+from ...ir.visit import children, post_order
+from ...te.operation import Operation
+from ...te.tensor import Tensor
+from ...te.tensor_intrin import TensorIntrin
+from .axes import place_of
+from ..primitives.group import Group
+from .index_map import IndexMap
+from .records import Record
+from .replay import Replay
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+    from .stage import Stage
+
+__all__ = ["as_python", "python_steps"]
+
+_FUNCTIONS: dict[type[Expr], str] = {
+    And: "te.all", Or: "te.any", Min: "te.min", Max: "te.max", TruncDiv: "te.truncdiv", TruncMod: "te.truncmod",
+    Select: "te.select", IfThenElse: "te.if_then_else",
+}
+
+_BY_NAME = (
+    "factor", "nparts", "disable_predication", "factor_axis", "include_inputs", "offset", "around", "level", "pad_value")
+"""The arguments that read better with their names."""
+
+
+def as_python(schedule: Schedule, fresh: Schedule) -> str:
+    """Code that makes `schedule` again; `fresh` is a new schedule of the same operations, on which it is tried out."""
+    return _Writer(fresh).write(schedule.records)
+
+
+def python_steps(records: Sequence[Record], fresh: Schedule) -> Iterator[list[str]]:
+    """Applies the records to `fresh`, a new schedule of the same operations; after each, the lines of code that it is."""
+    writer = _Writer(fresh)
+    writer.begin()
+    for record in records:
+        before = len(writer.lines)
+        writer.call(record)
+        yield writer.lines[before:]
+
+
+class _Writer:
+    """Replays records one by one and writes each call down, with a name for everything that it makes or speaks of."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.replay = schedule, Replay(schedule)
+        self.lines: list[str] = []
+        self.taken: set[str] = {"s", "te", "ops", "intrinsics"}
+        self.operations: dict[Stage, str] = {}
+        self.groups: dict[Group, str] = {}
+        self.variables: dict[Var, str] = {}
+
+    def begin(self) -> None:
+        """The lines before the first record: the schedule, and names of its operations."""
+        for stage in self.schedule.stages:
+            self.operations[stage] = self.fresh_name(stage.name)
+        self.lines.append("s = te.create_schedule(ops)")
+        self.lines.append(f"{_unpacked(list(self.operations.values()))} = [stage.op for stage in s.stages]")
+
+    def write(self, records: Sequence[Record]) -> str:
+        self.begin()
+        for record in records:
+            self.call(record)
+        return "\n".join(self.lines) + "\n"
+
+    def fresh_name(self, wanted: str) -> str:
+        """A Python name like `wanted` that is not taken."""
+        base = re.sub(r"\W", "_", wanted) or "x"
+        base = f"_{base}" if base[0].isdigit() or keyword.iskeyword(base) else base
+        name, at = base, 1
+        while name in self.taken:
+            name, at = f"{base}_{at}", at + 1
+        self.taken.add(name)
+        return name
+
+    def call(self, record: Record) -> None:
+        method, positional, named = self.replay.bound(record)
+        owner = getattr(method, "__self__", None)
+        target = (self.groups[owner] if isinstance(owner, Group) else
+                  "s" if record.stage is None else f"s[{self.operations[self.schedule.stages[record.stage]]}]")
+        shown = [self.value(one) for one in positional]
+        for name, one in named.items():
+            if one is not None and one is not False:
+                shown.append(f"{name}={self.value(one)}" if name in _BY_NAME else self.value(one))
+        before = list(self.schedule.stages)
+        result: Any = method(*positional, **named)
+        text = f"{target}.{record.primitive}({', '.join(shown)})"
+        made = next((stage for stage in self.schedule.stages if stage not in before), None)
+        if made is not None:
+            self.operations[made] = self.fresh_name(made.name)
+            text = f"{self.operations[made]} = {text}{'[0]' if isinstance(result, list) else ''}.op"
+        elif isinstance(result, Group):
+            self.groups[result] = self.fresh_name(result.name)
+            text = f"{self.groups[result]} = {text}"
+        elif isinstance(result, IterVar):
+            text = f"{self.bind_names([result])} = {text}"
+        elif result is not None:
+            self.bind_names(result)
+            text = f"{_unpacked([self.variables[axis] for axis in result])} = {text}"
+        self.lines.append(text)
+
+    def bind_names(self, axes: Sequence[IterVar]) -> str:
+        """New names for axes that a call returns, as the left side of its assignment."""
+        for axis in axes:
+            if axis not in self.variables:
+                self.variables[axis] = self.fresh_name(axis.name)
+        return ", ".join(self.variables[axis] for axis in axes)
+
+    def value(self, value: Any) -> str:
+        """An argument as code."""
+        if isinstance(value, list):
+            return f"[{', '.join(self.value(one) for one in cast('list[Any]', value))}]"
+        if isinstance(value, IndexMap):
+            names = [self.fresh_name(one.name) for one in value.parameters]
+            self.variables.update(zip(value.parameters, names, strict=True))
+            return f"lambda {', '.join(names)}: [{', '.join(self.expression(one) for one in value.indices)}]"
+        if isinstance(value, Tensor):
+            return f"{self.operations[self.schedule[value]]}.output({value.value_index})"
+        if isinstance(value, Operation):
+            return self.operations[self.schedule[value]]
+        if isinstance(value, Expr):
+            return self.expression(value)
+        if isinstance(value, TensorIntrin):
+            if value.shipped is None:
+                return f"intrinsics[{value.name!r}]"
+            name, arguments = value.shipped
+            return f"te.intrinsics.get({', '.join(map(repr, (name, *arguments)))})"
+        stage = next((one for one in self.schedule.stages if one is value), None)
+        return repr(value) if stage is None else f"s[{self.operations[stage]}]"
+
+    def expression(self, expr: Expr) -> str:
+        """An expression as code that builds it."""
+        texts: dict[int, str] = {}
+        for node in post_order(expr):
+            texts[id(node)] = self.node(node, [texts[id(child)] for child in children(node)])
+        return texts[id(expr)]
+
+    def node(self, node: Node, parts: list[str]) -> str:
+        if isinstance(node, Var):
+            return self.variable(node)
+        if isinstance(node, (IntImm, FloatImm)):
+            return f'te.const({node.value!r}, "{node.dtype}")'
+        if isinstance(node, Cast):
+            return f'{parts[0]}.astype("{node.dtype}")'
+        if isinstance(node, Not):
+            return f"~{parts[0]}"
+        if isinstance(node, EQ):
+            return f"{parts[0]}.equal({parts[1]})"
+        if type(node) in _FUNCTIONS:
+            return f"{_FUNCTIONS[type(node)]}({', '.join(parts)})"  # pyright: ignore[reportArgumentType]
+        if isinstance(node, Call):
+            return f"te.{node.name}({', '.join(parts)})"
+        assert isinstance(node, (BinaryOp, CompareOp))
+        return f"({parts[0]} {node.symbol} {parts[1]})"
+
+    def variable(self, var: Var) -> str:
+        """The name of an axis, a thread axis or a symbol; what introduces it is written where it is first used."""
+        if var in self.variables:
+            return self.variables[var]
+        owner = next((one for one in self.schedule.stages if place_of(one.all_iter_vars, var) >= 0), None)
+        if owner is not None:
+            return self.axis(owner, cast(IterVar, var))
+        name = self.variables[var] = self.fresh_name(var.name)
+        if isinstance(var, IterVar) and var.kind == "thread":
+            shown = f'"{var.thread_tag}"' if var.dom is None else f'(0, {var.dom.extent}), "{var.thread_tag}"'
+            self.lines.append(f"{name} = te.thread_axis({shown})")
+        else:
+            self.lines.append(f"{name} = s.symbols[{self.schedule.symbol_place(var)}]")
+        return name
+
+    def axis(self, stage: Stage, axis: IterVar) -> str:
+        """A root axis, introduced with its fellows; a derived one that nothing returned, by its place."""
+        for kind, roots in (("axis", stage.op.axis), ("reduce_axis", stage.op.reduce_axis)):
+            if place_of(roots, axis) >= 0:
+                self.bind_names(roots)
+                names = [self.variables[root] for root in roots]
+                self.lines.append(f"{_unpacked(names)} = s[{self.operations[stage]}].op.{kind}")
+                return self.variables[axis]
+        return f"s[{self.operations[stage]}].all_iter_vars[{place_of(stage.all_iter_vars, axis)}]"
+
+
+def _unpacked(names: list[str]) -> str:
+    return f"{', '.join(names)}{',' if len(names) == 1 else ''}"

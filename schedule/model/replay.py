@@ -1,0 +1,140 @@
+"""Records back into calls, on another schedule of the same operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...errors import user_source
+from ...ir.dtype import DType
+from ...ir.expr import Expr, IterVar, Var
+from ...ir.visit import substitute
+from ...te.axis import thread_axis
+from ...te.tensor_intrin import TensorIntrin
+from ..errors import BadRecords, IntrinsicNotGiven
+from .index_map import IndexMap
+from .records import (
+    AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, ParameterRef, Record, StageRef, SymbolRef, TensorRef,
+    ThreadRef,
+)
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+    from .stage import Stage
+
+__all__ = ["Replay", "replay_all"]
+
+T = TypeVar("T")
+
+ON_STAGES = ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "tensorize",
+             "compute_at", "compute_inline", "compute_root", "set_scope", "storage_align", "set_store_predicate",
+             "transform_layout", "prefetch", "double_buffer", "rolling_buffer", "env_threads")
+ON_SCHEDULES = ("cache_read", "cache_write", "rfactor", "create_group", "clone_in")
+ON_GROUPS = ("compute_at", "compute_root")
+"""Every primitive, by what it is a method of."""
+
+
+class Replay:
+    """Applies records to a schedule. It keeps the thread axes, which records name by number. intrinsics: the user's own
+    tensor intrinsics by name."""
+
+    def __init__(self, schedule: Schedule, intrinsics: Mapping[str, TensorIntrin] | None = None) -> None:
+        self.schedule, self.intrinsics = schedule, dict(intrinsics or {})
+        self.threads: dict[int, IterVar] = {}
+
+    def apply(self, record: Record) -> Any:
+        """Do what the record says; what the primitive returns. Raises BadRecords, and what the primitive raises."""
+        call, positional, named = self.bound(record)
+        return call(*positional, **named)
+
+    def bound(self, record: Record) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """The method that the record names, its positional and its named arguments."""
+        group = record.arguments.get("group")
+        known = ON_STAGES if record.stage is not None else ON_SCHEDULES if group is None else ON_GROUPS
+        if record.primitive not in known:
+            raise BadRecords(
+                f"cannot replay {record!r}",
+                reason=f"no primitive of {'schedules' if record.stage is None else 'stages'} "
+                f"is named {record.primitive!r}",
+                called=user_source(),
+                allowed=", ".join(known),
+            )
+        target = self.schedule if record.stage is None else self._stage(record.stage)
+        named = {name: self.decode(value) for name, value in record.arguments.items()}
+        target = named.pop("group", target)
+        return getattr(target, record.primitive), tuple(named.pop("axes", ())), named
+
+    def decode(self, value: Any) -> Any:
+        """An argument as it stands in a record, as what it stands for."""
+        if isinstance(value, StageRef):
+            return self._stage(value.stage)
+        if isinstance(value, AxisRef):
+            stage = self._stage(value.stage)
+            return self._at(stage.all_iter_vars, value.place, f"axes of {stage.name}")
+        if isinstance(value, TensorRef):
+            stage = self._stage(value.stage)
+            return self._at(stage.op.outputs, value.output, f"outputs of {stage.name}")
+        if isinstance(value, GroupRef):
+            return self._at(self.schedule.groups, value.place, "groups")
+        if isinstance(value, SymbolRef):
+            return self._at(self.schedule.symbols, value.place, "symbols of the operations")
+        if isinstance(value, ThreadRef):
+            return self._thread(value)
+        if isinstance(value, ExprRef):
+            return self._expression(value)
+        if isinstance(value, IndexMapRef):
+            return self._index_map(value)
+        if isinstance(value, IntrinsicRef):
+            return self._intrinsic(value)
+        if isinstance(value, tuple):
+            return [self.decode(one) for one in value]
+        return value
+
+    def _stage(self, place: int) -> Stage:
+        return self._at(self.schedule.stages, place, "stages")
+
+    def _at(self, things: Sequence[T], place: int, what: str) -> T:
+        if not 0 <= place < len(things):
+            raise BadRecords("cannot replay the records on these operations",
+                             reason=f"they name number {place} of the {what}, of which there are {len(things)}",
+                             called=user_source(), fix="replay them on the operations they were recorded for")
+        return things[place]
+
+    def _thread(self, ref: ThreadRef) -> IterVar:
+        if ref.place not in self.threads:
+            self.threads[ref.place] = (
+                thread_axis(ref.tag) if ref.extent is None else thread_axis((0, ref.extent), ref.tag)
+            )
+        return self.threads[ref.place]
+
+    def _intrinsic(self, ref: IntrinsicRef) -> TensorIntrin:
+        if ref.arguments is not None:
+            from ...te.intrinsics import get  # loads every one that there is
+
+            return get(ref.name, *ref.arguments)
+        found = self.intrinsics.get(ref.name, ref.own)
+        if found is None:
+            raise IntrinsicNotGiven(
+                f"cannot replay the records: they use the tensor intrinsic {ref.name!r}", called=user_source(),
+                reason="it does not come with tilewright, and a text holds its name alone",
+                fix=f"te.Schedule.replay(records, ops, intrinsics={{{ref.name!r}: what te.decl_tensor_intrin returned}})")
+        return found
+
+    def _index_map(self, ref: IndexMapRef) -> IndexMap:
+        parameters = tuple(Var(name, DType(dtype)) for name, dtype in zip(ref.parameters, ref.dtypes, strict=True))
+        indices: list[Expr] = []
+        for one in ref.indices:
+            indices.append(substitute(one.expr, {
+                var: parameters[stands.place] if isinstance(stands, ParameterRef) else self.decode(stands)
+                for var, stands in one.variables}))
+        return IndexMap(parameters, tuple(indices))
+
+    def _expression(self, ref: ExprRef) -> Expr:
+        return substitute(ref.expr, {var: self.decode(stands) for var, stands in ref.variables})
+
+
+def replay_all(schedule: Schedule, records: Iterable[Record], intrinsics: Mapping[str, TensorIntrin] | None = None) -> None:
+    """Apply the records, in order. intrinsics: the user's own tensor intrinsics by name."""
+    replay = Replay(schedule, intrinsics)
+    for record in records:
+        replay.apply(record)

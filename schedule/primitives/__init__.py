@@ -1,0 +1,1 @@
+"""Schedule primitives: a file each."""

@@ -1,0 +1,69 @@
+"""AutoInlineElemWise, AutoInlineBroadcast, AutoInlineInjective: inline every stage of a kind that nobody has scheduled.
+
+The names are TVM's. A stage is left alone where it is an output, has several outputs, was scheduled, or was placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from ...ir.expr import IterVar, ProducerLoad
+from ...ir.visit import walk
+from ...te.operation import ComputeOp
+from .inline import why_not_inline
+from ..model.schedule import Schedule
+
+__all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "is_broadcast", "is_elementwise",
+           "is_injective"]
+
+
+def is_injective(op: ComputeOp) -> bool:
+    """Whether it is no reduction: each element is an expression of single elements."""
+    return op.reduction is None
+
+
+def is_broadcast(op: ComputeOp) -> bool:
+    """Whether everything is read at some of the axes, in their order: A[i], A[j] or A[i, j], but not A[j, i]."""
+    return is_injective(op) and all(_ascending(op, load) for load in _loads(op))
+
+
+def is_elementwise(op: ComputeOp) -> bool:
+    """Whether everything is read at exactly the axes: A[i, j]."""
+    return is_broadcast(op) and all(len(load.indices) == len(op.axis) for load in _loads(op))
+
+
+def _loads(op: ComputeOp) -> Iterator[ProducerLoad]:
+    return (node for value in op.body for node in walk(value) if isinstance(node, ProducerLoad))
+
+
+def _ascending(op: ComputeOp, load: ProducerLoad) -> bool:
+    places = {axis: at for at, axis in enumerate(op.axis)}
+    found = [places.get(index, -1) if isinstance(index, IterVar) else -1 for index in load.indices]
+    return all(place >= 0 for place in found) and all(a < b for a, b in pairwise(found))
+
+
+def _auto_inline(schedule: Schedule, fits: Callable[[ComputeOp], bool]) -> None:
+    for stage in list(schedule.stages):
+        if (
+            isinstance(stage.op, ComputeOp)
+            and not stage.is_scheduled()
+            and fits(stage.op)
+            and why_not_inline(stage) is None
+        ):
+            stage.compute_inline()
+
+
+def AutoInlineElemWise(schedule: Schedule) -> None:
+    """Inline the stages that read everything at exactly their axes."""
+    _auto_inline(schedule, is_elementwise)
+
+
+def AutoInlineBroadcast(schedule: Schedule) -> None:
+    """Inline the stages that read everything at some of their axes, in order."""
+    _auto_inline(schedule, is_broadcast)
+
+
+def AutoInlineInjective(schedule: Schedule) -> None:
+    """Inline the stages that are no reductions."""
+    _auto_inline(schedule, is_injective)

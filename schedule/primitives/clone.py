@@ -1,0 +1,98 @@
+"""clone_in: a tensor that some of its readers compute for themselves.
+
+    for i:  B[i] = f(A[i])                        for i:  C[i] = f(A[i]) + 1          # B.clone, computed at C
+    for i:  C[i] = B[i] + 1              →        for i:  B[i] = f(A[i])
+    for i:  D[i] = B[i] * 2                       for i:  D[i] = B[i] * 2
+
+A stage stands in one place, below all that reads it. Readers in loop nests of their own can each have it there only if there
+are two of it (Halide has Func.clone_in for that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...errors import user_source
+from ...ir.expr import Expr, IterVar, Range, Reduce, Var
+from ...ir.visit import substitute
+from ...te.operation import ComputeOp
+from ...te.tensor import Tensor
+from ...te.tensor_compute import TensorComputeOp
+from ..errors import BadClone
+from ..model.layout import as_axis, check_outputs
+from ..model.redirect import Redirection
+
+if TYPE_CHECKING:
+    from ..model.schedule import Schedule
+    from ..model.stage import Stage
+
+__all__ = ["clone_in"]
+
+
+def clone_in(schedule: Schedule, given: Tensor | Sequence[Tensor], readers: Any) -> Tensor | list[Tensor]:
+    """See Schedule.clone_in."""
+    stage, tensors = check_outputs(schedule, given, BadClone, "cannot clone")
+    op = stage.op
+    if not isinstance(op, ComputeOp) or isinstance(op, TensorComputeOp):
+        what = "is computed by a tensor intrinsic" if isinstance(op, TensorComputeOp) else f"is a {op.kind}"
+        raise BadClone(f"cannot clone {stage.name}", declared=op.source, called=user_source(),
+                       reason=f"{stage.name} {what}, and what te.compute declares is cloned",
+                       fix=f's.cache_read({stage.name}, "local", readers)')
+    chosen = _reader_stages(schedule, stage, readers)
+    with schedule.compound("clone_in", tensor=given, readers=tuple(chosen)):
+        clone = _again(op)
+        place = schedule.place_of(stage)
+        redirection = Redirection(schedule)
+        pairs = dict(zip(op.outputs, clone.outputs, strict=True))
+        for later in schedule.stages[place + 1:]:
+            redirection.follow(later)
+            if any(later is reader for reader in chosen):
+                redirection.change(later, later.op.replace_inputs(pairs))
+        schedule.insert_stage(place + 1, clone, stage).scope = stage.scope
+    made = [clone.output(tensor.value_index) for tensor in tensors]
+    return made[0] if isinstance(given, Tensor) else made
+
+
+def _again(op: ComputeOp) -> ComputeOp:
+    """The same over axes of its own, which it has to itself wherever it is put."""
+    renamed: dict[Var, Expr] = {}
+
+    def fresh(axis: IterVar) -> IterVar:
+        assert axis.dom is not None
+        dom = Range(substitute(axis.dom.begin, renamed), substitute(axis.dom.extent, renamed))
+        renamed[axis] = made = as_axis(axis, dom, axis.name, axis.kind)
+        return made
+
+    axes = tuple(map(fresh, op.axis))
+    first = op.body[0]
+    if isinstance(first, Reduce):
+        reduced = tuple(map(fresh, first.axes))
+        made = replace(substitute(first, renamed), axes=reduced)
+        body: tuple[Expr, ...] = tuple(replace(made, value_index=at) for at in range(len(op.body)))
+    else:
+        body = tuple(substitute(value, renamed) for value in op.body)
+    return ComputeOp(name=f"{op.name}.clone", tag=op.tag, attrs=op.attrs, source=user_source(), axis=axes, body=body)
+
+
+def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage]:
+    """The stages of the readers, each once. Raises BadClone where one does not read the stage, or nobody else is left."""
+    from ..model.stage import Stage
+
+    given = list(readers) if isinstance(readers, (list, tuple)) else [readers]
+    chosen = list(dict.fromkeys(one if isinstance(one, Stage) else schedule[one] for one in given))
+    actual = [one for one in schedule.stages if any(tensor.op is stage.op for tensor in one.op.input_tensors)]
+    wrong = next((one for one in chosen if one not in actual), None)
+    alone = not stage.is_output and set(actual) <= set(chosen)
+    if chosen and wrong is None and not alone:
+        return chosen
+    if wrong is not None:
+        reason = f"stage {wrong.name} does not read {stage.name}"
+    else:
+        reason = "no readers were given" if not chosen else f"nobody else reads {stage.name}: the clone would be all there is"
+    names = [one.name for one in actual]
+    raise BadClone(
+        f"cannot clone {stage.name}", reason=reason, declared=stage.op.source, called=user_source(),
+        allowed=f"{stage.name} is read by {', '.join(names)}" if names else f"no stage reads {stage.name}",
+        fix=f"s.clone_in({stage.name}, [{names[0]}])" if len(names) > 1 or names and stage.is_output else "leave it as it is")

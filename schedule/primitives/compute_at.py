@@ -1,0 +1,106 @@
+"""compute_at and compute_root: where a stage is computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.expr import IterVar
+from .annotate import enclosing_parallel, wrong_stage
+from ..model.axes import find_leaf, outline
+from ..errors import CannotAttach, NestedParallel
+from ..model.hybrid_loops import refuse_hybrid
+from ..lowering.kinds import kind_of
+
+if TYPE_CHECKING:
+    from ..model.stage import Stage
+
+__all__ = ["check_attachable", "compute_at", "compute_root"]
+
+
+def compute_at(stage: Stage, parent: Stage, axis: IterVar) -> None:
+    """See Stage.compute_at."""
+    from ..model.stage import Stage  # the class is above its primitives
+
+    if not isinstance(parent, Stage):
+        raise wrong_stage(stage, parent, "cannot place stage")
+    check_attachable(stage, parent, axis)
+    _check_group(stage, parent)
+    stage.schedule.record("compute_at", stage, parent=parent, scope=axis)
+    stage.attach("at", parent, axis)
+
+
+def check_attachable(stage: Stage, parent: Stage, axis: IterVar) -> None:
+    """Raise where a stage cannot be computed at a loop of another."""
+    _check_stage(stage, parent)
+    find_leaf(parent, axis, f"cannot compute {stage.name} at")
+    _check_parallel(stage, parent, axis)
+
+
+def compute_root(stage: Stage) -> None:
+    """See Stage.compute_root."""
+    stage.schedule.record("compute_root", stage)
+    stage.attach("root")
+
+
+def _check_stage(stage: Stage, parent: Stage) -> None:
+    name, above = stage.name, parent.name
+    if parent.schedule is not stage.schedule:
+        raise _bad(stage, parent, f"stage {above} is of another schedule", "use the stages of one schedule")
+    if stage is parent:
+        raise _bad(stage, parent, f"{name} cannot be computed within its own loops", "name a stage that reads it")
+    if stage.op.is_given:
+        raise _bad(stage, parent, f"{name} is {kind_of(stage.op).noun}, nothing is computed",
+                   f's.cache_read({name}, "local", readers) gives a copy that can be placed')
+    if stage.is_output:
+        raise _bad(stage, parent, f"{name} is an output: all of it is computed once, whatever {above} reads",
+                   f'attach a stage that it reads, or s.cache_write({name}, "local") and attach the cache')
+    refuse_hybrid(parent, f"cannot compute {name} at", "its loops read any part of their inputs, under any condition",
+                  f"s[{name}].compute_root(), or s[{name}].compute_inline() where it is an expression")
+    if parent.attach_type in ("inline", "inlined"):
+        raise _bad(
+            stage, parent, f"{above} is inlined and has no loops", f"compute {name} at a stage that reads {above}"
+        )
+    if stage.reads(parent):
+        raise _bad(stage, parent, f"{name} reads {above}, so it cannot be computed before {above} is done (a cycle)",
+                   f"s[{above}].compute_at(s[{name}], axis) is the possible direction")
+    if not parent.reads(stage):
+        readers = [one.name for one in stage.schedule.stages if one.reads(stage)]
+        raise _bad(stage, parent, f"{above} does not read {name}, directly or through other stages",
+                   f"name a stage that does: {', '.join(readers)}" if readers else "")
+
+
+def _check_group(stage: Stage, parent: Stage) -> None:
+    """A stage is placed within its group."""
+    if stage.group is not None and not stage.group.holds(parent):
+        raise _bad(stage, parent, f"{stage.name} belongs to {stage.group!r}, and {parent.name} does not",
+                   f"place the group, which s.create_group returned: group.compute_at(s[{parent.name}], axis)")
+
+
+def _bad(stage: Stage, parent: Stage, reason: str, fix: str) -> CannotAttach:
+    return CannotAttach(f"cannot compute {stage.name} at stage {parent.name}", reason=reason, declared=stage.op.source,
+                        called=user_source(), loops=outline(parent), fix=fix)
+
+
+def _check_parallel(stage: Stage, parent: Stage, axis: IterVar) -> None:
+    """A parallel loop of the stage, or of what is attached to it, would end up within one of the parent's."""
+    inner = next((one for one in stage.leaf_iter_vars if stage.attr(one).kind == "parallel"), None)
+    if inner is None:
+        return
+    around: list[tuple[Stage, IterVar]] = []
+    for one in parent.leaf_iter_vars:
+        if parent.attr(one).kind == "parallel":
+            around.append((parent, one))
+        if one is axis:
+            break
+    above = around[-1] if around else enclosing_parallel(parent)
+    if above is not None:
+        raise NestedParallel(
+            f"cannot compute {stage.name} at '{axis.name}' of stage {parent.name}",
+            reason=f"{inner.name} of {stage.name} is parallel, and so is {above[1].name} of {above[0].name}, which "
+            "would surround it: parallel loops do not nest",
+            declared=stage.op.source,
+            called=user_source(),
+            loops=outline(parent, [axis]),
+            fix=f"leave {inner.name} serial",
+        )

@@ -1,0 +1,98 @@
+"""fuse: loops directly inside each other become one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.dtype import INT32, INT64
+from ...ir.expr import IntImm, IterVar, Range
+from ...ir.ops import const
+from ...te.shape import INT64_FROM
+from ..model.axes import (
+    declared_ranges,
+    dependences,
+    derived_roots,
+    find_leaf,
+    outline,
+    place_of,
+    refuse_lost_annotation,
+)
+from ..errors import FuseApart
+from ..model.hybrid_loops import check_fused
+from ..model.relations import Fuse, Singleton
+
+if TYPE_CHECKING:
+    from ..model.stage import Stage
+
+__all__ = ["fuse"]
+
+
+def fuse(stage: Stage, axes: tuple[IterVar, ...]) -> IterVar:
+    """See Stage.fuse."""
+    if not axes:
+        return _unit_loop(stage)
+    places = [find_leaf(stage, axis, "cannot fuse") for axis in axes]
+    first = min(places[:2])
+    # TVM takes the first two in either order; whatever follows lies inside.
+    in_order = sorted(places[:2]) + places[2:]
+    if in_order != list(range(first, first + len(axes))):
+        raise _apart(stage, axes, places)
+    ordered = stage.leaf_iter_vars[first : first + len(axes)]
+    if len(axes) > 1:
+        for axis in ordered:
+            refuse_lost_annotation(stage, axis, "cannot fuse", "fuse first, then annotate the fused loop")
+    check_fused(stage, ordered)
+    _refuse_dependent(stage, ordered)
+    stage.schedule.record("fuse", stage, axes=tuple(ordered))
+    fused = ordered[0]
+    for inner in ordered[1:]:
+        fused = _fuse_two(stage, fused, inner, first)
+    return fused
+
+
+def _refuse_dependent(stage: Stage, axes: list[IterVar]) -> None:
+    """Loops of which one's extent changes with another have no product to run over."""
+    roots = [root for axis in axes for root in derived_roots(stage, axis)]
+    for first, second in dependences(stage):
+        if place_of(roots, first) >= 0 and place_of(roots, second) >= 0:
+            raise FuseApart(
+                f"cannot fuse {', '.join(axis.name for axis in axes)} of stage {stage.name}", declared=stage.op.source,
+                reason=f"the extent of {second.name} changes with {first.name}, so their iterations are no rectangle",
+                called=user_source(), loops=outline(stage, axes), fix="fuse loops whose extents do not change",
+            )
+
+
+def _fuse_two(stage: Stage, outer: IterVar, inner: IterVar, place: int) -> IterVar:
+    kind = "reduce" if "reduce" in (outer.kind, inner.kind) else outer.kind
+    ranges = declared_ranges(stage)
+    a, b = ranges[outer].extent, ranges[inner].extent
+    small = isinstance(a, IntImm) and isinstance(b, IntImm) and a.value * b.value < INT64_FROM
+    # Counting the fused loop in 32 bits must be known to be enough: symbolic extents may multiply beyond.
+    fused = IterVar(f"{outer.name}.{inner.name}.fused", INT32 if small else INT64, None, kind)
+    stage.derive(Fuse(outer, inner, fused, user_source()), place, 2, (fused,))
+    return fused
+
+
+def _unit_loop(stage: Stage) -> IterVar:
+    """Nothing fused, as for rank 0, gives an outermost loop of one iteration, so that there is one to annotate."""
+    stage.schedule.record("fuse", stage, axes=())
+    unit = IterVar("singleton", INT32, Range(const(0), const(1)))
+    stage.derive(Singleton(unit, user_source()), 0, 0, (unit,))
+    return unit
+
+
+def _apart(stage: Stage, axes: tuple[IterVar, ...], places: list[int]) -> FuseApart:
+    names = ", ".join(axis.name for axis in axes)
+    if len(set(places)) < len(places):
+        twice = next(axis.name for at, axis in enumerate(axes) if places[at] in places[:at])
+        reason, fix = f"{twice} is listed twice", "list each loop once"
+    elif sorted(places) == list(range(min(places), min(places) + len(places))):
+        ordered = ", ".join(axis.name for axis in sorted(axes, key=lambda axis: places[axes.index(axis)]))
+        reason, fix = f"the loops stand in the order {ordered}", f"fuse({ordered}), or reorder({names}) first"
+    else:
+        between = [axis.name for axis in stage.leaf_iter_vars[min(places) : max(places)] if axis not in axes]
+        reason = f"{', '.join(between)} stands between them: fused loops are directly inside each other"
+        fix = f"s[{stage.name}].reorder({names}) first, if that order suits"
+    return FuseApart(f"cannot fuse {names} of stage {stage.name}", reason=reason, declared=stage.op.source,
+                     called=user_source(), loops=outline(stage, axes), fix=fix)

@@ -1,0 +1,215 @@
+"""rfactor: a reduction in two stages, partial results for each value of one reduce loop, then their reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
+from ...ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
+from ...ir.visit import free_vars, substitute
+from ...te.operation import ComputeOp
+from ...te.tensor_compute import TensorComputeOp
+from ...te.tensor import Tensor
+from ..model.axes import (
+    declared_ranges,
+    dependences,
+    find_leaf,
+    mixes_data_and_reduce,
+    outline,
+    place_of,
+    refuse_lost_annotation,
+    related_axes,
+)
+from ..lowering.bounds import reads_memory
+from ..errors import BadRfactor
+from ..model.layout import as_axis, check_outputs, first_then, inexact_splits, move_attachments, refuse_dangling_predicate, retire
+from ..model.redirect import Redirection
+from ..model.relations import pass_up_value
+
+if TYPE_CHECKING:
+    from ..model.schedule import Schedule
+    from ..model.stage import Stage
+
+__all__ = ["rfactor"]
+
+
+def rfactor(
+    schedule: Schedule, given: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int
+) -> Tensor | list[Tensor]:
+    """See Schedule.rfactor."""
+    stage, tensors = check_outputs(schedule, given, BadRfactor, "cannot factor the reduction")
+    op, reduction = _check(stage, axis)
+    place = _checked_place(stage, axis, op, factor_axis)
+    _check_attachments(stage, axis)
+    ranges = declared_ranges(stage)
+    with schedule.compound("rfactor", tensor=given, axis=axis, factor_axis=factor_axis):
+        new = _new_axes(stage, op, axis, ranges)
+        partial_op = _partial_op(stage, op, reduction, ranges, new, axis, place)
+        final_op = _final_op(op, reduction, partial_op, new[axis], place)
+        partial = schedule.insert_stage(schedule.place_of(stage), partial_op, stage)
+        moved = {one: made for one, made in new.items() if one.kind == "reduce"}
+        move_attachments(stage, op.axis, partial, moved)
+        gone = [one for one in stage.all_iter_vars if not any(one is kept for kept in op.axis)]
+        retire(schedule, gone, f"was an axis of {stage.name} until rfactor made two stages of it{{at}}: "
+               f"{partial.name} over {', '.join(one.name for one in partial.leaf_iter_vars)}, and {stage.name}")
+        redirection = Redirection(schedule)
+        redirection.replace_whole(stage, final_op)
+        redirection.follow_all(schedule.place_of(stage) + 1)
+    if isinstance(given, Tensor):
+        return partial_op.output(0) if partial_op.num_outputs == 1 else list(partial_op.outputs)
+    return [partial_op.output(tensor.value_index) for tensor in tensors]
+
+
+def _bad(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadRfactor:
+    return BadRfactor(
+        f"cannot factor the reduction {stage.name} over '{axis.name}'",
+        reason=reason,
+        declared=stage.op.source,
+        called=user_source(),
+        loops=outline(stage, [axis]),
+        fix=fix,
+    )
+
+
+def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
+    op = stage.op
+    if not isinstance(op, ComputeOp) or op.reduction is None:
+        raise BadRfactor(
+            f"cannot factor stage {stage.name}",
+            reason=f"{stage.name} is no reduction",
+            declared=op.source,
+            called=user_source(),
+            fix="factor the stage that reduces (after cache_write that is the cache)",
+        )
+    if isinstance(op, TensorComputeOp):
+        raise _bad(stage, axis, f"the tensor intrinsic {op.intrinsic.name} adds up whole parts of {stage.name}, one by one",
+                   "declare the partial results as a te.compute of their own, by the same intrinsic, and add them up in another")
+    find_leaf(stage, axis, "cannot factor over")
+    names = ", ".join(one.name for one in stage.leaf_iter_vars if one.kind == "reduce")
+    if axis.kind != "reduce":
+        raise _bad(stage, axis, f"{axis.name} is a data axis", f"factor over a reduce axis: {names}")
+    touched = related_axes(stage, axis)
+    mixed = next((one for one in stage.leaf_iter_vars if one in touched and mixes_data_and_reduce(stage, one)), None)
+    if mixed is not None:
+        raise _bad(stage, axis, f"{mixed.name} runs over data and reduce axes at once",
+                   "call rfactor before fusing a reduce axis with a data axis")
+    found = declared_ranges(stage)[axis]
+    if not is_const(found.begin, 0):
+        raise _bad(stage, axis, f"{axis.name} begins at {found.begin}, and the partial results are counted from 0",
+                   f"declare the axis from 0, or split {axis.name} and factor over a part")
+    if any(var is one for var in free_vars(found.extent) for one in (*op.axis, *op.reduce_axis)):
+        raise _bad(
+            stage,
+            axis,
+            f"its extent {found.extent} changes with other axes, so the partial results have no shape",
+            f"split {axis.name} by a constant factor and factor over the inner part",
+        )
+    for one in stage.leaf_iter_vars:
+        if not any(one is root for root in op.axis):
+            refuse_lost_annotation(stage, one, f"cannot factor the reduction {stage.name}: the loop",
+                                   "call rfactor first, then annotate the loops of the two stages")
+    refuse_dangling_predicate(stage, op.axis, BadRfactor, "cannot factor the reduction")
+    return op, op.reduction
+
+
+def _checked_place(stage: Stage, axis: IterVar, op: ComputeOp, factor_axis: int) -> int:
+    rank = len(op.axis)
+    if isinstance(factor_axis, bool) or not isinstance(factor_axis, int) or not -rank - 1 <= factor_axis <= rank:
+        raise _bad(
+            stage,
+            axis,
+            f"factor_axis is {factor_axis!r}: the place of the new dimension among those of {stage.name}",
+            f"give a place from 0 to {rank}, or from -1 (last) to {-rank - 1}",
+        )
+    return factor_axis if factor_axis >= 0 else factor_axis + rank + 1
+
+
+def _check_attachments(stage: Stage, axis: IterVar) -> None:
+    """Some loops vanish without another that stands for them: those over split or fused axes that are not factored."""
+    touched, roots = related_axes(stage, axis), stage.root_iter_vars
+    for other in stage.schedule.placed_at(stage):
+        at = other.own_placement.loop
+        if at is not None and at not in touched and place_of(roots, at) < 0:
+            raise _bad(stage, at, f"{other.name} is computed at {at.name}, which would vanish",
+                       f"call rfactor first, or compute_root() of {other.name}")
+
+
+def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, Range]) -> dict[IterVar, IterVar]:
+    """What stands in the first stage for each data axis and each reduce loop of the whole."""
+    new = {one: as_axis(one, ranges[one], one.name, "data") for one in op.axis}
+    touched = related_axes(stage, axis)
+    later: dict[IterVar, bool] = {}
+    for first, second in dependences(stage):  # in the order of the second ones: what depends on such a one is such a one
+        if second not in touched and (first in touched or first in later):
+            later[second] = True
+    untouched = [one for one in op.reduce_axis if one not in touched and one not in later]
+    loops = [one for one in stage.leaf_iter_vars if one in touched and one is not axis]
+    for one in [*untouched, *loops]:
+        new[one] = _renewed(one, ranges[one], {**new})
+    new[axis] = as_axis(axis, ranges[axis], axis.name, "data")
+    if later:
+        values = pass_up_value(stage.relations, ranges, {**new})
+        conditions = inexact_splits(stage.relations, ranges, values)
+        at: dict[Var, Expr] = {**new}
+        at |= {one: substitute(values[one], at) for one in op.reduce_axis if one in touched}
+        inside = all_of(*(substitute(condition, at) for condition in conditions))
+        for one in later:
+            new[one] = _renewed(one, ranges[one], at, inside)
+            at[one] = new[one]
+    return new
+
+
+def _renewed(axis: IterVar, within: Range, at: Mapping[Var, Expr], inside: Expr = TRUE) -> IterVar:
+    """A reduce axis over its domain in terms of new axes; a whole axis goes on under its own name. inside: where other axes
+    are within theirs: elsewhere a domain must not be read from memory."""
+    begin, extent = substitute(within.begin, at), substitute(within.extent, at)
+    if axis.dom is not None and begin is axis.dom.begin and extent is axis.dom.extent:
+        return axis
+    if not is_const(inside, 1):
+        begin, extent = (if_then_else(inside, one, const(0, one.dtype)) if reads_memory(one) else one for one in (begin, extent))
+    return as_axis(axis, Range(begin, extent), axis.name, "reduce")
+
+
+def _partial_op(
+    stage: Stage, op: ComputeOp, reduction: Reduce, ranges: dict[IterVar, Range], new: dict[IterVar, IterVar],
+    axis: IterVar, place: int,
+) -> ComputeOp:
+    """The partial results: a dimension for `axis`, reduced over the rest."""
+    at_loops: dict[IterVar, Expr] = {
+        one: made.dom.begin if made.dom is not None and is_const(made.dom.extent, 1) else made for one, made in new.items()}
+    values = pass_up_value(stage.relations, ranges, at_loops)
+    at_axes: dict[Var, Expr] = {**new}
+    conditions = [substitute(one, at_axes) for one in inexact_splits(stage.relations, ranges, values)]
+    # The begin of a reduce axis may speak of data axes, which have become others.
+    at_roots: dict[Var, Expr] = {one: substitute(values[one], at_axes) for one in (*op.axis, *op.reduce_axis)}
+    rest = tuple(made for one, made in new.items() if one.kind == "reduce" and one is not axis)
+    condition = substitute(reduction.condition, at_roots)
+    if conditions:
+        condition = first_then(likely(all_of(*conditions)), condition)
+    sources = tuple(substitute(source, at_roots) for source in reduction.sources)
+    if rest:
+        whole = Reduce(reduction.combiner, sources, rest, condition)
+        body: tuple[Expr, ...] = tuple(replace(whole, value_index=at) for at in range(len(sources)))
+    else:  # one element each: nothing is left to reduce in this stage
+        body = tuple(if_then_else(condition, source, identity)
+                     for source, identity in zip(sources, reduction.combiner.identity, strict=True))
+    data = [new[one] for one in op.axis]
+    data.insert(place, new[axis])
+    return ComputeOp(
+        name=f"{op.name}.rf", tag=op.tag, attrs=op.attrs, source=user_source(), axis=tuple(data), body=body
+    )
+
+
+def _final_op(op: ComputeOp, reduction: Reduce, partial_op: ComputeOp, factored: IterVar, place: int) -> ComputeOp:
+    """The reduction of the partial results."""
+    assert factored.dom is not None
+    axis = as_axis(factored, factored.dom, f"{factored.name}.v", "reduce")
+    indices = [*op.axis]
+    indices.insert(place, axis)
+    loads = tuple(ProducerLoad(tensor, tuple(indices)) for tensor in partial_op.outputs)
+    whole = Reduce(reduction.combiner, loads, (axis,), TRUE, reduction.init)
+    body = tuple(replace(whole, value_index=at) for at in range(len(loads)))
+    return ComputeOp(name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, axis=op.axis, body=body)

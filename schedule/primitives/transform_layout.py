@@ -1,0 +1,164 @@
+"""transform_layout: the elements of a tensor in another order, and in a memory of another shape.
+
+    s[A].transform_layout(lambda n, c: [n, c // 4, c % 4], pad_value=0.0)     # A of shape (2, 6)
+
+    for n in 2:                         for n in 2:
+      for c in 6:                         for c.outer in 2:
+        A[n, c] = ...            →          for c.inner in 4:
+    B[n, c] = A[n, c] ...                     A[n, c.outer, c.inner] = ... if c.outer * 4 + c.inner < 6 else 0.0
+                                        B[n, c] = A[n, c // 4, c % 4] ...
+
+The operation is rewritten over the new dimensions, and what reads it reads the new place. An argument has the new shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ...errors import TilewrightError, user_source
+from ...ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
+from ...ir.ops import all_of, const, if_then_else, likely
+from ...ir.visit import free_vars, rewrite
+from ...te.operation import ComputeOp, Operation, PlaceholderOp
+from ...te.rewrite import substitute_axes
+from ...te.tensor import Tensor
+from ..model.axes import outline
+from ..errors import BadLayout
+from ..model.index_map import IndexMap, Inverse, NoLayout, invert
+from ..model.layout import first_then, refuse_dangling_predicate, retire
+from ..model.redirect import Redirection
+
+if TYPE_CHECKING:
+    from ..model.stage import Stage
+
+__all__ = ["transform_layout"]
+
+
+def transform_layout(stage: Stage, function: Callable[..., Any], pad_value: Any) -> list[IterVar] | None:
+    """See Stage.transform_layout."""
+    _check_stage(stage)
+    op = stage.op
+    extents = op.output_shape
+    like = op.axis if isinstance(op, ComputeOp) else tuple(Var(f"i{at}", one.dtype) for at, one in enumerate(extents))
+    try:
+        layout = IndexMap.of(function, like)
+        axes: list[IterVar] = []
+
+        def axis(place: int, extent: Expr) -> Var:
+            axes.append(IterVar(_name(layout, place), extent.dtype, Range(const(0, extent.dtype), extent)))
+            return axes[-1]
+
+        inverse = invert(layout, extents, axis)
+    except NoLayout as problem:
+        raise _bad(stage, problem.reason, problem.fix) from None
+    pads = _pads(stage, pad_value)
+    with stage.schedule.compound("transform_layout", stage, mapping_function=layout, pad_value=pad_value):
+        if isinstance(op, ComputeOp):
+            made: Operation = _moved(op, axes, inverse, pads)
+        else:
+            assert isinstance(op, PlaceholderOp)
+            made = PlaceholderOp(name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, shape=inverse.shape, dtype=op.dtype)
+        retire(stage.schedule, op.axis, f"was an axis of {stage.name} until transform_layout gave it others{{at}}")
+        _read_there(stage, made, layout)
+    return list(stage.op.axis) if isinstance(op, ComputeOp) else None
+
+
+def _bad(stage: Stage, reason: str, fix: str) -> BadLayout:
+    return BadLayout(f"cannot transform the layout of {stage.name}", reason=reason, declared=stage.op.source,
+                     called=user_source(), loops=outline(stage), fix=fix)
+
+
+def _check_stage(stage: Stage) -> None:
+    op = stage.op
+    if not isinstance(op, (ComputeOp, PlaceholderOp)):
+        raise _bad(stage, f"{stage.name} is no expression element by element", "transform a copy of it, by cache_read")
+    if stage.attach_type in ("inline", "inlined"):
+        raise _bad(stage, f"{stage.name} is inlined, so it lies nowhere", f"s[{stage.name}].compute_root() first")
+    if stage.relations or stage.iter_attrs or any(
+            a is not b for a, b in zip(stage.leaf_iter_vars, stage.all_iter_vars, strict=False)):
+        raise _bad(stage, "its loops are scheduled already, and a new layout makes new ones",
+                   "call transform_layout first, then schedule the loops that it returns")
+    placed = stage.schedule.placed_at(stage)
+    if placed:
+        raise _bad(stage, f"{placed[0].name} is computed at a loop of it, which would vanish",
+                   f"call transform_layout first, then place {placed[0].name} at a loop that it returns")
+    refuse_dangling_predicate(stage, op.reduce_axis, BadLayout, "cannot transform the layout of")
+    reader = next((one for one in stage.schedule.stages if not isinstance(one.op, ComputeOp)
+                   and any(tensor.op is op for tensor in one.op.input_tensors)), None)
+    if reader is not None:
+        raise _bad(stage, f"{reader.name}, a {reader.op.kind}, reads it as it is",
+                   f's.cache_read({stage.name}, "global", readers) gives a copy to transform')
+
+
+def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
+    """What fills the padding of each output."""
+    op, listed = stage.op, pad_value if isinstance(pad_value, (list, tuple)) else [pad_value] * stage.op.num_outputs
+    given: list[Any] = [0 if one is None else one for one in cast("Sequence[Any]", listed)]
+    advice = "pad_value takes a number of the tensor's dtype" + (", or one for each output" if op.num_outputs > 1 else "")
+    if len(given) != op.num_outputs:
+        raise _bad(stage, f"there are {len(given)} pad values for {op.num_outputs} outputs", advice)
+    found: list[Expr] = []
+    for value, tensor in zip(given, op.outputs, strict=True):
+        fits = not isinstance(value, Expr) or value.dtype == tensor.dtype
+        try:
+            made = const(value, tensor.dtype) if not isinstance(value, Expr) else value
+        except (TilewrightError, TypeError, ValueError, OverflowError):
+            fits, made = False, const(0)
+        if not fits or not isinstance(made, (IntImm, FloatImm)):
+            raise _bad(stage, f"the pad value {value!r} is no constant of type {tensor.dtype}"[:200], advice)
+        found.append(made)
+    return tuple(found)
+
+
+def _name(layout: IndexMap, place: int) -> str:
+    """A name for a new dimension, after the index that it comes from."""
+    index = layout.indices[place]
+    if isinstance(index, Var):
+        return index.name
+    if isinstance(index, (FloorDiv, FloorMod)) and isinstance(index.a, Var):
+        return f"{index.a.name}.{'outer' if isinstance(index, FloorDiv) else 'inner'}"
+    return f"ax{place}"
+
+
+def _moved(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple[Expr, ...]) -> ComputeOp:
+    """The operation over the new dimensions."""
+    condition = likely(all_of(*inverse.conditions)) if inverse.conditions else None
+    own = {*op.axis}
+
+    def rule(value: Expr) -> Expr:
+        there = substitute_axes(value, op.axis, inverse.values)
+        if condition is None:
+            return there
+        if isinstance(there, Reduce):
+            first = there.init or there.combiner.identity
+            inits = tuple(if_then_else(condition, one, pad) for one, pad in zip(first, pads, strict=True))
+            return replace(there, condition=first_then(condition, there.condition), init=inits)
+        if op.reduction is not None:  # a bound of a reduce axis: beyond the elements the axis is empty
+            return if_then_else(condition, there, const(0, there.dtype)) if own & {*free_vars(value)} else there
+        return there
+
+    moved = op.rewritten(rule)
+    body = moved.body
+    if condition is not None and op.reduction is None:
+        body = tuple(if_then_else(condition, value, pad) for value, pad in zip(body, pads, strict=True))
+    return ComputeOp(name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, axis=tuple(axes), body=body)
+
+
+def _read_there(stage: Stage, made: Operation, layout: IndexMap) -> None:
+    """Give the stage its new operation, and let its readers read the elements where they lie now."""
+    schedule, before = stage.schedule, stage.op
+    now = dict(zip(before.outputs, made.outputs, strict=True))
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, ProducerLoad) and isinstance(node.producer, Tensor) and node.producer in now:
+            return ProducerLoad(now[node.producer], tuple(layout(*node.indices)))
+        return None
+
+    redirection = Redirection(schedule)
+    redirection.replace_whole(stage, made)
+    for reader in schedule.stages[schedule.place_of(stage) + 1 :]:
+        if isinstance(reader.op, ComputeOp) and any(tensor in now for tensor in reader.op.input_tensors):
+            redirection.change(reader, reader.op.rewritten(lambda value: rewrite(value, rule)))
+        redirection.follow(reader)

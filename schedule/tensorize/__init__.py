@@ -1,0 +1,1 @@
+"""Loops recognised as a tensor intrinsic, and replaced by it."""

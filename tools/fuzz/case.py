@@ -1,0 +1,66 @@
+"""One drawn case: a program, a schedule of it, and what came of them, as plain data."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ... import te
+from .choices import Choices, case_choices
+from .coverage import OPERATIONS
+from .program import Program
+from .oracle import Options, check
+from .programs import draw_program
+from .reproduction import explain
+from .schedules import Drawn, draw_schedule
+
+__all__ = ["TARGETS", "draw_case", "label_of", "run_case"]
+
+TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 24, "cuda -emulate")}
+"""What each choice of a target runs: a GPU's kernels take ten times as long, by way of the C++ compiler."""
+
+_PROGRAM, _SCHEDULE = 0, 1
+
+
+def draw_case(seed: int, case: int, target: str, nth: int = 0) -> tuple[Choices, Choices, Options]:
+    """The choices that make the program, those that make the schedule, and how the case is checked. nth: which of the
+    schedules that are drawn for the program."""
+    choices = case_choices(seed, case, _SCHEDULE + nth)
+    options = Options(choices.pick(TARGETS[target]), choices.chance(0.1), [choices.chance(0.7) for _ in range(16)],
+                      choices.chance(0.25))
+    return case_choices(seed, case, _PROGRAM), choices, options
+
+
+def label_of(program: Program, op: Any) -> tuple[str, str]:
+    """What an operation is counted as, and its dtype: in chains by what it does, otherwise as the whole program; what stands
+    around a script, or is in a dtype that the program itself has not, by what it does too. An argmax is of its values."""
+    dtype = str((op.outputs[-1] if program.name == "argmax" else op.output(0)).dtype)
+    own = op.kind == program.name if program.name in ("hybrid", "extern") else program.name != "chain"
+    if own and (op.kind != "compute" or dtype in OPERATIONS[program.name]):
+        return program.name, dtype
+    return op.body[0].combiner.name if op.reduce_axis else "elementwise", dtype
+
+
+def run_case(
+    seed: int, case: int, target: str = "llvm", shrink_seconds: float = 20.0, about: str = "", nth: int = 0,
+) -> dict[str, Any]:
+    """Draws and checks one case. A failure brings its text and a program that repeats it, made smaller for so long. about: the
+    primitive that the schedule is about, instead of a drawn one or none. nth: which of the program's schedules."""
+    report: dict[str, Any] = {"case": case, "name": "?", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}
+    program: Program | None = None
+    s, began = None, time.perf_counter()
+    numbers, choices, options = draw_case(seed, case, target, nth)
+    try:
+        program = draw_program(numbers)
+        report.update(name=program.name, target=options.target)
+        s = te.create_schedule(program.outputs)
+        made: Drawn = draw_schedule(choices, s, options.text, "cuda" in options.target, about)
+        report["tried"], report["refused"] = made.tried, made.refused
+        report["lowering"] = check(program, s, options)
+        if not report["lowering"]:
+            cells = [(*label_of(program, op), primitive) for op, primitive in made.taken]
+            report["cells"] = [cell for cell in cells if cell[0] in OPERATIONS]
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
+        report.update(explain(seed, case, program, s, options, numbers.made, error, shrink_seconds))
+    report["seconds"] = time.perf_counter() - began
+    return report

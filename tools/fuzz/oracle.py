@@ -1,0 +1,196 @@
+"""Whether a scheduled program does what the unscheduled one and numpy do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ... import te
+from ...driver.build import build, lower
+from ...errors import CudaError, LoweringError, TilewrightError
+from ...ir import BufferStore, For, Range, Stmt, Var, equal, parse, verify
+from ...ir.interpret import interpreter
+from ...ir.arith.analyzer import Analyzer
+from ...ir.visit import children
+from ...schedule import from_json, to_json
+from .program import Program
+from .guard import Guarded
+
+__all__ = ["TOO_SLOW", "Failure", "Options", "check", "compare", "run_kernel", "signature"]
+
+MAX_WORK = 300_000
+TOO_SLOW = "too slow to interpret"
+WRONG_PROGRAM = {f"TW030{digit}" for digit in range(1, 9)}
+"""Codes by which the verifier, the parser and the interpreter tell that a lowered program is wrong."""
+
+
+class Failure(AssertionError):
+    """A case that fails: `step` names what was being checked."""
+
+    def __init__(self, step: str, text: str) -> None:
+        super().__init__(f"{step}: {text}")
+        self.step = step
+
+
+class Options:
+    """How a case is checked. target: of the kernel. bounds_check: whether it is built with its own checks. at_end: for
+    each argument, whether it ends where it may no longer be read. text: whether text and records are checked too."""
+
+    def __init__(self, target: str = "llvm", bounds_check: bool = False, at_end: Sequence[bool] = (), text: bool = True) -> None:
+        self.target, self.bounds_check, self.at_end, self.text = target, bounds_check, tuple(at_end), text
+
+    def __repr__(self) -> str:
+        return f"Options({self.target!r}, {self.bounds_check}, {list(self.at_end)}, {self.text})"
+
+
+def signature(error: BaseException) -> str:
+    """What kind of failure it is: shrinking keeps to one."""
+    return error.step if isinstance(error, Failure) else type(error).__name__
+
+
+def _wide(value: Any) -> Any:
+    value = np.asarray(value)
+    return value.astype("float64") if value.dtype.kind not in "biu" else value
+
+
+def compare(step: str, program: Program, found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Results against expectations: exactly, or within the program's tolerance. Raises Failure."""
+    for argument, is_result, got, want in zip(program.args, program.results, found, expected, strict=True):
+        if not is_result:
+            continue
+        a, b = _wide(got), _wide(want)
+        if program.tolerance and a.dtype.kind == "f":
+            same = np.isclose(a, b, rtol=program.tolerance, atol=program.tolerance, equal_nan=True)
+        else:
+            same = (a == b) | ((a != a) & (b != b))
+        if not same.all():
+            at = tuple(int(n) for n in np.argwhere(~same)[0]) if np.ndim(same) else ()
+            raise Failure(step, f"{argument.name}{list(at)} is {got[at]}, expected {want[at]} "
+                                f"({int((~same).sum())} of {same.size} elements differ)")
+
+
+def _interpreted(step: str, program: Program, function: Any) -> list[Any]:
+    """Every argument after the checking interpreter ran the function."""
+    given = [np.full(value.shape, 77).astype(value.dtype) if is_result else
+             (value.copy() if isinstance(value, np.ndarray) else value)
+             for value, is_result in zip(program.values, program.results, strict=True)]
+    try:
+        interpreter.run(function, given, check=True)
+    except TilewrightError as error:
+        raise Failure(step, str(error)) from error
+    return given
+
+
+def _work(program: Program, function: Any) -> int:
+    """About how often the program stores something, from above: a drawn schedule may compute a tensor anew for each of
+    thousands of iterations."""
+    analyzer = Analyzer()
+    for parameter, value in zip(function.arguments, program.values, strict=True):
+        for extent, size in zip(getattr(parameter, "shape", ()), np.shape(value), strict=True):
+            if isinstance(extent, Var):
+                analyzer.bind(extent, (size, size))
+    total, stack = 0, [(function.body, 1)]
+    while stack:
+        node, times = stack.pop()
+        if isinstance(node, For):
+            high = analyzer.interval(node.extent).hi
+            times *= max(high, 0) if high is not None else 1
+            analyzer.bind(node.var, Range(node.begin, node.extent))
+        total += times if isinstance(node, BufferStore) else 0
+        stack.extend((child, times) for child in children(node) if isinstance(child, Stmt))
+    return total
+
+
+def _check_text(function: Any, s: Any, program: Program) -> None:
+    """The lowered program survives printing, and the schedule survives its records."""
+    if not str(s):
+        raise Failure("print", "nothing is shown")
+    text = str(function)
+    if not equal(replace(parse(text), constants=function.constants), function):  # contents are shown in part
+        raise Failure("text", f"the text does not read back as the same function:\n{text}")
+    scope: dict[str, Any] = {"te": te, "ops": program.outputs}
+    exec(s.as_python(), scope)
+    twins = {"replayed records": te.Schedule.replay(s.records, program.outputs), "a copy": s.copy(), "as_python": scope["s"],
+             "records through JSON": te.Schedule.replay(from_json(to_json(s.records)), program.outputs)}
+    for what, twin in twins.items():
+        again = lower(twin, program.args, function.name)
+        if not equal(again, function):
+            raise Failure("replay", f"{what}: lowers to another function:\n{again}\ninstead of\n{function}")
+
+
+def _check_normalized(program: Program, s: Any, reference: Sequence[Any]) -> None:
+    """The normalised schedule computes the same."""
+    step = "normalised schedule, interpreted"
+    try:
+        function = lower(s.normalize(), program.args)
+    except TilewrightError as error:
+        raise Failure(step, str(error)) from error
+    compare(step, program, _interpreted(step, program, function), reference)
+
+
+def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] = ()) -> list[Any]:
+    """Every argument after the kernel ran on arrays against guard pages. Raises Failure, and what the kernel raises."""
+    ends = [*at_end, *[True] * len(program.args)]
+    guarded = [Guarded(value, end, is_result) if isinstance(value, np.ndarray) else value
+               for value, end, is_result in zip(program.values, ends, program.results, strict=False)]
+    kernel(*(one.view if isinstance(one, Guarded) else one for one in guarded))
+    for argument, one in zip(program.args, guarded, strict=True):
+        complaint = one.complaint() if isinstance(one, Guarded) else ""
+        if complaint:
+            raise Failure(step, f"{complaint} {argument.name}")
+    return [one.view if isinstance(one, Guarded) else one for one in guarded]
+
+
+def _lowered(program: Program, s: Any) -> Any:
+    """The lowered program, or the code of its refusal."""
+    try:
+        function = lower(s, program.args)
+    except LoweringError as error:
+        if error.code in WRONG_PROGRAM:
+            raise Failure("lower", str(error)) from error
+        return error.code
+    try:
+        verify(function)
+    except LoweringError as error:
+        raise Failure("verify", str(error)) from error
+    return function
+
+
+def check(program: Program, s: Any, options: Options | None = None) -> str:
+    """Empty where the schedule is right, the code of its refusal where it does not lower. Raises Failure."""
+    options = Options() if options is None else options
+    plain = lower(te.create_schedule(program.outputs), program.args)
+    reference = _interpreted("unscheduled program, interpreted", program, plain)
+    compare("unscheduled program against numpy", program, reference, program.values)
+    function = _lowered(program, s)
+    if isinstance(function, str):
+        return function
+    if options.text:
+        _check_text(function, s, program)
+    if _work(program, function) > MAX_WORK:
+        return TOO_SLOW
+    step = "scheduled program, interpreted"
+    compare(step, program, _interpreted(step, program, function), reference)
+    if options.text:
+        _check_normalized(program, s, reference)
+    return _check_kernel(program, function, options, reference)
+
+
+def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any]) -> str:
+    try:
+        kernel = build(function, target=options.target, bounds_check=options.bounds_check)
+    except (LoweringError, CudaError) as error:
+        if error.code in WRONG_PROGRAM:
+            raise Failure("build", "\n".join([str(error), *getattr(error, "__notes__", [])])) from error
+        return error.code
+    step = f"kernel for {options.target}"
+    try:
+        found = run_kernel(step, program, kernel, options.at_end)
+    except TilewrightError as error:
+        raise Failure(step, str(error)) from error
+    compare(f"{step} against the interpreter", program, found, reference)
+    compare(f"{step} against numpy", program, found, program.values)
+    return ""

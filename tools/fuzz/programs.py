@@ -1,0 +1,41 @@
+"""Every kind of program that is drawn, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .chains import draw_chain
+from .choices import Choices, forced
+from .epilogue import windowed
+from .control import draw_hybrid, draw_product, draw_scan
+from .derivatives import draw_gradient
+from .program import Program
+from .images import draw_blur, draw_gather, draw_layout
+from .networks import draw_conv2d, draw_matmul, draw_pool
+from .outside import draw_extern
+from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
+
+__all__ = ["PROGRAMS", "draw_program", "drawn_program"]
+
+PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
+    (8, draw_chain), (3, draw_matmul), (2, draw_conv2d), (1.3, draw_pool), (2, draw_softmax), (1.5, draw_argmax),
+    (2, draw_blur), (1.5, draw_layout), (1.3, draw_gather), (1.3, draw_triangle), (1.5, draw_tuples), (1.5, draw_scan),
+    (1.3, draw_hybrid), (1.3, draw_product), (1, draw_extern), (1.3, draw_gradient),
+)
+
+
+def draw_program(choices: Choices) -> Program:
+    """A program of a drawn kind. Raises nothing that a legal program does not."""
+    draw = choices.weighted(PROGRAMS)
+    with np.errstate(all="ignore"):
+        program = draw(choices)
+        if choices.chance(0.2):
+            windowed(program, choices)
+        return program
+
+
+def drawn_program(numbers: Sequence[int]) -> Program:
+    """The program that these choices make."""
+    return draw_program(forced(numbers))

@@ -1,0 +1,51 @@
+# ruff: noqa: F821, B007
+# pyright: reportUndefinedVariable=false
+"""Hybrid scripts that are fuzzed. As Python on numpy arrays they say themselves what is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...te import hybrid
+
+__all__ = ["SCRIPTS"]
+
+
+@hybrid.script
+def outer(a: Any, b: Any) -> Any:
+    c = output_tensor((a.shape[0], b.shape[0]), a.dtype)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[0]):
+            c[i, j] = max(a[i], b[j])
+    return c
+
+
+@hybrid.script
+def running(a: Any, b: Any) -> Any:
+    c = output_tensor((a.shape[0], b.shape[0]), a.dtype)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[0]):
+            c[i, j] = a[i]
+    for i in range(a.shape[0]):
+        for j in range(b.shape[0]):
+            for k in range(j + 1):
+                c[i, j] = max(c[i, j], b[k])
+    return c
+
+
+@hybrid.script
+def sorted_rows(a: Any, b: Any) -> Any:
+    c = output_tensor((a.shape[0], b.shape[0]), a.dtype)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[0]):
+            c[i, j] = min(a[i], b[j])
+        for r in range(b.shape[0]):
+            for j in range(b.shape[0] - 1):
+                if c[i, j] > c[i, j + 1]:
+                    t = c[i, j]
+                    c[i, j] = c[i, j + 1]
+                    c[i, j + 1] = t
+    return c
+
+
+SCRIPTS = (outer, running, sorted_rows)

@@ -1,0 +1,50 @@
+"""Packages whose names are imported when they are first used, so that a program pays for the operators it names.
+
+A function may share its module's name (topi.matmul in topi/matmul.py): importing the module would put the module in the
+function's place, so what the package hands on under such a name stays the function.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+__all__ = ["lazily"]
+
+
+class _Face(ModuleType):
+    """A package that hands on names from its modules. homes: name -> module, set by lazily()."""
+
+    homes: Mapping[str, str]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and self.__dict__.get("homes", {}).get(name) == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+def lazily(
+    package: str, homes: Mapping[str, str], subpackages: tuple[str, ...] = (),
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The __getattr__ and __dir__ of `package`, whose names live where `homes` says (name -> module below it)."""
+    module = sys.modules[package]
+    module.__class__ = _Face
+    module.__dict__["homes"] = homes
+
+    def get(name: str) -> Any:
+        if name in subpackages:
+            return import_module(f".{name}", package)
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(home if home.startswith(".") else f".{home}", package), name)
+        module.__dict__[name] = value
+        return value
+
+    def names() -> list[str]:
+        return sorted({*homes, *subpackages})
+
+    return get, names

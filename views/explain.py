@@ -1,0 +1,221 @@
+"""What becomes of one stage: which part is computed where, how often, and what memory that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
+from ..ir.visit import free_vars
+from ..te.operation import ComputeOp, Operation
+from ..te.rewrite import collect_loads
+from ..schedule.lowering.bounds import Loop, StageBounds, thread_rank
+from .cost import LoopCost, program_cost
+from ..ir.analysis.count import ONE, ZERO, Count
+from ..schedule.lowering.lower import Lowered, lower_whole
+from ..schedule.model.schedule import Schedule
+from ..schedule.model.stage import Stage
+from ..schedule.lowering.text import all_arguments
+
+__all__ = ["Explanation", "Level", "Region", "explain"]
+
+BLOW_UP = 1.5
+"""How often each element may be computed on average before it is worth a warning."""
+_RANKS = {"global": 0, "shared": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Of one dimension: `extent` elements from `begin` on, of `whole`. begin and extent are in terms of the loops around."""
+
+    axis: IterVar
+    begin: Expr
+    extent: Expr
+    whole: Expr
+
+    def __str__(self) -> str:
+        if self.extent is self.whole or str(self.extent) == str(self.whole):
+            return f"{self.axis.name}: all {self.whole}"
+        return f"{self.axis.name}: {self.extent} of {self.whole}, from {self.begin}"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A loop around or of the stage, and the distinct bytes that one run of it touches: in all, and of the stage's result."""
+
+    loop: str
+    stage: str
+    trips: Count
+    touched: Count
+    own: Count
+
+
+@dataclass(slots=True)
+class Explanation:
+    """place: where the stage is computed, in words. regions: what is computed each time. runs: how many times. elements:
+    that are computed in the whole program; domain: that its tensor has. storage: bytes of one allocation (None where it
+    has none: inlined, or the caller's). scope: of the storage. levels: outermost first."""
+
+    name: str
+    place: str
+    regions: list[Region] = field(default_factory=list[Region])
+    runs: Count = ONE
+    elements: Count = ZERO
+    domain: Count = ZERO
+    storage: Count | None = None
+    scope: str = ""
+    levels: list[Level] = field(default_factory=list[Level])
+    warnings: list[str] = field(default_factory=list[str])
+
+    @property
+    def recompute(self) -> float | None:
+        """How often each element is computed on average; None where that depends on symbols."""
+        elements, domain = self.elements.value, self.domain.value
+        if elements is not None and domain is not None:
+            return elements / domain if domain else 1.0
+        return 1.0 if self.elements.terms == self.domain.terms else None
+
+    def __str__(self) -> str:
+        lines = [f"stage {self.name}: {self.place}"]
+        if self.regions:
+            times = "once" if self.runs == ONE else f"each of {self.runs} times"
+            lines.append(f"  region, computed {times}:")
+            lines += [f"    {region}" for region in self.regions]
+        factor = f"{self.recompute:.3g}" if self.recompute is not None else f"({self.elements}) / ({self.domain})"
+        if self.domain.terms:
+            lines.append(f"  recompute factor: {factor} ({self.elements} elements computed, {self.domain} in {self.name})")
+        if self.storage is not None:
+            lines.append(f"  storage: {self.storage} bytes, {self.scope}")
+        if self.levels:
+            lines.append(f"  bytes touched by one run of each loop (of which {self.name}):")
+            width = max(len(level.loop) for level in self.levels)
+            lines += [f"    {level.loop:<{width}}  {level.touched} ({level.own})" for level in self.levels]
+        return "\n".join(lines + [f"  warning: {warning}" for warning in self.warnings])
+
+    __repr__ = __str__
+
+
+def explain(schedule: Schedule, stage: Stage, lowered: Lowered | None = None, cost: LoopCost | None = None) -> Explanation:
+    """What becomes of `stage`. lowered, cost: of the schedule with all that it reads and computes as arguments, where
+    that is known already. Raises LoweringError where the schedule does not hold together."""
+    if stage.op.is_given:
+        passed = stage.op.kind == "placeholder"
+        return Explanation(stage.name, "passed by the caller" if passed else "known when the kernel is built")
+    lowered = lowered or lower_whole(schedule, all_arguments(schedule))
+    fixed = set(schedule.symbols)
+    if stage.attach_type in ("inline", "inlined"):
+        return _inlined(schedule, stage, lowered, fixed)
+    found = next((one for computation, one in lowered.bounds.of.items() if computation.stage is stage), None)
+    if found is None:
+        return Explanation(stage.name, "not computed: no output needs it")
+    return _computed(stage, found, lowered, cost or program_cost(lowered.function), fixed)
+
+
+def _computed(stage: Stage, found: StageBounds, lowered: Lowered, cost: LoopCost, fixed: set[Var]) -> Explanation:
+    analyzer = lowered.bounds.analyzer
+    tensor = stage.op.outputs[0]
+    buffer = next((one for one, held in lowered.tensors.items() if held is tensor), None)
+    is_argument = buffer is not None and any(one is buffer for one in lowered.function.buffers)
+    made = Explanation(stage.name, _place(stage))
+    made.regions = [Region(axis, found.ranges[axis].begin, found.ranges[axis].extent, _domain(axis).extent)
+                    for axis in stage.op.dimensions[0]]
+    around = [loop for loop in found.enclosing if loop.var is not None and not _shared(loop, found.scope)]
+    for loop in around:
+        made.runs = made.runs * Count.extent(loop.extent, analyzer, fixed)
+    made.elements, made.domain = made.runs, ONE
+    for region in made.regions:
+        made.elements = made.elements * Count.extent(region.extent, analyzer, fixed)
+        made.domain = made.domain * Count.extent(region.whole, analyzer, fixed)
+    if buffer is not None and not is_argument:
+        made.storage, made.scope = Count.of(max(1, buffer.dtype.bytes)), buffer.scope
+        for extent in buffer.shape:
+            made.storage = made.storage * Count.extent(extent, analyzer, fixed)
+    loops = {loop.var: loop for loop in (*found.enclosing, *found.loops) if loop.var is not None}
+    for one in cost.nested():
+        loop = None if one.loop is None else loops.get(one.loop.var)
+        if loop is not None:
+            own = one.touched.get(buffer, ZERO) if buffer is not None else ZERO
+            assert one.loop is not None
+            text = f"{'  ' * list(loops).index(one.loop.var)}for {loop.axis.name} in {loop.extent}"
+            made.levels.append(Level(text, loop.stage.name, one.trips, one.bytes, own))
+    made.warnings = _warnings(made, stage, around)
+    return made
+
+
+def _place(stage: Stage) -> str:
+    parent, axis = stage.attach_stage, stage.attach_axis
+    if stage.attach_type == "at" and parent is not None and axis is not None:
+        return f"computed at '{axis.name}' of {parent.name}"
+    return "computed at root" + (", an output" if stage.is_output else "")
+
+
+def _domain(axis: IterVar) -> Range:
+    assert axis.dom is not None, "a data axis has a domain"
+    return axis.dom
+
+
+def _shared(loop: Loop, scope: str) -> bool:
+    """Whether the threads of a loop around work on one region together."""
+    return bool(loop.thread) and _RANKS.get(scope, 3) <= thread_rank(loop.thread)
+
+
+def _warnings(made: Explanation, stage: Stage, around: Sequence[Loop]) -> list[str]:
+    if not around or made.recompute is None or made.recompute < BLOW_UP:
+        return []
+    used = {var for region in made.regions for end in (region.begin, region.extent) for var in free_vars(end)}
+    repeated = [loop for loop in around if loop.var not in used]
+    text = f"every element of {stage.name} is computed {made.recompute:.3g} times"
+    if not repeated:
+        return [f"{text}: the regions of different iterations overlap; compute it at a loop further out, or make the tiles larger"]
+    names = " and ".join(f"'{loop.axis.name}'" for loop in repeated)
+    verb = "does" if len(repeated) == 1 else "do"
+    return [f"{text}: {names} {verb} not change its region, so each iteration computes it anew; {_fix(stage, around, repeated)}"]
+
+
+def _fix(stage: Stage, around: Sequence[Loop], repeated: Sequence[Loop]) -> str:
+    """Outwards past the repeated loops, where these are the innermost."""
+    rest = list(around)
+    while rest and rest[-1] in repeated:
+        rest.pop()
+    if len(rest) == len(around):
+        names = ", ".join(loop.axis.name for loop in repeated)
+        return f"move {names} inside the loop that {stage.name} is computed at (reorder)"
+    if not rest:
+        return f"s[{stage.name}].compute_root() computes it once"
+    return f"s[{stage.name}].compute_at(s[{rest[-1].stage.name}], {rest[-1].axis.name}) would not"
+
+
+# Inlined stages
+
+
+def _inlined(schedule: Schedule, stage: Stage, lowered: Lowered, fixed: set[Var]) -> Explanation:
+    """Evaluated wherever it is read."""
+    made = Explanation(stage.name, "inlined into what reads it")
+    evaluations: dict[Operation, Count] = {}
+    for one in reversed(schedule.stages):  # consumers first
+        if one.op.is_given:
+            continue
+        if one.attach_type not in ("inline", "inlined"):
+            evaluations[one.op] = _size(one.op.axis + one.op.reduce_axis, lowered, fixed)
+            continue
+        total = ZERO
+        for reader in schedule.stages:
+            reads = sum(load.producer in one.op.outputs for load in _loads(reader.op))
+            total = total + evaluations.get(reader.op, ZERO).times(reads)
+        evaluations[one.op] = total
+    made.elements, made.domain = evaluations[stage.op], _size(stage.op.axis, lowered, fixed)
+    if made.recompute is not None and made.recompute >= 2 * BLOW_UP:
+        made.warnings = [f"every element of {stage.name} is computed {made.recompute:.3g} times, once for each read; "
+                         f"where that is much work, s[{stage.name}].compute_at(...) or compute_root() stores it instead"]
+    return made
+
+
+def _size(axes: Sequence[IterVar], lowered: Lowered, fixed: set[Var]) -> Count:
+    size = ONE
+    for axis in axes:
+        size = size * Count.extent(_domain(axis).extent, lowered.bounds.analyzer, fixed)
+    return size
+
+
+def _loads(op: Operation) -> list[ProducerLoad]:
+    return collect_loads(op) if isinstance(op, ComputeOp) else []

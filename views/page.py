@@ -1,0 +1,247 @@
+"""What the page about a schedule shows, and the page: one HTML text that needs nothing else.
+
+The loops are the spine. Every line of theirs knows its records (views/steps.py), its cost (views/cost.py) and, where
+assembly is given with the lines that it came from, its instructions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from ..errors import user_source
+from ..ir.expr import Var
+from ..ir.text.printer import lines_of
+from ..ir.stmt import For, Function
+from ..ir.visit import walk
+from .cost import LoopCost, program_cost
+from ..ir.analysis.count import ONE, Count
+from .explain import explain
+from ..schedule.lowering.lower import Lowered
+from .stage_graph import draw_stages
+from .steps import Step, Steps, difference
+from .errors import PageNeedsJinja
+
+__all__ = ["Instruction", "LoopLine", "PageParts", "loop_lines", "render"]
+
+_MOST_ASSEMBLY = 9000
+"""Lines; what is longer is cut, so that the page stays small enough to open at once."""
+_LONG_TEXT = 120
+"""Lines of loops from which on the differences show only what is near a change."""
+_TOKENS = re.compile(r"(?P<word>\b(?:def|for|in|if|else|elif|scope|pass|out|and|or|not|let|where|with)\b)"
+                     r"|(?P<kind>\b(?:parallel|vectorized|unrolled|thread|range|likely)\b)"
+                     r"|(?P<type>\b(?:float|int|uint|bfloat)\d+(?:x\d+)?\b|\bbool\b)"
+                     r"|(?P<number>\b\d[\w.]*)|(?P<string>\"[^\"]*\")")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A line of assembly. line: of the loops' text, from 1, that it came from; within: the line of a loop that it runs in;
+    0 where there is none."""
+
+    text: str
+    line: int
+    within: int
+    is_instruction: bool
+
+
+@dataclass(slots=True)
+class LoopLine:
+    """A line of the loops. number: from 1. end: the last line of its body. chain: the lines of the loops around, outermost
+    first. near, far: numbers of the records that made or annotated the loop, and of those that it stands on. cost: as shown,
+    for a loop. share: of all operations that the program does, 0 to 1. instructions: how many came from it or its body."""
+
+    number: int
+    text: str
+    is_loop: bool = False
+    end: int = 0
+    chain: tuple[int, ...] = ()
+    stage: str = ""
+    near: list[int] = field(default_factory=list[int])
+    far: list[int] = field(default_factory=list[int])
+    cost: LoopCost | None = None
+    share: float = 0.0
+    instructions: int = 0
+
+    @property
+    def indent(self) -> int:
+        return len(self.text) - len(self.text.lstrip())
+
+    @property
+    def tokens(self) -> list[tuple[str, str]]:
+        return tokens(self.text.lstrip())
+
+
+@dataclass(slots=True)
+class PageParts:
+    """What the page is made of. lowered: None where the schedule does not hold together yet, for the reason `open`.
+    function: the program that is shown, whose text is `lines`; its nodes carry their lines. assembly: None where none was
+    asked for."""
+
+    name: str
+    steps: Steps
+    lowered: Lowered | None
+    function: Function | None
+    open: str = ""
+    assembly: Sequence[Instruction] | None = None
+    target: str = ""
+
+
+def tokens(text: str) -> list[tuple[str, str]]:
+    """A line of loops cut into (class, text)."""
+    found: list[tuple[str, str]] = []
+    at = 0
+    for match in _TOKENS.finditer(text):
+        found += [("", text[at : match.start()])] if match.start() > at else []
+        found.append((match.lastgroup or "", match[0]))
+        at = match.end()
+    return found + ([("", text[at:])] if at < len(text) else [])
+
+
+def loop_lines(parts: PageParts) -> list[LoopLine]:
+    """Every line of the loops with what is known of it."""
+    if parts.function is None or parts.lowered is None:
+        text = (parts.steps.steps[-1].text if parts.steps.steps else None) or parts.steps.begin
+        return [LoopLine(number, line) for number, line in enumerate(text.splitlines(), 1)]
+    text, _ = lines_of(parts.function)
+    found = [LoopLine(number, line) for number, line in enumerate(text, 1)]
+    _nest(found)
+    whole = program_cost(parts.function)
+    found[0].cost = whole
+    costs = {cost.loop.line: cost for cost in whole.nested() if cost.loop is not None}
+    loops = {node.line: node for node in walk(parts.function.body) if isinstance(node, For)}
+    total = whole.operations.value
+    for line in found:
+        loop = loops.get(line.number)
+        if loop is not None:
+            line.is_loop, line.cost = True, costs[line.number]
+            operations = line.cost.operations.value
+            line.share = operations / total if operations is not None and total else 0.0
+            _connect(line, loop.var, parts)
+    for line in found:
+        if not line.is_loop and line.chain:  # a store belongs to the stage of the loop around it
+            line.stage = found[line.chain[-1] - 1].stage
+    _count_instructions(found, parts.assembly or ())
+    return found
+
+
+def _connect(line: LoopLine, var: Var, parts: PageParts) -> None:
+    assert parts.lowered is not None
+    loop = parts.lowered.loops.get(var)
+    if loop is not None:
+        line.stage = loop.stage.name
+        line.near, line.far = parts.steps.about(loop.stage, loop.axis)
+
+
+def _nest(lines: Sequence[LoopLine]) -> None:
+    """Which lines are the body of which, by indentation."""
+    around: list[LoopLine] = []
+    for line in lines:
+        while around and around[-1].indent >= line.indent:
+            around.pop()
+        line.chain = tuple(one.number for one in around if one.text.lstrip().startswith("for "))
+        line.end = line.number
+        for one in around:
+            one.end = line.number
+        around.append(line)
+
+
+def _count_instructions(lines: Sequence[LoopLine], assembly: Sequence[Instruction]) -> None:
+    for one in assembly:
+        place = one.line or one.within
+        if one.is_instruction and place:
+            for number in (*lines[place - 1].chain, place):
+                lines[number - 1].instructions += 1
+    lines[0].instructions = sum(one.is_instruction for one in assembly)
+
+
+# As shown
+
+
+def short_count(count: Count) -> str:
+    """A number in at most a few characters: 33.6 M."""
+    value = count.value
+    if value is None:
+        return str(count)
+    text = _scaled(value, 1000, ("", " k", " M", " G", " T", " P"))
+    return text if count.is_exact else f"≤ {text}"
+
+
+def short_bytes(count: Count) -> str:
+    """A size: 64 KiB."""
+    value = count.value
+    if value is None:
+        return f"{count} B"
+    text = _scaled(value, 1024, (" B", " KiB", " MiB", " GiB", " TiB"))
+    return text if count.is_exact else f"≤ {text}"
+
+
+def _scaled(value: int, step: int, units: Sequence[str]) -> str:
+    number, unit = float(value), 0
+    while number >= step and unit < len(units) - 1:
+        number, unit = number / step, unit + 1
+    return f"{number:.0f}{units[unit]}" if unit == 0 or number >= 100 else f"{number:.3g}{units[unit]}"
+
+
+def _intensity(cost: LoopCost) -> str:
+    return "" if cost.intensity is None else f"{cost.intensity:.3g}" if cost.intensity >= 0.001 else "0"
+
+
+def _diffs(steps: Steps) -> list[tuple[Step, list[tuple[str, str]], bool]]:
+    """For each record, the difference that it (and those before it whose loops are not written down) made, and whether
+    there is one."""
+    found: list[tuple[Step, list[tuple[str, str]], bool]] = []
+    before = steps.begin
+    for step in steps.steps:
+        if step.text is None:
+            found.append((step, [("@", "The schedule is long: the loops are shown after one of the next steps")], True))
+            continue
+        long = len(step.text.splitlines()) > _LONG_TEXT
+        lines = difference(before, step.text, 4 if long else 1000)
+        found.append((step, lines, any(sign in "+-" for sign, _ in lines)))
+        before = step.text
+    return found
+
+
+def _warnings(parts: PageParts) -> list[str]:
+    if parts.lowered is None:
+        return []
+    schedule, cost = parts.steps.schedule, LoopCost(None, ONE, ONE)  # what each loop costs is no matter here
+    return [f"{stage.name}: {warning}" for stage in schedule.stages if not stage.op.is_given
+            for warning in explain(schedule, stage, parts.lowered, cost).warnings]
+
+
+def render(parts: PageParts) -> str:
+    """The page. Raises PageNeedsJinja where jinja2 is not installed."""
+    try:
+        from jinja2 import Environment
+    except ImportError:
+        raise PageNeedsJinja("cannot write a page about a schedule", reason="it is made by jinja2, which is not installed",
+                             called=user_source(), fix="pip install 'tilewright[plot]'") from None
+    folder = files(__name__.rpartition(".")[0]).joinpath("page_files")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens}
+    lines = loop_lines(parts)
+    assembly = list(parts.assembly) if parts.assembly is not None else None
+    bounds = parts.lowered.bounds.of if parts.lowered is not None else {}
+    ranges = {computation.stage: found.ranges for computation, found in bounds.items()}
+    links: dict[str, Any] = {
+        str(line.number): [line.near, line.far, line.end, list(line.chain)] for line in lines if line.is_loop or line.chain}
+    return environment.from_string(folder.joinpath("page.html").read_text("utf-8")).render(
+        name=parts.name, target=parts.target, lines=lines, steps=_diffs(parts.steps), begin=parts.steps.begin.splitlines(),
+        assembly=assembly[:_MOST_ASSEMBLY] if assembly is not None else None,
+        left_out=max(0, len(assembly) - _MOST_ASSEMBLY) if assembly is not None else 0,
+        open=parts.open, graph=draw_stages(parts.steps.schedule, ranges), links=links, warnings=_warnings(parts),
+        style=_markup(folder.joinpath("page.css").read_text("utf-8")),
+        script=_markup(folder.joinpath("page.js").read_text("utf-8")),
+    )
+
+
+def _markup(text: str) -> Any:
+    """A text of our own, which is to stand in the page as it is."""
+    from markupsafe import Markup
+
+    return Markup(text)

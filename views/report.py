@@ -1,0 +1,114 @@
+"""The page about a schedule: its records, its loops with what they cost, and the machine code that they become."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import webbrowser
+from dataclasses import replace
+from functools import partial
+from html import escape
+from importlib import import_module
+from importlib.util import find_spec
+from os import PathLike
+from pathlib import Path
+
+from ..codegen.llvm.assembly import assembly_lines
+from ..codegen.llvm.features import target_has
+from ..codegen.target import Target
+from ..errors import CodegenError, LoweringError
+from ..ir.line_numbers import number_lines
+from ..ir.passes.common.target_facts import resolve_facts
+from ..ir.visit import deep_recursion
+from ..schedule import Schedule
+from ..schedule.lowering.lower import lower_whole
+from .page import Instruction, PageParts, render
+from .steps import Steps
+from ..schedule.lowering.text import all_arguments
+
+__all__ = ["notebook_html", "page", "show", "write_page"]
+
+
+def page(schedule: Schedule, target: str | Target = "llvm") -> str:
+    """The page as HTML that needs nothing else. target: a CPU, whose assembly is shown; without one for "interpret" or a GPU.
+
+    A schedule that does not hold together yet is shown as far as it goes, with what is open.
+    Raises PageNeedsJinja where jinja2 is not installed.
+    """
+    chosen = target if isinstance(target, Target) else Target.parse(target)
+    with deep_recursion():
+        return render(_parts(schedule, chosen))
+
+
+def _parts(schedule: Schedule, target: Target) -> PageParts:
+    steps = Steps(schedule)
+    name = "_".join(op.name for op in schedule.outputs)
+    try:
+        lowered = lower_whole(steps.schedule, all_arguments(steps.schedule), _symbol(name))
+    except LoweringError as problem:
+        return PageParts(name, steps, None, None, "; ".join(filter(None, (problem.headline, problem.reason, problem.fix))))
+    native = target.kind == "llvm"
+    decided = resolve_facts(lowered.function, partial(target_has, target) if native else {"interpreter": False}.get)
+    facts = decided.attrs
+    function = number_lines(replace(decided, attrs={}))
+    parts = PageParts(name, steps, lowered, function)
+    if native:
+        try:
+            parts.assembly = [Instruction(one.text, one.line, one.within, one.is_instruction)
+                              for one in assembly_lines(function.with_attrs(**facts), target)]
+            parts.target = target.llvm_cpu
+        except (CodegenError, LoweringError) as problem:
+            parts.open = f"no machine code: {problem.headline}"
+    return parts
+
+
+def _symbol(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name)
+
+
+def write_page(schedule: Schedule, path: str | PathLike[str], target: str | Target = "llvm") -> Path:
+    """Writes the page to a file; returns its absolute path. Raises PageNeedsJinja."""
+    out = Path(path).absolute()
+    out.write_text(page(schedule, target), encoding="utf-8")
+    return out
+
+
+def show(schedule: Schedule, path: str | PathLike[str] | None = None, target: str | Target = "llvm") -> Path | None:
+    """See Schedule.show."""
+    if path is not None:
+        return write_page(schedule, path, target)
+    if _in_notebook():
+        display = import_module("IPython.display")
+        display.display(display.HTML(_frame(page(schedule, target))))
+        return None
+    handle, name = tempfile.mkstemp(prefix="tilewright-", suffix=".html")
+    os.close(handle)
+    out = write_page(schedule, name, target)
+    if _has_screen():
+        webbrowser.open(out.as_uri())
+    return out
+
+
+def notebook_html(schedule: Schedule) -> str:
+    """What notebooks show of a schedule: the page in a frame, or the loops as text where jinja2 is not installed."""
+    if find_spec("jinja2") is None:
+        return f"<pre>{escape(str(schedule))}</pre>"
+    return _frame(page(schedule))
+
+
+def _frame(text: str) -> str:
+    """The page in a frame of its own, so that neither its style nor its program meets those of the notebook."""
+    return (f'<iframe srcdoc="{escape(text)}" sandbox="allow-scripts" title="schedule" '
+            'style="width: 100%; height: 640px; border: 1px solid #8884; border-radius: 8px"></iframe>')
+
+
+def _in_notebook() -> bool:
+    """Whether this is a kernel of IPython that displays HTML, rather than a terminal."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+def _has_screen() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

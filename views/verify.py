@@ -1,0 +1,382 @@
+"""A schedule checked against the program without it: by the interpreter on few elements, by native code on more.
+
+What is compared are the outputs of both programs on the same drawn inputs. Integers must agree exactly; floats up to what
+another order of operations does to them: a few units in the last place of the largest result, for each term added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..codegen.kernel import build_kernels
+from ..codegen.target import Target
+from ..errors import CodegenError, LoweringError, SourceLine, TilewrightError, user_source
+from ..ir.arith.analyzer import simplify
+from ..ir.buffer import Buffer
+from ..ir.errors import OutOfBounds, UnknownOutsideCode
+from ..ir.expr import Expr, IntImm, ProducerLoad, Var
+from ..ir.interpret.interpreter import run as interpret
+from ..ir.ops import const
+from ..ir.stmt import Function
+from ..ir.visit import deep_recursion, post_order, substitute
+from ..runtime.array import numpy_dtype
+from ..schedule import Schedule, create_schedule
+from ..schedule.lowering.lower import lower
+from ..te.operation import producers_first
+from .shrink import iterations, shrunk
+from .errors import CannotVerify, ResultsDiffer
+from ..schedule.lowering.text import all_arguments
+from ..te.hybrid.op import HybridOp
+from ..te.operation import ComputeOp, Operation
+from ..te.rewrite import collect_loads
+
+__all__ = ["Check", "Verification", "verify"]
+
+_INTERPRETED, _NATIVE = 120_000, 200_000_000
+"""Evaluations of bodies that one program takes at most: a fraction of a second."""
+_PRIMES = (67, 61, 59, 53, 47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 2)
+_LARGE = (2039, 1021, 509, 251, 131, *_PRIMES)
+_MOST_BISECTED = 60
+_ULPS = 16
+Shapes = Mapping[Any, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison. by: "interpreter" or "native code". sizes: of the outputs and symbols. elements: how many were
+    compared. worst: the largest difference, relative to the largest result."""
+
+    by: str
+    sizes: str
+    elements: int
+    worst: float
+
+    def __str__(self) -> str:
+        how = "equal" if self.worst == 0 else f"within {self.worst:.1e} of the largest"
+        return f"{self.by}: {self.sizes}, {self.elements:,} element{'' if self.elements == 1 else 's'} {how}"
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was checked, and with which seed; left_out: what could not be, with the reason."""
+
+    name: str
+    seed: int
+    checks: list[Check] = field(default_factory=list[Check])
+    left_out: list[str] = field(default_factory=list[str])
+
+    def __str__(self) -> str:
+        return "\n  ".join([f"the schedule of {self.name} holds (seed {self.seed})", *map(str, self.checks),
+                            *(f"left out: {reason}" for reason in self.left_out)])
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One program, scheduled and plain, and what its symbols are taken to be."""
+
+    scheduled: Function
+    plain: Function
+    values: dict[Var, int]
+    outputs: tuple[Operation, ...]
+
+
+def verify(
+    schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None = None, seed: int = 0, target: str = "llvm",
+) -> Verification:
+    """See Schedule.verify."""
+    return _Verifying(schedule, seed, Target.parse(target)).run(_sizes(schedule, shapes))
+
+
+class _Verifying:
+    def __init__(self, schedule: Schedule, seed: int, target: Target) -> None:
+        self.schedule, self.seed, self.target = schedule, seed, target
+        self.made = Verification(", ".join(op.name for op in schedule.outputs), seed)
+
+    def run(self, sizes: Sequence[dict[Var, int]]) -> Verification:
+        with deep_recursion():
+            for values in sizes:
+                for pair in self.pairs(values, _INTERPRETED, _PRIMES, "the interpreter"):
+                    self.interpreted(pair)
+                for pair in self.pairs(values, _NATIVE, _LARGE, "native code"):
+                    self.native(pair)
+        if not self.made.checks:
+            raise CannotVerify(f"cannot verify the schedule of {self.made.name}", reason="; ".join(self.made.left_out),
+                               called=user_source(), fix="compare its results with those of a reference of your own")
+        return self.made
+
+    # Programs
+
+    def pairs(self, values: dict[Var, int], budget: int, primes: Sequence[int], by: str) -> Iterator[_Pair]:
+        """The program as it is where it is small enough; else cut down to sizes that tiles divide, and to primes."""
+        outputs = self.schedule.outputs
+        if iterations(outputs, values) <= budget:
+            yield self.pair(outputs, values)
+            return
+        found = 0
+        vouched = any(record.arguments.get("disable_predication") for record in self.schedule.records)
+        for lengths in (_powers(), _odd(primes)):
+            small = None if vouched else next(
+                (ops for length in lengths if (ops := shrunk(outputs, length)) and iterations(ops, values) <= budget), None)
+            if small is not None:
+                try:
+                    pair = self.pair(small, values)
+                except TilewrightError:  # a primitive that only fits the real size
+                    continue
+                found += 1
+                yield pair
+        if not found:
+            self.made.left_out.append(f"{by}: the program is too large, and cannot be cut down with this schedule")
+
+    def pair(self, outputs: Sequence[Operation], values: dict[Var, int]) -> _Pair:
+        own = outputs is self.schedule.outputs
+        scheduled = self.schedule if own else Schedule.replay(self.schedule.records, outputs)
+        plain = create_schedule(list(outputs))
+        pair = _Pair(lower(scheduled, all_arguments(scheduled), "scheduled"), lower(plain, all_arguments(plain), "plain"),
+                     values, tuple(outputs))
+        mine, theirs = ([_declared(param) for param in function.arguments] for function in (pair.scheduled, pair.plain))
+        if mine != theirs:
+            raise CannotVerify(
+                f"cannot verify the schedule of {self.made.name}", called=user_source(),
+                reason=f"it changes what the kernel is called with: {', '.join(mine)} instead of {', '.join(theirs)}",
+                fix="verify before transform_layout is applied to an argument")
+        return pair
+
+    # Runs
+
+    def interpreted(self, pair: _Pair) -> None:
+        """Both programs by the interpreter, which also finds accesses out of bounds, unwritten elements and races."""
+        try:
+            expected, drawn = self.reference(pair, lambda args: interpret(pair.plain, args))
+            got = [value.copy() if isinstance(value, np.ndarray) else value for value in drawn]
+            interpret(pair.scheduled, got)
+        except UnknownOutsideCode as problem:
+            self.made.left_out.append(f"interpreter: {problem.headline}")
+            return
+        self.compare("interpreter", pair, expected, got)
+
+    def native(self, pair: _Pair) -> None:
+        checked = bool(_data_indexed(pair.outputs))
+        try:
+            kernels = [build_kernels([function], target, bounds_check=checked, fast_math=False)[function.name]
+                       for function, target in ((pair.plain, Target()), (pair.scheduled, self.target))]
+        except (CodegenError, LoweringError) as problem:
+            self.made.left_out.append(f"native code: {problem.headline}")
+            return
+        expected, drawn = self.reference(pair, lambda args: kernels[0](*args))
+        got = [value.copy() if isinstance(value, np.ndarray) else value for value in drawn]
+        kernels[1](*got)
+        self.compare("native code", pair, expected, got)
+
+    def reference(self, pair: _Pair, call: Callable[[list[Any]], object]) -> tuple[list[Any], list[Any]]:
+        """What the plain program computes, and the arguments as they were drawn. Drawn again where its results are no
+        numbers (logarithms of what is negative), or where data that are indices lead out of bounds."""
+        for positive, zero in ((False, False), (True, False), (True, True)):
+            drawn = _draw(pair, self.seed, positive, zero)
+            results = [value.copy() if isinstance(value, np.ndarray) else value for value in drawn]
+            try:
+                call(results)
+            except (OutOfBounds, RuntimeError, LoweringError) as problem:
+                if zero or not _data_indexed(pair.outputs) or isinstance(problem, UnknownOutsideCode):
+                    raise
+                continue
+            if positive or _mostly_numbers(pair.plain, results):
+                return results, drawn
+        return results, drawn
+
+    # Results
+
+    def compare(self, by: str, pair: _Pair, expected: Sequence[Any], got: Sequence[Any]) -> None:
+        elements, worst, sizes = 0, 0.0, list[str]()
+        slack = _ULPS * (len(pair.outputs) + _longest_sum(pair))
+        for param, want, have in zip(pair.plain.arguments, expected, got, strict=True):
+            if isinstance(param, Buffer) and param in pair.plain.outputs:
+                wrong, apart = _differences(want, have, slack)
+                if wrong is not None:
+                    raise self.differ(by, pair, param, wrong, want, have)
+                elements, worst = elements + want.size, max(worst, apart)
+                sizes.append(f"{param.name}[{', '.join(map(str, want.shape))}]")
+        self.made.checks.append(Check(by, ", ".join([*sizes, *_named(pair)]), elements, worst))
+
+    def differ(self, by: str, pair: _Pair, param: Buffer, wrong: np.ndarray[Any, Any], want: Any, have: Any) -> ResultsDiffer:
+        at = tuple(int(n) for n in np.argwhere(wrong)[0]) if wrong.ndim else ()
+        guilty, source = self.guilty(pair)
+        circumstances = "".join(f", {one}" for one in (f"by {by}", f"inputs drawn with seed {self.seed}", *_named(pair)))
+        return ResultsDiffer(
+            f"the schedule changes {param.name}[{', '.join(map(str, at))}]: expected {want[at]}, got {have[at]}",
+            reason=f"{int(wrong.sum())} of {wrong.size} elements of {param.name}{list(want.shape)} differ from the unscheduled "
+                   f"program's{circumstances}" + (f"; they do since {guilty}" if guilty else ""),
+            declared=next((op.source for op in pair.outputs if op.name == param.name), None), called=source or user_source(),
+            fix="s.show() steps through the primitives; take back the one after which the loops are not what you meant",
+        )
+
+    def guilty(self, pair: _Pair) -> tuple[str, SourceLine | None]:
+        """The first record after which the interpreter finds a difference, or a fault, as text; where it was called."""
+        records = self.schedule.records
+        if len(records) > _MOST_BISECTED or iterations(pair.outputs, pair.values) > _INTERPRETED:
+            return "", None
+        for count in range(1, len(records) + 1):
+            try:
+                part = Schedule.replay(records[:count], list(pair.outputs))
+                function = lower(part, all_arguments(part), "part")
+            except TilewrightError:  # half of a schedule need not be whole
+                continue
+            try:
+                expected, got = self.reference(pair, lambda args: interpret(pair.plain, args))
+                interpret(function, got)
+                same = all(_differences(want, have, 1e6)[0] is None for param, want, have in zip(
+                    pair.plain.arguments, expected, got, strict=True) if isinstance(param, Buffer) and param in pair.plain.outputs)
+            except LoweringError:
+                same = False
+            if not same:
+                return part.as_python().splitlines()[-1], records[count - 1].source
+        return "", None
+
+
+# Sizes
+
+
+def _sizes(schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None) -> list[dict[Var, int]]:
+    """The values of the symbols, one dict a run."""
+    symbols = [symbol for symbol in schedule.symbols if symbol.dtype.is_integer]
+    if shapes is None:
+        if not symbols:
+            return [{}]
+        return [{symbol: primes[at % len(primes)] for at, symbol in enumerate(symbols)} for primes in ((13, 11, 7, 5), (1,))]
+    given = [shapes] if isinstance(shapes, Mapping) else list(shapes)
+    found: list[dict[Var, int]] = []
+    for one in given:
+        values = {symbol: one[key] for symbol in symbols for key in (symbol, symbol.name) if key in one}
+        missing = [symbol.name for symbol in symbols if symbol not in values]
+        unknown = [str(key) for key in one if key not in symbols and key not in [symbol.name for symbol in symbols]]
+        if missing or unknown:
+            names = ", ".join(symbol.name for symbol in symbols) or "none: every size is a number"
+            raise CannotVerify(
+                "the shapes do not fit the program", called=user_source(), allowed=f"a number for each symbol: {names}",
+                reason=f"nothing is said of {', '.join(missing)}" if missing else f"it has no symbol {', '.join(unknown)}",
+                fix="s.verify({n: 100}), n being the te.var of the shapes" if symbols else "s.verify()")
+        found.append(values)
+    return found
+
+
+def _powers() -> Iterator[Callable[[int, int], int]]:
+    for power in (1024, 512, 256, 128, 64, 32, 16, 8, 4, 2):
+        yield lambda number, extent, power=power: min(extent, power)
+
+
+def _odd(primes: Sequence[int]) -> Iterator[Callable[[int, int], int]]:
+    """Different primes for neighbouring axes, so that none passes for another."""
+    for begin in range(len(primes) - 2):
+        yield lambda number, extent, begin=begin: min(extent, primes[begin + number % 3])
+
+
+def _named(pair: _Pair) -> list[str]:
+    """The values of the symbols, as text."""
+    return [f"{var.name} = {value}" for var, value in pair.values.items()]
+
+
+def _declared(param: Buffer | Var) -> str:
+    if isinstance(param, Buffer):
+        return f"{param.name}: {param.dtype}[{', '.join(map(str, param.shape))}]"
+    return f"{param.name}: {param.dtype}"
+
+
+# Inputs
+
+
+def _draw(pair: _Pair, seed: int, positive: bool, zero: bool) -> list[Any]:
+    """An argument for each parameter. Floats are eighths between -2 and 2, whose sums are exact; outputs hold what no
+    program computes by chance."""
+    rng = np.random.default_rng(seed)
+    symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in pair.values.items()}
+    limits = [_extent(extent, symbols) for extent in _data_indexed(pair.outputs)]
+    drawn: list[Any] = []
+    for param in pair.plain.arguments:
+        shape = tuple(_extent(extent, symbols) for extent in param.shape) if isinstance(param, Buffer) else ()
+        dtype = numpy_dtype(param.dtype)
+        if isinstance(param, Buffer) and param in pair.plain.outputs:
+            drawn.append(np.full(shape, np.nan if param.dtype.is_float else 0x5A if not param.dtype.is_bool else 0).astype(dtype))
+            continue
+        if param.dtype.is_bool:
+            value: Any = rng.integers(0, 2, shape)
+        elif param.dtype.is_float:
+            value = rng.integers(1 if positive else -16, 17, shape) / 8
+        elif limits:
+            value = rng.integers(0, 1 if zero else max(min(limits), 1), shape)
+        else:
+            value = rng.integers(0 if positive or param.dtype.kind == "uint" else -8, 9, shape)
+        if isinstance(param, Var) and param in pair.values:
+            value = pair.values[param]
+        drawn.append(np.asarray(value).astype(dtype) if isinstance(param, Buffer) else np.asarray(value).astype(dtype)[()])
+    return drawn
+
+
+def _extent(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
+    found = simplify(substitute(extent, symbols))
+    if not isinstance(found, IntImm):
+        raise CannotVerify(f"the extent {extent} of an argument is not known", reason="it changes with more than symbols",
+                           called=user_source())
+    return max(found.value, 0)
+
+
+def _data_indexed(outputs: Sequence[Operation]) -> list[Expr]:
+    """The extents of the dimensions that data are indices of."""
+    found: list[Expr] = []
+    for op in producers_first(outputs):
+        found += op.data_indexed if isinstance(op, HybridOp) else ()
+        for load in collect_loads(op) if isinstance(op, ComputeOp) else ():
+            found += [load.producer.shape[at] for at, index in enumerate(load.indices)
+                      if any(isinstance(node, ProducerLoad) for node in post_order(index))]
+    return found
+
+
+def _mostly_numbers(function: Function, values: Sequence[Any]) -> bool:
+    floats = [np.asarray(value, np.float64) for param, value in zip(function.arguments, values, strict=True)
+              if isinstance(param, Buffer) and param in function.outputs and param.dtype.is_float]
+    return all(one.size == 0 or np.isfinite(one).mean() > 0.5 for one in floats)
+
+
+# Differences
+
+
+def _longest_sum(pair: _Pair) -> int:
+    """The number of terms of the longest reduction, about."""
+    longest = 1
+    for op in producers_first(pair.outputs):
+        if op.reduce_axis:
+            longest = max(longest, iterations([op], pair.values) // max(1, _elements(op, pair.values)))
+    return longest
+
+
+def _elements(op: Operation, values: Mapping[Var, int]) -> int:
+    symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
+    count = 1
+    for axis in op.axis:
+        count *= _extent(axis.dom.extent, symbols) if axis.dom is not None else 1
+    return count
+
+
+def _differences(want: Any, have: Any, slack: float) -> tuple[np.ndarray[Any, Any] | None, float]:
+    """Where two results differ by more than `slack` units in the last place of the largest (None: nowhere), and by how
+    much they do at most, relative to the largest."""
+    if want.dtype.kind in "biu":
+        wrong = want != have
+        return (wrong if wrong.any() else None), 0.0
+    import ml_dtypes  # registers bfloat16's limits
+
+    unit = float(ml_dtypes.finfo(want.dtype).eps)
+    a, b = np.asarray(want, np.float64), np.asarray(have, np.float64)
+    finite = np.isfinite(a) & np.isfinite(b)
+    with np.errstate(invalid="ignore"):
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        distance = np.where(same, 0.0, np.abs(a - b))
+    largest = float(np.abs(a[finite]).max(initial=0.0))
+    allowed = slack * unit * (largest if largest else 1.0)
+    wrong = ~same & (~finite | (distance > allowed))
+    apart = float(distance[finite].max(initial=0.0)) / largest if largest else 0.0
+    return (wrong if wrong.any() else None), apart
