@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import ProducerLoad
 from ..schedule import Schedule
@@ -25,7 +26,6 @@ from ..te.operation import ComputeOp, Operation, extent_of
 from ..te.scan import ScanOp
 from ..te.shape import same_extent
 from ..te.tensor_compute import TensorComputeOp
-from ..codegen.machine import Machine
 from .operations import elements, is_expensive, is_plain, loads_of, weight
 from .slice_gradients import GRADIENTS, gradients_of_slices
 

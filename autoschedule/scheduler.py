@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from ..codegen.machine import machine_of
 from ..codegen.target import Target
 from ..schedule import Schedule, create_schedule
 from ..te import Tensor
 from ..te.operation import ComputeOp, Operation
 from ..te.scan import ScanOp
-from ..codegen.machine import machine_of
 from .groups import Group, Piece, cut, steps_of
 
 if TYPE_CHECKING:

@@ -15,11 +15,24 @@ from math import log2
 
 import numpy as np
 
+from ..ir.analysis.linear import Linear, linear
 from ..ir.buffer import Buffer
 from ..ir.expr import (
-    Add, BinaryOp, BufferLoad, Call, Div, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, LogicalOp, Mul, Select, Var,
+    Add,
+    BinaryOp,
+    BufferLoad,
+    Call,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    LogicalOp,
+    Mul,
+    Select,
+    Var,
 )
-from ..ir.analysis.linear import Linear, linear
 from ..ir.stmt import Allocate, BufferStore, For, Function, If, LoopKind, Stmt
 from ..ir.visit import children
 

@@ -28,10 +28,9 @@ from ..ir.expr import IntImm, IterVar, ProducerLoad
 from ..ir.visit import post_order
 from ..runtime import num_threads
 from ..runtime.array import numpy_dtype
-from ..te.operation import producers_first
 from ..te import Tensor
 from ..te.hybrid.op import HybridOp
-from ..te.operation import ComputeOp
+from ..te.operation import ComputeOp, producers_first
 from .errors import WorkerFailed, WrongInputs
 from .task import Task
 

@@ -18,13 +18,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
+from ..autoschedule.search.space import Config
 from ..codegen.target import Target
 from ..errors import ScheduleError, user_source
 from ..ir.expr import IntImm
 from ..schedule import Schedule, from_json
 from ..te import Tensor
 from .errors import BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord, RecordDoesNotFit
-from ..autoschedule.search.space import Config
 from .task import Key, Task
 
 __all__ = ["Database", "Trial", "TunedTask", "best_schedule", "find_schedule", "to_line"]

@@ -14,13 +14,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..autoschedule.search.space import Config, Rejected
 from ..errors import InternalError, TilewrightError
 from ..ir.visit import deep_recursion
 from ..schedule import to_json
 from ..schedule.lowering.lower import lower
 from .features import features
 from .model import Model, make_model
-from ..autoschedule.search.space import Config, Rejected
 from .task import Task
 
 __all__ = ["Candidate", "CandidateFactory", "EvolutionarySearch", "Measured", "RandomSearch", "Search", "make_search"]

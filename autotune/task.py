@@ -14,6 +14,8 @@ from typing import Any
 
 import llvmlite
 
+from ..autoschedule.search.sketch import derive
+from ..autoschedule.search.space import Sketch
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir.buffer import Buffer
@@ -25,8 +27,6 @@ from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..te import Tensor
 from .errors import NothingToTune, SymbolicShape, TargetCannotBeTuned
-from ..autoschedule.search.sketch import derive
-from ..autoschedule.search.space import Sketch
 
 __all__ = ["Key", "Task"]
 

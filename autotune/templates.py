@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, cast
 
+from ..autoschedule.search.space import Configurator, Sketch
 from ..codegen.target import Target
 from ..errors import user_source
 from ..schedule import Schedule
 from ..te import Tensor
 from .errors import BadTemplate
-from ..autoschedule.search.space import Configurator, Sketch
 from .task import Task
 
 __all__ = ["Template", "get_config", "template"]

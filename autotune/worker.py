@@ -25,8 +25,8 @@ from ..codegen.kernel import build_kernels
 from ..codegen.target import Target
 from ..errors import InternalError, TilewrightError
 from ..ir.constant import Constant, aligned_copy
-from ..ir.text.parser import parse
 from ..ir.stmt import Function
+from ..ir.text.parser import parse
 from ..runtime import Kernel, set_num_threads
 from ..runtime.array import numpy_dtype
 

@@ -13,10 +13,10 @@ from typing import Any
 from rich.console import Console
 
 from .. import __version__
-from .tuning import DATABASE, report_database
-from .tuning import add_commands as add_tuning_commands
 from ..errors import TilewrightError
 from .development import add_commands as add_development_commands
+from .tuning import DATABASE, report_database
+from .tuning import add_commands as add_tuning_commands
 
 __all__ = ["main"]
 

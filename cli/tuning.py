@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from ..errors import user_source
 from ..autotune.errors import BadTuningFile, NoRecord
+from ..errors import user_source
 
 if TYPE_CHECKING:
     from ..autotune.records import Database, TunedTask
@@ -137,9 +137,9 @@ def _chosen(database: Database, wanted: str) -> list[TunedTask]:
 
 
 def _best(options: argparse.Namespace) -> int:
-    from ..schedule import from_json
     from ..autotune.progress import readable
     from ..autotune.records import Database
+    from ..schedule import from_json
 
     console = Console(highlight=False, soft_wrap=True)
     with Database(options.database, must_exist=True) as database:

@@ -10,8 +10,8 @@ from ..ir.stmt import Function
 from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel
 from .abi.callback import called_back_kernel
-from .c.imported import load_imported
 from .abi.signature import signature_of
+from .c.imported import load_imported
 
 __all__ = ["interpreted_kernel"]
 

@@ -17,6 +17,10 @@ from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ..runtime.module import Module
 from ..runtime.signature import Signature
+from .abi.packed import PackedCalls
+from .abi.parallel import PARALLEL_FOR, parallel_for_address
+from .abi.signature import signature_of
+from .abi.stub import stub_symbols, stub_text
 from .c.build import c_kernels
 from .constants import addresses, symbols_of
 from .cuda.build import cuda_kernel
@@ -30,10 +34,6 @@ from .llvm.emit_stmt import shape_symbols
 from .llvm.features import target_has
 from .llvm.jit import CompiledModule, foreign_target
 from .llvm.pipeline import cpu_pipeline
-from .abi.packed import PackedCalls
-from .abi.parallel import PARALLEL_FOR, parallel_for_address
-from .abi.signature import signature_of
-from .abi.stub import stub_symbols, stub_text
 from .target import Target
 
 __all__ = ["Compiled", "build_kernels"]

@@ -27,7 +27,13 @@ import llvmlite.binding as llvm
 
 from ..errors import user_source
 from .errors import (
-    ForeignTarget, UnknownArchitecture, UnknownFeature, UnknownProcessor, UnknownTargetKind, UnknownTargetOption, UnknownTriple,
+    ForeignTarget,
+    UnknownArchitecture,
+    UnknownFeature,
+    UnknownProcessor,
+    UnknownTargetKind,
+    UnknownTargetOption,
+    UnknownTriple,
 )
 from .host import VARIABLE, Processor, part_of, whole_processor
 from .sve import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute

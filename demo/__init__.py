@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ..driver.build import build
 from ..runtime import num_threads
-from . import gpu, matmul, library, unsharp
+from . import gpu, library, matmul, unsharp
 from .clock import interleaved
 
 __all__ = ["main"]

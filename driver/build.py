@@ -9,9 +9,6 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
-from .cache.lookup import kept_or_built
-from .cache.key import Program
-from .bundle import bundling
 from ..codegen.errors import ArgumentNotBuildable, NameNotAllowed
 from ..codegen.kernel import Compiled, build_kernels
 from ..codegen.target import Target
@@ -24,6 +21,9 @@ from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower as lower_schedule
 from ..schedule.model.serialise import to_json
 from ..te import Tensor
+from .bundle import bundling
+from .cache.key import Program
+from .cache.lookup import kept_or_built
 
 if TYPE_CHECKING:
     from ..autotune.records import Database

@@ -10,10 +10,10 @@ from .expr import (  # isort: skip
 )
 from .buffer import SCOPES, Buffer
 from .dtype import DType
-from .text.parser import parse, parse_expression
-from .text.printer import to_text
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from .structural import equal, structural_hash
+from .text.parser import parse, parse_expression
+from .text.printer import to_text
 from .verify import verify
 from .visit import children, deep_recursion, free_vars, post_order, rewrite, substitute, walk
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .text.printer import lines_of
 from .stmt import BufferStore, Evaluate, For, Function, Stmt
+from .text.printer import lines_of
 from .visit import Rewriter, deep_recursion
 
 __all__ = ["number_lines"]

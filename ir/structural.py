@@ -14,11 +14,26 @@ from typing import Any
 
 from .buffer import Buffer
 from .expr import (
-    Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Let, Node, Producer, ProducerLoad, Ramp, Reduce, Shuffle,
-    SizeVar, StringImm, Var,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IntImm,
+    Let,
+    Node,
+    Producer,
+    ProducerLoad,
+    Ramp,
+    Reduce,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Var,
 )
-from .text.printer import flattened, shape_symbols
 from .stmt import Allocate, Assert, Attr, BufferStore, For, Function, LetStmt, Seq, Stmt
+from .text.printer import flattened, shape_symbols
 from .visit import children
 
 __all__ = ["equal", "structural_hash"]

@@ -18,9 +18,9 @@ from .expr import BufferLoad, Call, Expr, Node, Var
 from .intrinsics import INTRINSICS
 from .ops import round_float
 from .pointers import WRITES, pointed_to
+from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from .text.expr_printer import call_dtype
 from .text.printer import excerpt, shape_symbols, to_text
-from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from .visit import children
 
 __all__ = ["NODE_RULES", "STAGES", "NodeRule", "Stage", "verify"]

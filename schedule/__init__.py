@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .model.attributes import IterAttr
-from .primitives.auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from .model.records import Record
 from .model.schedule import Schedule, create_schedule
 from .model.serialise import from_json, to_json
 from .model.stage import Stage
+from .primitives.auto_inline import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 
 if TYPE_CHECKING:
     from ..views.report import notebook_html as schedule_html

@@ -11,30 +11,91 @@ from .compute import compute, placeholder
 from .constant import ConstantOp, constant
 from .extern import ExternOp, extern
 from .extern_calls import (
-    call_extern, call_intrin, call_llvm_intrin, call_llvm_pure_intrin, call_packed, call_pure_extern, target_has,
+    call_extern,
+    call_intrin,
+    call_llvm_intrin,
+    call_llvm_pure_intrin,
+    call_packed,
+    call_pure_extern,
+    target_has,
 )
 from .math import (
-    abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, const, copysign, cos, cosh,
-    div, erf, exp, exp2, exp10, expm1, floor, floordiv, floormod, fma, fmod, hypot, if_then_else, indexdiv,
-    indexmod, infinity, isfinite, isinf, isnan, likely, log, log1p, log2, log10, max_value, min_value,
-    nearbyint, popcount, pow, power, reinterpret, round, rsqrt, select, sigmoid, sin, sinh, sqrt, tan, tanh,
-    trunc, truncdiv, truncmod,
+    abs,
+    acos,
+    acosh,
+    all,
+    any,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    ceil,
+    ceildiv,
+    clz,
+    const,
+    copysign,
+    cos,
+    cosh,
+    div,
+    erf,
+    exp,
+    exp2,
+    exp10,
+    expm1,
+    floor,
+    floordiv,
+    floormod,
+    fma,
+    fmod,
+    hypot,
+    if_then_else,
+    indexdiv,
+    indexmod,
+    infinity,
+    isfinite,
+    isinf,
+    isnan,
+    likely,
+    log,
+    log1p,
+    log2,
+    log10,
+    max_value,
+    min_value,
+    nearbyint,
+    popcount,
+    pow,
+    power,
+    reinterpret,
+    round,
+    rsqrt,
+    select,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+    truncdiv,
+    truncmod,
 )
 from .operation import ComputeOp, Operation, PlaceholderOp
 from .reduce import comm_reducer, max, min, prod, sum
 from .scan import ScanOp, scan
 from .tag import tag_scope
-from .trace import trace
 from .tensor import Tensor, TensorRegion, TensorSlice
 from .tensor_compute import TensorComputeOp
 from .tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from .trace import trace
 
 if TYPE_CHECKING:
+    from ..schedule import Schedule, create_schedule
     from . import blas as blas
     from . import hybrid as hybrid
     from . import intrinsics as intrinsics
     from .autodiff import gradient
-    from ..schedule import Schedule, create_schedule
 
 __all__ = [
     "ComputeOp", "ConstantOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule", "SizeVar", "Tensor",

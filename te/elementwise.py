@@ -8,9 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..errors import InternalError, TensorExpressionError, user_source
 from ..ir import ops
-from ..ir.expr import (
-    EQ, GE, GT, LE, LT, NE, CompareOp, Expr, FloatImm, IntImm, IterVar, Producer, ProducerLoad, Var,
-)
+from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, FloatImm, IntImm, IterVar, Producer, ProducerLoad, Var
 from ..ir.ops import is_const
 from ..ir.visit import post_order
 from . import operation as _operation

@@ -12,7 +12,21 @@ from weakref import WeakKeyDictionary
 
 from ..errors import user_source
 from ..ir.expr import (
-    Add, And, Call, Expr, FloorDiv, IfThenElse, IntImm, IterVar, LogicalOp, Mul, Node, ProducerLoad, Reduce, Select, Sub,
+    Add,
+    And,
+    Call,
+    Expr,
+    FloorDiv,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LogicalOp,
+    Mul,
+    Node,
+    ProducerLoad,
+    Reduce,
+    Select,
+    Sub,
 )
 from ..ir.ops import is_const
 from ..ir.visit import children, post_order

@@ -17,7 +17,21 @@ from ..ir import ops
 from ..ir.arith.interval import INTERVAL_OF, Interval
 from ..ir.dtype import DType
 from ..ir.expr import (
-    Add, BinaryOp, BufferLoad, Cast, Expr, IfThenElse, IntImm, IterVar, Mul, ProducerLoad, Reduce, Select, SizeVar, Sub, Var,
+    Add,
+    BinaryOp,
+    BufferLoad,
+    Cast,
+    Expr,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Mul,
+    ProducerLoad,
+    Reduce,
+    Select,
+    SizeVar,
+    Sub,
+    Var,
 )
 from ..ir.visit import Rewriter, deep_recursion, free_vars, post_order
 

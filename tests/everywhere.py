@@ -9,8 +9,8 @@ import numpy as np
 import tilewright as tw
 from tilewright import te
 from tilewright.ir.interpret.interpreter import run
-from tilewright.ir.text.parser import parse
 from tilewright.ir.structural import equal
+from tilewright.ir.text.parser import parse
 from tilewright.ir.verify import verify
 from tilewright.schedule import Schedule, from_json, to_json
 

@@ -9,8 +9,8 @@ import numpy as np
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import IntImm
 from tilewright.ir.interpret.interpreter import run
-from tilewright.ir.text.parser import parse
 from tilewright.ir.stmt import Function
+from tilewright.ir.text.parser import parse
 from tilewright.ir.verify import verify
 
 __all__ = ["after", "apply", "assert_same", "draw_arguments"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.tools.fuzz.state import exact
 from tilewright.schedule import Schedule, Stage
+from tilewright.tools.fuzz.state import exact
 
 __all__ = ["exact", "shape_of"]
 

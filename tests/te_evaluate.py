@@ -6,7 +6,6 @@ import itertools
 from typing import Any
 
 import numpy as np
-
 from tilewright.ir import expr as e
 from tilewright.ir.visit import substitute
 from tilewright.te import ComputeOp, Tensor

@@ -9,12 +9,40 @@ from tilewright.ir.arith import Analyzer, detect_stride, linear, simplify
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import BOOL, DType
 from tilewright.ir.expr import (
+    Add,
+    And,
+    Broadcast,
+    BufferLoad,
+    Call,
     Cast,
-    Add, And, Broadcast, BufferLoad, Call, FloatImm, FloorDiv, FloorMod, IfThenElse, Let, Mul, Not, Ramp, Range,
-    Select, SizeVar, Sub, Var,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Let,
+    Mul,
+    Not,
+    Ramp,
+    Range,
+    Select,
+    SizeVar,
+    Sub,
+    Var,
 )
 from tilewright.ir.ops import (
-    FALSE, TRUE, call, cast, ceildiv, const, likely, logical_and, logical_not, logical_or, maximum, minimum, select,
+    FALSE,
+    TRUE,
+    call,
+    cast,
+    ceildiv,
+    const,
+    likely,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    select,
 )
 from tilewright.ir.structural import equal
 

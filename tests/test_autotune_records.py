@@ -11,11 +11,9 @@ import autotune_faults as faults
 import pytest
 import tilewright as tw
 from tilewright import autotune
-from tilewright.autotune.errors import (
-    BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord, RecordDoesNotFit,
-)
-from tilewright.autotune.records import Database, Trial
 from tilewright.autoschedule.search.space import Config
+from tilewright.autotune.errors import BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord, RecordDoesNotFit
+from tilewright.autotune.records import Database, Trial
 
 RECORDS = '[["unroll", 1, {"axis": {"axis": [1, 0]}}]]'
 PARALLEL = '[["parallel", 1, {"axis": {"axis": [1, 0]}}]]'

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import drawn
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import autotune, te
-from tilewright.autotune import Task
-from tilewright.autotune.errors import (
-    BadDefinition, BadTemplate, NothingToTune, SymbolicShape, TargetCannotBeTuned, UnknownPart,
-)
-from tilewright.autotune.search import CandidateFactory, RandomSearch
 from tilewright.autoschedule.search.space import Config, Configurator, split_sizes
+from tilewright.autotune import Task
+from tilewright.autotune.errors import BadDefinition, BadTemplate, NothingToTune, SymbolicShape, TargetCannotBeTuned, UnknownPart
+from tilewright.autotune.search import CandidateFactory, RandomSearch
 from tilewright.ir.interpret import interpreter
 from tilewright.ir.text.parser import parse
 from tilewright.te import Tensor
-
-import drawn
 
 
 @pytest.mark.parametrize(("policy", "wanted"), [

@@ -16,7 +16,6 @@ import pytest
 import tilewright as tw
 from rich.console import Console
 from tilewright import autotune, te
-from tilewright.cli.tuning import _task_of as task_of
 from tilewright.autotune.errors import BadTuningFile, BadTuningOption
 from tilewright.autotune.features import FEATURES, features
 from tilewright.autotune.measure import Limits
@@ -25,6 +24,7 @@ from tilewright.autotune.progress import Progress, readable
 from tilewright.autotune.records import Database, Trial
 from tilewright.autotune.report import render
 from tilewright.autotune.search import Candidate, CandidateFactory, EvolutionarySearch, Measured, RandomSearch
+from tilewright.cli.tuning import _task_of as task_of
 from tilewright.ir.text.parser import parse
 from tilewright.te import Tensor
 

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.cli import main
+from tilewright.codegen.target import Target
 from tilewright.tools.benchmarks import harness
 from tilewright.tools.benchmarks.cases import Case, Unsupported, aligned, empty, floats, groups, kernel, load_cases, whole_numbers
 from tilewright.tools.benchmarks.ceiling import Ceilings
@@ -23,8 +25,6 @@ from tilewright.tools.benchmarks.measure import measure
 from tilewright.tools.benchmarks.page import render, roofline
 from tilewright.tools.benchmarks.peers import numpy_peer
 from tilewright.tools.benchmarks.programs import PROGRAMS
-from tilewright.cli import main
-from tilewright.codegen.target import Target
 
 SIZE = 64
 

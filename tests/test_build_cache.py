@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.cli import main
+from tilewright.codegen.errors import UnresolvedSymbol
 from tilewright.driver import build as driver
+from tilewright.driver.build import build_with_options
 from tilewright.driver.cache import key as key_module
 from tilewright.driver.cache.store import SUFFIX, Entry, Store, open_store
 from tilewright.driver.cache.structure import NoStructure, structure_text
-from tilewright.cli import main
-from tilewright.codegen.errors import UnresolvedSymbol
-from tilewright.driver.build import build_with_options
 from tilewright.ir.passes.common.options import AS_USUAL, PassOptions
 from tilewright.ir.passes.common.runner import pass_times
 

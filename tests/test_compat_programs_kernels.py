@@ -9,7 +9,6 @@ from tilewright.compat import tvm
 from tilewright.compat.tvm import te
 from tilewright.compat.tvm.te import create_schedule, reduce_axis
 
-
 # Matrix multiplication on a CPU, step by step
 
 

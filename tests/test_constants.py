@@ -13,8 +13,8 @@ import tilewright as tw
 from exported import compile_program, needs_compiler, run
 from numpy.typing import NDArray
 from tilewright import autotune, te, topi
-from tilewright.driver.cache import key as key_module
 from tilewright.codegen.folding import fold
+from tilewright.driver.cache import key as key_module
 from tilewright.ir import verify
 from tilewright.ir.text.parser import parse
 from tilewright.schedule.errors import BadStorePredicate, CannotAttach, UnknownScope

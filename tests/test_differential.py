@@ -11,8 +11,8 @@ from pathlib import Path
 
 import drawn
 from tilewright.tools.fuzz import oracle
-from tilewright.tools.fuzz.coverage import illegal
 from tilewright.tools.fuzz.aim import aimed_cases
+from tilewright.tools.fuzz.coverage import illegal
 from tilewright.tools.fuzz.tally import Tally
 from tilewright.tools.fuzz.workers import run_cases
 

@@ -14,12 +14,12 @@ import tilewright as tw
 from exported import as_dlpack
 from tilewright import te
 from tilewright.errors import LoweringError
+from tilewright.runtime.signature import BufferParam, Signature, evaluate_extent
 from tilewright.tools.fuzz.choices import case_choices
-from tilewright.tools.fuzz.program import Program
 from tilewright.tools.fuzz.oracle import compare, run_kernel
+from tilewright.tools.fuzz.program import Program
 from tilewright.tools.fuzz.programs import draw_program
 from tilewright.tools.fuzz.schedules import draw_schedule
-from tilewright.runtime.signature import BufferParam, Signature, evaluate_extent
 
 C_SCALARS: dict[str, Any] = {
     "bool": ctypes.c_bool, "float32": ctypes.c_float, "float64": ctypes.c_double,

@@ -22,19 +22,18 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.cli import main
-from tilewright.tools.fuzz.coverage import Coverage
-from tilewright.tools.fuzz.aim import aimed_cases
+from tilewright.ir import equal
 from tilewright.tools.fuzz import Failure, Options, Program, check, drawn_program, shrink
-from tilewright.tools.fuzz.epilogue import windowed
+from tilewright.tools.fuzz.aim import aimed_cases
 from tilewright.tools.fuzz.case import draw_case, run_case
 from tilewright.tools.fuzz.choices import Choices, case_choices, forced
-from tilewright.tools.fuzz.coverage import OPERATIONS, illegal
+from tilewright.tools.fuzz.coverage import OPERATIONS, Coverage, illegal
+from tilewright.tools.fuzz.epilogue import windowed
 from tilewright.tools.fuzz.guard import Guarded
 from tilewright.tools.fuzz.programs import PROGRAMS, draw_program
 from tilewright.tools.fuzz.schedules import PRIMITIVES
 from tilewright.tools.fuzz.source import Unwritable, program_source
 from tilewright.tools.fuzz.workers import run_all, worker_command
-from tilewright.ir import equal
 
 
 def test_choices_replay_and_end_in_zeros() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import drawn
 import numpy as np
 import pytest
-from gradient_check import check_gradient, draw, evaluate, placeholder
 import tilewright as tw
+from gradient_check import check_gradient, draw, evaluate, placeholder
 from tilewright import te
 from tilewright.ir.expr import IntImm
 

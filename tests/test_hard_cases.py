@@ -15,6 +15,7 @@ from tilewright import te
 from tilewright.ir.visit import free_vars
 from tilewright.schedule.lowering.lower import lower
 
+
 def agree(args: list[Any], arrays: list[np.ndarray], expected: np.ndarray, *schedules: Callable[[Any], None],
           targets: tuple[str, ...] = ("llvm", "interpret"), exact: bool = False) -> list[Any]:
     """Each of the schedules gives `expected` on each target, and so does the unscheduled program by the interpreter."""

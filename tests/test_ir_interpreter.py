@@ -11,12 +11,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tilewright.ir import expr as E
-from tilewright.ir.interpret import interpreter
 from tilewright.ir.errors import ArgumentsDoNotFit, NotWellFormed, UnknownOutsideCode
+from tilewright.ir.interpret import interpreter
 from tilewright.ir.interpret.interpreter import EXTERNS, Interpreter, run
 from tilewright.ir.intrinsics import INTRINSICS
-from tilewright.ir.text.parser import parse
 from tilewright.ir.stmt import BufferStore, Seq
+from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import substitute
 
 BF16 = ml_dtypes.bfloat16

@@ -10,9 +10,9 @@ from tilewright.ir import expr as E
 from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import FLOAT32, INT64
-from tilewright.ir.text.parser import parse
 from tilewright.ir.stmt import BufferStore, For, LoopKind, Seq
 from tilewright.ir.structural import equal, structural_hash
+from tilewright.ir.text.parser import parse
 
 x, y = E.Var("x", FLOAT32), E.Var("y", FLOAT32)
 A = Buffer("A", (ops.const(8),), FLOAT32)

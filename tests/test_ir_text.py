@@ -10,10 +10,10 @@ from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import FLOAT32
 from tilewright.ir.errors import TextDoesNotParse
-from tilewright.ir.text.parser import parse, parse_expression
-from tilewright.ir.text.printer import excerpt, loops_outline, to_text
 from tilewright.ir.stmt import Allocate, BufferStore, For, Function, If, LetStmt, LoopKind, Seq
 from tilewright.ir.structural import equal
+from tilewright.ir.text.parser import parse, parse_expression
+from tilewright.ir.text.printer import excerpt, loops_outline, to_text
 from tilewright.ir.visit import walk
 
 i, j, k = E.Var("i"), E.Var("j"), E.Var("k")

@@ -10,8 +10,8 @@ from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import FLOAT32, INT32, DType
 from tilewright.ir.errors import NotWellFormed
-from tilewright.ir.text.parser import parse
 from tilewright.ir.stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq
+from tilewright.ir.text.parser import parse
 from tilewright.ir.verify import NODE_RULES, STAGES, verify
 
 HEADER = "def f(A: float32[16], B: out float32[16], n: int32, b: bool, I: int8[16]):\n"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.ir.stmt import Function
 from tilewright.driver.jit import CacheInfo
+from tilewright.ir.stmt import Function
 
 
 def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:

@@ -8,10 +8,10 @@ import drawn
 import numpy as np
 from arith_cases import evaluate, grid
 from tilewright.ir import ops
+from tilewright.ir.analysis.regions import Span, SpanEvaluator, difference_bound, union
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.expr import Expr, Range, Var
 from tilewright.ir.ops import const
-from tilewright.ir.analysis.regions import Span, SpanEvaluator, difference_bound, union
 
 
 def draw_index(rng: np.random.Generator, variables: list[Var], depth: int) -> Expr:

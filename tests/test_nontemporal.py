@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 import tilewright as tw
 from tilewright import te
 

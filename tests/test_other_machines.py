@@ -17,8 +17,8 @@ import test_vector_maths
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.codegen.export.cpu import needed_features
-from tilewright.codegen.target import Target
 from tilewright.codegen.machine import machine_of, register_tiles
+from tilewright.codegen.target import Target
 
 QEMU = shutil.which("qemu-aarch64")
 NEON = "llvm -mtriple=aarch64-unknown-linux-gnu"

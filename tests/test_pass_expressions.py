@@ -8,19 +8,18 @@ from same_result import after
 from tilewright.ir.errors import AssertionFailed
 from tilewright.ir.expr import IfThenElse, Select
 from tilewright.ir.interpret.interpreter import run
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.common.bound_checks import bound_checks
 from tilewright.ir.passes.common.cse import share_subexpressions
 from tilewright.ir.passes.common.flatten import flatten
 from tilewright.ir.passes.common.hoist import hoist_invariants
-from tilewright.ir.passes.gpu.lower_threads import lower_threads
 from tilewright.ir.passes.common.narrow import narrow_offsets
 from tilewright.ir.passes.common.remove_likely import remove_likely
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.passes.common.unsafe_select import unsafe_select
 from tilewright.ir.passes.cpu.vectorize import vectorize
+from tilewright.ir.passes.gpu.lower_threads import lower_threads
+from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import walk
-
 
 # Common subexpressions
 

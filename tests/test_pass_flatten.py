@@ -8,10 +8,10 @@ from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import INT64
 from tilewright.ir.expr import BufferLoad, Expr, IntImm, Var
 from tilewright.ir.ops import const
-from tilewright.ir.text.parser import parse
-from tilewright.ir.passes.common.fresh_copy import substitute_expr
 from tilewright.ir.passes.common.flatten import flatten
+from tilewright.ir.passes.common.fresh_copy import substitute_expr
 from tilewright.ir.stmt import BufferStore
+from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import loads, stores, walk
 
 

@@ -6,14 +6,14 @@ import drawn
 import pytest
 from same_result import after, assert_same
 from tilewright.ir.expr import Call
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.common.flatten import flatten
-from tilewright.ir.passes.cpu.lane_races import serialize_racing_lanes
 from tilewright.ir.passes.common.loop_partition import MAX_COPIES, find_cut, loop_partition
 from tilewright.ir.passes.common.remove_likely import remove_likely
 from tilewright.ir.passes.common.simplify import simplify
+from tilewright.ir.passes.cpu.lane_races import serialize_racing_lanes
 from tilewright.ir.passes.cpu.vectorize import vectorize
 from tilewright.ir.stmt import For
+from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import stores, walk
 
 PIECES = (loop_partition, simplify)

@@ -12,12 +12,12 @@ import numpy as np
 from test_lower_drawn import PROGRAMS, draw_primitive
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.errors import TilewrightError
-from tilewright.ir.interpret import interpreter
 from tilewright.ir.expr import Max
+from tilewright.ir.interpret import interpreter
 from tilewright.ir.ops import const
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.common.runner import Verifying, run_pipeline
 from tilewright.ir.stmt import Function
+from tilewright.ir.text.parser import parse
 from tilewright.schedule import create_schedule
 from tilewright.schedule.lowering.lower import lower
 

@@ -9,13 +9,11 @@ import pytest
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.ir.errors import NotWellFormed
 from tilewright.ir.expr import Var
-from tilewright.ir.text.parser import parse
-from tilewright.ir.passes.common.runner import (
-    Dumping, Pass, Timing, Verifying, environment_watchers, pass_times, run_pipeline,
-)
+from tilewright.ir.passes.common.runner import Dumping, Pass, Timing, Verifying, environment_watchers, pass_times, run_pipeline
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.passes.common.unroll import unroll
 from tilewright.ir.stmt import BufferStore, Function
+from tilewright.ir.text.parser import parse
 
 TEXT = """
 @attrs(stage="loops")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from same_result import after
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.structural import equal
+from tilewright.ir.text.parser import parse
 
 LOOP = "for i in 8:\n        "
 PLAIN = LOOP + "C[i] = A[i]"

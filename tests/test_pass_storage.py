@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from same_result import after
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.common.flatten import flatten
 from tilewright.ir.passes.common.storage import plan_storage
 from tilewright.ir.stmt import Allocate, For, Function, LoopKind
+from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import walk
 
 

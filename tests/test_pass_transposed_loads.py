@@ -10,9 +10,9 @@ from same_result import after
 from tilewright import te
 from tilewright.ir.expr import BufferLoad, Ramp, Shuffle
 from tilewright.ir.passes.common.flatten import flatten
+from tilewright.ir.passes.common.unroll import unroll
 from tilewright.ir.passes.cpu.shared_windows import shared_windows
 from tilewright.ir.passes.cpu.transposed_loads import transposed_loads
-from tilewright.ir.passes.common.unroll import unroll
 from tilewright.ir.passes.cpu.vectorize import vectorize
 from tilewright.ir.stmt import Function
 from tilewright.ir.visit import walk

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from same_result import after
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.common.errors import UnrollNotConstant, UnrollTooLarge
 from tilewright.ir.passes.common.unroll import unroll
 from tilewright.ir.stmt import For
+from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import stores, walk
 
 

@@ -8,13 +8,13 @@ from functools import partial
 import drawn
 import pytest
 from same_result import after, assert_same
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.common.flatten import flatten
-from tilewright.ir.passes.cpu.lane_races import serialize_racing_lanes
 from tilewright.ir.passes.common.remove_likely import remove_likely
 from tilewright.ir.passes.common.unroll import unroll
+from tilewright.ir.passes.cpu.lane_races import serialize_racing_lanes
 from tilewright.ir.passes.cpu.vectorize import choose_lanes, vectorize
 from tilewright.ir.stmt import For, LoopKind
+from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import walk
 
 PASSES = (serialize_racing_lanes, flatten, vectorize)

@@ -15,7 +15,6 @@ import drawn
 import islpy as isl
 from tilewright import te
 from tilewright.errors import TilewrightError
-from tilewright.tools.fuzz.choices import Choices, case_choices
 from tilewright.ir import expr as E
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.ops import const, convert
@@ -23,6 +22,7 @@ from tilewright.ir.visit import post_order, substitute
 from tilewright.schedule.lowering.bounds import Bounds, infer_bounds
 from tilewright.schedule.lowering.dataflow import analyse
 from tilewright.schedule.model.relations import Fuse
+from tilewright.tools.fuzz.choices import Choices, case_choices
 
 
 class NotAffine(Exception):

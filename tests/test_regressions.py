@@ -20,17 +20,18 @@ from tilewright.codegen.llvm.workarounds.masked_stores import spell_out_lone_lan
 from tilewright.codegen.llvm.workarounds.sign_masks import spell_out_sign_tests
 from tilewright.codegen.target import Target
 from tilewright.ir import equal
-from tilewright.ir.interpret import interpreter
+from tilewright.ir.analysis.regions import Span, difference_bound
 from tilewright.ir.arith import Analyzer
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import And, Broadcast, BufferLoad, Cast, Let, Ramp, Var
+from tilewright.ir.interpret import interpreter
 from tilewright.ir.ops import const
 from tilewright.ir.passes.common.bound_checks import bound_checks
 from tilewright.ir.passes.common.hoist import hoist_invariants
+from tilewright.ir.passes.common.let_names import with_own_lets
 from tilewright.ir.passes.common.loop_partition import loop_partition
 from tilewright.ir.passes.common.narrow import narrow_offsets
-from tilewright.ir.passes.common.let_names import with_own_lets
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.passes.common.storage import plan_storage
 from tilewright.ir.passes.common.unroll import unroll
@@ -41,7 +42,6 @@ from tilewright.ir.verify import verify
 from tilewright.ir.visit import walk
 from tilewright.schedule import from_json, to_json
 from tilewright.schedule.lowering.bounds import _boxed
-from tilewright.ir.analysis.regions import Span, difference_bound
 
 
 def agrees(s: Any, args: list[Any], *values: np.ndarray, expected: np.ndarray) -> None:

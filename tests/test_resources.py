@@ -15,8 +15,8 @@ from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.target import Target
 from tilewright.errors import LoweringError
 from tilewright.ir import Function
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.common.unroll import unroll
+from tilewright.ir.text.parser import parse
 
 SOAK = os.environ.get("TILEWRIGHT_SOAK", "0") not in ("", "0")
 

@@ -9,8 +9,8 @@ import drawn
 import pytest
 from tilewright import te
 from tilewright.errors import ScheduleError
-from tilewright.ir.text.parser import parse
 from tilewright.ir.structural import equal
+from tilewright.ir.text.parser import parse
 from tilewright.schedule.lowering.lower import lower
 from tilewright.schedule.lowering.text import all_arguments
 

@@ -9,9 +9,9 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.ir.text.parser import parse
-from tilewright.views.cost import LoopCost, program_cost
 from tilewright.schedule.model.replay import ON_SCHEDULES, ON_STAGES
 from tilewright.schedule.model.stage import Stage
+from tilewright.views.cost import LoopCost, program_cost
 from tilewright.views.steps import Steps, difference
 
 

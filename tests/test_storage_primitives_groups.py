@@ -14,8 +14,8 @@ from everywhere import EMULATED, holds, replays
 from lowered import allocated, loops
 from schedule_state import exact
 from tilewright import te
-from tilewright.ir.text.parser import parse
 from tilewright.ir.passes.cpu.parallel_launch import launch_once
+from tilewright.ir.text.parser import parse
 from tilewright.schedule.errors import BadGroup, CannotAttach, UnknownPragma
 
 

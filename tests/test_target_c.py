@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.tools.fuzz.case import run_case
 from tilewright.runtime.array import numpy_dtype
+from tilewright.tools.fuzz.case import run_case
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
 

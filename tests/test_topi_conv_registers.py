@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.target import Target
 from tilewright.autoschedule.cpu.conv_plan import Layer, channel_tile, column_tile, plan
 from tilewright.codegen.machine import machine_of
+from tilewright.codegen.target import Target
 
 CONTROL = re.compile(r"(add|inc|dec|sub|cmp|lea|mov|b\.|j)")
 ALLOWED = re.compile(r"v?(fmadd\w*|broadcastss|movu?a?ps|pbroadcastd)|fmla|ldp|ldr|ldur|ld1r?w?|ldn?p|mov|ptrue")

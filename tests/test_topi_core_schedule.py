@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.target import Target
-from tilewright.codegen.machine import MACHINES, machine_of
 from tilewright.autoschedule.cpu.rules import RULES
 from tilewright.autoschedule.groups import cut
+from tilewright.codegen.machine import MACHINES, machine_of
+from tilewright.codegen.target import Target
 from topi_run import evaluate, floats, placeholders, run
 
 

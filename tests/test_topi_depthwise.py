@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.tools.fuzz.references import depthwise as reference
 from tilewright.autoschedule.cpu.depthwise import best_rows
+from tilewright.tools.fuzz.references import depthwise as reference
 from tilewright.topi.nn.errors import BadConvolution, BadWindow
 
 

@@ -10,9 +10,9 @@ import drawn
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.target import Target
 from tilewright.autoschedule.cpu.gemm_plan import Product, grid, plan
 from tilewright.codegen.machine import MACHINES, machine_of, register_tiles
+from tilewright.codegen.target import Target
 
 AVX512 = "llvm -mcpu=skylake-avx512"
 TARGETS = [AVX512, "llvm -mcpu=haswell", "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.autoschedule.cpu.bilateral_gradients import schedule_bilateral_gradients
 from tilewright.tools.fuzz.references import bilateral_slice as sliced
 from tilewright.tools.fuzz.references import windows
-from tilewright.autoschedule.cpu.bilateral_gradients import schedule_bilateral_gradients
 from tilewright.topi.image.blur import gaussian_taps
 from tilewright.topi.image.errors import BadImage
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu import streams

@@ -8,7 +8,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.tools.fuzz.references import layer_norm as layer_norm_of

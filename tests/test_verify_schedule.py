@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.te.operation import producers_first
 from tilewright.tools.fuzz.case import draw_case
-from tilewright.tools.fuzz.programs import draw_program
-from tilewright.tools.fuzz.schedules import draw_schedule
 from tilewright.tools.fuzz.choices import case_choices
 from tilewright.tools.fuzz.control import draw_hybrid, draw_scan
 from tilewright.tools.fuzz.derivatives import draw_gradient
 from tilewright.tools.fuzz.outside import draw_extern
-from tilewright.te.operation import producers_first
-from tilewright.views.shrink import iterations, shrunk
+from tilewright.tools.fuzz.programs import draw_program
+from tilewright.tools.fuzz.schedules import draw_schedule
 from tilewright.views.report import page
+from tilewright.views.shrink import iterations, shrunk
 
 
 def matmul(n: int = 512, m: int = 512, k: int = 512) -> te.Schedule:
@@ -159,10 +159,9 @@ def test_a_dropped_guard_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_rewrite_below_the_schedule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tilewright.codegen.llvm.pipeline as pipeline
     from tilewright.ir.stmt import BufferStore
     from tilewright.ir.visit import rewrite
-
-    import tilewright.codegen.llvm.pipeline as pipeline
 
     def shifted(function, right=pipeline.flatten):
         flat = right(function)

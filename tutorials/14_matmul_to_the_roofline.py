@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.target import Target
 from tilewright.codegen.machine import machine_of, register_tiles
+from tilewright.codegen.target import Target
 
 machine = machine_of(Target.parse("llvm"))
 tile = register_tiles(machine, bits=32)[0]

@@ -6,8 +6,8 @@ The layer is one of a network for photographs: 3 by 3, with zeros around the ima
 import numpy as np
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.target import Target
 from tilewright.codegen.machine import machine_of
+from tilewright.codegen.target import Target
 
 inputs, outputs, size = 32, 64, 28
 rng = np.random.default_rng(0)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..ir.analysis.count import ONE, ZERO, Count
+from ..ir.analysis.regions import Span, SpanEvaluator, union
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
 from ..ir.expr import BinaryOp, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, LogicalOp, Node, Range, Select, Var
@@ -19,8 +21,6 @@ from ..ir.ops import cast
 from ..ir.pointers import pointed_to
 from ..ir.stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
 from ..ir.visit import children, free_vars, post_order
-from ..ir.analysis.count import ONE, ZERO, Count
-from ..ir.analysis.regions import Span, SpanEvaluator, union
 
 __all__ = ["LoopCost", "program_cost"]
 

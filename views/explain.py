@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..ir.analysis.count import ONE, ZERO, Count
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
 from ..ir.visit import free_vars
-from ..te.operation import ComputeOp, Operation
-from ..te.rewrite import collect_loads
 from ..schedule.lowering.bounds import Loop, StageBounds, thread_rank
-from .cost import LoopCost, program_cost
-from ..ir.analysis.count import ONE, ZERO, Count
 from ..schedule.lowering.lower import Lowered, lower_whole
+from ..schedule.lowering.text import all_arguments
 from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage
-from ..schedule.lowering.text import all_arguments
+from ..te.operation import ComputeOp, Operation
+from ..te.rewrite import collect_loads
+from .cost import LoopCost, program_cost
 
 __all__ = ["Explanation", "Level", "Region", "explain"]
 

@@ -15,16 +15,16 @@ from typing import Any, TypeAlias
 from ..errors import TilewrightError
 from ..ir.buffer import SCOPES
 from ..ir.expr import IterVar
+from ..schedule.lowering.lower import lower
+from ..schedule.lowering.text import all_arguments
+from ..schedule.model.replay import ON_SCHEDULES, ON_STAGES
+from ..schedule.model.schedule import Schedule
+from ..schedule.model.stage import Stage
 from ..te.axis import thread_axis
 from ..te.errors import UnknownIntrinsic
 from ..te.intrinsics import get as shipped_intrinsic
 from ..te.intrinsics import names as shipped_intrinsics
 from ..te.tensor_intrin import TensorIntrin
-from ..schedule.lowering.lower import lower
-from ..schedule.model.replay import ON_SCHEDULES, ON_STAGES
-from ..schedule.model.schedule import Schedule
-from ..schedule.model.stage import Stage
-from ..schedule.lowering.text import all_arguments
 
 __all__ = ["Option", "Options", "options"]
 

@@ -13,17 +13,17 @@ from importlib.resources import files
 from typing import Any
 
 from ..errors import user_source
-from ..ir.expr import Var
-from ..ir.text.printer import lines_of
-from ..ir.stmt import For, Function
-from ..ir.visit import walk
-from .cost import LoopCost, program_cost
 from ..ir.analysis.count import ONE, Count
-from .explain import explain
+from ..ir.expr import Var
+from ..ir.stmt import For, Function
+from ..ir.text.printer import lines_of
+from ..ir.visit import walk
 from ..schedule.lowering.lower import Lowered
+from .cost import LoopCost, program_cost
+from .errors import PageNeedsJinja
+from .explain import explain
 from .stage_graph import draw_stages
 from .steps import Step, Steps, difference
-from .errors import PageNeedsJinja
 
 __all__ = ["Instruction", "LoopLine", "PageParts", "loop_lines", "render"]
 

@@ -23,9 +23,9 @@ from ..ir.passes.common.target_facts import resolve_facts
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule
 from ..schedule.lowering.lower import lower_whole
+from ..schedule.lowering.text import all_arguments
 from .page import Instruction, PageParts, render
 from .steps import Steps
-from ..schedule.lowering.text import all_arguments
 
 __all__ = ["notebook_html", "page", "show", "write_page"]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ..ir.analysis.regions import Span, SpanEvaluator
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
@@ -23,13 +24,11 @@ from ..ir.stmt import BufferStore, For, Stmt
 from ..ir.visit import children, post_order, rewrite, substitute
 from ..te.extern import ExternOp
 from ..te.hybrid.op import HybridOp
-from ..te.operation import ComputeOp, Operation, PlaceholderOp
+from ..te.operation import ComputeOp, Operation, PlaceholderOp, producers_first
 from ..te.rewrite import collect_loads, redirect
 from ..te.scan import ScanOp
 from ..te.shape import zero_based
 from ..te.tensor import Tensor
-from ..ir.analysis.regions import Span, SpanEvaluator
-from ..te.operation import producers_first
 
 __all__ = ["iterations", "shrunk"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from ..errors import SourceLine
 from ..ir.expr import IterVar
+from ..schedule.lowering.text import schedule_text
 from ..schedule.model.python_code import python_steps
 from ..schedule.model.records import AxisRef, ExprRef, Record, StageRef
 from ..schedule.model.relations import Relation
 from ..schedule.model.schedule import Schedule, create_schedule
 from ..schedule.model.stage import Stage
-from ..schedule.lowering.text import schedule_text
 
 __all__ = ["Step", "Steps", "difference"]
 

@@ -26,13 +26,12 @@ from ..ir.visit import deep_recursion, post_order, substitute
 from ..runtime.array import numpy_dtype
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
-from ..te.operation import producers_first
-from .shrink import iterations, shrunk
-from .errors import CannotVerify, ResultsDiffer
 from ..schedule.lowering.text import all_arguments
 from ..te.hybrid.op import HybridOp
-from ..te.operation import ComputeOp, Operation
+from ..te.operation import ComputeOp, Operation, producers_first
 from ..te.rewrite import collect_loads
+from .errors import CannotVerify, ResultsDiffer
+from .shrink import iterations, shrunk
 
 __all__ = ["Check", "Verification", "verify"]
 

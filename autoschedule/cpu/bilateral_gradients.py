@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ...codegen.machine import machine_of
 from ...codegen.target import Target
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage, create_schedule
@@ -29,7 +30,6 @@ from ..slice_gradients import gradients_of_slices, roles_of
 from .bilateral import coefficients, pixels
 from .injective import constant
 from .lanes import halves
-from ...codegen.machine import machine_of
 
 if TYPE_CHECKING:
     from ..groups import Group

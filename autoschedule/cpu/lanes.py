@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import ComputeOp, Operation
 from ..operations import constant
-from ...codegen.machine import Machine
 
 __all__ = ["across_lanes", "fused", "halves", "length", "power_below"]
 

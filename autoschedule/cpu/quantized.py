@@ -16,12 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import te
+from ...codegen.machine import RegisterTile, register_tiles
 from ...ir.expr import IterVar
 from ...te.operation import ComputeOp, Operation
 from ..operations import is_expensive, loads_of
 from .gemm_plan import WORTH_THREADS, Product, grid
 from .injective import constant
-from ...codegen.machine import RegisterTile, register_tiles
 
 if TYPE_CHECKING:
     from ..groups import Group

@@ -17,8 +17,8 @@ from ...runtime.array import numpy_dtype
 from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
 from ..llvm.jit import compile_text
-from .stub import kernel_symbol, scalar_type, stub_symbols, stub_text
 from ..target import Target
+from .stub import kernel_symbol, scalar_type, stub_symbols, stub_text
 
 __all__ = ["called_back_kernel", "kernel_text"]
 

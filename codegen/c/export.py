@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import user_source
-from .source import built_c
+from ..abi.packed import calls_packed
 from ..errors import UnsupportedIntrinsic
 from ..export.errors import CallsPython, UnknownLibraryKind, UnknownThreads
 from ..export.files import write_together
@@ -15,10 +15,10 @@ from ..export.header import header_text
 from ..export.manifest import describe, manifest_text, own_version
 from ..export.names import check_names
 from ..export.program import Program
-from ..abi.packed import calls_packed
 from ..target import Target
 from .module import c_text
 from .options import compiler_options
+from .source import built_c
 
 __all__ = ["CExporter"]
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...errors import user_source
-from .source import load_c
 from ..errors import RejectedSource
+from .source import load_c
 
 __all__ = ["imported_c", "load_imported"]
 

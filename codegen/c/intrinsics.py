@@ -9,10 +9,10 @@ from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.pointers import pointed_to
+from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from ..cuda import intrinsics as common
 from ..cuda.types import bare
 from ..errors import UnsupportedIntrinsic
-from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from .types import value_type
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from ...errors import user_source
 from ...ir.constant import ALIGNMENT, Constant
 from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
 from ...runtime.signature import BufferParam, ScalarParam, Signature
+from ..abi.stub import integer_bounds
 from ..constants import symbols_of
 from ..errors import UnsupportedIntrinsic
 from ..export.header import declarations
 from ..export.names import entry_names, parameter_names
 from ..export.program import Program
 from ..export.statuses import status_texts
-from ..abi.stub import integer_bounds
 from .emit_stmt import EmittedKernel, emit_kernel
 from .options import compiler_options
 from .prelude import HEADER, used_functions

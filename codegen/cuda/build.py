@@ -14,10 +14,10 @@ from ...runtime.errors import NoSuchSource
 from ...runtime.kernel import Kernel
 from ...runtime.signature import Signature
 from ..abi.callback import called_back_kernel, kernel_text
-from ..llvm.jit import compile_text
 from ..abi.packed import calls_packed
 from ..abi.signature import signature_of, unique_names
 from ..abi.stub import stub_symbols, stub_text
+from ..llvm.jit import compile_text
 from ..target import CUDA_ARCHITECTURES, Target
 from .emulate.call import EmulatedRun
 from .errors import HostCallback

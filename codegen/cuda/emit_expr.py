@@ -7,14 +7,47 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...errors import InternalError
+from ...ir.analysis.linear import is_index
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType
 from ...ir.expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, BufferLoad, Call, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod,
-    IfThenElse, IntImm, IterVar, Let, Max, Min, Mul, Not, Or, Ramp, Select, Shuffle, SizeVar, Sub, TruncDiv, TruncMod, Var,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+    SizeVar,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
 )
-from ...ir.analysis.linear import is_index
 from ...ir.visit import children
 from .intrinsics import emit_call
 from .shared_values import WRITTEN_OUT, shared_values, written_size

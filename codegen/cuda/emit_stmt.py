@@ -9,9 +9,9 @@ from typing import Any
 from ...errors import InternalError
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let, Range, Ramp, Var
-from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
+from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let, Ramp, Range, Var
 from ...ir.passes.common.simplify import analyzer_for
+from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import children, walk
 from .emit_expr import ExprEmitter

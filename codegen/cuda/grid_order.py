@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...errors import user_source
+from ...ir.analysis.linear import linear
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, Expr, Range, Var
 from ...ir.ops import is_const
-from ...ir.analysis.linear import linear
 from ...ir.pointers import WRITES, pointed_to
 from ...ir.stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
 from ...ir.visit import children, free_vars, post_order, substitute

@@ -13,7 +13,15 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, Range, Var
 from ...ir.ops import const, logical_not
+from ...ir.passes.common.bound_checks import bound_checks as check_bounds
 from ...ir.passes.common.flatten import flatten
+from ...ir.passes.common.remove_likely import remove_likely
+from ...ir.passes.common.runner import Pass, Watcher, run_pipeline
+from ...ir.passes.common.simplify import analyzer_for, simplify
+from ...ir.passes.common.target_facts import resolve_facts
+from ...ir.passes.common.unsafe_select import unsafe_select
+from ...ir.passes.cpu.lane_races import serialize_racing_lanes
+from ...ir.passes.cpu.vectorize import vectorize
 from ...ir.passes.gpu.barriers import insert_barriers
 from ...ir.passes.gpu.errors import NothingBound, SharedOutsideKernel
 from ...ir.passes.gpu.fragments import place_fragments
@@ -21,17 +29,9 @@ from ...ir.passes.gpu.hardware import Hardware
 from ...ir.passes.gpu.interior import free_interiors
 from ...ir.passes.gpu.narrow import narrow_arithmetic
 from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
+from ...ir.passes.gpu.remove_prefetches import remove_prefetches
 from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.vthread import inject_virtual_threads
-from ...ir.passes.cpu.lane_races import serialize_racing_lanes
-from ...ir.passes.gpu.remove_prefetches import remove_prefetches
-from ...ir.passes.common.remove_likely import remove_likely
-from ...ir.passes.common.bound_checks import bound_checks as check_bounds
-from ...ir.passes.common.runner import Pass, Watcher, run_pipeline
-from ...ir.passes.common.simplify import analyzer_for, simplify
-from ...ir.passes.common.target_facts import resolve_facts
-from ...ir.passes.common.unsafe_select import unsafe_select
-from ...ir.passes.cpu.vectorize import vectorize
 from ...ir.pointers import written_buffers
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import free_vars, walk

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import user_source
+from ..abi.packed import calls_packed
+from ..abi.parallel import PARALLEL_FOR
+from ..abi.stub import stub_text
 from ..constants import definitions, filled, symbols_of
 from ..errors import NoCompiler
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
-from ..abi.packed import calls_packed
-from ..abi.parallel import PARALLEL_FOR
-from ..abi.stub import stub_text
 from ..target import Target
 from .archive import archive_bytes
 from .cpu import baseline, cpu_text, needed_features

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ...errors import user_source
 from ...ir.dtype import FLOAT64, INT64, DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
-from ..errors import UnsupportedIntrinsic
 from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
+from ..errors import UnsupportedIntrinsic
 from .arithmetic import compare, convert
 from .maths import FLOAT32_FUNCTIONS
 from .memory import address

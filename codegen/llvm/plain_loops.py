@@ -13,11 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.analysis.linear import Key, expr_key, linear
 from ...ir.buffer import Buffer
 from ...ir.expr import (
-    GE, GT, LE, LT, NE, Add, And, BinaryOp, BufferLoad, Call, Expr, IfThenElse, Let, Max, Min, Mul, Node, Select, Sub, Var,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    BufferLoad,
+    Call,
+    Expr,
+    IfThenElse,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Node,
+    Select,
+    Sub,
+    Var,
 )
-from ...ir.analysis.linear import Key, expr_key, linear
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt
 from ...ir.structural import equal
 from ...ir.visit import children, post_order, walk

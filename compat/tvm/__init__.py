@@ -21,18 +21,62 @@ from .nd import context, cpu, cuda, device, gpu
 from .runtime import convert, get_global_func, register_func
 from .target import Target
 from .te import (
-    abs, all, any, ceil, comm_reducer, compute, const, cos, create_schedule, decl_tensor_intrin, exp, floor,
-    floordiv, floormod, fmod, if_then_else,
-    indexdiv, indexmod, isnan, likely, log, log2, log10, max, max_value, min, min_value, nearbyint, placeholder, popcount, power,
-    prod, reduce_axis, round, rsqrt, schedule, sigmoid, sin, size_var, sqrt, sum, tag_scope, tanh, tensor, thread_axis, trunc,
-    truncdiv, truncmod, var, select, erf, pow,
+    abs,
+    all,
+    any,
+    ceil,
+    comm_reducer,
+    compute,
+    const,
+    cos,
+    create_schedule,
+    decl_tensor_intrin,
+    erf,
+    exp,
+    extern,
+    floor,
+    floordiv,
+    floormod,
+    fmod,
+    hybrid,
+    if_then_else,
+    indexdiv,
+    indexmod,
+    isnan,
+    likely,
+    log,
+    log2,
+    log10,
+    max,
+    max_value,
+    min,
+    min_value,
+    nearbyint,
+    placeholder,
+    popcount,
+    pow,
+    power,
+    prod,
+    reduce_axis,
+    round,
+    rsqrt,
+    schedule,
+    select,
+    sigmoid,
+    sin,
+    size_var,
+    sqrt,
+    sum,
+    tag_scope,
+    tanh,
+    tensor,
+    thread_axis,
+    trunc,
+    truncdiv,
+    truncmod,
+    var,
 )
-
-
-from .te import extern, hybrid
-from .tir import (
-    call_extern, call_llvm_intrin, call_packed, call_pure_extern, call_pure_intrin, decl_buffer, div, ir_builder,
-)
+from .tir import call_extern, call_llvm_intrin, call_packed, call_pure_extern, call_pure_intrin, decl_buffer, div, ir_builder
 from .transform import build_config
 
 setattr(tir, "transform", tir_transform)  # noqa: B010  (passes are built by the driver, which stands above tir)

@@ -17,20 +17,81 @@ from ...ir import ops as _ops
 from ...ir import stmt as _stmt
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType as _DType
-from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IterVar, Let, ProducerLoad, Ramp, Reduce, Shuffle
-from ...ir.expr import Node
+from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IterVar, Let, Node, ProducerLoad, Ramp, Reduce, Shuffle
 from ...ir.pointers import written_buffers
+from ...ir.stmt import Allocate, BufferStore, Evaluate, Function, LetStmt, Stmt
 from ...ir.transform import transform as _transform
 from ...ir.visit import substitute as _substitute
-from ...ir.stmt import Allocate, BufferStore, Evaluate, Function, LetStmt, Stmt
-from ...te import call_extern, call_packed, call_pure_extern, decl_buffer
-from ...te import call_llvm_intrin as _call_llvm_intrin
 from ...te import (
-    abs, acos, acosh, all, any, asin, asinh, atan, atan2, atanh, ceil, ceildiv, clz, comm_reducer, const, copysign, cos,
-    cosh, erf, exp, exp2, exp10, floor, floordiv, floormod, fmod, hypot, if_then_else, indexdiv, indexmod, infinity, isfinite,
-    isinf, isnan, likely, log, log1p, log2, log10, max, max_value, min, min_value, nearbyint, popcount, pow, power, reinterpret,
-    round, rsqrt, sigmoid, sin, sinh, size_var, sqrt, sum, tan, tanh, trace, trunc, truncdiv, truncmod, var,
+    abs,
+    acos,
+    acosh,
+    all,
+    any,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    call_extern,
+    call_packed,
+    call_pure_extern,
+    ceil,
+    ceildiv,
+    clz,
+    comm_reducer,
+    const,
+    copysign,
+    cos,
+    cosh,
+    decl_buffer,
+    erf,
+    exp,
+    exp2,
+    exp10,
+    floor,
+    floordiv,
+    floormod,
+    fmod,
+    hypot,
+    if_then_else,
+    indexdiv,
+    indexmod,
+    infinity,
+    isfinite,
+    isinf,
+    isnan,
+    likely,
+    log,
+    log1p,
+    log2,
+    log10,
+    max,
+    max_value,
+    min,
+    min_value,
+    nearbyint,
+    popcount,
+    pow,
+    power,
+    reinterpret,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sinh,
+    size_var,
+    sqrt,
+    sum,
+    tan,
+    tanh,
+    trace,
+    trunc,
+    truncdiv,
+    truncmod,
+    var,
 )
+from ...te import call_llvm_intrin as _call_llvm_intrin
 from . import ir_builder, names, stmt_functor
 from . import tir_analysis as analysis
 from .intrinsic_rules import CallEffectKind, call_intrin

@@ -7,10 +7,10 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
+from ...codegen.abi.stub import stub_symbols
 from ...codegen.constants import addresses
 from ...codegen.kernel import Compiled
 from ...codegen.llvm.jit import CompiledModule
-from ...codegen.abi.stub import stub_symbols
 from ...codegen.target import Target
 from ...ir.constant import Constant
 from ...runtime.diagnose import kernel_failure

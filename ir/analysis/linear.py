@@ -15,8 +15,25 @@ from math import gcd
 
 from ..dtype import INT32, INT64, DType
 from ..expr import (
-    Add, BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, FloorDiv, FloorMod, IntImm, Let, Mul, Ramp,
-    ProducerLoad, Shuffle, StringImm, Sub, Var,
+    Add,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Mul,
+    ProducerLoad,
+    Ramp,
+    Shuffle,
+    StringImm,
+    Sub,
+    Var,
 )
 from ..ops import cast, const
 from ..visit import children

@@ -11,8 +11,21 @@ from typing import Any
 
 from ..dtype import DType
 from ..expr import (
-    BinaryOp, Broadcast, Call, Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Mul, Ramp, Select, Shuffle,
-    SizeVar, Var,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Mul,
+    Ramp,
+    Select,
+    Shuffle,
+    SizeVar,
+    Var,
 )
 from ..visit import children
 from .interval import BOOLEAN, EVERYTHING, INTERVAL_OF, Interval, intersect, scale, shift, union

@@ -14,8 +14,34 @@ from typing import Any
 
 from ..dtype import BOOL, DType
 from ..expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod,
-    IfThenElse, IntImm, Max, Min, Mul, Not, Or, Ramp, Select, Sub, TruncDiv, TruncMod,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Sub,
+    TruncDiv,
+    TruncMod,
 )
 from ..ops import const
 from .scope import Nodes

@@ -12,8 +12,23 @@ from typing import Any
 
 from ..dtype import BOOL, DType
 from ..expr import (
-    BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, IfThenElse, IntImm, Mul, Not, ProducerLoad, Ramp,
-    Select, Shuffle, StringImm, Var,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IfThenElse,
+    IntImm,
+    Mul,
+    Not,
+    ProducerLoad,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Var,
 )
 from ..intrinsics import INTRINSICS
 from ..ops import FALSE, TRUE, const, wrap_int

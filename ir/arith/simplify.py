@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from ..expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse,
-    IntImm, Let, Max, Min, Mul, Not, Or, Ramp, Reduce, Select, StringImm, Sub, TruncDiv, TruncMod, Var,
-)
 from ..dtype import DType
+from ..expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Reduce,
+    Select,
+    StringImm,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 from ..ops import cast
 from ..visit import rebuild
 from . import facts

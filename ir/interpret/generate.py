@@ -7,8 +7,6 @@ constants here: the source is written for the shapes of one call.
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -20,12 +20,12 @@ from ..buffer import Buffer
 from ..errors import AssertionFailed, OutOfBounds, ParallelRace, UninitializedRead
 from ..expr import Var
 from ..externs import EXTERNS
+from ..stmt import Function
+from ..visit import deep_recursion
 from .faults import MANY, Fault
 from .generate import Program, generate
 from .memory import find_symbols, scalar_value, to_list, write_back
 from .source import SOURCE_NAME
-from ..stmt import Function
-from ..visit import deep_recursion
 
 __all__ = ["EXTERNS", "Interpreter", "run"]
 

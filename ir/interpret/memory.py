@@ -12,8 +12,8 @@ from ..buffer import Buffer
 from ..errors import ArgumentsDoNotFit
 from ..expr import Add, BinaryOp, Cast, Expr, IntImm, Mul, Sub, Var
 from ..ops import cast, fold_binary
-from ..text.printer import to_text
 from ..stmt import Function
+from ..text.printer import to_text
 from ..visit import rewrite
 from .scalars import FLOAT_TYPES, numpy_dtype
 

@@ -12,8 +12,33 @@ from ..buffer import Buffer
 from ..dtype import DType
 from ..errors import NotWellFormed, UnknownOutsideCode
 from ..expr import (
-    Add, And, BinaryOp, Broadcast, BufferLoad, Call, Cast, CompareOp, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse,
-    IntImm, Let, Max, Min, Mul, Node, Not, Or, Ramp, Select, Shuffle, StringImm, Sub, Var,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    CompareOp,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Node,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Sub,
+    Var,
 )
 from ..visit import children, post_order
 from . import scalars

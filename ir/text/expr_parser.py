@@ -12,11 +12,25 @@ from ..buffer import Buffer
 from ..dtype import BOOL, FLOAT32, HANDLE, INT32, DType
 from ..errors import LiteralOutOfRange, UnknownDType
 from ..expr import (
-    BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, IfThenElse, IntImm, Let, Not, Ramp, Select, Shuffle,
-    StringImm, Var,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IfThenElse,
+    IntImm,
+    Let,
+    Not,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Var,
 )
-from .expr_printer import INFIX, INFIX_CALLS, PREFIX_FUNCTIONS, RESERVED, call_dtype
 from ..intrinsics import INTRINSICS
+from .expr_printer import INFIX, INFIX_CALLS, PREFIX_FUNCTIONS, RESERVED, call_dtype
 from .tokens import Token, fail, tokenize
 
 __all__ = ["ExpressionParser"]

@@ -18,10 +18,10 @@ from .. import ops
 from ..buffer import SCOPES, Buffer
 from ..dtype import HANDLE, INT32, DType
 from ..expr import BufferLoad, Expr, SizeVar, Var
-from .expr_parser import ExpressionParser, Number
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from .tokens import Token
 from ..visit import deep_recursion, seq
+from .expr_parser import ExpressionParser, Number
+from .tokens import Token
 
 __all__ = ["parse", "parse_expression"]
 

@@ -38,8 +38,8 @@ from ..buffer import Buffer
 from ..constant import Constant
 from ..dtype import INT32
 from ..expr import Expr, IntImm, Node, SizeVar, Var
-from .expr_printer import NAME, RESERVED, Names, expression_text, indexed, value_text
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from .expr_printer import NAME, RESERVED, Names, expression_text, indexed, value_text
 
 __all__ = ["excerpt", "lines_of", "loop_header", "loops_outline", "to_text"]
 

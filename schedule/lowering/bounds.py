@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, ProducerLoad, Range, Var
 from ...ir.ops import cast, const, floordiv, floormod, is_const, maximum
@@ -21,13 +22,12 @@ from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp
 from ..model.attributes import IterAttr
-from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ..model.relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
 from ..primitives.tensorize import is_tensorized
 
 if TYPE_CHECKING:
-    from .dataflow import Computation, Dataflow
     from ..model.stage import Stage
+    from .dataflow import Computation, Dataflow
 
 if TYPE_CHECKING:
     from ..primitives.rolling_buffer import Rolling

@@ -16,11 +16,11 @@ from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
 from ..model.axes import outline, place_of
-from .kinds import kind_of, tensor_of
-from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
-from .scan import place_bodies, scan_states
 from ..model.schedule import Schedule
 from ..model.stage import Stage
+from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
+from .kinds import kind_of, tensor_of
+from .scan import place_bodies, scan_states
 
 __all__ = ["Computation", "Dataflow", "analyse"]
 

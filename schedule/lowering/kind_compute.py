@@ -10,10 +10,10 @@ from ...ir.visit import post_order
 from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import collect_loads
 from ...te.tensor_compute import TensorComputeOp
-from .kind import Definition, OperationKind, tensor_of
-from .reduction import reduction_nest
 from ..tensorize.match import tensorized_place
 from ..tensorize.nest import tensorized_nest
+from .kind import Definition, OperationKind, tensor_of
+from .reduction import reduction_nest
 
 if TYPE_CHECKING:
     from .dataflow import Computation

@@ -12,10 +12,10 @@ from ...ir.stmt import Stmt
 from ...te.extern import ExternOp
 from ...te.shape import zero_based
 from ...te.tensor import Tensor
-from .kind import OperationKind
-from .errors import ExternBuffer
 from ..tensorize.bind import bind_parts
 from ..tensorize.plan import Part
+from .errors import ExternBuffer
+from .kind import OperationKind
 
 if TYPE_CHECKING:
     from .dataflow import Computation

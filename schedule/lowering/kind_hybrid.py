@@ -20,9 +20,9 @@ from ...te.hybrid.op import HybridOp
 from ...te.hybrid.zeros import with_zeros
 from ...te.operation import Operation
 from ..model.axes import derived_roots
+from ..model.relations import spread_down
 from .kind import Definition, OperationKind
 from .kind_extern import read_whole
-from ..model.relations import spread_down
 
 if TYPE_CHECKING:
     from .dataflow import Computation

@@ -6,12 +6,12 @@ dimensions of its outputs (`dimensions`), its inputs and its parts are.
 
 from __future__ import annotations
 
+from ...te.operation import Operation
 from .kind import OperationKind, tensor_of
 from .kind_compute import COMPUTE
 from .kind_extern import EXTERN
-from .kind_scan import SCAN
 from .kind_hybrid import HYBRID
-from ...te.operation import Operation
+from .kind_scan import SCAN
 
 __all__ = ["KINDS", "OperationKind", "kind_of", "tensor_of"]
 

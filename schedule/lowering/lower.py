@@ -23,19 +23,19 @@ from ...ir.visit import deep_recursion, free_vars, seq
 from ...te.constant import ConstantOp
 from ...te.operation import Operation
 from ...te.tensor import Tensor
+from ..model.schedule import Schedule
+from ..primitives.double_buffer import loaded_ahead
+from ..primitives.overlap import not_at_a_loop
+from ..primitives.pragma import IMPORTS
+from ..primitives.rolling_buffer import Rolling, plan_rolling, rolled
 from .alignment import with_alignments
 from .bounds import Bounds, Loop, StageBounds, infer_bounds
 from .checks import check_loops
 from .dataflow import Computation, Dataflow, analyse
-from ..primitives.double_buffer import loaded_ahead
-from .kinds import kind_of
 from .errors import MissingArgument, MissingSymbol, NotAnArgument
+from .kinds import kind_of
 from .nest import Nest, Storage
-from ..primitives.overlap import not_at_a_loop
-from ..primitives.pragma import IMPORTS
-from ..primitives.rolling_buffer import Rolling, plan_rolling, rolled
 from .scan import check_steps
-from ..model.schedule import Schedule
 
 __all__ = ["Lowered", "lower", "lower_whole"]
 

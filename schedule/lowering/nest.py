@@ -24,13 +24,13 @@ from ...ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ...ir.visit import free_vars, rewrite, seq, substitute
 from ...te.tensor import Tensor
 from ..model.axes import outline
-from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
-from .kinds import kind_of
-from .errors import UnboundThread
-from .predicates import guards
+from ..model.relations import pass_up_value
 from ..primitives.pragma import loop_pragmas, skips
 from ..primitives.prefetch import prefetches
-from ..model.relations import pass_up_value
+from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
+from .errors import UnboundThread
+from .kinds import kind_of
+from .predicates import guards
 
 __all__ = ["Nest", "Storage"]
 

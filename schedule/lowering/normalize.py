@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..primitives.inline import inject_inline
 from ..model.relations import Rebase
+from ..primitives.inline import inject_inline
 
 if TYPE_CHECKING:
     from ..model.schedule import Schedule

@@ -19,8 +19,8 @@ from ...ir.expr import BufferLoad, Expr, IterVar, Reduce, Var
 from ...ir.ops import is_const
 from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
 from ...ir.visit import post_order, seq, substitute
-from .bounds import Loop, StageBounds, plain_loop
 from ..model.relations import Fuse
+from .bounds import Loop, StageBounds, plain_loop
 
 if TYPE_CHECKING:
     from .nest import Nest

@@ -15,14 +15,14 @@ from ...te.shape import same_extent
 from ...te.tensor import Tensor
 from ..model.axes import outline
 from .bounds import reads_memory, span_over
-from .kinds import tensor_of
 from .errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
+from .kinds import tensor_of
 
 if TYPE_CHECKING:
-    from .bounds import Bounds, StageBounds
-    from .dataflow import Computation, Dataflow
     from ..model.schedule import Schedule
     from ..model.stage import Stage
+    from .bounds import Bounds, StageBounds
+    from .dataflow import Computation, Dataflow
 
 __all__ = ["check_steps", "place_bodies", "scan_states"]
 

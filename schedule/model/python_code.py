@@ -33,8 +33,8 @@ from ...ir.visit import children, post_order
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
-from .axes import place_of
 from ..primitives.group import Group
+from .axes import place_of
 from .index_map import IndexMap
 from .records import Record
 from .replay import Replay

@@ -14,7 +14,16 @@ from ...te.tensor_intrin import TensorIntrin
 from ..errors import BadRecords, IntrinsicNotGiven
 from .index_map import IndexMap
 from .records import (
-    AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, ParameterRef, Record, StageRef, SymbolRef, TensorRef,
+    AxisRef,
+    ExprRef,
+    GroupRef,
+    IndexMapRef,
+    IntrinsicRef,
+    ParameterRef,
+    Record,
+    StageRef,
+    SymbolRef,
+    TensorRef,
     ThreadRef,
 )
 

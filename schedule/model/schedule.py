@@ -14,22 +14,22 @@ from ...te.reads import LATER
 from ...te.scan import ScanOp
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
-from ..primitives.cache import cache_read, cache_write
 from ..errors import NothingToSchedule, UnknownStage
+from ..lowering.normalize import normalize
+from ..primitives.cache import cache_read, cache_write
 from ..primitives.clone import clone_in
 from ..primitives.group import Group, create_group
-from ..lowering.normalize import normalize
+from ..primitives.rfactor import rfactor
 from .python_code import as_python
 from .records import Record, encode
 from .replay import replay_all
-from ..primitives.rfactor import rfactor
 from .stage import Stage
 from .symbols import free_symbols
 
 if TYPE_CHECKING:
-    from .. import Verification
     from ...views.explain import Explanation
     from ...views.options import Options
+    from .. import Verification
 
 __all__ = ["Schedule", "create_schedule"]
 

@@ -14,8 +14,18 @@ from ...ir.expr import Expr, Var
 from ...ir.visit import deep_recursion
 from ..errors import BadRecords
 from .records import (
-    AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, ParameterRef, Record, StageRef, SymbolRef, TensorRef,
-    ThreadRef, VarRef,
+    AxisRef,
+    ExprRef,
+    GroupRef,
+    IndexMapRef,
+    IntrinsicRef,
+    ParameterRef,
+    Record,
+    StageRef,
+    SymbolRef,
+    TensorRef,
+    ThreadRef,
+    VarRef,
 )
 
 __all__ = ["from_json", "to_json"]

@@ -15,24 +15,24 @@ from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
 from ..primitives.annotate import parallel, unroll, vectorize
-from .attributes import AttachType, AxisKind, IterAttr, Overlap
-from .attachment import ATTACHED_AT_ROOT, Attachment
 from ..primitives.bind import bind
 from ..primitives.compute_at import compute_at, compute_root
 from ..primitives.double_buffer import double_buffer
+from ..primitives.env_threads import env_threads
 from ..primitives.fuse import fuse
-from .hybrid_loops import begin_declared
 from ..primitives.inline import compute_inline
 from ..primitives.pragma import pragma
 from ..primitives.prefetch import prefetch
-from .relations import Relation
-from ..primitives.env_threads import env_threads
 from ..primitives.reorder import reorder
 from ..primitives.rolling_buffer import rolling_buffer
 from ..primitives.split import split, tile
 from ..primitives.storage import set_scope, set_store_predicate, storage_align
 from ..primitives.tensorize import begin_tensorized, tensorize
 from ..primitives.transform_layout import transform_layout
+from .attachment import ATTACHED_AT_ROOT, Attachment
+from .attributes import AttachType, AxisKind, IterAttr, Overlap
+from .hybrid_loops import begin_declared
+from .relations import Relation
 
 if TYPE_CHECKING:
     from ..primitives.group import Group

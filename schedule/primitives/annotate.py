@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.expr import IterVar
-from ..model.axes import derived_roots, find_leaf, outline
 from ..errors import NestedParallel, ParallelReduction, VectorizeReduction, WrongArgument
-from .env_threads import refuse_ordered
+from ..model.axes import derived_roots, find_leaf, outline
 from ..model.hybrid_loops import check_independent, share_nest
+from .env_threads import refuse_ordered
 
 if TYPE_CHECKING:
     from ...errors import ScheduleError
     from ..model.attributes import AxisKind
-    from .group import Group
     from ..model.stage import Stage
+    from .group import Group
 
 __all__ = ["enclosing_parallel", "parallel", "unroll", "vectorize"]
 

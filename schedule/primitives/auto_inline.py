@@ -11,8 +11,8 @@ from itertools import pairwise
 from ...ir.expr import IterVar, ProducerLoad
 from ...ir.visit import walk
 from ...te.operation import ComputeOp
-from .inline import why_not_inline
 from ..model.schedule import Schedule
+from .inline import why_not_inline
 
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "is_broadcast", "is_elementwise",
            "is_injective"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import is_const
-from ..model.axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline
 from ..errors import BadThreadBinding, ThreadBoundTwice
+from ..model.axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline
 from ..model.hybrid_loops import check_independent, share_nest
 from .env_threads import refuse_ordered
 

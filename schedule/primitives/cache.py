@@ -14,18 +14,10 @@ from ...te.rewrite import substitute_axes
 from ...te.shape import zero_based
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp
-from ..model.axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
 from ..errors import BadCacheRead, BadCacheWrite
+from ..model.axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
 from ..model.hybrid_loops import refuse_hybrid
-from ..model.layout import (
-    as_axis,
-    check_outputs,
-    guarded,
-    inexact_splits,
-    move_attachments,
-    refuse_dangling_predicate,
-    retire,
-)
+from ..model.layout import as_axis, check_outputs, guarded, inexact_splits, move_attachments, refuse_dangling_predicate, retire
 from ..model.redirect import Redirection, rename_axes
 from ..model.relations import Relation, pass_down_value, pass_up_value, spread_down
 from .storage import check_scope

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.expr import IterVar
-from .annotate import enclosing_parallel, wrong_stage
-from ..model.axes import find_leaf, outline
 from ..errors import CannotAttach, NestedParallel
-from ..model.hybrid_loops import refuse_hybrid
 from ..lowering.kinds import kind_of
+from ..model.axes import find_leaf, outline
+from ..model.hybrid_loops import refuse_hybrid
+from .annotate import enclosing_parallel, wrong_stage
 
 if TYPE_CHECKING:
     from ..model.stage import Stage

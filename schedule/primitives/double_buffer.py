@@ -26,8 +26,8 @@ from ...ir.passes.common.simplify import simplify_stmt
 from ...ir.pointers import pointed_to, written_buffers
 from ...ir.stmt import Allocate, For, If, Stmt
 from ...ir.visit import seq, substitute, walk
-from ..model.axes import outline
 from ..lowering.errors import CannotDoubleBuffer
+from ..model.axes import outline
 from .overlap import moved_accesses, set_overlap
 
 if TYPE_CHECKING:

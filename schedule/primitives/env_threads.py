@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import user_source
 from ...ir.expr import IntImm, IterVar
 from ...te.scan import ScanOp
+from ..errors import BadEnvThreads, ScanLoopsStay
 from ..model.attributes import IterAttr
 from ..model.axes import outline
-from ..errors import BadEnvThreads, ScanLoopsStay
 
 if TYPE_CHECKING:
     from ..model.stage import Stage

@@ -9,16 +9,8 @@ from ...ir.dtype import INT32, INT64
 from ...ir.expr import IntImm, IterVar, Range
 from ...ir.ops import const
 from ...te.shape import INT64_FROM
-from ..model.axes import (
-    declared_ranges,
-    dependences,
-    derived_roots,
-    find_leaf,
-    outline,
-    place_of,
-    refuse_lost_annotation,
-)
 from ..errors import FuseApart
+from ..model.axes import declared_ranges, dependences, derived_roots, find_leaf, outline, place_of, refuse_lost_annotation
 from ..model.hybrid_loops import check_fused
 from ..model.relations import Fuse, Singleton
 

@@ -13,12 +13,12 @@ from ...errors import user_source
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.tensor import Tensor
+from ..errors import BadGroup, CannotAttach
 from ..model.attachment import ATTACHED_AT_ROOT, Attachment
 from ..model.attributes import AttachType
-from .annotate import wrong_stage
 from ..model.axes import outline
+from .annotate import wrong_stage
 from .compute_at import check_attachable
-from ..errors import BadGroup, CannotAttach
 
 if TYPE_CHECKING:
     from ..model.schedule import Schedule

@@ -9,8 +9,8 @@ from ...ir.expr import Expr, IterVar
 from ...te.hybrid.op import HybridOp
 from ...te.operation import ComputeOp
 from ...te.rewrite import inline
-from ...te.tensor_compute import TensorComputeOp
 from ...te.tensor import Tensor
+from ...te.tensor_compute import TensorComputeOp
 from ..errors import CannotInline
 from ..lowering.kinds import kind_of
 from ..model.redirect import Redirection

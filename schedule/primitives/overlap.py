@@ -11,10 +11,10 @@ from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, Node
 from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import rewrite
-from ..model.axes import outline
 from ..errors import BadOverlap
-from ..lowering.kinds import kind_of
 from ..lowering.errors import StorageNotShared
+from ..lowering.kinds import kind_of
+from ..model.axes import outline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,8 +10,8 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm, StringImm
 from ...ir.ops import const
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
-from ..model.axes import find_leaf, outline
 from ..errors import UnknownPragma
+from ..model.axes import find_leaf, outline
 
 if TYPE_CHECKING:
     from ...ir.expr import IterVar

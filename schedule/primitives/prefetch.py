@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import user_source
+from ...ir.analysis.regions import Span
 from ...ir.dtype import INT32
 from ...ir.expr import Call, Expr, IntImm, IterVar, Range, Var
 from ...ir.ops import all_of, cast, ceildiv, const, floordiv, floormod
@@ -30,13 +31,12 @@ from ...ir.pointers import READS, pointer
 from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
 from ...ir.visit import substitute
 from ...te.tensor import Tensor
+from ..errors import BadPrefetch
+from ..lowering.bounds import spans_within
+from ..lowering.errors import PrefetchUnread
 from ..model.attributes import Ahead
 from ..model.axes import find_leaf, outline
-from ..lowering.bounds import spans_within
-from ..errors import BadPrefetch
 from ..model.hybrid_loops import refuse_hybrid
-from ..lowering.errors import PrefetchUnread
-from ...ir.analysis.regions import Span
 
 if TYPE_CHECKING:
     from ...ir.arith.analyzer import Analyzer

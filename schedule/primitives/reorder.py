@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.expr import IterVar
-from ..model.axes import find_leaf, outline, refuse_swapped
 from ..errors import BadReorder
+from ..model.axes import find_leaf, outline, refuse_swapped
 from ..model.hybrid_loops import check_reordered
 from .env_threads import refuse_ordered
 

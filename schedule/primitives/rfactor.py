@@ -11,8 +11,10 @@ from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars, substitute
 from ...te.operation import ComputeOp
-from ...te.tensor_compute import TensorComputeOp
 from ...te.tensor import Tensor
+from ...te.tensor_compute import TensorComputeOp
+from ..errors import BadRfactor
+from ..lowering.bounds import reads_memory
 from ..model.axes import (
     declared_ranges,
     dependences,
@@ -23,8 +25,6 @@ from ..model.axes import (
     refuse_lost_annotation,
     related_axes,
 )
-from ..lowering.bounds import reads_memory
-from ..errors import BadRfactor
 from ..model.layout import as_axis, check_outputs, first_then, inexact_splits, move_attachments, refuse_dangling_predicate, retire
 from ..model.redirect import Redirection
 from ..model.relations import pass_up_value

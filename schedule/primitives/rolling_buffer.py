@@ -25,8 +25,8 @@ from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import any_of, cast, const, floormod
 from ...ir.stmt import Allocate, Stmt
 from ...ir.visit import free_vars, substitute
-from ..model.axes import outline
 from ..lowering.errors import CannotRoll
+from ..model.axes import outline
 from .overlap import moved_accesses, set_overlap
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import convert
 from ...ir.visit import free_vars
-from ..model.axes import find_leaf, outline, refuse_lost_annotation
 from ..errors import BadSplit
+from ..model.axes import find_leaf, outline, refuse_lost_annotation
 from ..model.relations import Split
 
 if TYPE_CHECKING:

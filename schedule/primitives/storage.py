@@ -10,10 +10,10 @@ from ...ir.buffer import SCOPES
 from ...ir.expr import Expr, IterVar
 from ...ir.ops import const
 from ...ir.visit import free_vars
-from ..model.axes import find_axis, outline, place_of
 from ..errors import BadStorageAlign, BadStorePredicate, UnknownScope
-from ..model.hybrid_loops import refuse_hybrid
 from ..lowering.kinds import kind_of
+from ..model.axes import find_axis, outline, place_of
+from ..model.hybrid_loops import refuse_hybrid
 
 if TYPE_CHECKING:
     from ..model.stage import Stage

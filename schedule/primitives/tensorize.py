@@ -20,9 +20,9 @@ from ...ir.expr import IterVar
 from ...te.operation import ComputeOp
 from ...te.tensor_compute import TensorComputeOp
 from ...te.tensor_intrin import TensorIntrin
+from ..errors import BadTensorize
 from ..model.attributes import IterAttr
 from ..model.axes import find_leaf, outline
-from ..errors import BadTensorize
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.relations import Singleton
 

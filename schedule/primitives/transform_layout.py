@@ -24,8 +24,8 @@ from ...ir.visit import free_vars, rewrite
 from ...te.operation import ComputeOp, Operation, PlaceholderOp
 from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
-from ..model.axes import outline
 from ..errors import BadLayout
+from ..model.axes import outline
 from ..model.index_map import IndexMap, Inverse, NoLayout, invert
 from ..model.layout import first_then, refuse_dangling_predicate, retire
 from ..model.redirect import Redirection

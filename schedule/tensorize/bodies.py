@@ -12,10 +12,30 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
+from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import (
-    EQ, NE, Add, And, BinaryOp, Call, CommReducer, Expr, FloatImm, IntImm, IterVar, Let, Max, Min, Mul, Node, Or,
-    ProducerLoad, Reduce, StringImm, Var,
+    EQ,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    CommReducer,
+    Expr,
+    FloatImm,
+    IntImm,
+    IterVar,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Node,
+    Or,
+    ProducerLoad,
+    Reduce,
+    StringImm,
+    Var,
 )
 from ...ir.ops import cast, const
 from ...ir.structural import equal
@@ -23,7 +43,6 @@ from ...ir.visit import children, post_order, rewrite, substitute, walk
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..lowering.errors import TensorizeBody
-from ...ir.analysis.regions import Span, SpanEvaluator
 from .plan import Part, TensorizedStage
 from .show import NestSide, beside, tensor_region
 

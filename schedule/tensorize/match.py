@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from ...errors import LoweringError
+from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Var
 from ...ir.ops import cast, const, is_const
@@ -22,7 +23,6 @@ from ...te.tensor_compute import TensorComputeOp
 from ...te.tensor_intrin import TensorIntrin
 from ..lowering.bounds import StageBounds
 from ..lowering.errors import TensorizeRegion
-from ...ir.analysis.regions import Span, SpanEvaluator
 from .bodies import Bodies, sides
 from .plan import Part, Plan, TensorizedStage
 from .show import beside

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...ir.analysis.regions import Span
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, Node, Var
 from ...ir.ops import is_const
 from ...ir.visit import rewrite, substitute
 from ...te.tensor import Tensor
-from ...ir.analysis.regions import Span
 
 __all__ = ["NestSide", "beside", "tensor_region"]
 

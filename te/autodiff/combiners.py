@@ -13,9 +13,7 @@ from dataclasses import replace
 
 from ...errors import user_source
 from ...ir import ops
-from ...ir.expr import (
-    NE, CommReducer, CompareOp, Expr, IfThenElse, IterVar, Max, Min, ProducerLoad, Range, Reduce, Select, Var,
-)
+from ...ir.expr import NE, CommReducer, CompareOp, Expr, IfThenElse, IterVar, Max, Min, ProducerLoad, Range, Reduce, Select, Var
 from ...ir.visit import post_order, substitute
 from ..operation import ComputeOp, extent_of
 from ..shape import zero_based

@@ -15,7 +15,24 @@ from typing import Any, NamedTuple
 
 from ...ir import ops
 from ...ir.expr import (
-    GE, GT, LE, NE, Add, Call, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, Max, Min, Mul, Select, Sub,
+    GE,
+    GT,
+    LE,
+    NE,
+    Add,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Sub,
     TruncMod,
 )
 

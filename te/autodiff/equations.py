@@ -15,9 +15,7 @@ from math import gcd
 
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import (
-    EQ, GE, GT, LE, LT, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var,
-)
+from ...ir.expr import EQ, GE, GT, LE, LT, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order
 from .symbolic import equate_symbolic
 

@@ -15,9 +15,7 @@ from ...errors import user_source
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32, INT64, DType
-from ...ir.expr import (
-    GT, LT, NE, Add, CommReducer, Expr, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Range, Reduce, Var,
-)
+from ...ir.expr import GT, LT, NE, Add, CommReducer, Expr, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Range, Reduce, Var
 from ...ir.visit import post_order, substitute
 from ..operation import ComputeOp, extent_of
 from ..reduce import Reducer

@@ -14,13 +14,7 @@ from ...ir.expr import NE, BufferLoad, Expr, IntImm, Producer, ProducerLoad
 from ...ir.visit import post_order
 from ..shape import index_expr, scalar_dtype
 from ..tensor import Tensor, TensorSlice, read
-from .errors import (
-    BadHybridCall,
-    BadHybridValue,
-    HybridReadBeforeAssignment,
-    NotInHybridScripts,
-    UnknownHybridName,
-)
+from .errors import BadHybridCall, BadHybridValue, HybridReadBeforeAssignment, NotInHybridScripts, UnknownHybridName
 from .functions import FUNCTIONS
 from .refusals import CONSTRUCT_FIXES, CONSTRUCTS
 from .source import Source

@@ -20,7 +20,12 @@ from ..shape import axis_dtype
 from ..tensor import Tensor, TensorSlice
 from ..wraparound import wrapping
 from .errors import (
-    BadHybridAssignment, BadHybridCall, BadHybridLoop, BadHybridReturn, HybridAssertionFails, HybridLoopRaces,
+    BadHybridAssignment,
+    BadHybridCall,
+    BadHybridLoop,
+    BadHybridReturn,
+    HybridAssertionFails,
+    HybridLoopRaces,
     NotInHybridScripts,
 )
 from .expressions import plain, reads_memory

@@ -20,11 +20,11 @@ import tilewright as tw
 from rich.console import Console
 from rich.table import Table
 from tilewright import te
+from tilewright.codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
 from tilewright.codegen.llvm import jit
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.llvm.features import target_has
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
-from tilewright.codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
 from tilewright.codegen.target import Target
 from tilewright.ir.passes.common.runner import pass_times, run_pipeline
 from tilewright.ir.visit import deep_recursion

@@ -7,6 +7,7 @@ from typing import Any
 from .cases import Arrays, Builder, Case, Runner
 from .peers import ort_peer
 
+
 def _photograph(_: Any) -> Arrays:
     from .resnet18 import photograph
 

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .program import Program
     from .oracle import Failure, Options, check
+    from .program import Program
     from .programs import drawn_program
 
 __all__ = ["Failure", "Options", "Program", "check", "drawn_program"]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ... import te
-from .epilogue import WINDOW
 from .case import draw_case, label_of, run_case
 from .coverage import Coverage
+from .epilogue import WINDOW
 from .programs import draw_program
 
 __all__ = ["aimed_cases"]

@@ -8,8 +8,8 @@ from typing import Any
 from ... import te
 from .choices import Choices, case_choices
 from .coverage import OPERATIONS
-from .program import Program
 from .oracle import Options, check
+from .program import Program
 from .programs import draw_program
 from .reproduction import explain
 from .schedules import Drawn, draw_schedule

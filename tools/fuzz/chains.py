@@ -9,8 +9,8 @@ import numpy as np
 
 from ... import te
 from .choices import Choices
-from .program import Draw, Program, grids, spread, terms, values
 from .expressions import Context, cast, const, draw_read, draw_term
+from .program import Draw, Program, grids, spread, terms, values
 from .terms import DTYPES, EPSILON, EXACT, FLOATS, INTEGERS, Size, Source, Term, as_arrays, as_tensors
 
 __all__ = ["IDENTITY", "REDUCERS", "draw_chain", "fold"]

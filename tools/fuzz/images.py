@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import te
-from .choices import Choices
 from .chains import fold
+from .choices import Choices
 from .program import Draw, Program, exactly, product_types
 from .terms import DTYPES, INTEGERS, Size, numpy_type
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ... import te
-from .choices import Choices
 from .chains import IDENTITY, REDUCERS, fold
+from .choices import Choices
 from .program import Draw, Program, exactly, product_types, small, terms, values
 from .terms import DTYPES, Size, numpy_type
 

@@ -18,11 +18,11 @@ import numpy as np
 from ... import topi
 from ...driver.build import build
 from ...errors import TensorExpressionError, TilewrightError
-from .choices import Choices, case_choices, forced
-from .program import Program
 from . import operator_image_rows, operator_network_rows, operator_quantised_rows, operator_rows
+from .choices import Choices, case_choices, forced
 from .operator_rows import Operands, Rows, Value
 from .oracle import Failure, compare, run_kernel, signature
+from .program import Program
 from .shrink import shrink
 from .terms import numpy_type
 

@@ -12,12 +12,12 @@ from ... import te
 from ...driver.build import build, lower
 from ...errors import CudaError, LoweringError, TilewrightError
 from ...ir import BufferStore, For, Range, Stmt, Var, equal, parse, verify
-from ...ir.interpret import interpreter
 from ...ir.arith.analyzer import Analyzer
+from ...ir.interpret import interpreter
 from ...ir.visit import children
 from ...schedule import from_json, to_json
-from .program import Program
 from .guard import Guarded
+from .program import Program
 
 __all__ = ["TOO_SLOW", "Failure", "Options", "check", "compare", "run_kernel", "signature"]
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from .chains import draw_chain
 from .choices import Choices, forced
-from .epilogue import windowed
 from .control import draw_hybrid, draw_product, draw_scan
 from .derivatives import draw_gradient
-from .program import Program
+from .epilogue import windowed
 from .images import draw_blur, draw_gather, draw_layout
 from .networks import draw_conv2d, draw_matmul, draw_pool
 from .outside import draw_extern
+from .program import Program
 from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
 
 __all__ = ["PROGRAMS", "draw_program", "drawn_program"]

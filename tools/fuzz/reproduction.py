@@ -15,8 +15,8 @@ from ...driver.build import lower
 from ...errors import TilewrightError
 from ...ir import equal
 from .choices import Choices
-from .program import Program
 from .oracle import Failure, Options, signature
+from .program import Program
 from .programs import draw_program, drawn_program
 from .schedules import draw_schedule
 from .shrink import dies, fails_with, shrink

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import te
-from .choices import Choices
 from .chains import IDENTITY, fold
+from .choices import Choices
 from .program import Draw, Program, exactly, small
 from .terms import EPSILON, FLOATS, NUMBERS, Size, numpy_type
 

@@ -14,8 +14,8 @@ from ...ir.expr import IntImm
 from ...ir.ops import is_const
 from ...schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from ...schedule.model.axes import declared_ranges
-from .epilogue import WINDOW
 from .choices import Choices
+from .epilogue import WINDOW
 from .gpu import begin, finish
 from .state import exact
 

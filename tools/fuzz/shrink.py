@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import te
-from .program import Program
 from .oracle import Options, check, signature
+from .program import Program
 from .programs import drawn_program
 
 __all__ = ["Candidate", "dies", "fails_with", "shrink"]

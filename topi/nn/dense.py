@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from ... import te
+from ...codegen.machine import machine_of, register_tiles
 from ...codegen.target import Target
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
@@ -23,7 +24,6 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
-from ...codegen.machine import machine_of, register_tiles
 from ..errors import BadOperand
 from ..matmul import apart, check_depth, check_matrices, product, result_dtype
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
-from ....driver import build as driver
 from ....autotune.errors import BadTuningOption, NothingToTune
 from ....autotune.records import Database, best_schedule
 from ....autotune.task import Task
 from ....autotune.tuner import tune
+from ....driver import build as driver
 from ....errors import user_source
 from ....schedule import Schedule
 from ....te import Tensor
-from ..autotvm.measure import limits_of, measure_option
 from ..autotvm.measure import LocalRunner as _LocalRunner
+from ..autotvm.measure import limits_of, measure_option
 from ..target import Target
 from .dag import ComputeDAG
-from .measure_record import EarlyStop, RecordToFile, Recording, read_log
+from .measure_record import EarlyStop, Recording, RecordToFile, read_log
 from .search_policy import PreloadMeasuredStates, SketchPolicy
 from .workload_registry import make_workload_key, workload_key_to_tensors
 

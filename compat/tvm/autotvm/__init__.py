@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from . import callback, measure, record, task, tuner
 from .measure import (
-    LocalBuilder, LocalRunner, MeasureErrorNo, MeasureInput, MeasureResult, RPCRunner, create_measure_batch, measure_option,
+    LocalBuilder,
+    LocalRunner,
+    MeasureErrorNo,
+    MeasureInput,
+    MeasureResult,
+    RPCRunner,
+    create_measure_batch,
+    measure_option,
 )
 from .task import (
-    ApplyConfig, ApplyFixedConfig, ApplyHistoryBest, ConfigEntity, ConfigSpace, DispatchContext, FallbackConfigEntity,
-    FallbackContext, apply_history_best, get_config, register_topi_compute, register_topi_schedule, template,
+    ApplyConfig,
+    ApplyFixedConfig,
+    ApplyHistoryBest,
+    ConfigEntity,
+    ConfigSpace,
+    DispatchContext,
+    FallbackConfigEntity,
+    FallbackContext,
+    apply_history_best,
+    get_config,
+    register_topi_compute,
+    register_topi_schedule,
+    template,
 )
 from .task.space import InstantiationError
 from .tuner import GATuner, GridSearchTuner, RandomTuner, XGBTuner

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ....autoschedule.search.space import Config
 from ....autotune.errors import BadTuningOption
 from ....autotune.measure import Limits, Measurer, Outcome
 from ....autotune.search import Candidate, CandidateFactory
-from ....autoschedule.search.space import Config
 from ....errors import user_source
 from ..target import Target
 from .task.space import ConfigEntity

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....schedule import Schedule
 from ....autoschedule.scheduler import schedule
+from ....schedule import Schedule
 from ..target import Target
 
 __all__ = ["NAMES", "schedules"]

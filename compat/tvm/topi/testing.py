@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ....schedule import Schedule
 from ....autoschedule.scheduler import schedule
+from ....schedule import Schedule
 from ..target import Target
 
 __all__ = [

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ...expr import (
-    EQ, LE, LT, NE, Add, And, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Or, Sub, TruncDiv, TruncMod,
-)
+from ...expr import EQ, LE, LT, NE, Add, And, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Or, Sub, TruncDiv, TruncMod
 from ..pattern import Rule, broadcast, c0, c1, lanes, operation, ramp, select, w, x, y, z
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from ...analysis.linear import expr_key
 from ...arith.analyzer import Analyzer
 from ...expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Ramp, Range, Var
 from ...ops import TRUE, all_of, if_then_else, logical_and, logical_not
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
 from ...visit import Rewriter, children, post_order, seq, substitute, without_lets
-from ...analysis.linear import expr_key
 from .simplify import analyzer_for
 
 __all__ = ["bound_checks"]

@@ -16,15 +16,34 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...analysis.linear import is_index
 from ...dtype import DType
 from ...expr import (
-    BinaryOp, Broadcast, BufferLoad, Call, Cast, Div, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, Let, Not,
-    Ramp, Select, Shuffle, StringImm, TruncDiv, TruncMod, Var,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Not,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    TruncDiv,
+    TruncMod,
+    Var,
 )
 from ...intrinsics import is_pure
 from ...stmt import BufferStore, Function, LetStmt, Stmt
 from ...visit import children, post_order, rebuild, rewrite
-from ...analysis.linear import is_index
 from .let_names import with_own_lets
 
 __all__ = ["MIN_COST", "share_subexpressions"]

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-
+from ...analysis.linear import Linear, expr_key, is_index, linear
 from ...buffer import Buffer
 from ...dtype import INT32, INT64
-from ...expr import (
-    Add, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Let, Mul, Ramp, Sub, Var,
-)
+from ...expr import Add, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Let, Mul, Ramp, Sub, Var
 from ...ops import binary, cast, const
 from ...stmt import Allocate, Attr, BufferStore, For, Function, LetStmt, Stmt
 from ...visit import SharingRewriter, post_order
-from ...analysis.linear import Linear, expr_key, is_index, linear
 
 __all__ = ["flat_buffer", "flatten", "strides_of"]
 

@@ -9,10 +9,10 @@ it simplifies, so that a Select in the loop IR is always safe to evaluate whole.
 
 from __future__ import annotations
 
+from ...analysis.linear import expr_key
 from ...arith.analyzer import Analyzer
 from ...expr import BufferLoad, Expr, IfThenElse, Node, ProducerLoad, Select
 from ...visit import children, post_order, rewrite
-from ...analysis.linear import expr_key
 
 __all__ = ["lazy_select"]
 

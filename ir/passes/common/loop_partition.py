@@ -22,12 +22,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...analysis.linear import Linear, is_index, linear
 from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Var
 from ...ops import TRUE, const, floordiv, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
 from .fresh_copy import Copier, fold, fresh_copy
-from ...analysis.linear import Linear, is_index, linear
 
 __all__ = ["MAX_COPIES", "Cut", "find_cut", "loop_partition"]
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...analysis.linear import expr_key
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Node
 from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
 from ...visit import Rewriter, children, rebuild, rewrite
-from ...analysis.linear import expr_key
 
 __all__ = ["MIN_SHARED_BYTES", "plan_storage"]
 

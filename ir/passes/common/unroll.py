@@ -9,14 +9,13 @@ It stands after vectorize, which leaves unrolled loops of vector chunks, and bef
 
 from __future__ import annotations
 
-
 from ....errors import user_source
 from ...expr import Expr, IntImm, StringImm
 from ...ops import const
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, LoopKind, Stmt
 from ...visit import Rewriter, post_order, rebuild, seq
-from .fresh_copy import fresh_copy
 from .errors import UnrollNotConstant, UnrollTooLarge
+from .fresh_copy import fresh_copy
 
 __all__ = ["MAX_STATEMENTS", "unroll"]
 

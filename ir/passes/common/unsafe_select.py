@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...analysis.linear import Key, expr_key
 from ...arith.analyzer import Analyzer
 from ...expr import BufferLoad, Call, Expr, IfThenElse, Let, Node, Range, Select
 from ...ops import logical_not
 from ...stmt import BufferStore, For, Function, If, Stmt
 from ...visit import Rewriter, children, post_order, rewrite, walk
-from ...analysis.linear import Key, expr_key
 from .simplify import analyzer_for
 
 __all__ = ["MAX_SPECULATED_NODES", "in_range", "unsafe_select"]

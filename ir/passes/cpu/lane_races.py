@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import gcd
 
+from ...analysis.linear import Linear, expr_key, is_index, linear
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, Let, Node, Var
 from ...stmt import Allocate, BufferStore, Evaluate, For, Function, LetStmt, LoopKind
 from ...visit import rewrite, walk
 from ..common.fresh_copy import substitute_expr
-from ...analysis.linear import Linear, expr_key, is_index, linear
 
 __all__ = ["lanes_are_independent", "serialize_racing_lanes"]
 

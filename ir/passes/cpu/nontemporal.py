@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...analysis.linear import is_index, linear
 from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import EQ, Add, Call, Expr, FloorDiv, IntImm, Min, Mul, Sub, Var
@@ -28,7 +29,6 @@ from ...pointers import READS, pointer
 from ...stmt import Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
 from ...visit import Rewriter, rebuild, seq, walk
 from ..common.fresh_copy import fold, fresh_copy, substitute_expr
-from ...analysis.linear import is_index, linear
 from .vectorize import Lanes, choose_lanes
 
 __all__ = ["NONTEMPORAL", "UNALIGNED", "stream_stores"]

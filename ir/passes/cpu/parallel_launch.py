@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from ...analysis.linear import Key, expr_key, linear
 from ...buffer import Buffer
 from ...expr import BufferLoad, Call, Expr, IntImm, Var
 from ...intrinsics import is_pure
 from ...ops import is_const
 from ...stmt import Allocate, BufferStore, For, Function, LetStmt, LoopKind, Stmt
 from ...visit import free_vars, rewrite, walk
-from ...analysis.linear import Key, expr_key, linear
 
 __all__ = ["launch_once"]
 

@@ -15,14 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...analysis.linear import Key, Linear, is_index, linear
 from ...buffer import Buffer
-from ...expr import (
-    And, Broadcast, BufferLoad, CompareOp, Expr, IfThenElse, IntImm, Let, Node, Not, Or, Ramp, Select, Shuffle,
-)
+from ...expr import And, Broadcast, BufferLoad, CompareOp, Expr, IfThenElse, IntImm, Let, Node, Not, Or, Ramp, Select, Shuffle
 from ...ops import const, fold_binary
 from ...stmt import BufferStore, Function
 from ...visit import children, rewrite
-from ...analysis.linear import Key, Linear, is_index, linear
 from .store_runs import StoreRuns
 
 __all__ = ["WIDEST_STRIDE", "active_lanes", "shared_windows", "sure_loads"]

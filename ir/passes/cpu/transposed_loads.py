@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from ...analysis.linear import Key, Linear, is_index, linear
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
 from ...ops import const
 from ...stmt import BufferStore, Function, LetStmt, Seq, Stmt
 from ...visit import rewrite
-from ...analysis.linear import Key, Linear, is_index, linear
 from .shared_windows import WIDEST_STRIDE, active_lanes, sure_loads
 from .store_runs import StoreRuns
 

@@ -11,15 +11,35 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd
 
+from ...analysis.linear import is_index, linear
 from ...dtype import INT64
 from ...expr import (
-    Add, And, BinaryOp, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, FloorDiv, FloorMod, IfThenElse,
-    IntImm, Let, Mul, Not, Ramp, Select, Shuffle, StringImm, Sub, Var,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Mul,
+    Not,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Sub,
+    Var,
 )
 from ...intrinsics import INTRINSICS
 from ...ops import cast, const, logical_not
 from ..common.fresh_copy import fold
-from ...analysis.linear import is_index, linear
 
 __all__ = ["LaneExprs", "Mask", "NotVectorizable", "broadcast", "conjunction"]
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ...analysis.linear import is_index, linear
 from ...expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Call, CompareOp, Expr, Mul, Not, Var
 from ...ops import cast, const, is_const, logical_not
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...visit import loads, seq, walk
 from ..common.fresh_copy import Copier, fold, fresh_copy, substitute_expr
-from ...analysis.linear import is_index, linear
 from .vector_exprs import LaneExprs, Mask, NotVectorizable
 
 __all__ = ["LaneStmts", "negation", "some_active"]

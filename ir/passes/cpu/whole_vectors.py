@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ...analysis.linear import Key, expr_key
 from ...buffer import Buffer
 from ...expr import LE, LT, BufferLoad, Expr, IfThenElse, IntImm, Let, Node, Var
 from ...ops import all_of, conjuncts, const
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
 from ...visit import SharingRewriter, post_order, rewrite
-from ...analysis.linear import Key, expr_key
 from .vectorize import DEFAULT_VECTOR_BITS
 
 __all__ = ["whole_vectors"]

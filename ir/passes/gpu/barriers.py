@@ -21,19 +21,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...analysis.linear import Key, expr_key, linear
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import EQ, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
-from ...ops import conjuncts
 from ...fragments import is_warp_call
+from ...ops import conjuncts
 from ...pointers import READS, WRITES, pointed_to
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...visit import rebuild, seq, walk
 from .errors import DivergentBarrier
 from .hardware import THREAD_TAGS, Hardware
 from .reduce import SHUFFLE, SHUFFLE_DOWN
-from ...analysis.linear import Key, expr_key, linear
 
 __all__ = ["BARRIER", "insert_barriers"]
 

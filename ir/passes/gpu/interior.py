@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeGuard
 
+from ...analysis.linear import expr_key
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
@@ -27,9 +28,8 @@ from ...ops import conjuncts, const, logical_and
 from ...stmt import Allocate, For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, rebuild, rewrite, walk
 from ..common.fresh_copy import fresh_copy
-from .hardware import BLOCK_TAGS
-from ...analysis.linear import expr_key
 from ..common.simplify import analyzer_for
+from .hardware import BLOCK_TAGS
 
 __all__ = ["MAX_COPIED_NODES", "free_interiors"]
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...analysis.linear import expr_key
 from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import BufferLoad, Call, Expr, IntImm, Node, StringImm, Var
@@ -27,7 +28,6 @@ from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq
 from ...visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
 from .errors import LocalNotConstant, ReductionNotRecognised
 from .hardware import THREAD_TAGS, Hardware, is_hardware
-from ...analysis.linear import expr_key
 
 __all__ = ["SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions", "with_their_inits"]
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from ...analysis.linear import Key, expr_key
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
@@ -28,7 +29,6 @@ from ...visit import rewrite, substitute, walk
 from ..common.fresh_copy import Copier
 from .errors import CrossBlock, DivergentBarrier, LocalAcrossThreads
 from .hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
-from ...analysis.linear import Key, expr_key
 
 __all__ = ["map_threads"]
 

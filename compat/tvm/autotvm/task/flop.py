@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
+from .....autoschedule.operations import extent_of
 from .....ir.expr import Add, Call, Div, Expr, IfThenElse, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
 from .....ir.visit import children
 from .....schedule import Schedule
-from .....te.operation import producers_first
-from .....te.operation import ComputeOp
-from .....autoschedule.operations import extent_of
+from .....te.operation import ComputeOp, producers_first
 
 __all__ = ["compute_flop"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
-from .....autotune.errors import BadTemplate, NothingToTune
 from .....autoschedule.search.space import Configurator, Rejected, Sketch
+from .....autotune.errors import BadTemplate, NothingToTune
 from .....autotune.task import Task as HouseTask
 from .....errors import user_source
 from .....ir.expr import IntImm, Var
