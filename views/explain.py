@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir.analysis.count import ONE, ZERO, Count
+from ..ir.analysis.work import Work, work_of
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
 from ..ir.visit import free_vars
 from ..schedule.lowering.bounds import Loop, StageBounds, thread_rank
@@ -15,7 +16,6 @@ from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage
 from ..te.operation import ComputeOp, Operation
 from ..te.rewrite import collect_loads
-from .cost import LoopCost, program_cost
 
 __all__ = ["Explanation", "Level", "Region", "explain"]
 
@@ -95,8 +95,8 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(schedule: Schedule, stage: Stage, lowered: Lowered | None = None, cost: LoopCost | None = None) -> Explanation:
-    """What becomes of `stage`. lowered, cost: of the schedule with all that it reads and computes as arguments, where
+def explain(schedule: Schedule, stage: Stage, lowered: Lowered | None = None, work: Work | None = None) -> Explanation:
+    """What becomes of `stage`. lowered, work: of the schedule with all that it reads and computes as arguments, where
     that is known already. Raises LoweringError where the schedule does not hold together."""
     if stage.op.is_given:
         passed = stage.op.kind == "placeholder"
@@ -108,10 +108,10 @@ def explain(schedule: Schedule, stage: Stage, lowered: Lowered | None = None, co
     found = next((one for computation, one in lowered.bounds.of.items() if computation.stage is stage), None)
     if found is None:
         return Explanation(stage.name, "not computed: no output needs it")
-    return _computed(stage, found, lowered, cost or program_cost(lowered.function), fixed)
+    return _computed(stage, found, lowered, work or work_of(lowered.function), fixed)
 
 
-def _computed(stage: Stage, found: StageBounds, lowered: Lowered, cost: LoopCost, fixed: set[Var]) -> Explanation:
+def _computed(stage: Stage, found: StageBounds, lowered: Lowered, work: Work, fixed: set[Var]) -> Explanation:
     analyzer = lowered.bounds.analyzer
     tensor = stage.op.outputs[0]
     buffer = next((one for one, held in lowered.tensors.items() if held is tensor), None)
@@ -131,7 +131,7 @@ def _computed(stage: Stage, found: StageBounds, lowered: Lowered, cost: LoopCost
         for extent in buffer.shape:
             made.storage = made.storage * Count.extent(extent, analyzer, fixed)
     loops = {loop.var: loop for loop in (*found.enclosing, *found.loops) if loop.var is not None}
-    for one in cost.nested():
+    for one in work.nested():
         loop = None if one.loop is None else loops.get(one.loop.var)
         if loop is not None:
             own = one.touched.get(buffer, ZERO) if buffer is not None else ZERO

@@ -1,6 +1,6 @@
 """What the page about a schedule shows, and the page: one HTML text that needs nothing else.
 
-The loops are the spine. Every line of theirs knows its records (views/steps.py), its cost (views/cost.py) and, where
+The loops are the spine. Every line of theirs knows its records (views/steps.py), its cost (ir/analysis/work.py) and, where
 assembly is given with the lines that it came from, its instructions.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 
 from ..errors import user_source
 from ..ir.analysis.count import ONE, Count
+from ..ir.analysis.work import Work, work_of
 from ..ir.expr import Var
 from ..ir.stmt import For, Function
 from ..ir.text.printer import lines_of
 from ..ir.visit import walk
 from ..schedule.lowering.lower import Lowered
-from .cost import LoopCost, program_cost
 from .errors import PageNeedsJinja
 from .explain import explain
 from .stage_graph import draw_stages
@@ -62,7 +62,7 @@ class LoopLine:
     stage: str = ""
     near: list[int] = field(default_factory=list[int])
     far: list[int] = field(default_factory=list[int])
-    cost: LoopCost | None = None
+    cost: Work | None = None
     share: float = 0.0
     instructions: int = 0
 
@@ -109,7 +109,7 @@ def loop_lines(parts: PageParts) -> list[LoopLine]:
     text, _ = lines_of(parts.function)
     found = [LoopLine(number, line) for number, line in enumerate(text, 1)]
     _nest(found)
-    whole = program_cost(parts.function)
+    whole = work_of(parts.function)
     found[0].cost = whole
     costs = {cost.loop.line: cost for cost in whole.nested() if cost.loop is not None}
     loops = {node.line: node for node in walk(parts.function.body) if isinstance(node, For)}
@@ -186,7 +186,7 @@ def _scaled(value: int, step: int, units: Sequence[str]) -> str:
     return f"{number:.0f}{units[unit]}" if unit == 0 or number >= 100 else f"{number:.3g}{units[unit]}"
 
 
-def _intensity(cost: LoopCost) -> str:
+def _intensity(cost: Work) -> str:
     return "" if cost.intensity is None else f"{cost.intensity:.3g}" if cost.intensity >= 0.001 else "0"
 
 
@@ -209,9 +209,9 @@ def _diffs(steps: Steps) -> list[tuple[Step, list[tuple[str, str]], bool]]:
 def _warnings(parts: PageParts) -> list[str]:
     if parts.lowered is None:
         return []
-    schedule, cost = parts.steps.schedule, LoopCost(None, ONE, ONE)  # what each loop costs is no matter here
+    schedule, work = parts.steps.schedule, Work(None, ONE, ONE)  # what each loop costs is no matter here
     return [f"{stage.name}: {warning}" for stage in schedule.stages if not stage.op.is_given
-            for warning in explain(schedule, stage, parts.lowered, cost).warnings]
+            for warning in explain(schedule, stage, parts.lowered, work).warnings]
 
 
 def render(parts: PageParts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..arith.analyzer import Analyzer
@@ -9,7 +10,7 @@ from ..expr import Add, Cast, Expr, IntImm, Max, Mul, Sub, Var
 from ..ops import is_const
 from ..visit import free_vars
 
-__all__ = ["ONE", "ZERO", "Count"]
+__all__ = ["ONE", "ZERO", "Count", "Number", "at_most", "least", "product", "value_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +42,32 @@ class Count:
             return Count.of(max(greatest, 0), is_exact=False)
         return Count((((f"({extent})",), 1),), is_exact=all(var in fixed for var in free_vars(extent)))
 
-    def __add__(self, other: Count) -> Count:
+    def __add__(self, other: Number) -> Count:
+        if isinstance(other, int):
+            other = Count.of(other)
         found = dict(self.terms)
         for names, factor in other.terms:
             found[names] = found.get(names, 0) + factor
         return Count(_sorted(found), self.is_exact and other.is_exact)
 
-    def __mul__(self, other: Count) -> Count:
+    def __radd__(self, other: int) -> Count:
+        return self + other
+
+    def __sub__(self, other: int) -> Count:
+        return self + -other
+
+    def __mul__(self, other: Number) -> Count:
+        if isinstance(other, int):
+            other = Count.of(other)
         found: dict[tuple[str, ...], int] = {}
         for a, x in self.terms:
             for b, y in other.terms:
                 names = tuple(sorted(a + b))
                 found[names] = found.get(names, 0) + x * y
         return Count(_sorted(found), self.is_exact and other.is_exact)
+
+    def __rmul__(self, other: int) -> Count:
+        return self * other
 
     def times(self, factor: int) -> Count:
         return self * Count.of(factor)
@@ -78,6 +92,40 @@ class Count:
 
 
 ZERO, ONE = Count.of(0), Count.of(1)
+Number = int | Count
+
+
+def value_of(number: Number) -> int | None:
+    """The number as an integer; None where a symbol is in it."""
+    return number if isinstance(number, int) else number.value
+
+
+def at_most(number: Number) -> Count:
+    """The same number, which may not be reached."""
+    return Count.of(number, False) if isinstance(number, int) else number.at_most()
+
+
+def product(numbers: Iterable[Number]) -> Number:
+    """All of them multiplied."""
+    result: Number = 1
+    for number in numbers:
+        result = result * number
+    return result
+
+
+def least(a: Number, b: Number) -> Number:
+    """The lesser of two bounds of one thing. Where symbols leave that open, the one that is an integer; of two with symbols
+    the second, where it is certainly no more or the first is known as an expression alone."""
+    x, y = value_of(a), value_of(b)
+    if x is not None and y is not None:
+        return a if x <= y else b
+    if x is not None or isinstance(a, int):
+        return a
+    if y is not None or isinstance(b, int):
+        return b
+    terms = dict(a.terms)
+    no_more = all(factor <= terms.get(names, 0) for names, factor in b.terms) and all(factor >= 0 for factor in terms.values())
+    return b if no_more or any(name.startswith("(") for names in terms for name in names) else a
 
 
 def _sorted(terms: dict[tuple[str, ...], int]) -> tuple[tuple[tuple[str, ...], int], ...]:

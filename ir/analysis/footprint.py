@@ -1,0 +1,230 @@
+"""What accesses touch while loops run: boxes of elements, bytes, cache lines.
+
+An index is a sum of multiples of loop variables. While some loops run it takes at most 1 + Σ |coefficient| · (trips - 1)
+neighbouring values, and never more than its dimension has: a box for each access (the footprint of Williams, Waterman and
+Patterson's roofline model, 2009). Accesses whose indices differ in constants alone, as those of a stencil do, share the least
+box around them; the boxes of others are added up. An index that is clamped, wrapped around or divided by a constant takes no
+more values than what it is made of, and one that is read from memory as many as there are places to read it from.
+
+Widths, and what comes out, are integers, or Counts: symbolic, and telling upper bounds apart from exact numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from ..buffer import Buffer
+from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Producer, Var
+from ..visit import post_order
+from .count import Count, Number, at_most, least, product, value_of
+from .linear import Key, Linear, expr_key, linear
+
+__all__ = ["LINE", "Access", "Array", "Widths", "box_of", "line_bytes", "touched", "width_of"]
+
+Array = Buffer | Producer
+Widths = Mapping[Var, Number | None]
+"""How many values each variable of the loops that run takes, None where that is not known; all others stay as they are."""
+LINE = 64
+"""Bytes of a cache line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """An element that is read or written.
+
+    indices: None where it may be any. shape: of the array, as numbers. changing: buffers whose elements change while the
+    program runs, so that an index that is read from them may take other values each time.
+    """
+
+    array: Array
+    indices: tuple[Expr, ...] | None
+    shape: tuple[Number, ...]
+    stored: bool = False
+    changing: frozenset[Buffer] = frozenset()
+
+    @property
+    def bytes(self) -> int:
+        """Of one element."""
+        return max(1, self.array.dtype.bits // 8)
+
+    @cached_property
+    def forms(self) -> tuple[Linear, ...]:
+        """Each index as a sum."""
+        return tuple(linear(index) for index in self.indices or ())
+
+    @cached_property
+    def pattern(self) -> tuple[tuple[Key, ...], tuple[int, ...]]:
+        """What accesses of one form share, and by what they differ in each dimension."""
+        parts = [_pattern(form) for form in self.forms]
+        return tuple(key for key, _ in parts), tuple(offset for _, offset in parts)
+
+    def step(self, var: Var) -> int:
+        """Elements between neighbouring values of a loop variable; where that is no constant, some number that is not 0."""
+        stride, step = 1, 0
+        for form, extent in zip(reversed(self.forms), reversed(self.shape), strict=True):
+            step += stride * _coefficient(form, var)
+            stride *= extent if isinstance(extent, int) else 1
+        return step
+
+
+Box = tuple[Number, ...]
+"""How many indices of each dimension."""
+
+
+def box_of(access: Access, widths: Widths, spread: Sequence[int] = ()) -> Box:
+    """The box that an access touches. spread: in each dimension, how far others of the same form lie apart."""
+    if access.indices is None:
+        return tuple(map(at_most, access.shape))
+    box: list[Number] = []
+    for form, extent, apart in zip(access.forms, access.shape, spread or (0,) * len(access.forms), strict=True):
+        width = _width(form, widths, access.changing, apart)
+        box.append(at_most(extent) if width is None else least(width, extent))
+    return tuple(box)
+
+
+def line_bytes(box: Box, size: int, unknown: int = 1) -> float:
+    """Bytes of the cache lines under a box of elements of `size` bytes each: rows of neighbours, each of a line at least.
+    unknown: what a width counts as that is a symbol."""
+    if not box:
+        return size
+    *rows, row = (unknown if value is None else value for value in map(value_of, box))
+    return float(prod(rows) * max(row * size, LINE))
+
+
+def touched(accesses: Iterable[Access], widths: Widths) -> dict[Array, Number]:
+    """The distinct bytes of each array that accesses touch. Takes time linear in the number of accesses."""
+    forms: dict[Array, dict[Key, list[Access]]] = {}
+    for access in accesses:
+        key = access.pattern[0] if access.indices is not None else None
+        forms.setdefault(access.array, {}).setdefault(key, []).append(access)
+    sizes: dict[Array, Number] = {}
+    for array, groups in forms.items():
+        boxes = [_together(group, widths) for group in groups.values()]
+        one = next(iter(groups.values()))[0]
+        total = boxes[0] if len(boxes) == 1 else least(at_most(sum(boxes)), product(one.shape))
+        sizes[array] = total * one.bytes
+    return sizes
+
+
+def width_of(value: Expr, widths: Widths) -> Number | None:
+    """How many neighbouring values an integer expression takes; None where that is not known."""
+    return _width(linear(value), widths, frozenset(), 0)
+
+
+def _together(group: Sequence[Access], widths: Widths) -> Number:
+    """The elements of accesses of one form: the box around them, or each of theirs."""
+    first = group[0]
+    if first.indices is None:
+        return product(box_of(first, widths))
+    places = dict.fromkeys(access.pattern[1] for access in group)
+    around = product(box_of(first, widths, [max(offsets) - min(offsets) for offsets in zip(*places, strict=True)]))
+    return around if len(places) == 1 else least(around, at_most(product(box_of(first, widths)) * len(places)))
+
+
+def _pattern(form: Linear) -> tuple[Key, int]:
+    """The form of an index without its constant, and that. Of a function of one form it is that form's."""
+    lone = _lone(form)
+    if lone is None:
+        return frozenset((key, factor) for key, (_, factor) in form.terms.items()), form.constant
+    inner, offset = _pattern(linear(lone.a))
+    return (type(lone), expr_key(lone.b), inner), offset
+
+
+def _lone(form: Linear) -> Min | Max | FloorDiv | FloorMod | None:
+    """What an index is besides a sum: a form that is clamped, wrapped around or divided by a constant."""
+    if len(form.terms) != 1 or form.constant:
+        return None
+    ((atom, factor),) = form.atoms()
+    if factor != 1 or not isinstance(atom, (Min, Max, FloorDiv, FloorMod)) or not isinstance(atom.b, IntImm):
+        return None
+    return atom
+
+
+def _width(form: Linear, widths: Widths, changing: frozenset[Buffer], spread: int) -> Number | None:
+    """How many neighbouring values a sum takes, and others that are up to `spread` apart from it."""
+    if _lone(form) is not None:
+        ((atom, _),) = form.atoms()
+        return _values(atom, widths, changing, spread)[0]
+    width: Number = 1 + spread
+    scattered: list[Number] = []
+    for atom, factor in form.atoms():
+        values, neighbours = _values(atom, widths, changing)
+        if values is None:
+            return None
+        if not neighbours:
+            scattered.append(values)
+        elif values != 1:
+            width = width + abs(factor) * (values - 1)
+    return product((width, *scattered))
+
+
+def _values(atom: Expr, widths: Widths, changing: frozenset[Buffer], spread: int = 0) -> tuple[Number | None, bool]:
+    """How many values a term takes, and whether they are neighbours."""
+    if isinstance(atom, Var):
+        return widths.get(atom, 1), True
+    if isinstance(atom, Cast) and atom.value.dtype.is_integer:
+        return _width(linear(atom.value), widths, changing, spread), True
+    if isinstance(atom, (Min, Max)):
+        sides = [_width(linear(side), widths, changing, spread) for side in (atom.a, atom.b)]
+        known = [side for side in sides if side is not None]
+        return (at_most(_greatest(known)) if len(known) == 2 else None), True
+    if isinstance(atom, (FloorDiv, FloorMod)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
+        return _divided(atom, atom.b.value, widths, changing, spread)
+    values: Number = 1
+    for node in post_order(atom):
+        if isinstance(node, BufferLoad) and node.buffer in changing:
+            return None, False
+        if isinstance(node, Var):
+            own = widths.get(node, 1)
+            if own is None:
+                return None, False
+            values = values * own
+    return (1, True) if values == 1 else (at_most(values), False)
+
+
+def _divided(
+    atom: FloorDiv | FloorMod, divisor: int, widths: Widths, changing: frozenset[Buffer], spread: int,
+) -> tuple[Number | None, bool]:
+    """The values of a quotient or a remainder. Where the dividend begins is known if what stays as it is are multiples."""
+    form = linear(atom.a)
+    inner = _width(form, widths, changing, spread)
+    if inner is None:
+        return (at_most(divisor), True) if isinstance(atom, FloorMod) else (None, True)
+    if inner == 1:
+        return 1, True
+    aligned = not spread and all(factor % divisor == 0 for value, factor in form.atoms() if value not in widths)
+    aligned = aligned and all(factor > 0 for _, factor in form.atoms())
+    begin = form.constant % divisor if aligned else divisor - 1
+    last = begin + inner - 1
+    if isinstance(atom, FloorMod):
+        fits = aligned and _no_more(last, divisor - 1)
+        return (inner, True) if fits else (least(at_most(inner), divisor), _no_more(divisor, inner))
+    number = value_of(last)
+    if number is not None:
+        quotients = number // divisor + 1
+        return (quotients if isinstance(last, int) else Count.of(quotients, last.is_exact and aligned)), True
+    return at_most(inner), True
+
+
+def _no_more(a: Number, b: Number) -> bool:
+    """Whether a number is certainly no more than another."""
+    x, y = value_of(a), value_of(b)
+    return x is not None and y is not None and x <= y
+
+
+def _greatest(numbers: Sequence[Number]) -> Number:
+    """The greater of two; their sum where that is not known."""
+    a, b = numbers
+    return b if _no_more(a, b) else a if _no_more(b, a) else a + b
+
+
+def _coefficient(form: Linear, var: Var) -> int:
+    """How far an index moves with a loop; some other coefficient where that is no constant."""
+    direct = form.coefficient(var)
+    if direct:
+        return direct
+    return next((factor for atom, factor in form.atoms()
+                 if not isinstance(atom, Var) and any(node is var for node in post_order(atom))), 0)

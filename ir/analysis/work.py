@@ -1,0 +1,275 @@
+"""How much work a program is: how often its loops run, which operations each iteration does, and what they touch.
+
+    work = work_of(function)
+    for loop in work.nested():
+        print(loop.loop, loop.iterations, loop.bytes)           # i 64 49152
+
+One tree for whoever asks: the numbers that people are shown, the tuner's features, the bounds of what is tried or
+interpreted. A program is a lowered function of stage "loops", or any statement; of a declared operation it is the loops that
+the operation is without a schedule (te.Operation.statement). Loops and statements are counted when the tree is made, in time
+linear in their number; operations and accesses of a statement when they are asked for, in time linear in its size.
+
+Numbers are polynomials of the symbols of the program where extents are symbolic, and otherwise integers. A number that is
+not exact is an upper bound: of an extent that changes with other loops the greatest value counts, and of a statement under a
+condition every iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ..arith.analyzer import Analyzer
+from ..buffer import Buffer
+from ..expr import BufferLoad, Expr, IntImm, ProducerLoad, Range, Var
+from ..ops import cast
+from ..pointers import pointed_to, written_buffers
+from ..stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
+from ..visit import children, free_vars, post_order, substitute
+from .count import ONE, ZERO, Count, Number
+from .footprint import Access, Array, touched, width_of
+from .operations import Kind, Operations, operations_of
+
+__all__ = ["Statement", "Work", "elementary", "executions", "widths_of", "work_of"]
+
+_FREE_CALLS = frozenset({"likely", "reinterpret", "target_has", "address_of", "access_ptr"})
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A statement that computes something: a store, a binding, a call, a condition.
+
+    around: the loops that it stands in, outermost first. guards: how many conditions it stands under. bindings: what the
+    variables around it are bound to. program: that it is a statement of.
+    """
+
+    node: Stmt
+    around: tuple[Work, ...]
+    guards: int
+    bindings: Mapping[Var, Expr]
+    program: _Program
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        """Those around it."""
+        return tuple(work.loop for work in self.around if work.loop is not None)
+
+    @cached_property
+    def values(self) -> tuple[Expr, ...]:
+        """What it computes."""
+        return (self.node.value,) if isinstance(self.node, (BufferStore, LetStmt, Evaluate)) else ()
+
+    @cached_property
+    def conditions(self) -> tuple[Expr, ...]:
+        """What it decides by."""
+        return (self.node.condition,) if isinstance(self.node, (If, Assert)) else ()
+
+    @cached_property
+    def operations(self) -> Operations:
+        """What one execution does."""
+        return operations_of(self.values, self.conditions)
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """The elements that one execution writes or reads, those of indices included; what it stores to is the first."""
+        found: list[Access] = []
+        if isinstance(self.node, BufferStore):
+            found.append(self._access(self.node.buffer, self.node.indices, True))
+        for node in post_order(*self.values, *self.conditions):
+            if isinstance(node, BufferLoad):
+                found.append(self._access(node.buffer, node.indices))
+            elif isinstance(node, ProducerLoad):
+                found.append(self._access(node.producer, node.indices))
+            pointed = pointed_to(node)
+            if pointed is not None:  # outside code may go anywhere
+                found.append(self._access(pointed[0], None))
+        return tuple(found)
+
+    def _access(self, array: Array, indices: tuple[Expr, ...] | None, stored: bool = False) -> Access:
+        if self.bindings and indices is not None:
+            indices = tuple(substitute(index, self.bindings) for index in indices)
+        shape = tuple(map(self.program.size, array.shape))
+        return Access(array, indices, shape, stored, self.program.written)
+
+
+@dataclass(eq=False)
+class Work:
+    """A loop, or the whole program (loop None).
+
+    trips: iterations of one run. runs: how often it is entered in the whole program. body: the statements and loops directly
+    inside, in the order of the program. allocations: the buffers that are allocated directly inside.
+    """
+
+    loop: For | None
+    trips: Count
+    runs: Count
+    body: list[Statement | Work] = field(default_factory=lambda: list[Statement | Work]())
+    allocations: list[Buffer] = field(default_factory=list[Buffer])
+
+    @property
+    def statements(self) -> list[Statement]:
+        """The statements directly inside."""
+        return [item for item in self.body if isinstance(item, Statement)]
+
+    @property
+    def parts(self) -> list[Work]:
+        """The loops directly inside."""
+        return [item for item in self.body if isinstance(item, Work)]
+
+    def number(self, unknown: int) -> int:
+        """Iterations of one run as an integer. unknown: what an extent counts as that is a symbol or has no bound."""
+        trips = self.trips.value
+        return unknown if trips is None else trips
+
+    @property
+    def iterations(self) -> Count:
+        """Iterations in the whole program."""
+        return self.runs * self.trips
+
+    @cached_property
+    def operations(self) -> Count:
+        """Operations on elements in the whole program: a sum, product, quotient, comparison or call counts one; arithmetic
+        of indices, conditions and conversions none."""
+        once, exact = 0, True
+        for statement in self.statements:
+            number = elementary(statement.operations)
+            once += number
+            exact = exact and (not number or not statement.guards and statement.operations.is_exact)
+        own = self.iterations.times(once)
+        return sum((part.operations for part in self.parts), own if exact else own.at_most())
+
+    @cached_property
+    def touched(self) -> dict[Array, Count]:
+        """Distinct bytes that one run reads or writes, by buffer or tensor (see footprint.py)."""
+        accesses = (access for statement in self.all_statements() for access in statement.accesses)
+        return {array: size if isinstance(size, Count) else Count.of(size)
+                for array, size in touched(accesses, widths_of(self.nested())).items()}
+
+    @property
+    def bytes(self) -> Count:
+        """Distinct bytes that one run touches."""
+        return sum(self.touched.values(), ZERO)
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations for each byte touched, in one run; None where that depends on symbols, or nothing is touched."""
+        operations, runs, size = self.operations.value, self.runs.value, self.bytes.value
+        return operations / runs / size if operations is not None and runs and size else None
+
+    def nested(self) -> list[Work]:
+        """It and all loops inside, in the order of the program."""
+        found: list[Work] = []
+        stack: list[Work] = [self]
+        while stack:
+            found.append(stack.pop())
+            stack.extend(reversed(found[-1].parts))
+        return found
+
+    def all_statements(self) -> Iterator[Statement]:
+        """The statements inside, in the order of the program."""
+        stack: list[Statement | Work] = [self]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Statement):
+                yield item
+            else:
+                stack.extend(reversed(item.body))
+
+
+def elementary(operations: Operations) -> int:
+    """How many operations on elements are among them (see Work.operations)."""
+    return operations.values.number(Kind.ARITHMETIC, Kind.DIVISION, Kind.COMPARISON, Kind.CALL, but=_FREE_CALLS)
+
+
+def work_of(program: Function | Stmt, values: Mapping[Var, int] | None = None) -> Work:
+    """The work of a function of stage "loops", or of a statement. values: those of symbols; the others stay symbols."""
+    known = _Program(program, values or {})
+    whole = Work(None, ONE, ONE)
+    stack: list[tuple[Stmt, tuple[Work, ...], int, Mapping[Var, Expr]]] = [(known.body, (whole,), 0, {})]
+    while stack:
+        stmt, around, guards, bindings = stack.pop()
+        if isinstance(stmt, For):
+            work = Work(stmt, known.trips(stmt), around[-1].iterations)
+            around[-1].body.append(work)
+            around = (*around, work)
+        elif isinstance(stmt, Allocate):
+            around[-1].allocations.append(stmt.buffer)
+        elif isinstance(stmt, (BufferStore, LetStmt, Evaluate, If, Assert)):
+            around[-1].body.append(Statement(stmt, around[1:], guards, bindings, known))
+        if isinstance(stmt, LetStmt):
+            bindings = {**bindings, stmt.var: substitute(stmt.value, bindings) if bindings else stmt.value}
+        inside = guards + isinstance(stmt, If)
+        stack.extend((child, around, inside, bindings) for child in reversed(children(stmt)) if isinstance(child, Stmt))
+    return whole
+
+
+def executions(work: Work, unknown: int) -> Iterator[tuple[Work, int]]:
+    """A loop and all inside it, in the order of the program, each with its iterations in one run of the first. unknown: what
+    an extent counts as that is a symbol or has no bound."""
+    stack = [(work, 1)]
+    while stack:
+        inner, times = stack.pop()
+        times *= inner.number(unknown)
+        yield inner, times
+        stack.extend((part, times) for part in reversed(inner.parts))
+
+
+def widths_of(loops: Iterable[Work], unknown: int | None = None) -> dict[Var, Number | None]:
+    """How many values the variable of each loop takes while they all run, outer loops before inner ones: where a loop begins
+    may change too. unknown: what an extent counts as that is a symbol, where widths are to be integers."""
+    widths: dict[Var, Number | None] = {}
+    for work in loops:
+        if work.loop is not None:
+            trips = work.trips if unknown is None else work.number(unknown)
+            begins = width_of(work.loop.begin, widths)
+            widths[work.loop.var] = None if begins is None else trips + (begins - 1)
+    return widths
+
+
+class _Program:
+    """What is known of the symbols and the loops of a program."""
+
+    def __init__(self, program: Function | Stmt, values: Mapping[Var, int]) -> None:
+        self.body = program.body if isinstance(program, Function) else program
+        self.of_shapes = ([symbol for buffer in program.buffers for extent in buffer.shape for symbol in free_vars(extent)]
+                          if isinstance(program, Function) else [])
+        self.scalars = program.scalars if isinstance(program, Function) else free_vars(program)
+        self.values = values
+        self.unbound: list[For] = []
+        """Loops of which the analyzer has not been told: most programs never ask it."""
+
+    @cached_property
+    def symbols(self) -> set[Var]:
+        """What is one number throughout the program, and stays a symbol."""
+        return {*self.of_shapes, *self.scalars}.difference(self.values)
+
+    @cached_property
+    def analyzer(self) -> Analyzer:
+        """What knows the ranges of symbols and loops."""
+        analyzer = Analyzer()
+        for symbol in self.of_shapes:
+            analyzer.bind(symbol, (0, None))
+        for symbol, value in self.values.items():
+            analyzer.bind(symbol, (value, value))
+        return analyzer
+
+    @cached_property
+    def written(self) -> frozenset[Buffer]:
+        """The buffers that the program writes."""
+        return frozenset(written_buffers(self.body))
+
+    def trips(self, loop: For) -> Count:
+        """How often a loop runs; from here on its variable is known."""
+        trips = self.size(loop.extent)
+        self.unbound.append(loop)
+        return trips if isinstance(trips, Count) else Count.of(max(trips, 0))
+
+    def size(self, extent: Expr) -> Number:
+        """An extent as a number."""
+        if isinstance(extent, IntImm):
+            return extent.value
+        for loop in self.unbound:
+            self.analyzer.bind(loop.var, Range(loop.begin, cast(loop.extent, loop.begin.dtype)))
+        self.unbound.clear()
+        return Count.extent(extent, self.analyzer, self.symbols)

@@ -1,0 +1,49 @@
+"""The loops that a declared operation is without a schedule, as a statement: for those who ask how much work it is.
+
+    C[i, j] = sum(A[i, k] * B[k, j])        for i: for j: { C[i, j] = 0; for k: C[i, j] = C[i, j] + A[i, k] * B[k, j] }
+
+What it reads stays tensors; what it computes stands as buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.buffer import Buffer
+from ..ir.expr import BufferLoad, Expr, IterVar, Producer, Reduce
+from ..ir.ops import is_const
+from ..ir.stmt import BufferStore, For, If, LoopKind, Seq, Stmt
+from ..ir.visit import substitute
+
+__all__ = ["compute_loops", "loops_over"]
+
+
+def compute_loops(axes: Sequence[IterVar], body: Sequence[Expr], outputs: Sequence[Producer]) -> Stmt:
+    """The loops of a compute: over `axes` its body, one value for each output, or over theirs too where it reduces."""
+    buffers = [Buffer(output.name, output.shape, output.dtype) for output in outputs]
+    first = body[0]
+    values = _reduced(first, buffers, axes) if isinstance(first, Reduce) else _stores(buffers, body, axes)
+    return loops_over(axes, values)
+
+
+def loops_over(axes: Sequence[IterVar], body: Stmt) -> Stmt:
+    """Serial loops around a statement, the first axis outermost."""
+    for axis in reversed(axes):
+        assert axis.dom is not None, "axes of operations have a domain"
+        body = For(axis, axis.dom.begin, axis.dom.extent, LoopKind.SERIAL, body)
+    return body
+
+
+def _reduced(value: Reduce, buffers: Sequence[Buffer], axes: Sequence[IterVar]) -> Stmt:
+    combiner = value.combiner
+    so_far = [BufferLoad(buffer, tuple(axes)) for buffer in buffers]
+    terms = {**dict(zip(combiner.lhs, so_far, strict=True)), **dict(zip(combiner.rhs, value.sources, strict=True))}
+    update = _stores(buffers, [substitute(result, terms) for result in combiner.result], axes)
+    if not is_const(value.condition, 1):
+        update = If(value.condition, update)
+    return Seq((_stores(buffers, value.init or combiner.identity, axes), loops_over(value.axes, update)))
+
+
+def _stores(buffers: Sequence[Buffer], values: Sequence[Expr], axes: Sequence[IterVar]) -> Stmt:
+    stores = tuple(BufferStore(buffer, value, tuple(axes)) for buffer, value in zip(buffers, values, strict=True))
+    return stores[0] if len(stores) == 1 else Seq(stores)
