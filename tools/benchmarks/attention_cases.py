@@ -49,11 +49,11 @@ def _many_heads(heads: int, causal: bool) -> Builder:
     """onnxruntime's fused operator, on arrays in the layout that it prefers: (1, length, heads * depth)."""
     def builder(inputs: Arrays, _: Arrays) -> Runner:
         joined = [aligned(x.transpose(1, 0, 2).reshape(1, x.shape[1], -1)) for x in inputs]
-        made = empty(joined[0].shape, "float32")
+        out = empty(joined[0].shape, "float32")
         node = ort_peer.Node("MultiHeadAttention", ["x0", "x1", "x2"], domain="com.microsoft",
                              attributes={"num_heads": heads, "unidirectional": int(causal)})
-        run = ort_peer.call([node])(joined, [made])
-        result = made.reshape(made.shape[1], heads, -1).transpose(1, 0, 2)
+        run = ort_peer.call([node])(joined, [out])
+        result = out.reshape(out.shape[1], heads, -1).transpose(1, 0, 2)
 
         def once(_kept: Any = joined) -> np.ndarray:  # the session has their addresses alone
             run()

@@ -113,9 +113,9 @@ def whole_numbers(low: int, high: int, dtype: Any, *shapes: tuple[int, ...]) -> 
 
 def aligned(array: np.ndarray) -> np.ndarray:
     """A copy that begins at a multiple of 64 bytes."""
-    made = empty(array.shape, array.dtype)
-    made[...] = array
-    return made
+    copy = empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -137,23 +137,23 @@ def _dtype(name: Any) -> np.dtype[Any]:
 def load_cases(wanted: Iterable[str] = ()) -> list[Case]:
     """The cases whose file (rows for rows_cases.py), group, or "group name" is wanted; all of them for nothing. Raises
     KeyError for what nobody has."""
-    found: list[tuple[tuple[str, str, str], Case]] = []
+    cases_by_place: list[tuple[tuple[str, str, str], Case]] = []
     for path in sorted(Path(__file__).parent.glob("*_cases.py")):
         cases: Sequence[Case] = import_module(f"{__package__}.{path.stem}").CASES
-        found += [((path.stem.removesuffix("_cases"), case.group, case.label), case) for case in cases]
+        cases_by_place += [((path.stem.removesuffix("_cases"), case.group, case.label), case) for case in cases]
     names = list(wanted)
     for name in names:
-        if not any(name in known for known, _ in found):
+        if not any(name in known for known, _ in cases_by_place):
             raise KeyError(name)
-    return [case for known, case in found if not names or any(name in names for name in known)]
+    return [case for known, case in cases_by_place if not names or any(name in names for name in known)]
 
 
 def groups(cases: Iterable[Case]) -> dict[str, list[Case]]:
     """Cases by group, in order of appearance."""
-    found: dict[str, list[Case]] = {}
+    by_group: dict[str, list[Case]] = {}
     for case in cases:
-        found.setdefault(case.group, []).append(case)
-    return found
+        by_group.setdefault(case.group, []).append(case)
+    return by_group
 
 
 def threads() -> int:

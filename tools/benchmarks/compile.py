@@ -144,10 +144,10 @@ GROWTH: dict[str, tuple[Callable[[int], Any], Sequence[int]]] = {
 def bench_growth(console: Console) -> dict[str, list[dict[str, float]]]:
     """Seconds of a whole build by size, and their growth as a power of n."""
     target = Target.parse("llvm")
-    found: dict[str, list[dict[str, float]]] = {}
+    times_by_program: dict[str, list[dict[str, float]]] = {}
     table = Table("what grows", "n", "ours, ms", "LLVM, ms", "power of n, ours", "power of n, LLVM")
     for what, (program, sizes) in GROWTH.items():
-        rows = found[what] = []
+        rows = times_by_program[what] = []
         for size in sizes:
             runs = [build_in_steps(partial(program, size), target)[0] for _ in range(3)]
             best = {key: statistics.median(run[key] for run in runs) for key in STEPS}
@@ -158,7 +158,7 @@ def bench_growth(console: Console) -> dict[str, list[dict[str, float]]]:
             table.add_row(what if not at else "", str(int(row["n"])), f"{row['ours'] * 1e3:.0f}", f"{row['llvm'] * 1e3:.0f}",
                           *(f"{p:.2f}" if at else "" for p in power))
     console.print(table)
-    return found
+    return times_by_program
 
 
 def plot(growth: dict[str, list[dict[str, float]]], place: Path) -> None:

@@ -14,8 +14,8 @@ from .peers import numpy_peer, torch_peer
 
 def packed_matmul(size: int) -> Case:
     def build() -> Any:
-        made = matmul.parallel(size)
-        return tw.build(made.schedule, made.args, name="matmul")
+        scheduled = matmul.parallel(size)
+        return tw.build(scheduled.schedule, scheduled.args, name="matmul")
     return Case(
         group="demo", name=f"matmul {size}", inputs=floats((size, size), (size, size)), outputs=[((size, size), "float32")],
         ours=kernel(build), peers={"numpy": numpy_peer.matmul, "torch": torch_peer.matmul},

@@ -126,19 +126,19 @@ Peer = Torch | Cupy | Alone
 def _seconds(run: Callable[[], Any], synchronize: Callable[[], Any]) -> float:
     """Of a call, from the host's clock around many calls: the median of a few measurements."""
     run()
-    count, found = 1, list[float]()
-    while len(found) < ROUNDS:
+    count, seconds = 1, list[float]()
+    while len(seconds) < ROUNDS:
         synchronize()
         begin = time.perf_counter()
         for _ in range(count):
             run()
         synchronize()
         spent = time.perf_counter() - begin
-        if not found and spent < 0.01:
+        if not seconds and spent < 0.01:
             count *= 4
             continue
-        found.append(spent / count)
-    return statistics.median(found)
+        seconds.append(spent / count)
+    return statistics.median(seconds)
 
 
 def find_peer() -> Peer:
@@ -159,8 +159,8 @@ def check(name: str, target: str, peer: Peer) -> dict[str, Any]:
     error = ""
     try:
         tw.build(program.schedule, program.args, target=target)(*map(peer.put, inputs), output)
-        expected, found = program.reference(*inputs).astype("float64"), peer.get(output).astype("float64")
-        np.testing.assert_allclose(found, expected, rtol=program.tolerance, atol=program.tolerance)
+        expected, ours = program.reference(*inputs).astype("float64"), peer.get(output).astype("float64")
+        np.testing.assert_allclose(ours, expected, rtol=program.tolerance, atol=program.tolerance)
     except (tw.TilewrightError, AssertionError) as fault:
         error = str(fault)
     return {"kernel": name, "error": error}
@@ -177,10 +177,10 @@ def measure(work: Work, size: int, target: str, peer: Peer) -> dict[str, Any]:
     row = {"work": work.name, "size": size, "ms": seconds * 1e3, "rate": work.amount(size) / seconds / 1e9, "unit": work.unit,
            "peer": "", "peer_ms": None, "agrees": None}
     if theirs is not None:
-        found, expected = peer.get(output).astype("float64"), peer.get(theirs).astype("float64")
+        ours, expected = peer.get(output).astype("float64"), peer.get(theirs).astype("float64")
         scale = max(float(np.abs(expected).max()), 1.0)
         row |= {"peer": peer.name, "peer_ms": peer.seconds(lambda: work.peer(peer.library, *inputs)) * 1e3,
-                "agrees": bool(np.abs(found - expected).max() <= work.tolerance * scale)}
+                "agrees": bool(np.abs(ours - expected).max() <= work.tolerance * scale)}
     return row
 
 
@@ -202,10 +202,10 @@ def show(console: Console, checks: Sequence[dict[str, Any]], rows: Sequence[dict
                       f"{theirs:.4f} ms" if theirs else "", f"{theirs / row['ms']:.2f}" if theirs else "",
                       {True: "yes", False: "NO", None: ""}[row["agrees"]])
     console.print(table)
-    failed = [one for one in checks if one["error"]]
+    failed = [check for check in checks if check["error"]]
     console.print(f"{len(checks) - len(failed)} of {len(checks)} kernels agree with numpy", highlight=False)
-    for one in failed:
-        console.print(f"{one['kernel']}: {one['error']}", markup=False, highlight=False)
+    for check in failed:
+        console.print(f"{check['kernel']}: {check['error']}", markup=False, highlight=False)
 
 
 def main() -> int:
@@ -225,7 +225,7 @@ def main() -> int:
     show(console, checks, rows)
     OUT.write_text(json.dumps({"ran": True, "target": target, "checks": checks, "rows": rows}, indent=1))
     console.print(f"written to {OUT.absolute()}", highlight=False, markup=False)
-    return int(any(one["error"] for one in checks) or any(row["agrees"] is False for row in rows))
+    return int(any(entry["error"] for entry in checks) or any(row["agrees"] is False for row in rows))
 
 
 if __name__ == "__main__":

@@ -56,10 +56,10 @@ def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, th
 
 def listing(cases: Sequence[Case]) -> Table:
     """The groups, and what is in them."""
-    made = Table("group", "cases", box=None)
+    table = Table("group", "cases", box=None)
     for name, members in groups(cases).items():
-        made.add_row(name, ", ".join(case.name for case in members))
-    return made
+        table.add_row(name, ", ".join(case.name for case in members))
+    return table
 
 
 def run_cases(cases: Sequence[Case], threads: Sequence[int] = THREADS, realtime: bool = False) -> Iterator[Row]:
@@ -112,17 +112,17 @@ def _share(row: Row, text: str = "{}") -> str:
 def table(name: str, rows: Sequence[Row]) -> Table:
     """The rows of a group: times in ms, ratio above 1 where ours is faster than the best peer."""
     peers = peer_names(rows)
-    made = Table(title=name, title_justify="left")
+    grid = Table(title=name, title_justify="left")
     for heading in ("shape", "threads", "ours", *peers, "ratio", "of the ceiling"):
-        made.add_column(heading, justify="left" if heading == "shape" else "right", no_wrap=True)
+        grid.add_column(heading, justify="left" if heading == "shape" else "right", no_wrap=True)
     for row in rows:
         if "failed" in row:
-            made.add_row(row["name"], str(row["threads"]), "failed", *[""] * len(peers), "", "")
+            grid.add_row(row["name"], str(row["threads"]), "failed", *[""] * len(peers), "", "")
             continue
         times = (_time(row, peer) for peer in peers)
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
-        made.add_row(row["name"], str(row["threads"]), f"{row['ours_ms']:.4g}", *times, ratio, _share(row))
-    return made
+        grid.add_row(row["name"], str(row["threads"]), f"{row['ours_ms']:.4g}", *times, ratio, _share(row))
+    return grid
 
 
 def peer_names(rows: Sequence[Row]) -> list[str]:
@@ -131,11 +131,11 @@ def peer_names(rows: Sequence[Row]) -> list[str]:
 
 
 def _time(row: Row, peer: str) -> str:
-    found = row["peers"].get(peer)
-    if found is None:
+    timing = row["peers"].get(peer)
+    if timing is None:
         return "–" if peer not in row["missing"] else "n/a" if "install" in row["missing"][peer] else "no"
-    cheats = "*" if found["busy"] > row["threads"] + CHEATING else ""    # it used more threads than it was given
-    return f"{found['ms']:.4g}{cheats}"
+    cheats = "*" if timing["busy"] > row["threads"] + CHEATING else ""    # it used more threads than it was given
+    return f"{timing['ms']:.4g}{cheats}"
 
 
 def _written(rows: Sequence[Row], out: Path, stem: str) -> Iterator[Path]:
@@ -157,14 +157,14 @@ def described() -> Mapping[str, str]:
 
     from llvmlite import binding
 
-    found = {
+    description = {
         "time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{binding.get_host_cpu_name()}, {os.cpu_count()} processors, {platform.system()} {platform.release()}",
         "Python": platform.python_version(),
     }
     for package in ("tilewright", "numpy", "torch", "onnxruntime", "numba", "jax", "halide", "opencv-python-headless"):
         try:
-            found[package] = version(package)
+            description[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return description

@@ -45,18 +45,18 @@ def sides(name: str, lanes: int) -> dict[str, Callable[[], Any]]:
     inputs = [x.astype(np.float32)] + ([rng.uniform(-3, 3, COUNT).astype(np.float32)] if name == "pow" else [])
     out = np.empty(COUNT, np.float32)
     ours, fast = (kernel(name, lanes, fast_math) for fast_math in (False, True))
-    found: dict[str, Callable[[], Any]] = {"ours": lambda: ours(*inputs, out), "fast_math": lambda: fast(*inputs, out)}
+    functions: dict[str, Callable[[], Any]] = {"ours": lambda: ours(*inputs, out), "fast_math": lambda: fast(*inputs, out)}
     of_numpy = getattr(np, "power" if name == "pow" else name, None)
     if of_numpy is not None:
-        found["numpy"] = lambda: of_numpy(*inputs, out=out)
+        functions["numpy"] = lambda: of_numpy(*inputs, out=out)
     try:
         import torch
     except ImportError:
-        return found
+        return functions
     torch.set_num_threads(1)
     tensors, result = [torch.from_numpy(a) for a in inputs], torch.empty(COUNT)
-    found["torch"] = lambda: getattr(torch, name)(*tensors, out=result)
-    return found
+    functions["torch"] = lambda: getattr(torch, name)(*tensors, out=result)
+    return functions
 
 
 def least(programs: dict[str, Callable[[], Any]]) -> dict[str, float]:

@@ -90,9 +90,9 @@ def _built(case: Case, inputs: Arrays) -> tuple[dict[str, Side], dict[str, list[
 
 
 def _poisoned(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    made = empty(shape, dtype)
-    made.view(np.uint8).fill(0x7F) if made.ndim else made.fill(0)
-    return made
+    array = empty(shape, dtype)
+    array.view(np.uint8).fill(0x7F) if array.ndim else array.fill(0)
+    return array
 
 
 def _first(builder: Builder, inputs: Arrays, outputs: Arrays) -> tuple[Runner, list[np.ndarray]]:
@@ -100,7 +100,7 @@ def _first(builder: Builder, inputs: Arrays, outputs: Arrays) -> tuple[Runner, l
     given = run()
     if given is None:
         return run, list(outputs)
-    return run, [_array(one) for one in (given if isinstance(given, (tuple, list)) else (given,))]
+    return run, [_array(output) for output in (given if isinstance(given, (tuple, list)) else (given,))]
 
 
 def _array(value: Any) -> np.ndarray:
@@ -116,14 +116,14 @@ def check(case: Case, results: dict[str, list[np.ndarray]]) -> dict[str, str]:
     named = case.reference or next((name for name in case.peers if name in results), "ours")
     wanted = results.get(named) or next(iter(results.values()), [])
     wrong: dict[str, str] = {}
-    for name, found in results.items():
-        for place, (one, other) in enumerate(zip(found, wanted, strict=False)):
-            if one.shape != other.shape:
-                wrong[name] = f"output {place} has shape {one.shape}, {named}'s has {other.shape}"
-            elif reason := _difference(one, other, case.tolerance):
+    for name, outputs in results.items():
+        for place, (output, other) in enumerate(zip(outputs, wanted, strict=False)):
+            if output.shape != other.shape:
+                wrong[name] = f"output {place} has shape {output.shape}, {named}'s has {other.shape}"
+            elif reason := _difference(output, other, case.tolerance):
                 wrong[name] = f"output {place} differs from {named}'s {reason}"
-        if len(found) != len(wanted):
-            wrong[name] = f"{len(found)} outputs, {named} has {len(wanted)}"
+        if len(outputs) != len(wanted):
+            wrong[name] = f"{len(outputs)} outputs, {named} has {len(wanted)}"
     return wrong
 
 

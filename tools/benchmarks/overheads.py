@@ -40,10 +40,10 @@ def bench_import() -> None:
 
 
 def bench_compile() -> None:
-    made = matmul.parallel(1024)
-    row("lower, packed matmul 1024", median(lambda: tw.lower(made.schedule, made.args)), 0.060)
+    scheduled = matmul.parallel(1024)
+    row("lower, packed matmul 1024", median(lambda: tw.lower(scheduled.schedule, scheduled.args)), 0.060)
     os.environ["TILEWRIGHT_CACHE"] = "0"
-    row("build, packed matmul 1024", median(lambda: tw.build(made.schedule, made.args)), 0.300)
+    row("build, packed matmul 1024", median(lambda: tw.build(scheduled.schedule, scheduled.args)), 0.300)
 
 
 _SECOND = """

@@ -54,12 +54,12 @@ def render(about: Mapping[str, str], rows: Sequence[Row]) -> str:
 
 def _means(rows: Sequence[Row]) -> list[tuple[str, int, float, float, int]]:
     """For each group and number of threads: the geometric mean of the ratios, the least, and how many there are."""
-    found: dict[tuple[str, int], list[float]] = {}
+    by_group: dict[tuple[str, int], list[float]] = {}
     for row in rows:
         if row["ratio"]:
-            found.setdefault((row["group"], row["threads"]), []).append(row["ratio"])
+            by_group.setdefault((row["group"], row["threads"]), []).append(row["ratio"])
     return [(group, threads, math.exp(sum(map(math.log, ratios)) / len(ratios)), min(ratios), len(ratios))
-            for (group, threads), ratios in found.items()]
+            for (group, threads), ratios in by_group.items()]
 
 
 def roofline(rows: Sequence[Row]) -> Picture | None:
@@ -94,14 +94,14 @@ def roofline(rows: Sequence[Row]) -> Picture | None:
 
 def _limits(rows: Sequence[Row]) -> dict[int, tuple[float, float]]:
     """The best of what the loops reached, (GFLOP/s, GB/s), for each number of threads for which both are known."""
-    found: dict[int, tuple[float, float]] = {}
+    ceilings: dict[int, tuple[float, float]] = {}
     for threads in {row["threads"] for row in rows}:
         of = [row["limits"] for row in rows if row["threads"] == threads]
         fma = max((limits["fma"] for limits in of if "fma" in limits), default=0.0)
         memory = max((max(limits.get("copy", 0), limits.get("read", 0)) for limits in of), default=0.0)
         if fma:
-            found[threads] = fma, memory
-    return found
+            ceilings[threads] = fma, memory
+    return ceilings
 
 
 def _roof(fma: float, memory: float, span: tuple[int, int], floor: float, x: Any, y: Any) -> str:

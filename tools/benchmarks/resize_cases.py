@@ -19,7 +19,7 @@ ORT_MODES = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}
 
 def photograph(high: int, wide: int, out: tuple[int, int]) -> Case:
     """Bytes with three channels side by side, bilinear."""
-    shape, made = (high, wide, 3), (*out, 3)
+    shape, result_shape = (high, wide, 3), (*out, 3)
 
     def build() -> Any:
         x = te.placeholder(shape, "uint8", name="x")
@@ -37,14 +37,14 @@ def photograph(high: int, wide: int, out: tuple[int, int]) -> Case:
 
     return Case(
         group="resize", name=f"bilinear {wide}x{high} RGB to {out[1]}x{out[0]}",
-        inputs=whole_numbers(0, 256, np.uint8, shape), outputs=[(made, "uint8")], ours=kernel(build), ceiling="copy",
+        inputs=whole_numbers(0, 256, np.uint8, shape), outputs=[(result_shape, "uint8")], ours=kernel(build), ceiling="copy",
         bytes=3 * (high * wide + out[0] * out[1]), tolerance=(2, 0),
         peers={"opencv": opencv_peer.call(of_opencv), "torch": torch_peer.call(of_torch)})
 
 
 def planes(method: str, channels: int, size: int, out: int) -> Case:
     """Floats, each channel a plane of its own."""
-    shape, made = (1, channels, size, size), (1, channels, out, out)
+    shape, result_shape = (1, channels, size, size), (1, channels, out, out)
 
     def build() -> Any:
         x = te.placeholder(shape, name="x")
@@ -64,10 +64,10 @@ def planes(method: str, channels: int, size: int, out: int) -> Case:
     where = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"} if method == "nearest" else {}
     node = Node("Resize", ["x0", "", "", "sizes"], attributes={"mode": ORT_MODES[method], **where})
     return Case(
-        group="resize", name=f"{method} {channels}x{size}^2 to {out}^2", inputs=floats(shape), outputs=[(made, "float32")],
+        group="resize", name=f"{method} {channels}x{size}^2 to {out}^2", inputs=floats(shape), outputs=[(result_shape, "float32")],
         ours=kernel(build), ceiling="copy", bytes=4 * channels * (size**2 + out**2), tolerance=(1e-3, 1e-3),
         peers={"opencv": opencv_peer.call(of_opencv), "torch": torch_peer.call(of_torch),
-               "ort": ort_peer.call([node], extra={"sizes": np.array(made, np.int64)})})
+               "ort": ort_peer.call([node], extra={"sizes": np.array(result_shape, np.int64)})})
 
 
 def pool(kind: str, channels: int, size: int, window: int, stride: int, padding: int) -> Case:

@@ -63,28 +63,29 @@ def weights(seed: int = 0) -> dict[str, np.ndarray]:
     """For each layer its kernel and the four vectors of its batch norm, "NAME.weight", ".gamma", ".beta", ".mean", ".var"; and
     of the last, dense one "dense.weight" and "dense.bias"."""
     rng = np.random.default_rng(seed)
-    made: dict[str, np.ndarray] = {}
-    for one in layers():
-        fan = one.inputs * one.reach**2
-        made[f"{one.name}.weight"] = rng.standard_normal((one.outputs, one.inputs, one.reach, one.reach)) * (2 / fan) ** 0.5
-        made[f"{one.name}.gamma"] = rng.uniform(0.5, 1.0, one.outputs) * (0.5 if one.residual else 1.0)
-        made[f"{one.name}.beta"], made[f"{one.name}.mean"] = rng.normal(0, 0.1, (2, one.outputs))
-        made[f"{one.name}.var"] = rng.uniform(0.5, 1.5, one.outputs)
-    made["dense.weight"] = rng.standard_normal((CLASSES, 512)) * 512**-0.5
-    made["dense.bias"] = rng.normal(0, 0.1, CLASSES)
-    return {name: value.astype(np.float32) for name, value in made.items()}
+    arrays: dict[str, np.ndarray] = {}
+    for layer in layers():
+        fan = layer.inputs * layer.reach**2
+        arrays[f"{layer.name}.weight"] = rng.standard_normal(
+            (layer.outputs, layer.inputs, layer.reach, layer.reach)) * (2 / fan) ** 0.5
+        arrays[f"{layer.name}.gamma"] = rng.uniform(0.5, 1.0, layer.outputs) * (0.5 if layer.residual else 1.0)
+        arrays[f"{layer.name}.beta"], arrays[f"{layer.name}.mean"] = rng.normal(0, 0.1, (2, layer.outputs))
+        arrays[f"{layer.name}.var"] = rng.uniform(0.5, 1.5, layer.outputs)
+    arrays["dense.weight"] = rng.standard_normal((CLASSES, 512)) * 512**-0.5
+    arrays["dense.bias"] = rng.normal(0, 0.1, CLASSES)
+    return {name: value.astype(np.float32) for name, value in arrays.items()}
 
 
 def folded(given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The weights with each batch norm, gamma * (x - mean) / sqrt(var + EPSILON) + beta, in its convolution's kernel and
     bias."""
-    made = {"dense.weight": given["dense.weight"], "dense.bias": given["dense.bias"]}
-    for one in layers():
-        gamma, beta, mean, var = (given[f"{one.name}.{part}"] for part in ("gamma", "beta", "mean", "var"))
+    arrays = {"dense.weight": given["dense.weight"], "dense.bias": given["dense.bias"]}
+    for layer in layers():
+        gamma, beta, mean, var = (given[f"{layer.name}.{part}"] for part in ("gamma", "beta", "mean", "var"))
         scale = gamma / np.sqrt(var + np.float32(EPSILON))
-        made[f"{one.name}.weight"] = given[f"{one.name}.weight"] * scale[:, None, None, None]
-        made[f"{one.name}.bias"] = beta - mean * scale
-    return made
+        arrays[f"{layer.name}.weight"] = given[f"{layer.name}.weight"] * scale[:, None, None, None]
+        arrays[f"{layer.name}.bias"] = beta - mean * scale
+    return arrays
 
 
 def photograph() -> np.ndarray:
@@ -135,9 +136,9 @@ class Network:
         self.activations: dict[str, np.ndarray] = {"image": image}
         self.steps: list[tuple[Callable[..., None], tuple[np.ndarray, ...]]] = []
         ready = folded(given)
-        for one in layers():
-            self._add_layer(one, ready)
-            if one.name == "conv1":
+        for layer in layers():
+            self._add_layer(layer, ready)
+            if layer.name == "conv1":
                 self._add(pooling, "pooled", self.activations["conv1"])
         self._add(mean_of_maps, "mean", self.activations["conv5_2b"])
         self._add(dense, "logits", self.activations["mean"], ready["dense.weight"], ready["dense.bias"], out=logits)
@@ -187,12 +188,12 @@ def torch_forward(image: Any, given: Mapping[str, np.ndarray], fold: bool = True
 
     def forward() -> Any:
         with torch.inference_mode():
-            found = {"image": image}
-            for one in layers():
-                found[one.name] = layer(one, found[one.source], found[one.residual] if one.residual else None)
-                if one.name == "conv1":
-                    found["pooled"] = functional.max_pool2d(found["conv1"], 3, 2, 1)
-            return functional.linear(found["conv5_2b"].mean((2, 3)), ready["dense.weight"], ready["dense.bias"])
+            values = {"image": image}
+            for each in layers():
+                values[each.name] = layer(each, values[each.source], values[each.residual] if each.residual else None)
+                if each.name == "conv1":
+                    values["pooled"] = functional.max_pool2d(values["conv1"], 3, 2, 1)
+            return functional.linear(values["conv5_2b"].mean((2, 3)), ready["dense.weight"], ready["dense.bias"])
 
     return forward
 
@@ -201,15 +202,16 @@ def ort_nodes() -> tuple[list[Node], dict[str, np.ndarray]]:
     """The network as ONNX nodes from "x0" to "y0", and its weights."""
     nodes: list[Node] = []
     name_of = {"image": "x0"}
-    for one in layers():
-        sizes = {"kernel_shape": [one.reach] * 2, "strides": [one.stride] * 2, "pads": [one.padding] * 4}
-        made = f"{one.name}.convolved"
-        nodes.append(Node("Conv", [name_of.get(one.source, one.source), f"{one.name}.weight", f"{one.name}.bias"], [made], sizes))
-        if one.residual:
-            nodes.append(Node("Add", [made, one.residual], [f"{one.name}.added"]))
-            made = f"{one.name}.added"
-        nodes.append(Node("Relu" if one.relu else "Identity", [made], [one.name]))
-        if one.name == "conv1":
+    for layer in layers():
+        sizes = {"kernel_shape": [layer.reach] * 2, "strides": [layer.stride] * 2, "pads": [layer.padding] * 4}
+        output = f"{layer.name}.convolved"
+        inputs = [name_of.get(layer.source, layer.source), f"{layer.name}.weight", f"{layer.name}.bias"]
+        nodes.append(Node("Conv", inputs, [output], sizes))
+        if layer.residual:
+            nodes.append(Node("Add", [output, layer.residual], [f"{layer.name}.added"]))
+            output = f"{layer.name}.added"
+        nodes.append(Node("Relu" if layer.relu else "Identity", [output], [layer.name]))
+        if layer.name == "conv1":
             nodes.append(Node("MaxPool", ["conv1"], ["pooled"], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}))
     nodes += [Node("GlobalAveragePool", ["conv5_2b"], ["mean"]), Node("Flatten", ["mean"], ["flat"]),
               Node("Gemm", ["flat", "dense.weight", "dense.bias"], ["y0"], {"transB": 1})]
@@ -220,9 +222,9 @@ def flops() -> float:
     """Operations of all convolutions and the dense layer."""
     side = {"image": 224, "pooled": 56}
     total = 2.0 * 512 * CLASSES
-    for one in layers():
-        side[one.name] = side[one.source] // one.stride
-        total += 2.0 * one.outputs * side[one.name] ** 2 * one.inputs * one.reach**2
+    for layer in layers():
+        side[layer.name] = side[layer.source] // layer.stride
+        total += 2.0 * layer.outputs * side[layer.name] ** 2 * layer.inputs * layer.reach**2
     return total
 
 

@@ -135,8 +135,8 @@ def _chain_loops(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray) -> 
 def _chain(count: int) -> Case:
     """relu(a x + b) + c, with numbers a, b and c that the call brings."""
     def define(a: te.Tensor, x: te.Tensor, b: te.Tensor) -> te.Tensor:
-        made: te.Tensor = te.compute((count,), lambda i: te.max(a[0] * x[i] + b[0], te.const(0.0, "float32")) + b[1], "y")
-        return made
+        y: te.Tensor = te.compute((count,), lambda i: te.max(a[0] * x[i] + b[0], te.const(0.0, "float32")) + b[1], "y")
+        return y
 
     def of_torch(a: Any, x: Any, b: Any, out: Any) -> Any:
         import torch

@@ -245,7 +245,7 @@ def halide_slice(by_hand: bool) -> Callable[[Any, list[Any]], Any]:
 def halide_slice_gradients(hl: Any, given: list[Any]) -> list[Any]:
     """What propagate_adjoints makes of the slice, for an autoscheduler. Inputs are read within their bounds wherever a schedule
     rounds a loop up."""
-    buffers = [hl.BoundaryConditions.repeat_edge(one) for one in given]
+    buffers = [hl.BoundaryConditions.repeat_edge(buffer) for buffer in given]
     grid, guide, image, head = (hl.Func(name) for name in ("grid", "guide", "image", "head"))
     c, o, z, j, i, x, y, k = (hl.Var(name) for name in ("c", "o", "z", "j", "i", "x", "y", "k"))
     cells, depth = given[0].dim(4).extent(), given[0].dim(2).extent()
@@ -274,8 +274,8 @@ def halide_slice_gradients(hl: Any, given: list[Any]) -> list[Any]:
     out[x, y, k] = (affine[0, k, x, y] * image[x, y, 0] + affine[1, k, x, y] * image[x, y, 1]
                     + affine[2, k, x, y] * image[x, y, 2] + affine[3, k, x, y])
     whole = [hl.Range(0, extent - 1) for extent in (wide, high, given[2].dim(2).extent())]  # taken for first and last
-    found = hl.propagate_adjoints(out, head, whole)
-    return [found[one] for one in (grid, guide, image)]
+    adjoints = hl.propagate_adjoints(out, head, whole)
+    return [adjoints[buffer] for buffer in (grid, guide, image)]
 
 
 def torch_slice(grid: Any, guide: Any, image: Any) -> Any:

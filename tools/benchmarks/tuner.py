@@ -116,10 +116,10 @@ def compare(seeds: int, trials: int) -> None:
 
     figure, axes = plt.subplots(figsize=(7, 4))
     for search, colour in (("evolution", "tab:red"), ("random", "tab:gray")):
-        found = curves(search, seeds, trials) * 1e3
-        axes.plot(range(1, trials + 1), np.median(found, axis=0), color=colour, label=f"{search}, median of {seeds} seeds")
-        axes.fill_between(range(1, trials + 1), found.min(axis=0), found.max(axis=0), color=colour, alpha=0.15)
-        print(json.dumps({"search": search, "median_best_ms": statistics.median(map(float, found[:, -1]))}), flush=True)
+        milliseconds = curves(search, seeds, trials) * 1e3
+        axes.plot(range(1, trials + 1), np.median(milliseconds, axis=0), color=colour, label=f"{search}, median of {seeds} seeds")
+        axes.fill_between(range(1, trials + 1), milliseconds.min(axis=0), milliseconds.max(axis=0), color=colour, alpha=0.15)
+        print(json.dumps({"search": search, "median_best_ms": statistics.median(map(float, milliseconds[:, -1]))}), flush=True)
     axes.set(xlabel="trials", ylabel="best so far, ms", yscale="log", title="matmul 512 x 512 x 512, float32")
     axes.legend()
     figure.savefig(OUT / "tuning.png", dpi=150, bbox_inches="tight")

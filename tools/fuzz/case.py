@@ -54,11 +54,11 @@ def run_case(
         program = draw_program(numbers)
         report.update(name=program.name, target=options.target)
         s = te.create_schedule(program.outputs)
-        made: Drawn = draw_schedule(choices, s, options.text, "cuda" in options.target, about)
-        report["tried"], report["refused"] = made.tried, made.refused
+        drawn: Drawn = draw_schedule(choices, s, options.text, "cuda" in options.target, about)
+        report["tried"], report["refused"] = drawn.tried, drawn.refused
         report["lowering"] = check(program, s, options)
         if not report["lowering"]:
-            cells = [(*label_of(program, op), primitive) for op, primitive in made.taken]
+            cells = [(*label_of(program, op), primitive) for op, primitive in drawn.taken]
             report["cells"] = [cell for cell in cells if cell[0] in OPERATIONS]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         report.update(explain(seed, case, program, s, options, numbers.made, error, shrink_seconds))

@@ -47,7 +47,7 @@ def draw_scan(choices: Choices) -> Program:
     following = [te.compute((time.te, width.te), step, "U0")]
     if len(states) > 1:
         following.append(te.compute((time.te, width.te), lambda t, i: joined(states[1][t - 1, i], states[0][t - 1, i]), "U1"))
-    made = te.scan(first, following, states, inputs=[x.tensor], name="S")
+    states_after = te.scan(first, following, states, inputs=[x.tensor], name="S")
     expected = [np.array(x.array) for _ in states]
     join = np.logical_or if dtype == "bool" else np.maximum
     for t in range(1, time.value):
@@ -59,7 +59,7 @@ def draw_scan(choices: Choices) -> Program:
             expected[0][t] = join(before[::-1] if backwards else before, x.array[t])
         if len(states) > 1:
             expected[1][t] = join(expected[1][t - 1], before)
-    results: list[Any] = list(made) if isinstance(made, (list, tuple)) else [made]
+    results: list[Any] = list(states_after) if isinstance(states_after, (list, tuple)) else [states_after]
     if draw.chance(0.4):
         whole = results[-1]
         results[-1] = te.compute((time.te, width.te), lambda t, i: joined(whole[t, i], x.tensor[t, i]), "R")
@@ -81,13 +81,13 @@ def draw_hybrid(choices: Choices) -> Program:
     if draw.chance(0.3):
         left = te.compute((n.te,), lambda i: te.max(a.tensor[i], te.const(0, dtype)), "D")
     x = np.maximum(a.array, np.zeros((), a.array.dtype)) if left is not a.tensor else a.array
-    made = script(left, b.tensor)
+    result = script(left, b.tensor)
     expected = np.asarray(script(x, b.array)).astype(numpy_type(dtype))
     if draw.chance(0.3):
-        inner = made
-        made = te.compute((n.te, m.te), lambda i, j: te.min(inner[i, j], b.tensor[j]), "E")
+        inner = result
+        result = te.compute((n.te, m.te), lambda i, j: te.min(inner[i, j], b.tensor[j]), "E")
         expected = np.minimum(expected, b.array)
-    draw.program.result(made, expected)
+    draw.program.result(result, expected)
     return draw.finish()
 
 
@@ -103,11 +103,12 @@ def draw_product(choices: Choices) -> Program:
 
     p, q = packed(rows), packed(columns)
     r = te.reduce_axis((0, depth), "r")
-    made = te.compute((rows, columns, 4, 4), lambda io, jo, ii, ji: te.sum(p.tensor[io, r, ii] * q.tensor[jo, r, ji], axis=r), "T")
+    result = te.compute((rows, columns, 4, 4), lambda io, jo, ii, ji:
+                        te.sum(p.tensor[io, r, ii] * q.tensor[jo, r, ji], axis=r), "T")
     expected = np.einsum("irx,jry->ijxy", exactly(p.array, dtype), exactly(q.array, dtype)).astype(numpy_type(dtype))
     if draw.chance(0.5):
-        tile = made
-        made = te.compute((rows * 4, columns * 4), lambda i, j: tile[i // 4, j // 4, i % 4, j % 4], "C")
+        tile = result
+        result = te.compute((rows * 4, columns * 4), lambda i, j: tile[i // 4, j // 4, i % 4, j % 4], "C")
         expected = expected.transpose(0, 2, 1, 3).reshape(rows * 4, columns * 4)
-    draw.program.result(made, expected)
+    draw.program.result(result, expected)
     return draw.finish()

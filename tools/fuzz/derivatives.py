@@ -21,19 +21,20 @@ def draw_gradient(choices: Choices) -> Program:
     draw = Draw(choices, "gradient")
     dtype = draw.pick(FLOATS)
     form = draw.pick(_FORMS)
-    y, found, inputs, backward = form(draw, dtype)
+    y, result, inputs, backward = form(draw, dtype)
     more = (Size(several, several),) if (several := draw.pick([0, 0, 1, 2, 3])) else ()
-    shape = (*more, *(Size(extent, size) for extent, size in zip(y.shape, found.shape, strict=True)))
+    shape = (*more, *(Size(extent, size) for extent, size in zip(y.shape, result.shape, strict=True)))
     head = draw.source(shape, dtype, _few(draw, tuple(size.value for size in shape), dtype))
     wanted = [at for at in range(len(inputs)) if draw.chance(0.6)] or [0]
-    made = te.gradient(y, [inputs[at].tensor for at in wanted], head.tensor)
+    gradients = te.gradient(y, [inputs[at].tensor for at in wanted], head.tensor)
     count = more[0].value if more else 1
-    heads = head.array.astype("float64").reshape(count, *found.shape)
-    of_heads = [backward(one) for one in heads]
+    heads = head.array.astype("float64").reshape(count, *result.shape)
+    of_heads = [backward(each) for each in heads]
     if draw.chance(0.2):
-        draw.program.result(y, found.astype(numpy_type(dtype)))
-    for at, tensor in zip(wanted, made, strict=True):
-        values = np.array([one[at] for one in of_heads]).reshape(*(size.value for size in more), *inputs[at].array.shape)
+        draw.program.result(y, result.astype(numpy_type(dtype)))
+    for at, tensor in zip(wanted, gradients, strict=True):
+        values = np.array([each[at] for each in of_heads])
+        values = values.reshape(*(size.value for size in more), *inputs[at].array.shape)
         draw.program.result(tensor, values.astype(numpy_type(dtype)))
     return draw.finish()
 

@@ -24,7 +24,7 @@ def windowed(program: Program, choices: Choices) -> None:
     at = max(place for place, is_result in enumerate(program.results) if is_result)
     whole, expected = program.args[at], program.values[at]
     places = [place for place, extent in enumerate(expected.shape) if extent > 1]
-    shapes = [one.shape for one, is_result in zip(program.args, program.results, strict=True) if is_result]
+    shapes = [arg.shape for arg, is_result in zip(program.args, program.results, strict=True) if is_result]
     if not places or not all(isinstance(extent, (int, IntImm)) for shape in shapes for extent in shape):
         return
     place = choices.pick(places)

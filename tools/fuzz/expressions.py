@@ -106,12 +106,12 @@ def _within(context: Context, index: Term, extent: int) -> Term:
     """An index made to lie in [0, extent)."""
     last = number(extent - 1)
     how = context.choices.share()
-    integers = [one for one in context.sources if one.dtype in INTEGERS]
+    integers = [source for source in context.sources if source.dtype in INTEGERS]
     if integers and how < 0.15 and context.depth < 2:
         context.depth += 1
-        found = draw_read(context, context.pick(integers))
+        inner = draw_read(context, context.pick(integers))
         context.depth -= 1
-        index = cast(found, "int32")
+        index = cast(inner, "int32")
     elif how < 0.3:
         return number(context.below(extent))
     if how < 0.5:
@@ -129,10 +129,10 @@ def draw_read(context: Context, source: Source) -> Term:
     """An element of a source, padded where the index may lie outside."""
     if not context.axes and any(extent.known and not extent.value for extent in source.shape):
         return const(0 if source.dtype != "bool" else False, source.dtype)  # a plain number as index is checked at once
-    found = [draw_index(context, extent) for extent in source.shape]
-    value = read(source, [index for index, _ in found])
+    indices = [draw_index(context, extent) for extent in source.shape]
+    value = read(source, [index for index, _ in indices])
     inside: Term | None = None
-    for _, condition in found:
+    for _, condition in indices:
         if condition is not None:
             inside = condition if inside is None else Term("all", "bool", (inside, condition))
     if inside is None:
@@ -145,7 +145,7 @@ def draw_read(context: Context, source: Source) -> Term:
 def draw_leaf(context: Context, dtype: str) -> Term:
     how = context.choices.share()
     if how < 0.75 and context.sources:
-        fitting = [one for one in context.sources if one.dtype == dtype]
+        fitting = [candidate for candidate in context.sources if candidate.dtype == dtype]
         source = context.pick(fitting if fitting and context.chance(0.8) else context.sources)
         return cast(draw_read(context, source), dtype)
     if how < 0.87 and context.axes:
@@ -242,7 +242,7 @@ def _draw_bool(context: Context, depth: int) -> Term:
         a, b = _draw_pair(context, depth)
         return Term(context.pick(["lt", "le", "gt", "ge", "eq", "ne"]), "bool", (a, b))
     if how < 0.6:
-        read = [one.dtype for one in context.sources if one.dtype != "bool"]
+        read = [source.dtype for source in context.sources if source.dtype != "bool"]
         dtype = context.pick([*INTEGERS, "float32", "float64", *read])
         args = (draw_term(context, dtype, depth - 1), draw_term(context, dtype, depth - 1))
         return Term(context.pick(["lt", "le", "gt", "ge", "eq", "ne"]), "bool", args)

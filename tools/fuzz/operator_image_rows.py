@@ -53,10 +53,10 @@ def box_blur(draw: Operands, x: Value) -> Value | None:
     image, layout = picked
     kind = "float64" if image.is_float else "int64"
     around = references.windows(image.array.astype(kind), size, border, layout.index("H"))
-    made = topi.image.box_blur(image.tensor, size, border, layout)
+    result = topi.image.box_blur(image.tensor, size, border, layout)
     if not image.is_float:
-        return Value(made, (around.sum(-1) // size).sum(-1) // size, image.dtype)
-    return draw.rounded(made, around.mean((-1, -2)), image.dtype, image.error + 2 * size * EPSILON[image.dtype] * image.scale)
+        return Value(result, (around.sum(-1) // size).sum(-1) // size, image.dtype)
+    return draw.rounded(result, around.mean((-1, -2)), image.dtype, image.error + 2 * size * EPSILON[image.dtype] * image.scale)
 
 
 def _blurred(draw: Operands, x: Value) -> tuple[Value, tuple[Any, ...], Any, Any] | None:
@@ -77,12 +77,12 @@ def gaussian_blur(draw: Operands, x: Value) -> Value | None:
     drawn = _blurred(draw, x)
     if drawn is None:
         return None
-    image, (size, *rest), found, _ = drawn
-    made = topi.image.gaussian_blur(image.tensor, size, *rest)
+    image, (size, *rest), expected, _ = drawn
+    result = topi.image.gaussian_blur(image.tensor, size, *rest)
     if image.is_float:
-        return draw.rounded(made, found, image.dtype, image.error + 2 * size * EPSILON[image.dtype] * image.scale)
+        return draw.rounded(result, expected, image.dtype, image.error + 2 * size * EPSILON[image.dtype] * image.scale)
     off = 0.5 + size / 100 if image.dtype == "uint8" else 0.5 + (2 * size + 2) * EPSILON["float32"] * image.scale
-    return _approximate(draw, made, found, off)
+    return _approximate(draw, result, expected, off)
 
 
 def unsharp_mask(draw: Operands, x: Value) -> Value | None:
@@ -92,15 +92,15 @@ def unsharp_mask(draw: Operands, x: Value) -> Value | None:
         return None
     image, (size, sigma, border, layout), blur, pixels = drawn
     amount = draw.pick([1.5, 0.25, 0, 6])
-    made = topi.image.unsharp_mask(image.tensor, size, sigma, amount, border, layout)
-    found = pixels + amount * (pixels - blur)
+    result = topi.image.unsharp_mask(image.tensor, size, sigma, amount, border, layout)
+    expected = pixels + amount * (pixels - blur)
     unit = EPSILON[image.dtype if image.is_float else "float32"]
     bound = (amount * (2 * size + 4) + 4) * unit * image.scale
     if image.is_float:
-        return draw.rounded(made, found, image.dtype, bound + (1 + 2 * amount) * image.error, 2)
+        return draw.rounded(result, expected, image.dtype, bound + (1 + 2 * amount) * image.error, 2)
     ends = np.iinfo(image.dtype)
     off = 1 + amount * size / 50 if image.dtype == "uint8" else 0.5 + bound
-    return _approximate(draw, made, np.clip(found, ends.min, ends.max), off)
+    return _approximate(draw, result, np.clip(expected, ends.min, ends.max), off)
 
 
 def resize(draw: Operands, x: Value) -> Value | None:
@@ -113,15 +113,15 @@ def resize(draw: Operands, x: Value) -> Value | None:
     coordinates = draw.pick(["half_pixel", "align_corners", "asymmetric"])
     rounding = draw.pick(["floor", "round", "ceil"])
     out = [draw.pick([7, 1, 16, 33, 20, 2]) for _ in range(2)]
-    made = topi.image.resize(image.tensor, out, method, layout, coordinates=coordinates, rounding=rounding)
-    found = references.resize(image.array, out, method, coordinates, rounding, layout.index("H"))
+    result = topi.image.resize(image.tensor, out, method, layout, coordinates=coordinates, rounding=rounding)
+    expected = references.resize(image.array, out, method, coordinates, rounding, layout.index("H"))
     if method == "nearest":
-        return draw.exact(made, found, image)
+        return draw.exact(result, expected, image)
     if image.is_float:
-        return draw.rounded(made, found, image.dtype, 2.5 * image.error + 1e-5 * image.scale)
+        return draw.rounded(result, expected, image.dtype, 2.5 * image.error + 1e-5 * image.scale)
     ends = np.iinfo(image.dtype)
     fixed_point = 0.05 if image.dtype == "uint8" and method == "bilinear" else 1e-5 * max(image.scale, 1.0)
-    return _approximate(draw, made, np.clip(found, ends.min, ends.max), 0.5 + fixed_point)
+    return _approximate(draw, result, np.clip(expected, ends.min, ends.max), 0.5 + fixed_point)
 
 
 def bilateral_slice(draw: Operands, x: Value) -> Value | None:
@@ -135,10 +135,10 @@ def bilateral_slice(draw: Operands, x: Value) -> Value | None:
     shape = [draw.number(1, 4), draw.number(1, 4), draw.pick([8, 1, 4, 3]), draw.number(1, 3), terms + 1]
     grid = draw.fresh(shape, image.dtype)
     guide = draw.holding(draw.choices.contents().integers(-8, 73, size) / 64, image.dtype)
-    found, magnitude = references.bilateral_slice(grid.array, guide.array, image.array)
+    expected, magnitude = references.bilateral_slice(grid.array, guide.array, image.array)
     bound = 64 * EPSILON[image.dtype] * float(magnitude.max(initial=0.0))
-    made = topi.image.bilateral_slice(grid.tensor, guide.tensor, image.tensor)
-    return draw.rounded(made, found, image.dtype, bound + image.error * terms * grid.scale)
+    result = topi.image.bilateral_slice(grid.tensor, guide.tensor, image.tensor)
+    return draw.rounded(result, expected, image.dtype, bound + image.error * terms * grid.scale)
 
 
 ROWS: Rows = ((0.8, box_blur), (0.7, gaussian_blur), (0.7, unsharp_mask), (1, resize), (0.6, bilateral_slice))

@@ -22,10 +22,10 @@ def _unit(dtype: str) -> float:
     return EPSILON["float64"] if dtype == "float64" else EPSILON["float32"]
 
 
-def _bounded(draw: Operands, tensor: Any, found: Any, bound: Any, more: float, dtype: str) -> Value:
+def _bounded(draw: Operands, tensor: Any, expected: Any, bound: Any, more: float, dtype: str) -> Value:
     """A result within a bound that is stated for float32, and off by `more` because of its operands."""
     most = float(np.max(bound, initial=0.0)) * 1.02 * _unit(dtype) / _FLOAT32
-    return draw.rounded(tensor, found, dtype, most + more)
+    return draw.rounded(tensor, expected, dtype, most + more)
 
 
 # Convolutions
@@ -59,10 +59,10 @@ def _sum_error(x: Value, w: Any) -> float:
     return x.error * float(np.abs(w.astype("float64")).reshape(len(w), -1).sum(1).max(initial=0.0)) if w.size else 0.0
 
 
-def _convolved(draw: Operands, made: Any, found: Any, bound: Any, x: Value, w: Any, dtype: str) -> Value:
+def _convolved(draw: Operands, result: Any, expected: Any, bound: Any, x: Value, w: Any, dtype: str) -> Value:
     if dtype not in FLOATS:
-        return Value(made, np.rint(found).astype(dtype), dtype)
-    return _bounded(draw, made, found, bound, _sum_error(x, w), dtype)
+        return Value(result, np.rint(expected).astype(dtype), dtype)
+    return _bounded(draw, result, expected, bound, _sum_error(x, w), dtype)
 
 
 SUMS = {"float32": "float32", "float64": "float64", "float16": "float32", "int8": "int32", "uint8": "int32", "bfloat16": "float32"}
@@ -88,21 +88,21 @@ def conv2d(draw: Operands, x: Value) -> Value | None:
     w = _weights(draw, (outs, channels // groups, *how["reach"]), image.dtype)
     rest = (how["stride"], how["pads"], how["dilation"], groups)
     sums = SUMS[image.dtype]
-    found, bound = references.convolution(image.array, w, *rest)
+    expected, bound = references.convolution(image.array, w, *rest)
     kind = draw.number(0, 4)
     if kind == 0:
-        made = topi.nn.conv2d(image.tensor, draw.holding(w, image.dtype).tensor, *rest, "NCHW", sums)
+        result = topi.nn.conv2d(image.tensor, draw.holding(w, image.dtype).tensor, *rest, "NCHW", sums)
     elif kind == 1:
         packed = topi.nn.conv2d_prepack(w, groups)
-        made = topi.nn.conv2d_prepacked(image.tensor, draw.holding(packed, image.dtype).tensor, outs, *rest, sums)
+        result = topi.nn.conv2d_prepacked(image.tensor, draw.holding(packed, image.dtype).tensor, outs, *rest, sums)
     elif kind == 2:
         packed = topi.nn.conv2d_prepack(draw.holding(w, image.dtype).tensor, groups)
-        made = topi.nn.conv2d_prepacked(image.tensor, packed, outs, *rest, sums)
+        result = topi.nn.conv2d_prepacked(image.tensor, packed, outs, *rest, sums)
     else:
         last = topi.transpose(image.tensor, (0, 2, 3, 1))
-        made = topi.nn.conv2d(last, draw.holding(w.transpose(2, 3, 1, 0), image.dtype).tensor, *rest, "NHWC", sums)
-        found, bound = found.transpose(0, 2, 3, 1), bound.transpose(0, 2, 3, 1)
-    return _convolved(draw, made, found, bound, image, w, sums)
+        result = topi.nn.conv2d(last, draw.holding(w.transpose(2, 3, 1, 0), image.dtype).tensor, *rest, "NHWC", sums)
+        expected, bound = expected.transpose(0, 2, 3, 1), bound.transpose(0, 2, 3, 1)
+    return _convolved(draw, result, expected, bound, image, w, sums)
 
 
 def conv2d_blocked(draw: Operands, x: Value) -> Value | None:
@@ -117,13 +117,13 @@ def conv2d_blocked(draw: Operands, x: Value) -> Value | None:
     groups = draw.pick([n for n in (1, 2, 3) if chunks % n == 0]) if draw.chance(0.3) else 1
     outs = groups * draw.number(1, 2) * out_block
     w = _weights(draw, (outs, channels // groups, *how["reach"]), image.dtype)
-    found, bound = references.convolution(image.array, w, how["stride"], how["pads"], how["dilation"], groups)
+    expected, bound = references.convolution(image.array, w, how["stride"], how["pads"], how["dilation"], groups)
     kernel = w.reshape(outs // out_block, out_block, chunks // groups, block, *how["reach"]).transpose(0, 2, 4, 5, 3, 1)
-    made = topi.nn.conv2d(topi.layout_transform(image.tensor, "NCHW", f"NCHW{block}c"), draw.holding(kernel, image.dtype).tensor,
+    result = topi.nn.conv2d(topi.layout_transform(image.tensor, "NCHW", f"NCHW{block}c"), draw.holding(kernel, image.dtype).tensor,
                           how["stride"], how["pads"], how["dilation"], groups, f"NCHW{block}c")
-    n, _, high, wide = found.shape
+    n, _, high, wide = expected.shape
     place = lambda y: y.reshape(n, outs // out_block, out_block, high, wide).transpose(0, 1, 3, 4, 2)
-    return _convolved(draw, made, place(found), place(bound), image, w, image.dtype)
+    return _convolved(draw, result, place(expected), place(bound), image, w, image.dtype)
 
 
 def conv2d_transposed(draw: Operands, x: Value) -> Value | None:
@@ -138,9 +138,9 @@ def conv2d_transposed(draw: Operands, x: Value) -> Value | None:
     if any((image.shape[2 + d] - 1) * stride[d] + reach[d] + more[d] - pads[d] - pads[d + 2] < 1 for d in (0, 1)):
         return None
     w = _weights(draw, (image.shape[1], draw.pick([1, 4, 17, 16]), *reach), image.dtype)
-    found, bound = references.transposed_convolution(image.array, w, stride, pads, more)
-    made = topi.nn.conv2d_transpose(image.tensor, draw.holding(w, image.dtype).tensor, stride, pads, more)
-    return _convolved(draw, made, found, bound, image, w.swapaxes(0, 1), image.dtype)
+    expected, bound = references.transposed_convolution(image.array, w, stride, pads, more)
+    result = topi.nn.conv2d_transpose(image.tensor, draw.holding(w, image.dtype).tensor, stride, pads, more)
+    return _convolved(draw, result, expected, bound, image, w.swapaxes(0, 1), image.dtype)
 
 
 def conv2d_winograd(draw: Operands, x: Value) -> Value | None:
@@ -151,16 +151,16 @@ def conv2d_winograd(draw: Operands, x: Value) -> Value | None:
         return None
     tile, outs = draw.pick([2, 4]), draw.pick([1, 5, 16, 20, 33])
     w = _weights(draw, (outs, image.shape[1], 3, 3), image.dtype)
-    found, bound = references.convolution(image.array, w, pads=pads)
+    expected, bound = references.convolution(image.array, w, pads=pads)
     sums = bound / (references.UNIT * 9 * max(image.shape[1], 1))
     if draw.chance(0.5):
         kernel = draw.holding(w, image.dtype).tensor
-        made = (topi.nn.conv2d(image.tensor, kernel, 1, pads, algorithm="winograd") if tile == 2
+        result = (topi.nn.conv2d(image.tensor, kernel, 1, pads, algorithm="winograd") if tile == 2
                 else topi.nn.conv2d_winograd(image.tensor, kernel, pads, tile))
     else:
         packed = draw.holding(topi.nn.conv2d_winograd_prepack(w.astype("float32"), tile))
-        made = topi.nn.conv2d_winograd_prepacked(image.tensor, packed.tensor, outs, pads)
-    return _convolved(draw, made, found, sums * references.UNIT * {2: 16, 4: 128}[tile], image, w, image.dtype)
+        result = topi.nn.conv2d_winograd_prepacked(image.tensor, packed.tensor, outs, pads)
+    return _convolved(draw, result, expected, sums * references.UNIT * {2: 16, 4: 128}[tile], image, w, image.dtype)
 
 
 def depthwise(draw: Operands, x: Value) -> Value | None:
@@ -172,15 +172,15 @@ def depthwise(draw: Operands, x: Value) -> Value | None:
     channels, many, sums = image.shape[1], draw.pick([1, 1, 2, 3]), SUMS[image.dtype]
     w = _weights(draw, (channels, many, *how["reach"]), image.dtype)
     rest = (how["stride"], how["pads"], how["dilation"])
-    found, bound = references.depthwise(image.array, w, *rest)
+    expected, bound = references.depthwise(image.array, w, *rest)
     if draw.chance(0.5):
         kernel = draw.holding(w if draw.chance(0.5) else w.reshape(channels * many, 1, *how["reach"]), image.dtype)
-        made = topi.nn.depthwise_conv2d(image.tensor, kernel.tensor, *rest, "NCHW", sums)
+        result = topi.nn.depthwise_conv2d(image.tensor, kernel.tensor, *rest, "NCHW", sums)
     else:
         kernel = draw.holding(w.transpose(2, 3, 0, 1), image.dtype)
-        made = topi.nn.depthwise_conv2d(topi.transpose(image.tensor, (0, 2, 3, 1)), kernel.tensor, *rest, "NHWC", sums)
-        found, bound = found.transpose(0, 2, 3, 1), bound.transpose(0, 2, 3, 1)
-    return _convolved(draw, made, found, bound, image, w.reshape(channels * many, -1), sums)
+        result = topi.nn.depthwise_conv2d(topi.transpose(image.tensor, (0, 2, 3, 1)), kernel.tensor, *rest, "NHWC", sums)
+        expected, bound = expected.transpose(0, 2, 3, 1), bound.transpose(0, 2, 3, 1)
+    return _convolved(draw, result, expected, bound, image, w.reshape(channels * many, -1), sums)
 
 
 # Pools
@@ -194,24 +194,24 @@ def pooled(draw: Operands, x: Value) -> Value | None:
         return None
     kind, ceil, include = draw.pick(["max", "avg"]), draw.chance(0.3), draw.chance(0.5)
     rest = (how["reach"], how["stride"], how["pads"], how["dilation"], ceil, include)
-    found = references.pool(image.array, kind, *rest)
+    expected = references.pool(image.array, kind, *rest)
     magnitude = references.pool(np.abs(image.array.astype("float64")), "avg", *rest)
-    made, turned = image.tensor, draw.chance(0.4)
+    result, turned = image.tensor, draw.chance(0.4)
     if turned:
-        made, found = topi.transpose(made, (0, 2, 3, 1)), found.transpose(0, 2, 3, 1)
-    made = topi.nn.pool2d(made, how["reach"], how["stride"], how["dilation"], how["pads"], kind, ceil,
+        result, expected = topi.transpose(result, (0, 2, 3, 1)), expected.transpose(0, 2, 3, 1)
+    result = topi.nn.pool2d(result, how["reach"], how["stride"], how["dilation"], how["pads"], kind, ceil,
                           "NHWC" if turned else "NCHW", include)
-    return _window_values(draw, made, found, magnitude, image, kind, math.prod(how["reach"]))
+    return _window_values(draw, result, expected, magnitude, image, kind, math.prod(how["reach"]))
 
 
-def _window_values(draw: Operands, made: Any, found: Any, magnitude: Any, x: Value, kind: str, count: int) -> Value | None:
+def _window_values(draw: Operands, result: Any, expected: Any, magnitude: Any, x: Value, kind: str, count: int) -> Value | None:
     if not x.is_float:
-        if not np.isfinite(found).all():
+        if not np.isfinite(expected).all():
             return None
-        return Value(made, np.trunc(found).astype(x.dtype), x.dtype)
+        return Value(result, np.trunc(expected).astype(x.dtype), x.dtype)
     if kind == "max":
-        return draw.exact(made, found, x)
-    return draw.rounded(made, found, x.dtype, x.error + count * EPSILON[x.dtype] * float(magnitude.max(initial=0.0)))
+        return draw.exact(result, expected, x)
+    return draw.rounded(result, expected, x.dtype, x.error + count * EPSILON[x.dtype] * float(magnitude.max(initial=0.0)))
 
 
 def adaptive(draw: Operands, x: Value) -> Value | None:
@@ -221,13 +221,13 @@ def adaptive(draw: Operands, x: Value) -> Value | None:
         return None
     out = [1, 1] if draw.chance(0.5) else [draw.number(1, 7) for _ in range(2)]
     kind = draw.pick(["avg", "max"])
-    found = references.adaptive_pool(image.array, kind, out)
+    expected = references.adaptive_pool(image.array, kind, out)
     magnitude = references.adaptive_pool(np.abs(image.array.astype("float64")), "avg", out)
-    made, layout = image.tensor, "NCHW"
+    result, layout = image.tensor, "NCHW"
     if draw.chance(0.4):
-        made, layout, found = topi.transpose(made, (0, 2, 3, 1)), "NHWC", found.transpose(0, 2, 3, 1)
-    made = topi.nn.global_pool(made, kind, layout) if out == [1, 1] else topi.nn.adaptive_pool(made, out, kind, layout)
-    return _window_values(draw, made, found, magnitude, image, kind, math.prod(-(-n // m) + 1 for n, m in zip(
+        result, layout, expected = topi.transpose(result, (0, 2, 3, 1)), "NHWC", expected.transpose(0, 2, 3, 1)
+    result = topi.nn.global_pool(result, kind, layout) if out == [1, 1] else topi.nn.adaptive_pool(result, out, kind, layout)
+    return _window_values(draw, result, expected, magnitude, image, kind, math.prod(-(-n // m) + 1 for n, m in zip(
         image.shape[2:], out, strict=True)))
 
 
@@ -251,8 +251,8 @@ def softmax(draw: Operands, x: Value) -> Value | None:
     n, total = x.shape[at], np.exp(distance).sum(at, keepdims=True)
     allowed = (n / 64 if at in (-1, x.array.ndim - 1) else n) - distance + 16
     if draw.chance(0.5):
-        found = np.exp(distance) / total
-        return _bounded(draw, topi.nn.softmax(x.tensor, at), found, allowed * found * _FLOAT32, 2 * x.error, dtype)
+        expected = np.exp(distance) / total
+        return _bounded(draw, topi.nn.softmax(x.tensor, at), expected, allowed * expected * _FLOAT32, 2 * x.error, dtype)
     allowed = (allowed + math.log(n)) * _FLOAT32
     return _bounded(draw, topi.nn.log_softmax(x.tensor, at), distance - np.log(total), allowed, 2 * x.error, dtype)
 
@@ -272,19 +272,19 @@ def _row_weights(draw: Operands, x: Value, axes: tuple[int, ...]) -> tuple[Value
     return w, w.array.reshape([x.shape[at] if at in axes else 1 for at in range(x.array.ndim)])
 
 
-def _standardised(draw: Operands, x: Value, made: Any, axes: tuple[int, ...], epsilon: float, gamma: Any,
+def _standardised(draw: Operands, x: Value, result: Any, axes: tuple[int, ...], epsilon: float, gamma: Any,
                   beta: Any) -> Value | None:
     if 0 in x.shape:
-        return Value(made, x.array.astype("float64"), x.dtype if x.is_float else "float32")
+        return Value(result, x.array.astype("float64"), x.dtype if x.is_float else "float32")
     exact, allowed = references.layer_norm(x.array, axes, epsilon)
     growth = _steep(x, np.sqrt(x.array.astype("float64").var(axes) + epsilon))
     if growth is None:
         return None
-    found = exact * gamma + beta
+    expected = exact * gamma + beta
     dtype = x.dtype if x.is_float else "float32"
     bound = np.abs(gamma) * allowed + 4 * _FLOAT32 * (np.abs(exact * gamma) + np.abs(beta))
     more = growth * x.error * (2 + float(np.abs(exact).max())) * float(np.max(np.abs(gamma)))
-    return _bounded(draw, made, found, bound, more, dtype)
+    return _bounded(draw, result, expected, bound, more, dtype)
 
 
 def layer_norm(draw: Operands, x: Value) -> Value | None:
@@ -293,8 +293,8 @@ def layer_norm(draw: Operands, x: Value) -> Value | None:
         return None
     axes, epsilon = _axes(draw, x), draw.pick([1e-5, 0.25])
     (gamma, g), (beta, b) = _row_weights(draw, x, axes), _row_weights(draw, x, axes)
-    made = topi.nn.layer_norm(x.tensor, gamma and gamma.tensor, beta and beta.tensor, axes, epsilon)
-    return _standardised(draw, x, made, axes, epsilon, g, b if beta is not None else 0.0)
+    result = topi.nn.layer_norm(x.tensor, gamma and gamma.tensor, beta and beta.tensor, axes, epsilon)
+    return _standardised(draw, x, result, axes, epsilon, g, b if beta is not None else 0.0)
 
 
 def instance_norm(draw: Operands, x: Value) -> Value | None:
@@ -304,8 +304,8 @@ def instance_norm(draw: Operands, x: Value) -> Value | None:
     channel = draw.number(0, 1)
     axes, epsilon = tuple(range(2, x.array.ndim)), draw.pick([1e-5, 0.25])
     (gamma, g), (beta, b) = _row_weights(draw, x, (channel,)), _row_weights(draw, x, (channel,))
-    made = topi.nn.instance_norm(x.tensor, gamma and gamma.tensor, beta and beta.tensor, channel, axes, epsilon)
-    return _standardised(draw, x, made, axes, epsilon, g, b if beta is not None else 0.0)
+    result = topi.nn.instance_norm(x.tensor, gamma and gamma.tensor, beta and beta.tensor, channel, axes, epsilon)
+    return _standardised(draw, x, result, axes, epsilon, g, b if beta is not None else 0.0)
 
 
 def rms_norm(draw: Operands, x: Value) -> Value | None:
@@ -315,8 +315,8 @@ def rms_norm(draw: Operands, x: Value) -> Value | None:
     axes, epsilon = _axes(draw, x), draw.pick([1e-5, 0.25])
     weight, w = _row_weights(draw, x, axes)
     root = np.sqrt((x.array**2).mean(axes, keepdims=True) + epsilon)
-    made = topi.nn.rms_norm(x.tensor, weight and weight.tensor, axes, epsilon)
-    return _scaled(draw, x, made, root, w, axes)
+    result = topi.nn.rms_norm(x.tensor, weight and weight.tensor, axes, epsilon)
+    return _scaled(draw, x, result, root, w, axes)
 
 
 def l2_normalize(draw: Operands, x: Value) -> Value | None:
@@ -330,13 +330,13 @@ def l2_normalize(draw: Operands, x: Value) -> Value | None:
     return _scaled(draw, x, topi.nn.l2_normalize(x.tensor, eps, None if whole else axes), root, 1.0, axes)
 
 
-def _scaled(draw: Operands, x: Value, made: Any, root: Any, weight: Any, axes: tuple[int, ...]) -> Value | None:
-    growth, found = _steep(x, root), x.array / root
+def _scaled(draw: Operands, x: Value, result: Any, root: Any, weight: Any, axes: tuple[int, ...]) -> Value | None:
+    growth, expected = _steep(x, root), x.array / root
     if growth is None:
         return None
     n = math.prod(x.shape[at] for at in axes)
     more = growth * x.error * (1 + math.sqrt(n)) * float(np.max(np.abs(weight)))
-    return _bounded(draw, made, found * weight, (n / 32 + 8) * _FLOAT32 * np.abs(found * weight), more, x.dtype)
+    return _bounded(draw, result, expected * weight, (n / 32 + 8) * _FLOAT32 * np.abs(expected * weight), more, x.dtype)
 
 
 def lrn(draw: Operands, x: Value) -> Value | None:
@@ -345,9 +345,9 @@ def lrn(draw: Operands, x: Value) -> Value | None:
         return None
     at, size = draw.axis(x), draw.pick([3, 5, 1, 7])
     alpha, beta, bias = draw.pick([0.1, 1e-4]), draw.pick([0.75, 0.5, 1.0]), draw.pick([2.0, 1.0])
-    found, bound = references.local_response(x.array, size, at, alpha, beta, bias)
+    expected, bound = references.local_response(x.array, size, at, alpha, beta, bias)
     more = x.error * (1 + 2 * beta * alpha * x.scale**2)
-    return _bounded(draw, topi.nn.lrn(x.tensor, size, at, alpha, beta, bias), found, bound, more, x.dtype)
+    return _bounded(draw, topi.nn.lrn(x.tensor, size, at, alpha, beta, bias), expected, bound, more, x.dtype)
 
 
 # Attention
@@ -366,10 +366,10 @@ def attended(draw: Operands, x: Value) -> Value | None:
     width = depth if draw.chance(0.5) else draw.pick([1, 8, 17, 33])
     causal, scale = draw.chance(0.5), None if draw.chance(0.6) else draw.pick([0.125, 1.0])
     k, v = (draw.fresh([*lead, keys, last], x.dtype) for last in (depth, width))
-    found, bound = references.attention(x.array, k.array, v.array, depth**-0.5 if scale is None else scale, causal)
+    expected, bound = references.attention(x.array, k.array, v.array, depth**-0.5 if scale is None else scale, causal)
     off = product_error(x, k, depth, x.dtype) * (depth**-0.5 if scale is None else scale) if x.error else 0.0
-    made = topi.nn.attention(x.tensor, k.tensor, v.tensor, scale=scale, causal=causal)
-    return _bounded(draw, made, found, bound, 2.2 * off * v.scale, x.dtype)
+    result = topi.nn.attention(x.tensor, k.tensor, v.tensor, scale=scale, causal=causal)
+    return _bounded(draw, result, expected, bound, 2.2 * off * v.scale, x.dtype)
 
 
 ROWS: Rows = (

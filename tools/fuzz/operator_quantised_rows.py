@@ -39,11 +39,11 @@ def dense_bytes(draw: Operands, x: Value) -> Value | None:
         return None
     w = _bytes(draw, "int8", [draw.pick([1, 5, 16, 33, 17]), x8.shape[1]])
     if draw.chance(0.5):
-        made = topi.nn.dense_int8(x8.tensor, draw.holding(w).tensor)
+        result = topi.nn.dense_int8(x8.tensor, draw.holding(w).tensor)
     else:
         packed, sums = topi.nn.prepack_int8(w)
-        made = topi.nn.packed_dense_int8(x8.tensor, draw.holding(packed).tensor, draw.holding(sums).tensor)
-    return Value(made, (x8.array.astype("int64") @ w.T.astype("int64")).astype("int32"), "int32")
+        result = topi.nn.packed_dense_int8(x8.tensor, draw.holding(packed).tensor, draw.holding(sums).tensor)
+    return Value(result, (x8.array.astype("int64") @ w.T.astype("int64")).astype("int32"), "int32")
 
 
 def dense_bfloat16(draw: Operands, x: Value) -> Value | None:
@@ -54,13 +54,13 @@ def dense_bfloat16(draw: Operands, x: Value) -> Value | None:
     rows, depth = draw.pick([1, 5, 16, 33, 17]), wide.shape[1]
     w = draw.choices.contents().integers(-16, 17, (rows, depth)) / 8
     if draw.chance(0.5):
-        made = topi.nn.dense_bf16(wide.tensor, draw.holding(w, "bfloat16").tensor)
+        result = topi.nn.dense_bf16(wide.tensor, draw.holding(w, "bfloat16").tensor)
     else:
         packed = draw.holding(topi.nn.prepack_bf16(w.astype(numpy_type("bfloat16"))), "bfloat16")
-        made = topi.nn.packed_dense_bf16(wide.tensor, packed.tensor, rows)
+        result = topi.nn.packed_dense_bf16(wide.tensor, packed.tensor, rows)
     bound = (depth + 1) * references.UNIT * (np.abs(wide.array) @ np.abs(w.T))
     more = wide.error * float(np.abs(w).sum(1).max(initial=0.0)) * (1 + depth * references.UNIT)
-    return draw.rounded(made, wide.array @ w.T, "float32", float(bound.max(initial=0.0)) * 1.02 + more)
+    return draw.rounded(result, wide.array @ w.T, "float32", float(bound.max(initial=0.0)) * 1.02 + more)
 
 
 def _power(draw: Operands) -> float:
@@ -93,8 +93,8 @@ def quantized_dense(draw: Operands, x: Value) -> Value | None:
         return None
     dtype, by, zero = draw.pick(_BYTES), 2.0 ** draw.number(0, 12), draw.pick([0, -4, 100])
     ends = np.iinfo(dtype)
-    found = np.clip(np.rint(real / by) + zero, ends.min, ends.max).astype(dtype)
-    return Value(topi.nn.quantized_dense(*rest, out_scale=by, out_zero_point=zero, out_dtype=dtype), found, dtype)
+    expected = np.clip(np.rint(real / by) + zero, ends.min, ends.max).astype(dtype)
+    return Value(topi.nn.quantized_dense(*rest, out_scale=by, out_zero_point=zero, out_dtype=dtype), expected, dtype)
 
 
 def quantized(draw: Operands, x: Value) -> Value | None:
@@ -109,14 +109,14 @@ def quantized(draw: Operands, x: Value) -> Value | None:
     dtype = draw.pick(_BYTES)
     ends = np.iinfo(dtype)
     if x.is_float and x.is_exact and x.scale < 1e4:
-        found = np.clip(np.rint(x.array / scales) + zeros, ends.min, ends.max)
-        return Value(topi.nn.quantize(x.tensor, s, z, dtype), found.astype(dtype), dtype)
+        expected = np.clip(np.rint(x.array / scales) + zeros, ends.min, ends.max)
+        return Value(topi.nn.quantize(x.tensor, s, z, dtype), expected.astype(dtype), dtype)
     if x.dtype in _BYTES:
-        found = scales * (x.array.astype("float64") - zeros)
-        return draw.rounded(topi.nn.dequantize(x.tensor, s, z), found, "float32")
+        expected = scales * (x.array.astype("float64") - zeros)
+        return draw.rounded(topi.nn.dequantize(x.tensor, s, z), expected, "float32")
     if x.dtype == "int32" and x.scale < 2**24:
-        found = np.clip(np.rint(x.array * scales) + zeros, ends.min, ends.max)
-        return Value(topi.nn.requantize(x.tensor, s, z, dtype), found.astype(dtype), dtype)
+        expected = np.clip(np.rint(x.array * scales) + zeros, ends.min, ends.max)
+        return Value(topi.nn.requantize(x.tensor, s, z, dtype), expected.astype(dtype), dtype)
     return None
 
 
@@ -130,11 +130,11 @@ def weight_only(draw: Operands, x: Value) -> Value | None:
     packed, scales = topi.nn.quantize_groups(w, bits)
     whole = topi.nn.dequantize_groups(packed, scales, outs, depth, bits)
     bias = draw.fresh([outs], "float32") if draw.chance(0.4) else None
-    made = topi.nn.weight_only_dense(rows.tensor, draw.holding(packed).tensor, draw.holding(scales).tensor, outs, bits,
+    result = topi.nn.weight_only_dense(rows.tensor, draw.holding(packed).tensor, draw.holding(scales).tensor, outs, bits,
                                      bias and bias.tensor)
-    found, bound = references.weight_only(rows.array, whole)
+    expected, bound = references.weight_only(rows.array, whole)
     off = float(bound.max(initial=0.0)) * 1.02 + rows.error * 1.02 * float(np.abs(whole).sum(1).max(initial=0.0))
-    return draw.rounded(made, found + (bias.array if bias is not None else 0), rows.dtype, off, 2)
+    return draw.rounded(result, expected + (bias.array if bias is not None else 0), rows.dtype, off, 2)
 
 
 ROWS: Rows = ((1, dense_bytes), (0.8, dense_bfloat16), (1, quantized_dense), (0.8, quantized), (0.8, weight_only))

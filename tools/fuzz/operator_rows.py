@@ -80,7 +80,7 @@ class Operands(Draw):
 
     def fresh(self, shape: Sequence[Any], dtype: str, sizes: Sequence[int] | None = None) -> Value:
         """A new argument. sizes: what the extents are, where they are symbols."""
-        known = tuple(int(one) for one in (shape if sizes is None else sizes))
+        known = tuple(int(extent) for extent in (shape if sizes is None else sizes))
         rng = self.choices.contents()
         if dtype in FLOATS:
             array = rng.integers(-16, 17, known) / 8
@@ -178,8 +178,8 @@ def _partner(draw: Operands, x: Value) -> Value:
         return x
     skipped = draw.number(0, x.array.ndim) if draw.chance(0.4) else 0
     single = [draw.chance(0.25) for _ in range(x.array.ndim)]
-    shape = [1 if one else extent for one, extent in zip(single, x.tensor.shape, strict=True)][skipped:]
-    sizes = [1 if one else extent for one, extent in zip(single, x.shape, strict=True)][skipped:]
+    shape = [1 if broadcast else extent for broadcast, extent in zip(single, x.tensor.shape, strict=True)][skipped:]
+    sizes = [1 if broadcast else extent for broadcast, extent in zip(single, x.shape, strict=True)][skipped:]
     return draw.fresh(shape, x.dtype, sizes)
 
 
@@ -250,12 +250,12 @@ def _factors(draw: Operands, size: int) -> tuple[int, ...]:
     """A shape of so many elements."""
     if size == 0:
         return (draw.number(0, 3), 0)
-    found: list[int] = []
+    factors: list[int] = []
     for _ in range(draw.number(0, 2)):
         divisors = [n for n in range(1, min(size, 65) + 1) if size % n == 0]
-        found.append(draw.pick(divisors))
-        size //= found[-1]
-    return (*found, size)
+        factors.append(draw.pick(divisors))
+        size //= factors[-1]
+    return (*factors, size)
 
 
 def parts(draw: Operands, x: Value) -> Value | None:
@@ -326,9 +326,9 @@ def gathered(draw: Operands, x: Value) -> Value | None:
         sizes = [draw.number(1, extent) for extent in x.shape]
         sizes[at] = draw.length(9)
         index = rng.integers(0, x.shape[at], sizes)
-        found = np.take_along_axis(x.array[tuple(slice(None if one == at % x.array.ndim else n) for one, n in enumerate(sizes))],
+        expected = np.take_along_axis(x.array[tuple(slice(None if dim == at % x.array.ndim else n) for dim, n in enumerate(sizes))],
                                    index, at)
-        return draw.exact(topi.gather(x.tensor, at, draw.holding(index, kind).tensor), found, x)
+        return draw.exact(topi.gather(x.tensor, at, draw.holding(index, kind).tensor), expected, x)
     count = draw.number(1, x.array.ndim)
     shape = [draw.length(7) for _ in range(draw.number(0, 2))]
     index = np.stack([rng.integers(0, extent, shape) for extent in x.shape[:count]])
@@ -344,9 +344,9 @@ def one_hot(draw: Operands, x: Value) -> Value | None:
     dtype = draw.pick(["float32", "int8", "int64", "float16"])
     place = at % (x.array.ndim + 1)
     holds = np.expand_dims(x.array.astype("int64"), place) == np.arange(depth).reshape(
-        [-1 if one == place else 1 for one in range(x.array.ndim + 1)])
-    found = np.where(holds, on, off).astype("float64" if dtype in FLOATS else dtype)
-    return Value(topi.one_hot(x.tensor, on, off, depth, at, dtype), found, dtype)
+        [-1 if dim == place else 1 for dim in range(x.array.ndim + 1)])
+    expected = np.where(holds, on, off).astype("float64" if dtype in FLOATS else dtype)
+    return Value(topi.one_hot(x.tensor, on, off, depth, at, dtype), expected, dtype)
 
 
 def layouts(draw: Operands, x: Value) -> Value | None:
@@ -360,17 +360,17 @@ def layouts(draw: Operands, x: Value) -> Value | None:
         return draw.exact(topi.layout_transform(x.tensor, letters, "".join(letters[at] for at in order)),
                           x.array.transpose(order), x)
     at, block = draw.number(0, rank - 1), draw.pick([2, 4, 3, 16])
-    blocked = "".join(letters[one] for one in order) + f"{block}{letters[at].lower()}"
-    more = [(0, -n % block if one == at else 0) for one, n in enumerate(x.shape)]
+    blocked = "".join(letters[axis] for axis in order) + f"{block}{letters[at].lower()}"
+    more = [(0, -n % block if axis == at else 0) for axis, n in enumerate(x.shape)]
     split = np.moveaxis(np.pad(x.array, more), at, -1)
     split = np.moveaxis(split.reshape(*split.shape[:-1], -(-x.shape[at] // block), block), -2, at)
-    made = topi.layout_transform(x.tensor, letters, blocked)
-    found = split.transpose(*order, rank)
+    result = topi.layout_transform(x.tensor, letters, blocked)
+    expected = split.transpose(*order, rank)
     if draw.chance(0.4) and known(x):  # and back again: as long as the blocks are
         back = np.moveaxis(split, -1, at + 1)
         back = back.reshape(*back.shape[:at], back.shape[at] * block, *back.shape[at + 2:])
-        return draw.exact(topi.layout_transform(made, blocked, letters), back, x)
-    return draw.exact(made, found, x)
+        return draw.exact(topi.layout_transform(result, blocked, letters), back, x)
+    return draw.exact(result, expected, x)
 
 
 # Reductions
@@ -387,11 +387,11 @@ def placed(draw: Operands, x: Value) -> Value | None:
     given = None if len(axes) == rank and draw.chance(0.5) else axes[0] if len(axes) == 1 and draw.chance(0.5) else axes
     kept = [at for at in range(rank) if at not in axes]
     flat = x.array.transpose(*kept, *axes).reshape(*(x.shape[at] for at in kept), -1)
-    found = flat.shape[-1] - 1 - getattr(np, kind)(flat[..., ::-1], -1) if last else getattr(np, kind)(flat, -1)
+    expected = flat.shape[-1] - 1 - getattr(np, kind)(flat[..., ::-1], -1) if last else getattr(np, kind)(flat, -1)
     if keepdims:
-        found = np.reshape(found, [1 if at in axes else n for at, n in enumerate(x.shape)])
-    made = getattr(topi, kind)(x.tensor, given, keepdims, last)
-    return Value(made, np.asarray(found, str(made.dtype)), str(made.dtype))
+        expected = np.reshape(expected, [1 if at in axes else n for at, n in enumerate(x.shape)])
+    result = getattr(topi, kind)(x.tensor, given, keepdims, last)
+    return Value(result, np.asarray(expected, str(result.dtype)), str(result.dtype))
 
 
 def reduced(draw: Operands, x: Value) -> Value | None:
@@ -470,8 +470,8 @@ def matmul(draw: Operands, x: Value) -> Value | None:
         batch, many = (1, 1) if draw.chance(0.2) else (x.tensor.shape[0], x.shape[0])
         shape = [(batch, out, inner), (batch, inner, out)][straight]
         w = draw.fresh(shape, x.dtype, [(many, out, depth), (many, depth, out)][straight])
-        made = topi.batch_matmul(x.tensor, w.tensor, transpose_a=turned, transpose_b=not straight)
-        return _products(draw, made, left @ (w.array if straight else w.array.transpose(0, 2, 1)), x, w, depth)
+        result = topi.batch_matmul(x.tensor, w.tensor, transpose_a=turned, transpose_b=not straight)
+        return _products(draw, result, left @ (w.array if straight else w.array.transpose(0, 2, 1)), x, w, depth)
     if straight:
         w = draw.fresh([inner, out], x.dtype, [depth, out])
         return _products(draw, topi.matmul(x.tensor, w.tensor, turned), left @ w.array, x, w, depth)
@@ -488,13 +488,13 @@ def _dense(draw: Operands, x: Value, out: int, depth: int) -> Value:
     if kind == 2:
         w = draw.holding(draw.choices.contents().integers(-16, 17, (out, depth)) / 8, x.dtype)
         packed = draw.holding(topi.nn.prepack_dense(w.array), x.dtype)
-        made = topi.nn.packed_dense(x.tensor, packed.tensor, out, added)
+        result = topi.nn.packed_dense(x.tensor, packed.tensor, out, added)
     else:
         w = draw.fresh([out, x.tensor.shape[-1]], x.dtype, [out, depth])
-        made = (topi.nn.packed_dense(x.tensor, topi.nn.prepack_dense(w.tensor), out, added) if kind
+        result = (topi.nn.packed_dense(x.tensor, topi.nn.prepack_dense(w.tensor), out, added) if kind
                 else topi.nn.dense(x.tensor, w.tensor, added))
-    found = x.array @ w.array.T + (bias.array if bias is not None else 0)
-    return _products(draw, made, found, x, w, depth)
+    expected = x.array @ w.array.T + (bias.array if bias is not None else 0)
+    return _products(draw, result, expected, x, w, depth)
 
 
 ROWS: Rows = (

@@ -45,13 +45,13 @@ def draw_operators(choices: Choices) -> Program:
             row = choices.weighted(OPERATORS)
             source = values[-1] if len(values) == 1 or not draw.chance(0.15) else draw.pick(values)
             try:
-                made = row(draw, source)
+                value = row(draw, source)
             except TensorExpressionError:
                 if not draw.symbols:
                     raise
                 continue  # what is not known before the call cannot be split, padded or unrolled
-            if made is not None and _is_fair(made):
-                values.append(made)
+            if value is not None and _is_fair(value):
+                values.append(value)
                 names.append(row.__name__)
     results = [values[-1]]
     if len(values) > 2 and draw.chance(0.2):
@@ -61,7 +61,7 @@ def draw_operators(choices: Choices) -> Program:
         if result.tensor.op.kind == "placeholder":
             result = Value(topi.identity(result.tensor), result.array, result.dtype, result.error)
         draw.program.result(result.tensor, np.asarray(result.array).astype(numpy_type(result.dtype)))
-    return draw.finish(max((one.error for one in results), default=0.0))
+    return draw.finish(max((output.error for output in results), default=0.0))
 
 
 def _is_fair(value: Value) -> bool:
@@ -84,10 +84,10 @@ def check_operators(program: Program, target: str = "llvm", at_end: Sequence[boo
     kernel = build(s, program.args, target=target)
     step = f"topi.schedule for {target}"
     try:
-        found = run_kernel(step, program, kernel, at_end)
+        arrays = run_kernel(step, program, kernel, at_end)
     except TilewrightError as error:
         raise Failure(step, str(error)) from error
-    compare(step, program, found, program.values)
+    compare(step, program, arrays, program.values)
 
 
 def _options(seed: int, case: int, target: str) -> tuple[str, list[bool]]:

@@ -136,12 +136,12 @@ def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] 
     ends = [*at_end, *[True] * len(program.args)]
     guarded = [Guarded(value, end, is_result) if isinstance(value, np.ndarray) else value
                for value, end, is_result in zip(program.values, ends, program.results, strict=False)]
-    kernel(*(one.view if isinstance(one, Guarded) else one for one in guarded))
-    for argument, one in zip(program.args, guarded, strict=True):
-        complaint = one.complaint() if isinstance(one, Guarded) else ""
+    kernel(*(array.view if isinstance(array, Guarded) else array for array in guarded))
+    for argument, array in zip(program.args, guarded, strict=True):
+        complaint = array.complaint() if isinstance(array, Guarded) else ""
         if complaint:
             raise Failure(step, f"{complaint} {argument.name}")
-    return [one.view if isinstance(one, Guarded) else one for one in guarded]
+    return [array.view if isinstance(array, Guarded) else array for array in guarded]
 
 
 def _lowered(program: Program, s: Any) -> Any:
@@ -188,9 +188,9 @@ def _check_kernel(program: Program, function: Any, options: Options, reference: 
         return error.code
     step = f"kernel for {options.target}"
     try:
-        found = run_kernel(step, program, kernel, options.at_end)
+        arrays = run_kernel(step, program, kernel, options.at_end)
     except TilewrightError as error:
         raise Failure(step, str(error)) from error
-    compare(f"{step} against the interpreter", program, found, reference)
-    compare(f"{step} against numpy", program, found, program.values)
+    compare(f"{step} against the interpreter", program, arrays, reference)
+    compare(f"{step} against numpy", program, arrays, program.values)
     return ""

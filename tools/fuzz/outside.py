@@ -30,8 +30,8 @@ def draw_extern(choices: Choices) -> Program:
     several = draw.chance(0.3)
     shapes = [(n.te, m.te), (m.te,)][: 1 + several]
     strided = [_strided(read)] if draw.chance(0.4) else None
-    made = te.extern(shapes if several else shapes[0], [read], lambda ins, outs: body(ins[0], outs, n, m), "E", dtype, strided)
-    results: list[Any] = list(made) if several else [made]
+    result = te.extern(shapes if several else shapes[0], [read], lambda ins, outs: body(ins[0], outs, n, m), "E", dtype, strided)
+    results: list[Any] = list(result) if several else [result]
     expected = [meant(x), x[0] if n.value else None][: 1 + several]
     if several and not n.value:  # then there is no first row
         expected[1] = np.zeros(m.value, x.dtype)

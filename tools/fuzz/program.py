@@ -47,11 +47,11 @@ class Program:
 
     @property
     def outputs(self) -> list[Any]:
-        found: dict[Any, None] = {}
+        operations: dict[Any, None] = {}
         for argument, is_result in zip(self.args, self.results, strict=True):
             if is_result:
-                found.setdefault(argument.op)
-        return list(found)
+                operations.setdefault(argument.op)
+        return list(operations)
 
 
 class Draw:
@@ -84,9 +84,9 @@ class Draw:
         return self.pick(fitting if self.chance(0.6) else [n for n in fitting if n <= 9])
 
     def symbol(self, value: int) -> Any:
-        made = (te.size_var if self.chance(0.5) else te.var)(self.name("n"), "int64" if self.wide else "int32")
-        self.symbols.append((made, value))
-        return made
+        var = (te.size_var if self.chance(0.5) else te.var)(self.name("n"), "int64" if self.wide else "int32")
+        self.symbols.append((var, value))
+        return var
 
     def size(self, limit: int, symbolic: float = 0.0) -> Size:
         """An extent of at most `limit`, a symbol or made of symbols with probability `symbolic`."""
@@ -107,9 +107,9 @@ class Draw:
     def shape(self, rank: int, limit: int, symbolic: float = 0.0) -> tuple[Size, ...]:
         sizes: list[Size] = []
         for at in range(rank):
-            found = self.size(max(1, int(limit ** (1 / (rank - at)))) if self.chance(0.5) else limit, symbolic)
-            sizes.append(found)
-            limit //= max(found.value, 1)
+            size = self.size(max(1, int(limit ** (1 / (rank - at)))) if self.chance(0.5) else limit, symbolic)
+            sizes.append(size)
+            limit //= max(size.value, 1)
         return tuple(sizes[at] for at in self.choices.permutation(len(sizes)))
 
     def source(self, shape: tuple[Size, ...], dtype: str, data: np.ndarray | None = None) -> Source:

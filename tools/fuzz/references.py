@@ -141,9 +141,9 @@ def attention(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, 
         seen = np.arange(k.shape[-2]) <= np.arange(q.shape[-2])[:, None]
         scores, error = np.where(seen, scores, -np.inf), np.where(seen, error, 0)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    found = weights @ values / weights.sum(-1, keepdims=True)
+    expected = weights @ values / weights.sum(-1, keepdims=True)
     largest = np.abs(values).max(-2, keepdims=True)
-    return found, (2 * error.max(-1, keepdims=True) + (k.shape[-2] + 12) * UNIT) * largest
+    return expected, (2 * error.max(-1, keepdims=True) + (k.shape[-2] + 12) * UNIT) * largest
 
 
 # Weights of few bits
@@ -213,9 +213,9 @@ def bilateral_slice(grid: Any, guide: Any, image: Any) -> tuple[Any, Any]:
     y, size = (np.zeros((grid.shape[3], *guide.shape)) for _ in range(2))
     for corner in np.ndindex(2, 2, 2):
         low = [np.floor(place) for place in places]
-        weight = np.prod([1 - abs(place - one - bit) for place, one, bit in zip(places, low, corner, strict=True)], axis=0)
-        cell = tuple(np.clip(one + bit, 0, extent - 1).astype(int)
-                     for one, bit, extent in zip(low, corner, grid.shape, strict=False))
+        weight = np.prod([1 - abs(place - first - bit) for place, first, bit in zip(places, low, corner, strict=True)], axis=0)
+        cell = tuple(np.clip(first + bit, 0, extent - 1).astype(int)
+                     for first, bit, extent in zip(low, corner, grid.shape, strict=False))
         affine = grid.astype("float64")[cell] * weight[..., None, None]
         y += np.einsum("hwoc,chw->ohw", affine, pixels)
         size += np.einsum("hwoc,chw->ohw", abs(affine), abs(pixels))

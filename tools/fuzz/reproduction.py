@@ -33,16 +33,16 @@ def explain(
     `seconds`."""
     again = f"tilewright fuzz --seed {seed} --cases {case}:{case + 1} --target {'cuda' if 'cuda' in options.target else 'llvm'}"
     what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
-    found = {"failure": f"case {case} of seed {seed}: {again}\n{what}", "signature": signature(error), "python": ""}
+    report = {"failure": f"case {case} of seed {seed}: {again}\n{what}", "signature": signature(error), "python": ""}
     if program is None or not seconds:
-        return found
+        return report
     records = list(s.records) if s is not None else []
     smaller = shrink(numbers, records, lambda one: fails_with(one, options, signature(error)), seconds)
     if smaller is not None:
         numbers, records = smaller
         program = drawn_program(numbers)
-    found["python"] = write_program(program, records, options, numbers, found["failure"])
-    return found
+    report["python"] = write_program(program, records, options, numbers, report["failure"])
+    return report
 
 
 def explain_death(numbers: Choices, choices: Choices, options: Options, headline: str, seconds: float) -> str:
@@ -50,12 +50,12 @@ def explain_death(numbers: Choices, choices: Choices, options: Options, headline
     program = draw_program(numbers)
     s = te.create_schedule(program.outputs)
     draw_schedule(choices, s, options.text, "cuda" in options.target)
-    records, made = list(s.records), numbers.made
-    smaller = shrink(made, records, lambda one: dies(one, options), seconds)
+    records, drawn = list(s.records), numbers.made
+    smaller = shrink(drawn, records, lambda one: dies(one, options), seconds)
     if smaller is not None:
-        made, records = smaller
-        program = drawn_program(made)
-    return write_program(program, records, options, made, headline)
+        drawn, records = smaller
+        program = drawn_program(drawn)
+    return write_program(program, records, options, drawn, headline)
 
 
 def write_program(program: Program, records: Sequence[Any], options: Options, numbers: Sequence[int], headline: str) -> str:

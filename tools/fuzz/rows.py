@@ -67,15 +67,15 @@ def draw_argmax(choices: Choices) -> Program:
     k = te.reduce_axis((0, n.te), "k")
     at, value = te.compute((m.te,), lambda i: reducer((k.astype(index), a[i, k]), axis=k), "best")
     if n.value:
-        found = (x.argmax(1) if sign else x.argmin(1)).astype(index)
+        places = (x.argmax(1) if sign else x.argmin(1)).astype(index)
         best = x.max(1) if sign else x.min(1)
     else:
-        found, best = np.full(m.value, no_index, index), np.full(m.value, worst).astype(numpy_type(dtype))
+        places, best = np.full(m.value, no_index, index), np.full(m.value, worst).astype(numpy_type(dtype))
     if draw.chance(0.4):
         o = te.compute((m.te,), lambda i: at[i] * te.const(2, index), "O")
-        draw.program.result(o, (found * 2).astype(index))
+        draw.program.result(o, (places * 2).astype(index))
     else:
-        draw.program.result(at, found)
+        draw.program.result(at, places)
         draw.program.result(value, best)
     return draw.finish()
 

@@ -31,7 +31,7 @@ def program_source(program: Program) -> str:
     for argument in program.args:
         writer.argument(argument)
     outputs = ", ".join(f"{writer.names[op.output(0)]}.op" for op in program.outputs)
-    lines = [*writer.lines, f"ops = [{outputs}]", f"args = [{', '.join(writer.names[one] for one in program.args)}]"]
+    lines = [*writer.lines, f"ops = [{outputs}]", f"args = [{', '.join(writer.names[arg] for arg in program.args)}]"]
     return "\n".join(lines)
 
 
@@ -99,23 +99,23 @@ class _Writer:
     def symbol(self, var: E.Var) -> None:
         if var not in self.names and not isinstance(var, E.IterVar):
             kind = "te.size_var" if isinstance(var, E.SizeVar) else "te.var"
-            made = f'{kind}("{var.name}", "{var.dtype}")'
-            self.lines.append(f"{self.name(var, var.name)} = {made}")
+            text = f'{kind}("{var.name}", "{var.dtype}")'
+            self.lines.append(f"{self.name(var, var.name)} = {text}")
 
     def operation(self, op: Any) -> None:
         for extent in op.output_shape:
             self.symbols(extent)
         shape = _tuple(map(self.index, op.output_shape))
         if isinstance(op, PlaceholderOp):
-            made = f'te.placeholder({shape}, "{op.dtype}", "{op.name}")'
+            text = f'te.placeholder({shape}, "{op.dtype}", "{op.name}")'
         elif isinstance(op, ConstantOp):
-            made = f'te.constant({_value(op.value.data)}, "{op.name}")'
+            text = f'te.constant({_value(op.value.data)}, "{op.name}")'
         elif isinstance(op, ComputeOp):
-            made = f'te.compute({shape}, {self.function(op)}, "{op.name}")'
+            text = f'te.compute({shape}, {self.function(op)}, "{op.name}")'
         else:
             raise Unwritable(type(op).__name__)
         names = [self.name(tensor, tensor.name) for tensor in op.outputs]
-        self.lines.append(f"{', '.join(names)} = {made}")
+        self.lines.append(f"{', '.join(names)} = {text}")
 
     def symbols(self, value: E.Expr) -> None:
         for node in post_order(value):

@@ -15,7 +15,7 @@ def exact(schedule: Any) -> Any:
 
 def _ids(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_ids(one) for one in value]
+        return [_ids(item) for item in value]
     if isinstance(value, dict):
-        return {id(key): id(one) for key, one in value.items()}
+        return {id(key): id(item) for key, item in value.items()}
     return value if isinstance(value, (str, bool)) else id(value)

@@ -44,7 +44,7 @@ class Tally:
 
     def plain(self) -> dict[str, Any]:
         """The run as plain data."""
-        return {"seed": self.seed, "cases": self.count, "failed": [one["case"] for one in self.failures],
+        return {"seed": self.seed, "cases": self.count, "failed": [failure["case"] for failure in self.failures],
                 "programs": dict(self.programs), "targets": dict(self.targets), "tried": dict(self.tried),
                 "refused": dict(self.refused), "codes": dict(self.codes), "coverage": self.coverage.plain()}
 

@@ -91,11 +91,11 @@ def truncated(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a, b = np.broadcast_arrays(a, b)
     pairs = [one(x, y) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
     bits = a.dtype.itemsize * 8
-    found = []
+    parts = []
     for at in (0, 1):
         words = np.array([pair[at] & ((1 << bits) - 1) for pair in pairs], dtype=f"uint{bits}")
-        found.append(words.view(a.dtype).reshape(a.shape))
-    return found[0], found[1]
+        parts.append(words.view(a.dtype).reshape(a.shape))
+    return parts[0], parts[1]
 
 
 def leading_zeros(a: np.ndarray) -> np.ndarray:
@@ -116,8 +116,8 @@ def cast_array(a: np.ndarray, dtype: str) -> np.ndarray:
     value = np.trunc(a.astype("float64"))
     value = np.where(np.isnan(value), 0.0, value)
     low, high = value <= float(info.min), value >= float(info.max)
-    found = np.where(low | high, 0.0, value).astype(kind)
-    return np.where(low, kind.type(info.min), np.where(high, kind.type(info.max), found)).astype(kind)
+    cast = np.where(low | high, 0.0, value).astype(kind)
+    return np.where(low, kind.type(info.min), np.where(high, kind.type(info.max), cast)).astype(kind)
 
 
 def array_read(source: Source, indices: Sequence[np.ndarray]) -> np.ndarray:
@@ -201,7 +201,7 @@ def as_arrays(term: Term, grids: Sequence[np.ndarray]) -> np.ndarray:
         return np.array(term.data, "float64" if isinstance(term.data, float) else None).astype(numpy_type(term.dtype))
     args = [np.asarray(as_arrays(arg, grids)) for arg in term.args]
     if term.op in MIXED and args[0].dtype != args[1].dtype:
-        args = [cast_array(arg, common(*(one.dtype for one in term.args))) for arg in args]
+        args = [cast_array(arg, common(*(operand.dtype for operand in term.args))) for arg in args]
     if term.op == "read":
         return array_read(term.data, args)
     if term.op == "cast":

@@ -20,10 +20,10 @@ def call(define: Define) -> Builder:
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import halide as hl
 
-        made = define(hl, [hl.Buffer(array) for array in inputs])
-        made.compile_jit(hl.get_host_target())
+        funcs = define(hl, [hl.Buffer(array) for array in inputs])
+        funcs.compile_jit(hl.get_host_target())
         into = hl.Buffer(outputs[0])
-        return lambda: made.realize(into)
+        return lambda: funcs.realize(into)
     return builder
 
 
@@ -33,9 +33,9 @@ def auto(define: Define) -> Builder:
         import halide as hl
 
         hl.load_plugin(str(next(Path(hl.__file__).parent.glob("lib*/libautoschedule_adams2019.so"))))
-        made = define(hl, [hl.Buffer(array) for array in inputs])
-        made.set_estimates([(0, extent) for extent in reversed(outputs[0].shape)])
-        pipeline, target = hl.Pipeline(made), hl.get_host_target()
+        funcs = define(hl, [hl.Buffer(array) for array in inputs])
+        funcs.set_estimates([(0, extent) for extent in reversed(outputs[0].shape)])
+        pipeline, target = hl.Pipeline(funcs), hl.get_host_target()
         pipeline.apply_autoscheduler(target, hl.AutoschedulerParams("Adams2019", {"parallelism": str(threads())}))
         pipeline.compile_jit(target)
         into = hl.Buffer(outputs[0])
@@ -49,10 +49,10 @@ def gradients(define: Callable[[Any, list[Any]], list[Any]]) -> Builder:
         import halide as hl
 
         hl.load_plugin(str(next(Path(hl.__file__).parent.glob("lib*/libautoschedule_li2018.so"))))
-        made = define(hl, [hl.Buffer(array) for array in inputs])
-        for one, array in zip(made, outputs, strict=True):
-            one.set_estimates([(0, extent) for extent in reversed(array.shape)])
-        pipeline, target = hl.Pipeline(made), hl.get_host_target()
+        funcs = define(hl, [hl.Buffer(array) for array in inputs])
+        for func, array in zip(funcs, outputs, strict=True):
+            func.set_estimates([(0, extent) for extent in reversed(array.shape)])
+        pipeline, target = hl.Pipeline(funcs), hl.get_host_target()
         pipeline.apply_autoscheduler(target, hl.AutoschedulerParams("Li2018", {"parallelism": str(threads())}))
         pipeline.compile_jit(target)
         into = [hl.Buffer(array) for array in outputs]
