@@ -1,0 +1,330 @@
+"""May two iterations of a loop touch the same element?
+
+    for i in 64:                      C[16 * i + j] in iteration i and C[16 * i' + j'] in iteration i', each at some j of its
+        for j in 16:                  own, are one element only where i = i': different iterations never meet
+            C[i * 16 + j] = ...       D[i] and D[i' - 1] are one element exactly where i' - i = 1: always at distance 1
+            D[i] = D[i - 1]
+
+A question names the loop whose iterations are compared and the variables that each of the two has a value of its own for;
+whatever else an index is made of is the same for both. In a nest that runs in the order i, j, k, the loop over j carries what
+its iterations share where i is the same for both and k is each one's own.
+
+Every dimension is an equation of integers with bounds. What those leave open is tried once more with symbolic ranges.
+Conditions around an access are not looked at: that it may not run makes it meet less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ...arith.analyzer import Analyzer
+from ...arith.interval import EVERYTHING, Interval
+from ...buffer import Buffer
+from ...dtype import INT32, INT64
+from ...expr import BufferLoad, Call, Expr, FloorDiv, FloorMod, IntImm, ProducerLoad, Range, Var
+from ...intrinsics import is_pure
+from ...ops import cast, const
+from ...visit import free_vars, substitute, walk
+from ..linear import Key, Linear, expr_key, is_index, linear
+from .equations import Equation, Unknown, solve
+
+__all__ = ["Dependence", "Indices", "Iterations", "Meets"]
+
+Indices = tuple[Expr, ...]
+
+_WRAPS = 1 << 31
+"""A sum that stays below this is 0 where its int32 is."""
+
+
+class Meets(Enum):
+    """Whether iterations touch a common element."""
+
+    NEVER = auto()
+    MAYBE = auto()
+    ALWAYS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """What two accesses have in common, of which the second runs `distance` iterations after the first.
+
+    NEVER: no iterations touch one element, not even the same iteration. ALWAYS: those do that are `distance` apart, whatever
+    each one's own variables are at, and no others; all do where `distance` is None. MAYBE: none but those that are `distance`
+    apart; any may where `distance` is None, which is to say that nothing is known.
+    """
+
+    meets: Meets
+    distance: int | None = None
+
+    @property
+    def carried(self) -> bool:
+        """Whether different iterations may touch one element."""
+        return self.meets is not Meets.NEVER and self.distance != 0
+
+
+class Iterations:
+    """Two iterations of a loop, or the same one twice."""
+
+    def __init__(self, loop: Var | None, own: dict[Var, Range | None], *, shared: dict[Var, Range] | None = None,
+                 constant: Container[Buffer] = (), analyzer: Analyzer | None = None) -> None:
+        """
+        loop: the variable whose values are compared, one of `own`; None compares nothing (every distance is None).
+        own: the variables that each of the two has a value of its own for, with their ranges, which may speak of what stands
+            before them; None where nothing is known of the values.
+        shared: the ranges of variables that are the same for both. Others are so too, whatever they are.
+        constant: buffers that nothing stores to meanwhile. What is read from others is each one's own.
+        analyzer: what is known of the variables; without it, the ranges.
+        """
+        self.loop, self.own, self.shared, self.constant = loop, own, shared or {}, constant
+        self._analyzer = analyzer
+        self._twins: dict[Var, Expr] = {}
+        self._forms: dict[Expr, Linear] = {}
+        self._keys: dict[Expr, Key] = {}
+        self._rows: dict[tuple[Key, Key], _Row] = {}
+        self._intervals: dict[Key, Interval] = {}
+        self._symbolic: dict[tuple[Key, Key], Dependence] = {}
+
+    def between(self, first: Indices, second: Indices) -> Dependence:
+        """The dependence of an element in one iteration and an element in another, of the same buffer."""
+        rows = [self._row(a, b) for a, b in zip(first, second, strict=True)]
+        bounds = self._solved(rows)
+        if bounds is not None and self._open(bounds):
+            whole = self._whole(first, second)
+            bounds = self._solved([*rows, *whole]) if whole else bounds
+        if bounds is None:
+            return Dependence(Meets.NEVER)
+        exact = all(row.exact for row in rows)
+        if exact and not any(row.equation.terms for row in rows):
+            return Dependence(Meets.ALWAYS)
+        if not self._open(bounds):
+            alone = all(unknown == self._distance for row in rows for unknown in row.equation.terms)
+            return Dependence(Meets.ALWAYS if exact and alone else Meets.MAYBE, bounds[self._distance].lo)
+        return Dependence(Meets.MAYBE) if self.loop is None else self._proved(first, second, self.loop)
+
+    def meeting(self, stored: Sequence[Indices], touched: Sequence[Indices]) -> tuple[Indices, Indices] | None:
+        """The first two accesses of a buffer in which different iterations may meet; None where there are none.
+
+        stored: those of `touched` that store.
+        """
+        if any(self._told_by(dimension, stored, touched) for dimension in range(len(touched[0]) if touched else 0)):
+            return None
+        return next(((a, b) for a in stored for b in touched if self.between(a, b).carried), None)
+
+    def _told_by(self, dimension: int, stored: Sequence[Indices], touched: Sequence[Indices]) -> bool:
+        """Whether one dimension alone tells iterations apart: it has fewer different indices than there are accesses."""
+        first, second = ({self._key(index): index for indices in accesses for index in indices[dimension : dimension + 1]}
+                         for accesses in (stored, touched))
+        return len(first) * len(second) < len(stored) * len(touched) and not any(
+            self.between((a,), (b,)).carried for a in first.values() for b in second.values())
+
+    @property
+    def _distance(self) -> Unknown:
+        return ("apart", self.loop)
+
+    def _open(self, bounds: Mapping[Unknown, Interval]) -> bool:
+        return self.loop is None or not bounds.get(self._distance, EVERYTHING).is_point
+
+    # Equations
+
+    def _row(self, a: Expr, b: Expr) -> _Row:
+        key = self._key(a), self._key(b)
+        if key not in self._rows:
+            self._rows[key] = self._new_row(self._form(a), self._form(b), is_index(a) and is_index(b))
+        return self._rows[key]
+
+    def _key(self, index: Expr) -> Key:
+        if index not in self._keys:
+            self._keys[index] = expr_key(index)
+        return self._keys[index]
+
+    def _form(self, index: Expr) -> Linear:
+        if index not in self._forms:
+            sums = index.dtype in (INT32, INT64)
+            self._forms[index] = linear(index) if sums else Linear({expr_key(index): (index, 1)})
+        return self._forms[index]
+
+    def _new_row(self, a: Linear, b: Linear, exact: bool) -> _Row:
+        """b in the second iteration less a in the first. exact: neither wraps."""
+        a, b = self._from_zero(a), self._from_zero(b)
+        terms: dict[Unknown, int] = {}
+        links: list[Equation] = []
+        for key in {**a.terms, **b.terms}:
+            atom = (a.terms.get(key) or b.terms[key])[0]
+            first, second = (form.terms[key][1] if key in form.terms else 0 for form in (a, b))
+            if not self._is_own(atom):
+                if first != second:
+                    terms["shared", key] = second - first
+                    self._bound(key, atom)
+            elif first == second:
+                terms["apart", key] = first
+                self._bound(key, atom)
+            else:
+                if first:
+                    terms["first", key] = -first
+                if second:
+                    terms["second", key] = second
+                links.append(Equation({("apart", key): 1, ("first", key): 1, ("second", key): -1}))
+                self._bound(key, atom)
+        equation = Equation(terms, b.constant - a.constant)
+        if not exact and not self._stays_small(equation):
+            return _Row(Equation({}), False)
+        return _Row(equation, True, (*links, *self._remainders(a, b)))
+
+    def _from_zero(self, form: Linear) -> Linear:
+        """`form` with every own variable counted from the beginning of its range on."""
+        counted = Linear(dict(form.terms), form.constant)
+        for var, within in reversed(self.own.items()):
+            coefficient = counted.coefficient(var)
+            if within is not None and coefficient:
+                counted.add(linear(within.begin), coefficient)
+        return counted
+
+    def _remainders(self, a: Linear, b: Linear) -> Iterator[Equation]:
+        """x % m = y % m where x - y is a multiple of m."""
+        (first, factor), (second, other) = (next(form.atoms(), (None, 0)) for form in (a, b))
+        if (isinstance(first, FloorMod) and isinstance(second, FloorMod) and isinstance(first.b, IntImm)
+                and isinstance(second.b, IntImm) and first.b.value == second.b.value > 0 and factor == other
+                and a.constant == b.constant and len(a.terms) == len(b.terms) == 1
+                and is_index(first.a) and is_index(second.a)):
+            row = self._new_row(linear(first.a), linear(second.a), True)
+            quotient = ("quotient", (expr_key(first), expr_key(second)))
+            yield Equation({**row.equation.terms, quotient: first.b.value}, row.equation.constant)
+            yield from row.others
+
+    def _whole(self, first: Indices, second: Indices) -> list[_Row]:
+        """The sums of the dimensions in which a fused index that was taken apart, f // 16 and f % 16, is f again."""
+        rows: list[_Row] = []
+        for weights in dict.fromkeys(self._weights(indices) for indices in (first, second)):
+            if sum(map(bool, weights)) > 1 and all(map(is_index, (*first, *second))):
+                a, b = (sum((cast(index, INT64) * weight for index, weight in zip(indices, weights, strict=True)), const(0, INT64))
+                        for indices in (first, second))
+                rows.append(self._new_row(linear(a), linear(b), True))
+        return rows
+
+    def _weights(self, indices: Indices) -> tuple[int, ...]:
+        """What each dimension counts in the fused index that it is made of; 0 where it is not."""
+        return tuple(next((_weight(atom) for atom, _ in self._form(index).atoms()
+                           if isinstance(atom, (FloorDiv, FloorMod)) and self._is_own(atom)), 0) for index in indices)
+
+    # Bounds
+
+    def _is_own(self, atom: Expr) -> bool:
+        """Whether each of the two has a value of its own for an atom."""
+        if isinstance(atom, Var):
+            return atom in self.own
+        return any(node in self.own if isinstance(node, Var) else node.buffer not in self.constant if isinstance(node, BufferLoad)
+                   else isinstance(node, ProducerLoad) or isinstance(node, Call) and not is_pure(node.name) for node in walk(atom))
+
+    def _bound(self, key: Key, atom: Expr) -> None:
+        """Remember the values that an atom may have; those of own variables are counted from 0 on."""
+        if key in self._intervals:
+            return
+        within = self.own.get(atom) if isinstance(atom, Var) else None
+        if within is not None:
+            most = self._most(within.extent)
+            self._intervals[key] = Interval(0, None if most is None else max(most - 1, 0))
+        elif isinstance(atom, Var) and atom not in self.shared and self._analyzer is None:
+            self._intervals[key] = EVERYTHING
+        else:
+            self._intervals[key] = self.analyzer.interval(atom)
+
+    def _most(self, extent: Expr) -> int | None:
+        return extent.value if isinstance(extent, IntImm) else self.analyzer.interval(extent).hi
+
+    def _bounds(self, unknown: Unknown) -> Interval:
+        role, key = unknown
+        interval = self._intervals.get(key, EVERYTHING)
+        if role != "apart":
+            return interval if role != "quotient" else EVERYTHING
+        width = None if interval.lo is None or interval.hi is None else interval.hi - interval.lo
+        return EVERYTHING if width is None else Interval(-width, width)
+
+    def _stays_small(self, equation: Equation) -> bool:
+        reach = abs(equation.constant)
+        for unknown, coefficient in equation.terms.items():
+            low, high = self._bounds(unknown)
+            if low is None or high is None:
+                return False
+            reach += abs(coefficient) * max(abs(low), abs(high))
+        return reach < _WRAPS
+
+    def _solved(self, rows: Iterable[_Row]) -> dict[Unknown, Interval] | None:
+        equations = [equation for row in rows for equation in (row.equation, *row.others)]
+        bounds = {unknown: self._bounds(unknown) for equation in equations for unknown in equation.terms}
+        if self.loop is not None:
+            self._bound(self.loop, self.loop)
+            bounds[self._distance] = self._bounds(self._distance)
+        return solve(equations, bounds)
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """What is known of all variables."""
+        if self._analyzer is None:
+            self._analyzer = Analyzer()
+            for var, within in (*self.shared.items(), *self.own.items()):
+                if within is not None:
+                    self._analyzer.bind(var, within)
+        return self._analyzer
+
+    # Symbolic ranges
+
+    def _proved(self, first: Indices, second: Indices, loop: Var) -> Dependence:
+        """What ranges that are no numbers tell, dimension by dimension."""
+        distance = None
+        for a, b in zip(first, second, strict=True):
+            key = self._key(a), self._key(b)
+            if key not in self._symbolic:
+                self._symbolic[key] = self._proof(a, b, loop)
+            if self._symbolic[key].meets is Meets.NEVER:
+                return self._symbolic[key]
+            if self._symbolic[key].distance is not None:
+                distance = self._symbolic[key].distance
+        return Dependence(Meets.MAYBE, distance)
+
+    def _twin(self, index: Expr) -> Expr:
+        """`index` in the second iteration."""
+        for var in free_vars(index):
+            if var in self.own and var not in self._twins:
+                twin = self._twins[var] = Var(f"{var.name}.other", var.dtype)
+                within = self.own[var]
+                if within is not None:
+                    self.analyzer.bind(twin, Range(self._twin(within.begin), self._twin(within.extent)))
+        return substitute(index, self._twins)
+
+    def _proof(self, a: Expr, b: Expr, loop: Var) -> Dependence:
+        terms = self._row(a, b).equation.terms
+        if is_index(a) and is_index(b) and not all(_is_bounded(self._bounds(unknown)) for unknown in terms):
+            analyzer, other, factor = self.analyzer, self._twin(b), self._form(a).coefficient(loop)
+            if factor and factor == self._form(b).coefficient(loop):
+                rest = (a - loop * factor) - (other - self._twin(loop) * factor)
+                if analyzer.can_prove(rest < abs(factor)) and analyzer.can_prove(rest > -abs(factor)):
+                    return Dependence(Meets.MAYBE, 0)
+            if analyzer.can_prove(a < other) or analyzer.can_prove(a > other):
+                return Dependence(Meets.NEVER)
+        return Dependence(Meets.MAYBE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What one dimension says. exact: `equation` holds exactly where the indices are equal; `others` hold there too."""
+
+    equation: Equation
+    exact: bool
+    others: tuple[Equation, ...] = ()
+
+
+def _is_bounded(interval: Interval) -> bool:
+    return interval.lo is not None and interval.hi is not None
+
+
+def _weight(atom: Expr) -> int:
+    """What a quotient or remainder of a fused index counts in it."""
+    if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):
+        return atom.b.value * (_weight(atom.a) if isinstance(atom.a, FloorDiv) else 1)
+    if isinstance(atom, FloorMod) and isinstance(atom.a, FloorDiv):
+        return _weight(atom.a)
+    return 1
+
+
