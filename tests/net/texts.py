@@ -1,0 +1,56 @@
+"""The texts between a lowered function and machine code that no public call gives without compiling them.
+
+This is the only file of the net that imports anything internal; where a module of ours is renamed, it is mended here.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tilewright.codegen.abi.signature import signature_of
+from tilewright.codegen.c.module import c_text
+from tilewright.codegen.c.pipeline import c_pipeline
+from tilewright.codegen.export.program import Program
+from tilewright.codegen.folding import OF_THE_MACHINE, fold
+from tilewright.codegen.llvm.build import CodegenOptions, module_text
+from tilewright.codegen.llvm.emit_stmt import shape_symbols
+from tilewright.codegen.llvm.features import target_has
+from tilewright.codegen.llvm.pipeline import cpu_pipeline
+from tilewright.codegen.target import Target
+from tilewright.ir.passes.common.options import AS_USUAL
+from tilewright.ir.passes.common.runner import run_pipeline
+from tilewright.ir.visit import deep_recursion
+
+__all__ = ["c_source", "cpu_sources"]
+
+
+def cpu_sources(function: Any, target_text: str) -> tuple[str, str]:
+    """A lowered function for a CPU: the loop IR right before code generation, and the LLVM IR before the optimiser.
+
+    What is computed from constants alone is a function of its own, as in a build, and its texts come first.
+    """
+    target = Target.parse(target_text)
+    pipeline = cpu_pipeline(target.vector_bits, False, partial(target_has, target), AS_USUAL, masks=target.masks_vectors)
+    with deep_recursion():
+        parts = _parts(function)
+        symbols = {part.name: tuple(shape_symbols(part)) for part in parts}
+        final = [run_pipeline(part, pipeline) for part in parts]
+        text, _ = module_text(final, target, CodegenOptions(shape_symbols=symbols))
+        return "\n".join(map(str, final)), text
+
+
+def c_source(function: Any) -> str:
+    """The C text of a lowered function."""
+    with deep_recursion():
+        parts = _parts(function)
+        symbols = [tuple(shape_symbols(part)) for part in parts]
+        final = [run_pipeline(part, c_pipeline(False, AS_USUAL)) for part in parts]
+        programs = [Program(one, signature_of(part, own), own) for one, part, own in zip(final, parts, symbols, strict=True)]
+        return c_text(programs, False).text
+
+
+def _parts(function: Any) -> list[Any]:
+    """What is computed from constants alone, where there is any, and the rest."""
+    folded = fold(function, OF_THE_MACHINE)
+    return [part for part in (folded.made, folded.function) if part is not None]
