@@ -15,7 +15,8 @@ from math import log2
 
 import numpy as np
 
-from ..ir.analysis.linear import Linear, linear
+from ..ir.analysis.linear import linear, terms
+from ..ir.arith.linear import LinearForm
 from ..ir.buffer import Buffer
 from ..ir.expr import (
     Add,
@@ -52,7 +53,7 @@ class Access:
     """An element that is read or written: its buffer, and each index as a sum."""
 
     buffer: Buffer
-    indices: tuple[Linear, ...]
+    indices: tuple[LinearForm, ...]
     stored: bool = False
 
     @property
@@ -229,7 +230,7 @@ def _touched(access: Access, ranges: dict[Var, int]) -> float:
     size, row = 1.0, 1.0
     for index, extent in zip(access.indices, access.buffer.shape, strict=True):
         span = 1
-        for atom, coefficient in index.atoms():
+        for atom, coefficient in terms(index):
             span += abs(coefficient) * (_values(atom, ranges) - 1)
         row = float(min(span, extent.value) if isinstance(extent, IntImm) else span)
         size *= row
@@ -259,12 +260,12 @@ def _occurs(var: Var, expr: Expr) -> bool:
     return False
 
 
-def _coefficient(index: Linear, var: Var) -> int:
+def _coefficient(index: LinearForm, var: Var) -> int:
     """How far an index moves with a loop; a large number where that is no constant."""
     direct = index.coefficient(var)
     if direct:
         return direct
-    return next((coefficient for atom, coefficient in index.atoms() if not isinstance(atom, Var) and _occurs(var, atom)), 0)
+    return next((coefficient for atom, coefficient in terms(index) if not isinstance(atom, Var) and _occurs(var, atom)), 0)
 
 
 def _kind_of_step(access: Access, loop: For | None) -> int:

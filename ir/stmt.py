@@ -45,7 +45,7 @@ class For(Stmt):
     """The thread tag of a THREAD loop: blockIdx.x, threadIdx.y, vthread ..."""
     pragmas: tuple[tuple[str, Expr], ...] = ()
     """What the user said about this loop, in order: (key, value)."""
-    line: int = 0
+    line: int = field(default=0, compare=False)
     """The line of a text that it came from, for those who look for its instructions; 0: not noted. It means nothing."""
     _children: ClassVar[tuple[str, ...]] = ("begin", "extent", "body")
 
@@ -58,7 +58,7 @@ class BufferStore(Stmt):
     value: Expr
     indices: tuple[Expr, ...]
     predicate: Expr | None = None
-    line: int = 0
+    line: int = field(default=0, compare=False)
     """As of a loop."""
     _children: ClassVar[tuple[str, ...]] = ("value", "indices", "predicate")
 
@@ -106,7 +106,7 @@ class Evaluate(Stmt):
     """A call for its effect."""
 
     value: Expr
-    line: int = 0
+    line: int = field(default=0, compare=False)
     """As of a loop."""
     _children: ClassVar[tuple[str, ...]] = ("value",)
 

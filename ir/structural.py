@@ -1,42 +1,104 @@
-"""Structural equality and hashing: the same program under other names.
+"""Sameness of structure: keys of expressions, and equality and hashing of programs under other names.
 
-Bound variables and allocated buffers correspond by where they are bound; free ones are themselves (or, with `map_free`,
-correspond one to one in the order in which they are met). Nested sequences count as opened. Constants compare by bits:
-NaN equals NaN, 0.0 differs from -0.0. Names of variables and buffers do not count.
+Everything here stands on `constructor_key`: what a node is made of. A key tells expressions apart by their variables, and
+serves as the key of a dictionary: `structural_key` of whole expressions, `constructor_key` where what lies below is one
+object wherever it is the same. `equal` and `structural_hash` compare programs, whatever their variables are called: bound
+variables and allocated buffers correspond by where they are bound; free ones are themselves (or, with `map_free`,
+correspond one to one in the order in which they are met). Nested sequences count as opened. Names of variables and buffers
+do not count. Everywhere constants compare by bits: NaN equals NaN, 0.0 differs from -0.0.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import fields
 from hashlib import blake2b
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from .buffer import Buffer
-from .expr import (
-    Broadcast,
-    BufferLoad,
-    Call,
-    Cast,
-    Expr,
-    FloatImm,
-    IntImm,
-    Let,
-    Node,
-    Producer,
-    ProducerLoad,
-    Ramp,
-    Reduce,
-    Shuffle,
-    SizeVar,
-    StringImm,
-    Var,
-)
-from .stmt import Allocate, Assert, Attr, BufferStore, For, Function, LetStmt, Seq, Stmt
+from .dtype import DType
+from .expr import Expr, FloatImm, Let, Node, Producer, Reduce, SizeVar, Var
+from .stmt import Allocate, Attr, For, Function, LetStmt, Seq, Stmt
 from .text.printer import flattened, shape_symbols
-from .visit import children
 
-__all__ = ["equal", "structural_hash"]
+__all__ = ["Key", "StructuralKey", "constructor_key", "equal", "structural_hash", "structural_key"]
+
+Key: TypeAlias = Hashable
+"""What two expressions share exactly when they are of one structure over the same variables and buffers."""
+
+
+# Keys
+
+
+def _bits(value: float) -> object:
+    return "nan" if value != value else struct.pack("<d", value)
+
+
+class _Constructors(dict[type[Node], Callable[[Any], Any]]):
+    """By class: a function from a node to its class and the arguments that made it, but for those that mean nothing."""
+
+    def __missing__(self, kind: type[Any]) -> Callable[[Any], Any]:
+        said = [each.name for each in fields(kind) if each.init and each.compare]
+        found: Callable[[Any], Any] = attrgetter("__class__", *said)
+        if issubclass(kind, Var):
+            found = _itself
+        elif issubclass(kind, FloatImm):
+            found = _of_float
+        self[kind] = found
+        return found
+
+
+def _itself(node: Var) -> Var:
+    return node
+
+
+def _of_float(node: FloatImm) -> tuple[object, ...]:
+    return (FloatImm, _bits(node.value), node.dtype)
+
+
+_CONSTRUCTORS = _Constructors()
+
+
+def constructor_key(node: Node) -> Any:
+    """A variable itself; of any other node its class and what it was made of: expressions as they stand, so that keys are
+    equal where these are the same objects."""
+    return _CONSTRUCTORS[type(node)](node)
+
+
+def structural_key(expr: Expr) -> Key:
+    """A hashable key: equal for expressions of equal structure over the same variables and buffers."""
+    return expr if isinstance(expr, Var) else tuple(map(_deepened, constructor_key(expr)))
+
+
+def _deepened(part: Any) -> Key:
+    if isinstance(part, Expr):
+        return structural_key(part)
+    return tuple(map(_deepened, part)) if isinstance(part, tuple) else part  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+class StructuralKey:
+    """An expression as the key of a dictionary, equal to every other of its structure."""
+
+    __slots__ = ("_hash", "expr", "key")
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        self.key = structural_key(expr)
+        self._hash = hash(self.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, StructuralKey) and self._hash == other._hash and self.key == other.key)
+
+    def __repr__(self) -> str:
+        return f"StructuralKey({self.expr})"
+
+
+# Programs as lists of items
 
 _Item = Any
 """What the work list of a comparison holds: nodes, variables to bind, plain values; see `_unfold`."""
@@ -47,7 +109,7 @@ class _Bind:
 
     __slots__ = ("thing",)
 
-    def __init__(self, thing: Var | Buffer) -> None:
+    def __init__(self, thing: Var | Buffer | Producer) -> None:
         self.thing = thing
 
 
@@ -65,10 +127,6 @@ class _Use(_Bind):
 
 def _kind_of_var(var: Var) -> tuple[str, bool, str]:
     return ("var", isinstance(var, SizeVar), str(var.dtype))
-
-
-def _bits(value: float) -> object:
-    return "nan" if value != value else struct.pack("<d", value)
 
 
 def _buffer_items(buffer: Buffer) -> list[_Item]:
@@ -118,36 +176,41 @@ def _attr(node: Attr) -> list[_Item]:
 
 
 _UNFOLD: dict[type[Node], Callable[[Any], list[_Item]]] = {
-    IntImm: lambda n: [(n.value, str(n.dtype))],
-    FloatImm: lambda n: [(_bits(n.value), str(n.dtype))],
-    StringImm: lambda n: [(n.value,)],
-    Cast: lambda n: [(str(n.dtype),), n.value],
-    Call: lambda n: [(n.name, str(n.dtype), len(n.args)), *n.args],
     Let: _let, LetStmt: _let, For: _for, Reduce: _reduce, Attr: _attr,
-    Ramp: lambda n: [(n.lanes,), n.base, n.stride],
-    Broadcast: lambda n: [(n.lanes,), n.value],
-    Shuffle: lambda n: [(n.indices, len(n.vectors)), *n.vectors],
-    BufferLoad: lambda n: [_Use(n.buffer), (len(n.indices), n.predicate is None), *children(n)],
-    BufferStore: lambda n: [_Use(n.buffer), (len(n.indices), n.predicate is None), *children(n)],
-    ProducerLoad: lambda n: [_Use(n.producer), (len(n.indices),), *n.indices],
     Allocate: lambda n: [*_buffer_items(n.buffer), _Bind(n.buffer), *_statements(n.body), _Unbind(n.buffer)],
-    Assert: lambda n: [(n.message,), n.condition],
 }
+"""What a node that binds or names something consists of."""
 
 
 def _unfold(node: Node) -> list[_Item]:
     """A node as a header and what follows it, in the order in which both comparison and hash go through it."""
     if isinstance(node, Var):
         return [_Use(node)]
-    found = _UNFOLD.get(type(node))
-    if found is not None:
-        return [type(node).__name__, *found(node)]
-    items: list[_Item] = [type(node).__name__]
     if isinstance(node, Seq):
         return _statements(node)
-    for child in children(node):
-        items += _statements(child) if isinstance(child, Stmt) else (child,)
-    return [(type(node).__name__, len(items)), *items]
+    binder = _UNFOLD.get(type(node))
+    items: list[_Item] = [type(node).__name__]
+    if binder is not None:
+        return items + binder(node)
+    for part in constructor_key(node)[1:]:
+        _append(items, part)
+    return items
+
+
+def _append(items: list[_Item], part: Any) -> None:
+    """Adds what a node is made of to a list of items."""
+    if isinstance(part, Stmt):
+        items += _statements(part)
+    elif isinstance(part, Expr):
+        items.append(part)
+    elif isinstance(part, (Buffer, Producer)):
+        items.append(_Use(part))
+    elif isinstance(part, tuple):
+        items.append(("several", len(part)))  # pyright: ignore[reportUnknownArgumentType]
+        for each in part:  # pyright: ignore[reportUnknownVariableType]
+            _append(items, each)
+    else:
+        items.append((str(part) if isinstance(part, DType) else part,))
 
 
 def _function_items(function: Function) -> list[_Item]:

@@ -60,7 +60,7 @@ BUGS = (
         "lanes - 1 if signs == {1} else 0"),
     Bug("storage is used again too early", "ir/passes/common/storage.py", "a.last < b.first or b.last < a.first",
         "a.first < b.first or b.first < a.first"),
-    Bug("padding is loaded eagerly", "ir/passes/common/unsafe_select.py", "expr_key(node) not in done and not in_range",
+    Bug("padding is loaded eagerly", "ir/passes/common/unsafe_select.py", "structural_key(node) not in done and not in_range",
         "False and not in_range"),
     Bug("widened without the sign", "codegen/llvm/arithmetic.py", '"zext nneg" if not_negative else "sext"', '"zext"'),
     Bug("dropped mask", "codegen/llvm/emit_expr.py",

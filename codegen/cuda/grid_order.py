@@ -172,7 +172,7 @@ def _same_function(store: _Access, access: _Access) -> bool:
 def _key(index: Expr) -> object:
     """The same for the same sum, in whatever order."""
     form = linear(index)
-    return form.constant, frozenset((key, coefficient) for key, (_, coefficient) in form.terms.items())
+    return form.const, form.key
 
 
 def _loops_of(index: Expr, access: _Access) -> set[Var]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.analysis.linear import Key, expr_key, linear
+from ...ir.analysis.linear import linear, occurs
 from ...ir.buffer import Buffer
 from ...ir.expr import (
     GE,
@@ -38,7 +38,7 @@ from ...ir.expr import (
     Var,
 )
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt
-from ...ir.structural import equal
+from ...ir.structural import Key, equal, structural_key
 from ...ir.visit import children, post_order, walk
 
 __all__ = ["plain_lanes"]
@@ -61,7 +61,7 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
     if any(isinstance(node, Call) and node.name in _OUTSIDE_CODE for node in nodes):
         return 0
     accesses = [node for node in nodes if isinstance(node, (BufferLoad, BufferStore))]
-    stored: dict[Buffer, Key] = {n.buffer: expr_key(n.indices[0]) for n in accesses if isinstance(n, BufferStore)}
+    stored: dict[Buffer, Key] = {n.buffer: structural_key(n.indices[0]) for n in accesses if isinstance(n, BufferStore)}
     for access in accesses:
         index = access.indices[0]
         stride = _stride(index, loop.var)
@@ -69,7 +69,7 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
             return 0
         if isinstance(access, BufferStore) and stride == 0 and access.buffer.dtype.is_float and not fast_math:
             return 0
-        if stored.get(access.buffer, expr_key(index)) != expr_key(index):
+        if stored.get(access.buffer, structural_key(index)) != structural_key(index):
             return 0
     if not _Recurrences(nodes, loop.var).known:
         return 0
@@ -142,6 +142,4 @@ _BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 def _stride(index: Expr, var: Var) -> int | None:
     """How far apart in the buffer iterations next to each other look; None where that varies."""
     form = linear(index)
-    if any(atom is not var and any(node is var for node in post_order(atom)) for atom, _ in form.atoms()):
-        return None
-    return form.coefficient(var)
+    return None if occurs(var, form) else form.coefficient(var)

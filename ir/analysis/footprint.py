@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from ..arith.linear import LinearForm
 from ..buffer import Buffer
 from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Producer, Var
+from ..structural import Key, structural_key
 from ..visit import post_order
 from .count import Count, Number, at_most, least, product, value_of
-from .linear import Key, Linear, expr_key, linear
+from .linear import linear, terms
 
 __all__ = ["LINE", "Access", "Array", "Widths", "box_of", "line_bytes", "touched", "width_of"]
 
@@ -51,7 +53,7 @@ class Access:
         return max(1, self.array.dtype.bits // 8)
 
     @cached_property
-    def forms(self) -> tuple[Linear, ...]:
+    def forms(self) -> tuple[LinearForm, ...]:
         """Each index as a sum."""
         return tuple(linear(index) for index in self.indices or ())
 
@@ -124,33 +126,33 @@ def _together(group: Sequence[Access], widths: Widths) -> Number:
     return around if len(places) == 1 else least(around, at_most(product(box_of(first, widths)) * len(places)))
 
 
-def _pattern(form: Linear) -> tuple[Key, int]:
+def _pattern(form: LinearForm) -> tuple[Key, int]:
     """The form of an index without its constant, and that. Of a function of one form it is that form's."""
     lone = _lone(form)
     if lone is None:
-        return frozenset((key, factor) for key, (_, factor) in form.terms.items()), form.constant
+        return form.key, form.const
     inner, offset = _pattern(linear(lone.a))
-    return (type(lone), expr_key(lone.b), inner), offset
+    return (type(lone), structural_key(lone.b), inner), offset
 
 
-def _lone(form: Linear) -> Min | Max | FloorDiv | FloorMod | None:
+def _lone(form: LinearForm) -> Min | Max | FloorDiv | FloorMod | None:
     """What an index is besides a sum: a form that is clamped, wrapped around or divided by a constant."""
-    if len(form.terms) != 1 or form.constant:
+    if len(form.coeffs) != 1 or form.const:
         return None
-    ((atom, factor),) = form.atoms()
+    ((atom, factor),) = terms(form)
     if factor != 1 or not isinstance(atom, (Min, Max, FloorDiv, FloorMod)) or not isinstance(atom.b, IntImm):
         return None
     return atom
 
 
-def _width(form: Linear, widths: Widths, changing: frozenset[Buffer], spread: int) -> Number | None:
+def _width(form: LinearForm, widths: Widths, changing: frozenset[Buffer], spread: int) -> Number | None:
     """How many neighbouring values a sum takes, and others that are up to `spread` apart from it."""
     if _lone(form) is not None:
-        ((atom, _),) = form.atoms()
+        ((atom, _),) = terms(form)
         return _values(atom, widths, changing, spread)[0]
     width: Number = 1 + spread
     scattered: list[Number] = []
-    for atom, factor in form.atoms():
+    for atom, factor in terms(form):
         values, neighbours = _values(atom, widths, changing)
         if values is None:
             return None
@@ -195,9 +197,9 @@ def _divided(
         return (at_most(divisor), True) if isinstance(atom, FloorMod) else (None, True)
     if inner == 1:
         return 1, True
-    aligned = not spread and all(factor % divisor == 0 for value, factor in form.atoms() if value not in widths)
-    aligned = aligned and all(factor > 0 for _, factor in form.atoms())
-    begin = form.constant % divisor if aligned else divisor - 1
+    aligned = not spread and all(factor % divisor == 0 for value, factor in terms(form) if value not in widths)
+    aligned = aligned and all(factor > 0 for _, factor in terms(form))
+    begin = form.const % divisor if aligned else divisor - 1
     last = begin + inner - 1
     if isinstance(atom, FloorMod):
         fits = aligned and _no_more(last, divisor - 1)
@@ -221,10 +223,10 @@ def _greatest(numbers: Sequence[Number]) -> Number:
     return b if _no_more(a, b) else a if _no_more(b, a) else a + b
 
 
-def _coefficient(form: Linear, var: Var) -> int:
+def _coefficient(form: LinearForm, var: Var) -> int:
     """How far an index moves with a loop; some other coefficient where that is no constant."""
     direct = form.coefficient(var)
     if direct:
         return direct
-    return next((factor for atom, factor in form.atoms()
+    return next((factor for atom, factor in terms(form)
                  if not isinstance(atom, Var) and any(node is var for node in post_order(atom))), 0)

@@ -1,73 +1,28 @@
-"""Integer expressions as sums of constant multiples of atoms: what passes compute with.
+"""Integer expressions as sums of constant multiples of atoms, without a simplifier: what passes compute with.
 
     (i * 4 + j) * 2 - 3 + n // 8      is      8 i + 2 j + 1 (n // 8) - 3
 
 Adding, subtracting and multiplying by a constant wrap alike in every order, so a form means exactly its expression.
 Widening does not: cast(i + j, int64) is opened only where i + j is index arithmetic (see ir.expr), which does not
-overflow.
+overflow. `Analyzer.linear` gives the form of a simplified expression, under what the analyzer knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from math import gcd
+from typing import TypeAlias
 
+from ..arith.linear import LinearForm, add_term
 from ..dtype import INT32, INT64, DType
-from ..expr import (
-    Add,
-    BinaryOp,
-    Broadcast,
-    BufferLoad,
-    Call,
-    Cast,
-    Expr,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    Let,
-    Mul,
-    ProducerLoad,
-    Ramp,
-    Shuffle,
-    StringImm,
-    Sub,
-    Var,
-)
-from ..ops import cast, const
-from ..visit import children
+from ..expr import Add, BinaryOp, Broadcast, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Sub, Var
+from ..ops import cast, const, wrap_int
+from ..structural import StructuralKey
+from ..visit import children, walk
 
-__all__ = ["Key", "Linear", "expr_key", "is_index", "linear"]
+__all__ = ["Atom", "atom_of", "expression", "is_index", "linear", "merge_divisions", "occurs", "terms"]
 
-Key = object
-"""What two expressions share exactly when they are the same text over the same variables."""
-
-
-def expr_key(expr: Expr) -> Key:
-    """A hashable key: equal for expressions of equal structure over the same variables and buffers."""
-    if isinstance(expr, Var):
-        return expr
-    if isinstance(expr, (IntImm, StringImm)):
-        return (expr.value, expr.dtype)
-    if isinstance(expr, FloatImm):
-        return (expr.value.hex(), expr.dtype)  # 0.0 and -0.0 differ, and a NaN equals itself
-    extra: tuple[object, ...] = ()
-    if isinstance(expr, BufferLoad):
-        extra = (expr.buffer, expr.predicate is None)
-    elif isinstance(expr, ProducerLoad):
-        extra = (expr.producer,)
-    elif isinstance(expr, Call):
-        extra = (expr.name, expr.dtype)
-    elif isinstance(expr, (Ramp, Broadcast)):
-        extra = (expr.lanes,)
-    elif isinstance(expr, Shuffle):
-        extra = expr.indices
-    elif isinstance(expr, Let):
-        extra = (expr.var,)
-    elif isinstance(expr, Cast):
-        extra = (expr.dtype,)
-    return (type(expr), *extra, *[expr_key(child) for child in children(expr)])  # pyright: ignore[reportArgumentType]
+Atom: TypeAlias = Var | StructuralKey
+"""What the terms of a form are looked up by: a variable itself, anything else by its structure."""
 
 
 def is_index(expr: Expr) -> bool:
@@ -89,151 +44,125 @@ def is_index(expr: Expr) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class Linear:
-    """The sum of `coefficient * atom` over `terms`, and `constant`. Atoms are looked up by their key."""
+def linear(expr: Expr, widen: bool = True) -> LinearForm:
+    """The form of an int32 or int64 expression, its atoms of type Atom. `widen`: casts of int32 index arithmetic to int64
+    are opened, so that atoms of both widths may stand in one form."""
+    coeffs: dict[Atom, int] = {}
+    constant = _collect(expr, 1, coeffs, widen)
+    return merge_divisions(LinearForm(coeffs, constant))
 
-    terms: dict[Key, tuple[Expr, int]] = field(default_factory=dict)
-    constant: int = 0
 
-    def add(self, other: Linear, factor: int = 1) -> None:
-        """Adds factor * other to this form."""
-        self.constant += factor * other.constant
-        for key, (atom, coefficient) in other.terms.items():
-            self.add_term(key, atom, factor * coefficient)
+def _collect(expr: Expr, factor: int, coeffs: dict[Atom, int], widen: bool) -> int:
+    """Adds the terms of factor * expr to `coeffs` and returns its constant."""
+    if isinstance(expr, IntImm):
+        return factor * expr.value
+    if isinstance(expr, Var):
+        add_term(coeffs, expr, factor)
+        return 0
+    if isinstance(expr, (Add, Sub)):
+        constant = _collect(expr.a, factor, coeffs, widen)
+        return constant + _collect(expr.b, factor if isinstance(expr, Add) else -factor, coeffs, widen)
+    if isinstance(expr, Mul) and isinstance(expr.b, IntImm):
+        return _collect(expr.a, factor * expr.b.value, coeffs, widen)
+    if isinstance(expr, Mul) and isinstance(expr.a, IntImm):
+        return _collect(expr.b, factor * expr.a.value, coeffs, widen)
+    if widen and isinstance(expr, Cast) and expr.dtype == INT64 and expr.value.dtype == INT32 and is_index(expr.value):
+        return _collect(expr.value, factor, coeffs, widen)
+    add_term(coeffs, StructuralKey(expr), factor)
+    return 0
 
-    def add_term(self, key: Key, atom: Expr, coefficient: int) -> None:
-        """Adds coefficient * atom."""
-        if key in self.terms:
-            coefficient += self.terms[key][1]
-        if coefficient:
-            self.terms[key] = (atom, coefficient)
+
+def terms(form: LinearForm) -> Iterator[tuple[Expr, int]]:
+    """(atom, coefficient) of a form that `linear` gave, in the order of their first occurrence."""
+    for atom, coefficient in form.coeffs.items():
+        yield atom.expr if isinstance(atom, StructuralKey) else atom, coefficient
+
+
+def occurs(var: Var, form: LinearForm) -> bool:
+    """Whether a variable occurs within an atom, so that its coefficient does not tell all of how the form changes with it."""
+    return any(atom is not var and any(node is var for node in walk(atom)) for atom, _ in terms(form))
+
+
+def expression(form: LinearForm, dtype: DType, order: Callable[[Expr], int] | None = None) -> Expr:
+    """The form as an expression. `order` ranks atoms: what is summed first is what loops can hoist."""
+    total: Expr | None = None
+    summands = list(terms(form))
+    if order is not None:
+        summands.sort(key=lambda term: order(term[0]))
+    for atom, coefficient in summands:
+        if coefficient < 0 and total is not None:
+            total = Sub(total, _scaled(atom, -coefficient, dtype))
         else:
-            self.terms.pop(key, None)
-
-    def coefficient(self, var: Var) -> int:
-        """That of a variable standing alone (0 where it does not, though it may occur inside other atoms)."""
-        found = self.terms.get(var)
-        return found[1] if found else 0
-
-    def without(self, var: Var) -> Linear:
-        """This form less the variable's own term."""
-        return Linear({key: term for key, term in self.terms.items() if key is not var}, self.constant)
-
-    def atoms(self) -> Iterator[tuple[Expr, int]]:
-        """(atom, coefficient) in the order of their first occurrence."""
-        return iter(self.terms.values())
-
-    def divisor(self, start: int = 0) -> int:
-        """The greatest common divisor of all coefficients and `start` (not of the constant)."""
-        for _, coefficient in self.terms.values():
-            start = gcd(start, coefficient)
-        return abs(start)
-
-    def merge_divisions(self) -> None:
-        """c*k * (x // k) + c * (x % k) is c * x, which fused loops leave behind; also where x is y // m and the
-        quotient is written y // (m * k), and where the remainder is that of another y, apart from x by a multiple of k:
-        simplifying makes (i + j) % 3 of (16 * i + j) % 3."""
-        merged = True
-        while merged:
-            merged = False
-            for key, (atom, coefficient) in self.terms.items():
-                if not (isinstance(atom, FloorMod) and isinstance(atom.b, IntImm) and atom.b.value > 0):
-                    continue
-                dividend = atom.a
-                quotient = _quotient(self, dividend, atom.b.value, coefficient * atom.b.value)
-                if quotient is None:
-                    quotient, dividend = _quotient_apart(self, dividend, atom.b.value, coefficient * atom.b.value)
-                if quotient is not None:
-                    del self.terms[key], self.terms[quotient]
-                    # opened only where it is index arithmetic: the form may be wider than the atom
-                    whole = linear(dividend) if is_index(dividend) else Linear({expr_key(dividend): (dividend, 1)})
-                    self.add(whole, coefficient)
-                    merged = True
-                    break
-
-    def expr(self, dtype: DType, order: Callable[[Expr], int] | None = None) -> Expr:
-        """The form as an expression. `order` ranks atoms: what is summed first is what loops can hoist."""
-        found: Expr | None = None
-        terms = list(self.terms.values())
-        if order is not None:
-            terms.sort(key=lambda term: order(term[0]))
-        for atom, coefficient in terms:
-            if coefficient < 0 and found is not None:
-                found = Sub(found, _scaled(atom, -coefficient, dtype))
-            else:
-                value = _scaled(atom, coefficient, dtype)
-                found = value if found is None else Add(found, value)
-        if found is None:
-            return const(_wrap(self.constant, dtype), dtype)
-        if self.constant == 0:
-            return found
-        if self.constant < 0 and -self.constant <= dtype.greatest:
-            return Sub(found, const(-self.constant, dtype))
-        return Add(found, const(_wrap(self.constant, dtype), dtype))
-
-
-def _wrap(value: int, dtype: DType) -> int:
-    return (value - dtype.least) % (1 << dtype.bits) + dtype.least
+            value = _scaled(atom, coefficient, dtype)
+            total = value if total is None else Add(total, value)
+    if total is None:
+        return const(wrap_int(form.const, dtype), dtype)
+    if form.const == 0:
+        return total
+    if form.const < 0 and -form.const <= dtype.greatest:
+        return Sub(total, const(-form.const, dtype))
+    return Add(total, const(wrap_int(form.const, dtype), dtype))
 
 
 def _scaled(atom: Expr, coefficient: int, dtype: DType) -> Expr:
     value = cast(atom, dtype)
-    return value if coefficient == 1 else Mul(value, const(_wrap(coefficient, dtype), dtype))
+    return value if coefficient == 1 else Mul(value, const(wrap_int(coefficient, dtype), dtype))
 
 
-def linear(expr: Expr, widen: bool = True) -> Linear:
-    """The form of an int32 or int64 expression. `widen`: casts of int32 index arithmetic to int64 are opened, so that
-    atoms of both widths may stand in one form."""
-    form = Linear()
-    _collect(expr, 1, form, widen)
-    form.merge_divisions()
+def merge_divisions(form: LinearForm) -> LinearForm:
+    """c*k * (x // k) + c * (x % k) is c * x, which fused loops leave behind; also where x is y // m and the
+    quotient is written y // (m * k), and where the remainder is that of another y, apart from x by a multiple of k:
+    simplifying makes (i + j) % 3 of (16 * i + j) % 3."""
+    merged: LinearForm | None = form
+    while merged is not None:
+        form = merged
+        merged = _merged_once(form)
     return form
 
 
-def _collect(expr: Expr, factor: int, form: Linear, widen: bool) -> None:
-    if isinstance(expr, IntImm):
-        form.constant += factor * expr.value
-    elif isinstance(expr, Var):
-        form.add_term(expr, expr, factor)
-    elif isinstance(expr, Add):
-        _collect(expr.a, factor, form, widen)
-        _collect(expr.b, factor, form, widen)
-    elif isinstance(expr, Sub):
-        _collect(expr.a, factor, form, widen)
-        _collect(expr.b, -factor, form, widen)
-    elif isinstance(expr, Mul) and isinstance(expr.b, IntImm):
-        _collect(expr.a, factor * expr.b.value, form, widen)
-    elif isinstance(expr, Mul) and isinstance(expr.a, IntImm):
-        _collect(expr.b, factor * expr.a.value, form, widen)
-    elif widen and isinstance(expr, Cast) and expr.dtype == INT64 and expr.value.dtype == INT32 and is_index(expr.value):
-        _collect(expr.value, factor, form, widen)
-    else:
-        form.add_term(expr_key(expr), expr, factor)
-
-
-def _quotient(form: Linear, dividend: Expr, divisor: int, coefficient: int) -> Key | None:
-    """The key of the term `coefficient * (dividend // divisor)`, in either spelling."""
-    plain = (FloorDiv, expr_key(dividend), (divisor, dividend.dtype))
-    spellings: list[Key] = [plain]
-    if isinstance(dividend, FloorDiv) and isinstance(dividend.b, IntImm) and dividend.b.value > 0:
-        spellings.append((FloorDiv, expr_key(dividend.a), (divisor * dividend.b.value, dividend.dtype)))
-    for key in spellings:
-        if key in form.terms and form.terms[key][1] == coefficient:
-            return key
+def _merged_once(form: LinearForm) -> LinearForm | None:
+    for key, coefficient in form.coeffs.items():
+        atom = key.expr if isinstance(key, StructuralKey) else key
+        if not (isinstance(atom, FloorMod) and isinstance(atom.b, IntImm) and atom.b.value > 0):
+            continue
+        dividend = atom.a
+        quotient = _quotient(form, dividend, atom.b.value, coefficient * atom.b.value)
+        if quotient is None:
+            quotient, dividend = _quotient_apart(form, dividend, atom.b.value, coefficient * atom.b.value)
+        if quotient is not None:
+            # opened only where it is index arithmetic: the form may be wider than the atom
+            whole = linear(dividend) if is_index(dividend) else LinearForm({atom_of(dividend): 1})
+            return form.without(key).without(quotient).plus(whole, coefficient)
     return None
 
 
-def _quotient_apart(form: Linear, other: Expr, divisor: int, coefficient: int) -> tuple[Key | None, Expr]:
-    """The key and the dividend of a term `coefficient * (dividend // divisor)` whose dividend leaves the same remainder as
-    `other`. Of index arithmetic, which does not wrap."""
+def atom_of(expr: Expr) -> Atom:
+    """What an expression is looked up by."""
+    return expr if isinstance(expr, Var) else StructuralKey(expr)
+
+
+def _quotient(form: LinearForm, dividend: Expr, divisor: int, coefficient: int) -> Atom | None:
+    """The term `coefficient * (dividend // divisor)`, in either spelling."""
+    spellings = [(dividend, divisor)]
+    if isinstance(dividend, FloorDiv) and isinstance(dividend.b, IntImm) and dividend.b.value > 0:
+        spellings.append((dividend.a, divisor * dividend.b.value))
+    for numerator, denominator in spellings:
+        atom = StructuralKey(FloorDiv(numerator, IntImm(denominator, numerator.dtype)))
+        if form.coeffs.get(atom) == coefficient:
+            return atom
+    return None
+
+
+def _quotient_apart(form: LinearForm, other: Expr, divisor: int, coefficient: int) -> tuple[Atom | None, Expr]:
+    """A term `coefficient * (dividend // divisor)` whose dividend leaves the same remainder as `other`, and the dividend.
+    Of index arithmetic, which does not wrap."""
     if not is_index(other):
         return None, other
-    for key, (atom, factor) in form.terms.items():
+    for key, factor in form.coeffs.items():
+        atom = key.expr if isinstance(key, StructuralKey) else key
         if (factor == coefficient and isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm) and atom.b.value == divisor
                 and is_index(atom.a)):
-            apart = linear(atom.a)
-            apart.add(linear(other), -1)
-            if apart.constant % divisor == 0 and apart.divisor() % divisor == 0:
+            apart = linear(atom.a).plus(linear(other), -1)
+            if apart.const % divisor == 0 and apart.content % divisor == 0:
                 return key, atom.a
     return None, other

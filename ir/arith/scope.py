@@ -6,32 +6,14 @@ which a constraint replaces by a copy while it holds; a new fact or range starts
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
-from ..dtype import BOOL, DType
-from ..expr import (
-    BinaryOp,
-    Broadcast,
-    BufferLoad,
-    Call,
-    Cast,
-    Expr,
-    FloatImm,
-    IfThenElse,
-    IntImm,
-    Mul,
-    Not,
-    ProducerLoad,
-    Ramp,
-    Select,
-    Shuffle,
-    StringImm,
-    Var,
-)
+from ..dtype import DType
+from ..expr import Broadcast, BufferLoad, Call, Expr, FloatImm, IntImm, Let, Mul, ProducerLoad, Reduce, StringImm, Var
 from ..intrinsics import INTRINSICS
 from ..ops import FALSE, TRUE, const, wrap_int
+from ..structural import constructor_key
 from ..visit import children
 from .interval import Interval
 from .linear import LinearForm, single
@@ -93,7 +75,7 @@ class Nodes:
     __slots__ = ("forms", "keys", "table", "traits_of")
 
     def __init__(self) -> None:
-        self.table: dict[Any, Expr] = {(1, BOOL): TRUE, (0, BOOL): FALSE}
+        self.table: dict[Any, Expr] = {constructor_key(truth): truth for truth in (TRUE, FALSE)}
         self.forms: dict[Expr, LinearForm] = {}
         """The linear form of every interned sum, product with a constant, and widening cast."""
         self.traits_of: dict[Expr, int] = {}
@@ -101,17 +83,14 @@ class Nodes:
 
     def intern(self, node: Expr) -> Expr:
         """The representative of `node`, whose children are representatives already."""
-        key = _KEY_OF.get(type(node), _by_class)(node)
-        if key is None:
+        if type(node) in _ALONE and _stands_alone(node):
             return node
-        return self.table.setdefault(key, node)
+        return self.table.setdefault(constructor_key(node), node)
 
     def adopt(self, node: Expr) -> None:
         """Let `node` stand for what is structurally equal to it, if nothing does yet: what is simple already then
         comes back as the same object."""
-        key = _KEY_OF.get(type(node), _by_class)(node)
-        if key is not None:
-            self.table.setdefault(key, node)
+        self.intern(node)
 
     def make(self, kind: Callable[..., Expr], *operands: Any) -> Expr:
         """The interned node of class `kind`; the operands are representatives, dtypes or numbers."""
@@ -126,9 +105,10 @@ class Nodes:
         if dtype.lanes > 1:
             return self.make(Broadcast, self.integer(value, dtype.element), dtype.lanes)
         value = wrap_int(value, dtype)
-        found = self.table.get((value, dtype))
+        key = (IntImm, value, dtype)
+        found = self.table.get(key)
         if found is None:
-            found = self.table[value, dtype] = const(value, dtype)
+            found = self.table[key] = const(value, dtype)
         return found
 
     def form(self, node: Expr) -> LinearForm:
@@ -191,32 +171,12 @@ class Scope:
         self.known = Knowledge() if known is None else known
 
 
-# Keys by which nodes are interned. None: never (an effect must stay where it is, a binder binds).
+_ALONE = (Call, Let, Reduce)
 
 
-def _by_class(node: Expr) -> Any:
-    if isinstance(node, BinaryOp):
-        return (type(node), node.a, node.b)
-    return node if isinstance(node, Var) else None
-
-
-def _of_call(node: Call) -> Any:
-    row = INTRINSICS.get(node.name)
-    return None if row is None or not row.pure else (Call, node.name, node.args, node.dtype)
-
-
-_KEY_OF: dict[type[Expr], Callable[[Any], Any]] = {
-    IntImm: lambda e: (e.value, e.dtype),
-    FloatImm: lambda e: (FloatImm, struct.pack("<d", e.value), e.dtype),  # by bits: 0.0 is not -0.0, a NaN is itself
-    StringImm: lambda e: (StringImm, e.value),
-    Cast: lambda e: (Cast, e.value, e.dtype),
-    Not: lambda e: (Not, e.value),
-    Select: lambda e: (Select, e.condition, e.true_value, e.false_value),
-    IfThenElse: lambda e: (IfThenElse, e.condition, e.true_value, e.false_value),
-    Call: _of_call,
-    Ramp: lambda e: (Ramp, e.base, e.stride, e.lanes),
-    Broadcast: lambda e: (Broadcast, e.value, e.lanes),
-    Shuffle: lambda e: (Shuffle, e.vectors, e.indices),
-    BufferLoad: lambda e: (BufferLoad, e.buffer, e.indices, e.predicate),
-    ProducerLoad: lambda e: (ProducerLoad, e.producer, e.indices),
-}
+def _stands_alone(node: Expr) -> bool:
+    """Whether a node is represented by nothing but itself: an effect must stay where it is, a binder binds."""
+    if isinstance(node, Call):
+        row = INTRINSICS.get(node.name)
+        return row is None or not row.pure
+    return True

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir import ops
+from ...ir.arith.linear import LinearForm
 from ...ir.expr import Expr, IntImm, IterVar, Var
-from .equations import Affine, Bound, System
+from .equations import Bound, System
 
 __all__ = ["Box", "Unbounded", "boxes_of"]
 
@@ -138,11 +139,11 @@ class _Boxes:
         steps = self.analyzer.simplify(ops.add(ops.floordiv(ops.add(bound.width, spread), size), 1))
         return Box(low, steps)
 
-    def _others(self, form: Affine, var: Var) -> tuple[Expr | None, Expr | None, Expr | None]:
+    def _others(self, form: LinearForm, var: Var) -> tuple[Expr | None, Expr | None, Expr | None]:
         """The least and the greatest value of `form` without its term in `var`, and how far they are apart; None
         where one has no range yet."""
-        least = most = form.rest
-        spread: Expr = ops.const(0, form.rest.dtype)
+        least = most = form.const
+        spread: Expr = ops.const(0, form.const.dtype)
         for other, coeff in form.coeffs.items():
             if other is var:
                 continue

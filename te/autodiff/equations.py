@@ -15,47 +15,27 @@ from math import gcd
 
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
+from ...ir.arith.linear import LinearForm
 from ...ir.expr import EQ, GE, GT, LE, LT, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order
 from .symbolic import equate_symbolic
 
-__all__ = ["Affine", "Bound", "System", "reads_tensors"]
+__all__ = ["Bound", "System", "reads_tensors", "value_of"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Affine:
-    """sum(coeffs[v] * v) + rest, over unknowns v; no coefficient is 0, and rest is an expression without unknowns."""
-
-    coeffs: dict[Var, int]
-    rest: Expr
-
-    def plus(self, other: Affine, factor: int = 1) -> Affine:
-        """self + factor * other."""
-        coeffs = dict(self.coeffs)
-        for var, coeff in other.coeffs.items():
-            coeffs[var] = coeffs.get(var, 0) + factor * coeff
-        return Affine({var: c for var, c in coeffs.items() if c}, ops.add(self.rest, ops.multiply(other.rest, factor)))
-
-    def replaced(self, var: Var, value: Affine) -> Affine:
-        """self with `value` for an unknown."""
-        coeff = self.coeffs.get(var, 0)
-        if not coeff:
-            return self
-        return Affine({v: c for v, c in self.coeffs.items() if v is not var}, self.rest).plus(value, coeff)
-
-    def expression(self) -> Expr:
-        """The sum as an expression over its unknowns."""
-        value = self.rest
-        for var, coeff in self.coeffs.items():
-            value = ops.add(value, ops.multiply(var, coeff))
-        return value
+def value_of(form: LinearForm) -> Expr:
+    """A form over unknowns as an expression. Its constant is an expression without unknowns."""
+    value: Expr = form.const
+    for var, coeff in form.coeffs.items():
+        value = ops.add(value, ops.multiply(var, coeff))
+    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
     """0 <= form, and form <= width where there is a width (an expression without unknowns)."""
 
-    form: Affine
+    form: LinearForm
     width: Expr | None = None
 
 
@@ -70,7 +50,7 @@ class System:
     def __init__(self, analyzer: Analyzer, unknowns: Sequence[IterVar]) -> None:
         self.analyzer = analyzer
         self.free: dict[Var, None] = dict.fromkeys(unknowns)
-        self.solved: dict[Var, Affine] = {}
+        self.solved: dict[Var, LinearForm] = {}
         self.bounds: list[Bound] = []
         self.guards: list[Expr] = []
         self.opaque: list[Expr] = []
@@ -79,7 +59,7 @@ class System:
         self.quotients: dict[tuple[Expr, Expr], Expr] = {}
         """What a quotient by a symbol is known to be."""
         self._unknowns: set[Var] = set(unknowns)
-        self._equations: list[Affine] = []
+        self._equations: list[LinearForm] = []
         self._left: list[tuple[Expr, Expr]] = []
         """Equations that are not linear, so far."""
         self._quotients: dict[tuple[Expr, int], Var] = {}
@@ -89,31 +69,31 @@ class System:
     def _add_domain(self, var: IterVar) -> None:
         assert var.dom is not None
         begin, extent = self.affine(var.dom.begin), self.affine(var.dom.extent)
-        if begin is None or extent is None or any(map(reads_tensors, (begin.rest, extent.rest))):
+        if begin is None or extent is None or any(map(reads_tensors, (begin.const, extent.const))):
             self.nested.append(var)
             return
-        own = Affine({var: 1}, ops.const(0, var.dtype)).plus(begin, -1)
+        own = LinearForm({var: 1}, ops.const(0, var.dtype)).plus(begin, -1)
         if not extent.coeffs:
-            width = self.analyzer.simplify(ops.subtract(extent.rest, 1))
+            width = self.analyzer.simplify(ops.subtract(extent.const, 1))
             if isinstance(width, IntImm) and width.value == 0 and not begin.coeffs:
                 self._eliminate(var, begin)
                 return
             self.bounds.append(Bound(own, width))
         else:
             self.bounds.append(Bound(own))
-            self.bounds.append(Bound(_shifted(extent.plus(own, -1), -1)))
+            self.bounds.append(Bound(extent.plus(own, -1).shifted(-1)))
 
     def knows(self, expr: Expr) -> bool:
         """Whether no unknown occurs in an expression."""
         return not any(node in self._unknowns for node in post_order(expr) if isinstance(node, Var))
 
-    def affine(self, expr: Expr) -> Affine | None:
+    def affine(self, expr: Expr) -> LinearForm | None:
         """An integer expression in linear form, or None. Quotients and remainders by constants become unknowns of
         their own: q = e // c means 0 <= e - c * q < c."""
         form = self.analyzer.linear(expr)
         if form is None:
-            return Affine({}, expr) if expr.dtype.is_integer and self.knows(expr) else None
-        found = Affine({}, ops.const(form.const, expr.dtype))
+            return LinearForm({}, expr) if expr.dtype.is_integer and self.knows(expr) else None
+        found = LinearForm({}, ops.const(form.const, expr.dtype))
         for atom, coeff in form.coeffs.items():
             part = self._atom(atom)
             if part is None:
@@ -121,11 +101,11 @@ class System:
             found = found.plus(part, coeff)
         return found
 
-    def _atom(self, atom: Expr) -> Affine | None:
+    def _atom(self, atom: Expr) -> LinearForm | None:
         if isinstance(atom, Var) and atom in self._unknowns:
-            return self.solved.get(atom) or Affine({atom: 1}, ops.const(0, atom.dtype))
+            return self.solved.get(atom) or LinearForm({atom: 1}, ops.const(0, atom.dtype))
         if self.knows(atom):
-            return Affine({}, atom)
+            return LinearForm({}, atom)
         if isinstance(atom, Cast) and atom.value.dtype.is_integer and self.analyzer.linear(atom.value) is not None:
             inner = self.affine(atom.value)  # of int32 in int64: loop arithmetic does not overflow
             return inner if atom.dtype.bits >= atom.value.dtype.bits else None
@@ -137,14 +117,14 @@ class System:
             return quotient if isinstance(atom, FloorDiv) else divided.plus(quotient, -atom.b.value)
         return None
 
-    def _quotient(self, numerator: Expr, form: Affine, divisor: int) -> Affine:
+    def _quotient(self, numerator: Expr, form: LinearForm, divisor: int) -> LinearForm:
         key = (numerator, divisor)  # the analyzer gives equal expressions as one object
         var = self._quotients.get(key)
         if var is None:
             var = self._quotients[key] = self._fresh("q", numerator)
-            own = Affine({var: 1}, ops.const(0, var.dtype))
+            own = LinearForm({var: 1}, ops.const(0, var.dtype))
             self.bounds.append(Bound(form.plus(own, -divisor), ops.const(divisor - 1, var.dtype)))
-        return self.solved.get(var) or Affine({var: 1}, ops.const(0, var.dtype))
+        return self.solved.get(var) or LinearForm({var: 1}, ops.const(0, var.dtype))
 
     def _fresh(self, name: str, like: Expr) -> Var:
         var = Var(name, like.dtype)
@@ -160,9 +140,9 @@ class System:
         elif right is None or right.coeffs or not equate_symbolic(self, a, b):
             self._left.append((a, b))
 
-    def within(self, form: Affine, begin: Expr, width: Expr) -> None:
+    def within(self, form: LinearForm, begin: Expr, width: Expr) -> None:
         """Require begin <= form <= begin + width."""
-        self.bounds.append(Bound(form.plus(Affine({}, begin), -1), width))
+        self.bounds.append(Bound(form.plus(LinearForm({}, begin), -1), width))
 
     def require(self, condition: Expr) -> None:
         """Require a condition that reads no tensor and is no conjunction."""
@@ -180,7 +160,7 @@ class System:
         if a is None or b is None:
             return False
         difference = b.plus(a, -1)
-        self.bounds.append(Bound(_shifted(difference, -1) if isinstance(node, (LT, GT)) else difference))
+        self.bounds.append(Bound(difference.shifted(-1) if isinstance(node, (LT, GT)) else difference))
         return True
 
     def solve(self) -> None:
@@ -195,25 +175,25 @@ class System:
         for equation in self._equations:
             form = self.reduced(equation)
             if any(abs(form.coeffs[var]) != 1 for var in self._nested_in(form)):
-                self.opaque.append(ops.equal(form.expression(), 0))
+                self.opaque.append(ops.equal(value_of(form), 0))
                 continue
             while form.coeffs:
                 common = gcd(*form.coeffs.values())
                 if common > 1:
-                    self.guards.append(ops.equal(ops.floormod(form.rest, common), 0))
-                    form = Affine({v: c // common for v, c in form.coeffs.items()}, ops.floordiv(form.rest, common))
+                    self.guards.append(ops.equal(ops.floormod(form.const, common), 0))
+                    form = LinearForm({v: c // common for v, c in form.coeffs.items()}, ops.floordiv(form.const, common))
                 pivot = self._pivot(form)
                 if pivot is not None:
                     sign = form.coeffs[pivot]
-                    others = Affine({v: c for v, c in form.coeffs.items() if v is not pivot}, form.rest)
-                    self._eliminate(pivot, Affine({}, ops.const(0, form.rest.dtype)).plus(others, -sign))
+                    others = form.without(pivot)
+                    self._eliminate(pivot, LinearForm({}, ops.const(0, form.const.dtype)).plus(others, -sign))
                     break
                 form = self._smaller(form)
             else:
-                self.guards.append(ops.equal(form.rest, 0))
+                self.guards.append(ops.equal(form.const, 0))
         self.bounds = [Bound(self.reduced(bound.form), bound.width) for bound in self.bounds]
 
-    def _pivot(self, form: Affine) -> Var | None:
+    def _pivot(self, form: LinearForm) -> Var | None:
         """What to eliminate: of the unknowns with coefficient 1 one whose domain depends on others, or that was made
         here, or else the one that runs farthest (a symbolic extent counts as endless; of equals a data axis)."""
         units = self._nested_in(form) or [var for var, coeff in form.coeffs.items() if abs(coeff) == 1]
@@ -226,37 +206,33 @@ class System:
 
         return max(units, key=rank, default=None)
 
-    def _nested_in(self, form: Affine) -> list[Var]:
+    def _nested_in(self, form: LinearForm) -> list[Var]:
         return [var for var in self.nested if var in form.coeffs]
 
-    def _smaller(self, form: Affine) -> Affine:
+    def _smaller(self, form: LinearForm) -> LinearForm:
         """The same equation after a change of variables, with coefficients reduced by the least of them."""
         least = min(form.coeffs, key=lambda var: abs(form.coeffs[var]))
         divisor = form.coeffs[least]
         made = self._fresh("t", least)
-        value = Affine({made: 1}, ops.const(0, made.dtype))
+        value = LinearForm({made: 1}, ops.const(0, made.dtype))
         for var, coeff in form.coeffs.items():
             if var is not least and coeff // divisor:
-                value = value.plus(Affine({var: 1}, ops.const(0, var.dtype)), -(coeff // divisor))
+                value = value.plus(LinearForm({var: 1}, ops.const(0, var.dtype)), -(coeff // divisor))
         self._eliminate(least, value)
         return form.replaced(least, value)
 
-    def _eliminate(self, var: Var, value: Affine) -> None:
+    def _eliminate(self, var: Var, value: LinearForm) -> None:
         del self.free[var]
         self.solved = {other: form.replaced(var, value) for other, form in self.solved.items()}
         self.solved[var] = value
 
-    def reduced(self, form: Affine) -> Affine:
+    def reduced(self, form: LinearForm) -> LinearForm:
         """A form over the free unknowns alone."""
         for var in list(form.coeffs):
             value = self.solved.get(var)
             if value is not None:
                 form = form.replaced(var, value)
         return form
-
-
-def _shifted(form: Affine, by: int) -> Affine:
-    return Affine(form.coeffs, ops.add(form.rest, by))
 
 
 def reads_tensors(expr: Expr) -> bool:

@@ -15,7 +15,7 @@ from ...ir import ops
 from ...ir.expr import GE, LE, LT, Expr, IntImm, IterVar, Range, Var
 from ...ir.visit import substitute
 from .boxes import Box, boxes_of
-from .equations import System, reads_tensors
+from .equations import System, reads_tensors, value_of
 
 __all__ = ["Loops", "loops_of"]
 
@@ -54,7 +54,7 @@ class _Ranges:
         for var in self.nested:
             values[var] = self._nested_axis(var, values, axes)
         for var, form in self.system.solved.items():
-            value = substitute(form.expression(), values)
+            value = substitute(value_of(form), values)
             values[var] = ops.cast(self.analyzer.simplify(value), var.dtype)
         order = (*self.free, *self.nested)
         return Loops(tuple(axes[var] for var in order if var in axes), values, *self._conditions(values))
@@ -77,7 +77,7 @@ class _Ranges:
         assert var.dom is not None
         known = dict(values)
         for other, form in self.system.solved.items():
-            value = substitute(form.expression(), values)
+            value = substitute(value_of(form), values)
             if isinstance(other, IterVar) and other.dom is not None and self.system.knows(other.dom.extent):
                 last = ops.subtract(ops.add(other.dom.begin, other.dom.extent), 1)
                 value = ops.maximum(ops.minimum(value, last), other.dom.begin)
@@ -90,7 +90,7 @@ class _Ranges:
         """What has to hold and is not proved to, as the last three fields of Loops."""
         wanted = list(self.system.guards)
         for bound in self.system.bounds:
-            form = substitute(bound.form.expression(), values)
+            form = substitute(value_of(bound.form), values)
             wanted.append(ops.compare(GE, form, 0))
             if bound.width is not None:
                 wanted.append(ops.compare(LE, form, bound.width))

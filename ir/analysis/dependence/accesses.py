@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Let, Node, Range, Var
 from ...stmt import Allocate, BufferStore, Evaluate, For, LetStmt
+from ...structural import structural_key
 from ...visit import substitute, walk
-from ..linear import expr_key, is_index
+from ..linear import is_index
 from .iterations import Indices, Iterations
 
 __all__ = ["Accesses", "accesses_of"]
@@ -65,4 +66,4 @@ def accesses_of(stmt: Node) -> Accesses:
 
 
 def _distinct(accesses: Iterable[Indices]) -> list[Indices]:
-    return list({tuple(map(expr_key, indices)): indices for indices in accesses}.values())
+    return list({tuple(map(structural_key, indices)): indices for indices in accesses}.values())

@@ -21,13 +21,15 @@ from enum import Enum, auto
 
 from ...arith.analyzer import Analyzer
 from ...arith.interval import EVERYTHING, Interval
+from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...dtype import INT32, INT64
 from ...expr import BufferLoad, Call, Expr, FloorDiv, FloorMod, IntImm, ProducerLoad, Range, Var
 from ...intrinsics import is_pure
 from ...ops import cast, const
+from ...structural import Key, StructuralKey, structural_key
 from ...visit import free_vars, substitute, walk
-from ..linear import Key, Linear, expr_key, is_index, linear
+from ..linear import atom_of, is_index, linear, terms
 from .equations import Equation, Unknown, solve
 
 __all__ = ["Dependence", "Indices", "Iterations", "Meets"]
@@ -80,7 +82,7 @@ class Iterations:
         self.loop, self.own, self.shared, self.constant = loop, own, shared or {}, constant
         self._analyzer = analyzer
         self._twins: dict[Var, Expr] = {}
-        self._forms: dict[Expr, Linear] = {}
+        self._forms: dict[Expr, LinearForm] = {}
         self._keys: dict[Expr, Key] = {}
         self._rows: dict[tuple[Key, Key], _Row] = {}
         self._intervals: dict[Key, Interval] = {}
@@ -136,60 +138,59 @@ class Iterations:
 
     def _key(self, index: Expr) -> Key:
         if index not in self._keys:
-            self._keys[index] = expr_key(index)
+            self._keys[index] = structural_key(index)
         return self._keys[index]
 
-    def _form(self, index: Expr) -> Linear:
+    def _form(self, index: Expr) -> LinearForm:
         if index not in self._forms:
             sums = index.dtype in (INT32, INT64)
-            self._forms[index] = linear(index) if sums else Linear({expr_key(index): (index, 1)})
+            self._forms[index] = linear(index) if sums else LinearForm({atom_of(index): 1})
         return self._forms[index]
 
-    def _new_row(self, a: Linear, b: Linear, exact: bool) -> _Row:
+    def _new_row(self, a: LinearForm, b: LinearForm, exact: bool) -> _Row:
         """b in the second iteration less a in the first. exact: neither wraps."""
         a, b = self._from_zero(a), self._from_zero(b)
-        terms: dict[Unknown, int] = {}
+        unknowns: dict[Unknown, int] = {}
         links: list[Equation] = []
-        for key in {**a.terms, **b.terms}:
-            atom = (a.terms.get(key) or b.terms[key])[0]
-            first, second = (form.terms[key][1] if key in form.terms else 0 for form in (a, b))
+        for key in {**a.coeffs, **b.coeffs}:
+            atom = key.expr if isinstance(key, StructuralKey) else key
+            first, second = a.coefficient(key), b.coefficient(key)
             if not self._is_own(atom):
                 if first != second:
-                    terms["shared", key] = second - first
+                    unknowns["shared", key] = second - first
                     self._bound(key, atom)
             elif first == second:
-                terms["apart", key] = first
+                unknowns["apart", key] = first
                 self._bound(key, atom)
             else:
                 if first:
-                    terms["first", key] = -first
+                    unknowns["first", key] = -first
                 if second:
-                    terms["second", key] = second
+                    unknowns["second", key] = second
                 links.append(Equation({("apart", key): 1, ("first", key): 1, ("second", key): -1}))
                 self._bound(key, atom)
-        equation = Equation(terms, b.constant - a.constant)
+        equation = Equation(unknowns, b.const - a.const)
         if not exact and not self._stays_small(equation):
             return _Row(Equation({}), False)
         return _Row(equation, True, (*links, *self._remainders(a, b)))
 
-    def _from_zero(self, form: Linear) -> Linear:
+    def _from_zero(self, form: LinearForm) -> LinearForm:
         """`form` with every own variable counted from the beginning of its range on."""
-        counted = Linear(dict(form.terms), form.constant)
         for var, within in reversed(self.own.items()):
-            coefficient = counted.coefficient(var)
+            coefficient = form.coefficient(var)
             if within is not None and coefficient:
-                counted.add(linear(within.begin), coefficient)
-        return counted
+                form = form.plus(linear(within.begin), coefficient)
+        return form
 
-    def _remainders(self, a: Linear, b: Linear) -> Iterator[Equation]:
+    def _remainders(self, a: LinearForm, b: LinearForm) -> Iterator[Equation]:
         """x % m = y % m where x - y is a multiple of m."""
-        (first, factor), (second, other) = (next(form.atoms(), (None, 0)) for form in (a, b))
+        (first, factor), (second, other) = (next(terms(form), (None, 0)) for form in (a, b))
         if (isinstance(first, FloorMod) and isinstance(second, FloorMod) and isinstance(first.b, IntImm)
                 and isinstance(second.b, IntImm) and first.b.value == second.b.value > 0 and factor == other
-                and a.constant == b.constant and len(a.terms) == len(b.terms) == 1
+                and a.const == b.const and len(a.coeffs) == len(b.coeffs) == 1
                 and is_index(first.a) and is_index(second.a)):
             row = self._new_row(linear(first.a), linear(second.a), True)
-            quotient = ("quotient", (expr_key(first), expr_key(second)))
+            quotient = ("quotient", (structural_key(first), structural_key(second)))
             yield Equation({**row.equation.terms, quotient: first.b.value}, row.equation.constant)
             yield from row.others
 
@@ -205,7 +206,7 @@ class Iterations:
 
     def _weights(self, indices: Indices) -> tuple[int, ...]:
         """What each dimension counts in the fused index that it is made of; 0 where it is not."""
-        return tuple(next((_weight(atom) for atom, _ in self._form(index).atoms()
+        return tuple(next((_weight(atom) for atom, _ in terms(self._form(index))
                            if isinstance(atom, (FloorDiv, FloorMod)) and self._is_own(atom)), 0) for index in indices)
 
     # Bounds

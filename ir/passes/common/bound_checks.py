@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ...analysis.linear import expr_key
 from ...arith.analyzer import Analyzer
 from ...expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Ramp, Range, Var
 from ...ops import TRUE, all_of, if_then_else, logical_and, logical_not
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
+from ...structural import structural_key
 from ...visit import Rewriter, children, post_order, seq, substitute, without_lets
 from .simplify import analyzer_for
 
@@ -70,7 +70,7 @@ class _Checker(Rewriter):
         for root in roots:
             for load, path in _loads_with_path(root):
                 for check in self._access_checks(load, path):
-                    found.setdefault((expr_key(check.condition), check.message), check)
+                    found.setdefault((structural_key(check.condition), check.message), check)
         return list(found.values())
 
     def _access_checks(self, access: BufferLoad | BufferStore, path: tuple[Expr, ...]) -> Iterator[Assert]:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...analysis.linear import Linear, expr_key, is_index, linear
+from ...analysis.linear import expression, is_index, linear, merge_divisions, occurs, terms
+from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...dtype import INT32, INT64
 from ...expr import Add, Broadcast, BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Let, Mul, Ramp, Sub, Var
 from ...ops import binary, cast, const
 from ...stmt import Allocate, Attr, BufferStore, For, Function, LetStmt, Stmt
+from ...structural import structural_key
 from ...visit import SharingRewriter, post_order
 
 __all__ = ["flat_buffer", "flatten", "strides_of"]
@@ -123,20 +125,18 @@ class _Flattener(SharingRewriter):
         lanes = max([index.dtype.lanes for index in visited], default=1)
         if lanes > 1:
             return self._vector_offset(buffer, visited, lanes)
-        form = Linear()
-        if buffer.elem_offset is not None:
-            form.add(linear(buffer.elem_offset))
+        form = LinearForm({}) if buffer.elem_offset is None else linear(buffer.elem_offset)
         products: list[Expr] = []
         for index, stride, extent in zip(visited, self.strides[buffer], buffer.shape, strict=True):
             if isinstance(stride, IntImm):
-                form.add(_index_form(index, extent), stride.value)
+                form = form.plus(_index_form(index, extent), stride.value)
             else:
-                products.append(_index_form(index, extent).expr(INT64, self._rank) * stride)
-        form.merge_divisions()  # an index split over two dimensions, f // 16 and f % 16, meets here
+                products.append(expression(_index_form(index, extent), INT64, self._rank) * stride)
+        form = merge_divisions(form)  # an index split over two dimensions, f // 16 and f % 16, meets here
         value: Expr | None = None
         for product in products:
             value = product if value is None else value + product
-        rest = form.expr(INT64, self._rank)
+        rest = expression(form, INT64, self._rank)
         return rest if value is None else value + rest
 
     def _along(self, buffer: Buffer, indices: list[Expr], ramp: Ramp, lanes: int) -> Expr | None:
@@ -150,11 +150,10 @@ class _Flattener(SharingRewriter):
             scalars.append(scalar)
         form = linear(self.offset(buffer, tuple(scalars)))
         step = form.coefficient(lane)
-        rest = form.without(lane)
-        if not step or not isinstance(ramp.stride, IntImm) or any(lane in post_order(atom) for atom, _ in rest.atoms()):
+        if not step or not isinstance(ramp.stride, IntImm) or occurs(lane, form):
             return None
-        rest.add(linear(ramp.base), step)
-        return Ramp(rest.expr(INT64, self._rank), const(step * ramp.stride.value, INT64), lanes)
+        rest = form.replaced(lane, linear(ramp.base))
+        return Ramp(expression(rest, INT64, self._rank), const(step * ramp.stride.value, INT64), lanes)
 
     def _rank(self, atom: Expr) -> int:
         if isinstance(atom, Var):
@@ -162,7 +161,7 @@ class _Flattener(SharingRewriter):
         return max((self.depth.get(node, 0) for node in post_order(atom) if isinstance(node, Var)), default=0)
 
     def _vector_offset(self, buffer: Buffer, indices: list[Expr], lanes: int) -> Expr:
-        ramps = {expr_key(node): node for index in indices for node in post_order(index) if isinstance(node, Ramp)}
+        ramps = {structural_key(node): node for index in indices for node in post_order(index) if isinstance(node, Ramp)}
         if len(ramps) == 1:
             (ramp,) = ramps.values()
             found = self._along(buffer, indices, ramp, lanes)
@@ -196,12 +195,12 @@ def _lane(value: Expr, lane: Var) -> Expr | None:
     return found[id(value)]
 
 
-def _index_form(index: Expr, extent: Expr) -> Linear:
+def _index_form(index: Expr, extent: Expr) -> LinearForm:
     """The int64 value of an in-range index. A sum of index arithmetic and one loaded int32 is opened like index
     arithmetic: if it wrapped, it would leave [0, extent) for every extent of at most 2^30."""
     if index.dtype == INT32 and not is_index(index):
         form = linear(index, widen=False)
-        loaded = [(atom, coefficient) for atom, coefficient in form.atoms() if not is_index(atom)]
+        loaded = [(atom, coefficient) for atom, coefficient in terms(form) if not is_index(atom)]
         narrow = extent.dtype == INT32 and (not isinstance(extent, IntImm) or extent.value <= 1 << 30)
         if narrow and len(loaded) == 1 and loaded[0][1] == 1 and isinstance(index, (Add, Sub)):
             return form

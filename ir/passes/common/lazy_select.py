@@ -9,9 +9,9 @@ it simplifies, so that a Select in the loop IR is always safe to evaluate whole.
 
 from __future__ import annotations
 
-from ...analysis.linear import expr_key
 from ...arith.analyzer import Analyzer
 from ...expr import BufferLoad, Expr, IfThenElse, Node, ProducerLoad, Select
+from ...structural import structural_key
 from ...visit import children, post_order, rewrite
 
 __all__ = ["lazy_select"]
@@ -21,12 +21,12 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     """`value` with IfThenElse for each Select that might load out of range; `analyzer` knows the loops around."""
     if not any(isinstance(node, Select) for node in post_order(value)):
         return value
-    done = {expr_key(node) for node in post_order(value, below=_sure) if isinstance(node, (BufferLoad, ProducerLoad))}
+    done = {structural_key(node) for node in post_order(value, below=_sure) if isinstance(node, (BufferLoad, ProducerLoad))}
 
     def safe(side: Expr) -> bool:
         # What a choice inside guards counts too: where its condition was not to be evaluated, it may say anything.
         loads = (node for node in post_order(side) if isinstance(node, (BufferLoad, ProducerLoad)))
-        return all(expr_key(load) in done or _in_range(analyzer, load) for load in loads)
+        return all(structural_key(load) in done or _in_range(analyzer, load) for load in loads)
 
     def rule(node: Node) -> Expr | None:
         if isinstance(node, Select) and not (safe(node.true_value) and safe(node.false_value)):

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...analysis.linear import Linear, is_index, linear
+from ...analysis.linear import expression, is_index, linear, terms
+from ...arith.linear import LinearForm
 from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Var
 from ...ops import TRUE, const, floordiv, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
@@ -80,13 +81,13 @@ class _Bound:
     """`guard` holds for iterations below (`upper`) or from `value` on."""
 
     guard: _Guard
-    value: Linear | int
+    value: LinearForm | int
     upper: bool
     divisor: int
 
     def expr(self, var: Var) -> Expr:
         """The bound as an expression in the loop variable's dtype."""
-        value = const(self.value, var.dtype) if isinstance(self.value, int) else self.value.expr(var.dtype)
+        value = const(self.value, var.dtype) if isinstance(self.value, int) else expression(self.value, var.dtype)
         if self.divisor > 1:
             value = floordiv(value, const(self.divisor, var.dtype))
         return value if self.upper else fold(Add, value, const(1, var.dtype))
@@ -145,10 +146,9 @@ def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
     """Of bounds that differ in a constant, the one that implies the others."""
     found: dict[object, tuple[int, _Bound]] = {}
     for bound in bounds:
-        form = Linear(constant=bound.value) if isinstance(bound.value, int) else bound.value
-        terms = frozenset((key, coefficient) for key, (_, coefficient) in form.terms.items())
-        tightness = -form.constant if bound.upper else form.constant
-        key = (bound.upper, bound.divisor, terms)
+        form = LinearForm({}, bound.value) if isinstance(bound.value, int) else bound.value
+        tightness = -form.const if bound.upper else form.const
+        key = (bound.upper, bound.divisor, form.key)
         if key not in found or tightness > found[key][0]:
             found[key] = (tightness, bound)
     return (bound for _, bound in found.values())
@@ -220,43 +220,32 @@ def _bound(guard: _Guard, var: Var) -> _Bound | None:
     condition = guard.condition
     assert isinstance(condition, (LT, LE, GT, GE))
     upward = isinstance(condition, (LT, LE))  # rewritten as form < 0
-    form = linear(condition.a)
-    form.add(linear(condition.b), -1)
+    form = linear(condition.a).plus(linear(condition.b), -1)
     if not upward:
-        form = _negative(form)
+        form = form.scaled(-1)
     if isinstance(condition, (LE, GE)):
-        form.constant -= 1
+        form = form.shifted(-1)
     for loop in reversed(guard.inner):
         coefficient = form.coefficient(loop.var)
         if coefficient:
-            form = form.without(loop.var)
-            form.add(linear(loop.begin), coefficient)
+            form = form.replaced(loop.var, linear(loop.begin))
             if coefficient > 0:
-                form.add(linear(loop.extent), coefficient)
-                form.constant -= coefficient
+                form = form.plus(linear(loop.extent).shifted(-1), coefficient)
     step = form.coefficient(var)
     rest = form.without(var)
     if step == 0 or _mentions(rest, {var, *(loop.var for loop in guard.inner)}):
         return None
     if step > 0:  # var < ceil(-rest / step)
-        limit = _negative(rest)
-        limit.constant += step - 1
-        return _Bound(guard, _number(limit), True, step)
+        return _Bound(guard, _number(rest.scaled(-1).shifted(step - 1)), True, step)
     return _Bound(guard, _number(rest), False, -step)
 
 
-def _negative(form: Linear) -> Linear:
-    found = Linear()
-    found.add(form, -1)
-    return found
+def _number(form: LinearForm) -> LinearForm | int:
+    return form.const if form.is_const else form
 
 
-def _number(form: Linear) -> Linear | int:
-    return form if form.terms else form.constant
-
-
-def _mentions(form: Linear, variables: set[Var]) -> bool:
-    return any(isinstance(node, Var) and node in variables for atom, _ in form.atoms() for node in walk(atom))
+def _mentions(form: LinearForm, variables: set[Var]) -> bool:
+    return any(isinstance(node, Var) and node in variables for atom, _ in terms(form) for node in walk(atom))
 
 
 # Cutting
@@ -292,7 +281,7 @@ class _Partitioner(Rewriter):
         parts.append((low, high, cut.guards))
         parts += [] if cut.high is None else [(maximum(high, before), end, ())]
         parts = [(one, other, proved) for one, other, proved in parts if not _is_empty(_length(one, other))]
-        if all(not _length(one, other).terms for one, other, _ in parts):  # most of what is left decides itself
+        if all(_length(one, other).is_const for one, other, _ in parts):  # most of what is left decides itself
             main = margin = self.copies // 2
         else:
             margin = max(1, self.copies // MARGIN)
@@ -312,11 +301,11 @@ class _Partitioner(Rewriter):
         """The iterations [low, high), without the guards that are proved there. The loop itself is not cut again; what
         is left of its guards may cut the loops inside."""
         extent = _length(low, high)
-        if not extent.terms and extent.constant == 1 and not loop.pragmas:
+        if extent.is_const and extent.const == 1 and not loop.pragmas:
             return self._body(_Prover({loop.var: low}, proved).visit(loop.body), copies)
         var = Var(loop.var.name, loop.var.dtype)
         body = self._body(_Prover({loop.var: var}, proved).visit(loop.body), copies)
-        count = maximum(extent.expr(var.dtype), const(0, var.dtype))
+        count = maximum(expression(extent, var.dtype), const(0, var.dtype))
         return For(var, low, count, loop.kind, body, loop.thread, loop.pragmas, loop.line)
 
     def _branches(self, loop: For, cut: Cut) -> Stmt | None:
@@ -333,15 +322,12 @@ class _Partitioner(Rewriter):
         return replace(loop, body=If(inside, main, rest))
 
 
-def _length(low: Expr, high: Expr) -> Linear:
-    found = Linear()
-    found.add(linear(high))
-    found.add(linear(low), -1)
-    return found
+def _length(low: Expr, high: Expr) -> LinearForm:
+    return linear(high).plus(linear(low), -1)
 
 
-def _is_empty(length: Linear) -> bool:
-    return not length.terms and length.constant <= 0
+def _is_empty(length: LinearForm) -> bool:
+    return length.is_const and length.const <= 0
 
 
 def _same(a: Expr, b: Expr) -> bool:

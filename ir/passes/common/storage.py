@@ -18,10 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...analysis.linear import expr_key
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Node
 from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
+from ...structural import structural_key
 from ...visit import Rewriter, children, rebuild, rewrite
 
 __all__ = ["MIN_SHARED_BYTES", "plan_storage"]
@@ -158,7 +158,7 @@ def _fits(buffer: Buffer, home: Buffer) -> bool:
         return False
     mine, its = _bytes(buffer), _bytes(home)
     if mine is None or its is None:
-        return expr_key(buffer.shape[0]) == expr_key(home.shape[0])
+        return structural_key(buffer.shape[0]) == structural_key(home.shape[0])
     return mine <= its
 
 

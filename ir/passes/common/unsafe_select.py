@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...analysis.linear import Key, expr_key
 from ...arith.analyzer import Analyzer
 from ...expr import BufferLoad, Call, Expr, IfThenElse, Let, Node, Range, Select
 from ...ops import logical_not
 from ...stmt import BufferStore, For, Function, If, Stmt
+from ...structural import Key, structural_key
 from ...visit import Rewriter, children, post_order, rewrite, walk
 from .simplify import analyzer_for
 
@@ -78,7 +78,7 @@ class _Selector(Rewriter):
     def _expr(self, root: Expr) -> Expr:
         if not any(isinstance(node, IfThenElse) for node in post_order(root)):
             return root
-        done = {expr_key(node) for node in post_order(root, below=_sure) if isinstance(node, BufferLoad)}
+        done = {structural_key(node) for node in post_order(root, below=_sure) if isinstance(node, BufferLoad)}
 
         def rule(node: Node) -> Expr | None:
             if not isinstance(node, IfThenElse) or _is_likely(node.condition):
@@ -95,7 +95,7 @@ class _Selector(Rewriter):
                 return False
             if isinstance(node, Call) and node.name not in CHEAP_CALLS:
                 return False
-            if isinstance(node, BufferLoad) and expr_key(node) not in done and not in_range(self.analyzer, node):
+            if isinstance(node, BufferLoad) and structural_key(node) not in done and not in_range(self.analyzer, node):
                 return False
         return True
 

@@ -15,10 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import gcd
 
-from ...analysis.linear import Linear, expr_key, is_index, linear
+from ...analysis.linear import is_index, linear, merge_divisions, terms
+from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, Let, Node, Var
 from ...stmt import Allocate, BufferStore, Evaluate, For, Function, LetStmt, LoopKind
+from ...structural import StructuralKey, structural_key
 from ...visit import rewrite, walk
 from ..common.fresh_copy import substitute_expr
 
@@ -92,7 +94,7 @@ def lanes_are_independent(loop: For) -> bool:
 
 
 def _distinct(accesses: Iterable[tuple[Expr, ...]]) -> list[tuple[Expr, ...]]:
-    return list({tuple(map(expr_key, indices)): indices for indices in accesses}.values())
+    return list({tuple(map(structural_key, indices)): indices for indices in accesses}.values())
 
 
 class _Prover:
@@ -108,20 +110,19 @@ class _Prover:
             return True
         return self._distinct(self._weighted(forms_a), self._weighted(forms_b))
 
-    def _weighted(self, forms: list[Linear]) -> Linear:
+    def _weighted(self, forms: list[LinearForm]) -> LinearForm:
         """The sum of the dimensions in which a fused index that was taken apart, f // 16 and f % 16, is f again."""
-        total = Linear()
+        total = LinearForm({})
         for form in forms:
-            weights = [_weight(atom) for atom, _ in form.atoms() if self._varies(atom) and not isinstance(atom, Var)]
+            weights = [_weight(atom) for atom, _ in terms(form) if self._varies(atom) and not isinstance(atom, Var)]
             if weights:
-                total.add(form, weights[0])
-        total.merge_divisions()
-        return total
+                total = total.plus(form, weights[0])
+        return merge_divisions(total)
 
     def _varies(self, atom: Expr) -> bool:
         return any(node is self.var or node in self.inner for node in walk(atom) if isinstance(node, Var))
 
-    def _distinct(self, a: Linear, b: Linear) -> bool:
+    def _distinct(self, a: LinearForm, b: LinearForm) -> bool:
         """Whether a in one iteration and b in another never are equal: their difference, a sum of multiples of
         bounded counts, is 0 in the same iteration alone (as digits of a number tell it apart from others)."""
         a, b = self._from_zero(a), self._from_zero(b)
@@ -143,24 +144,23 @@ class _Prover:
             return False
         return grain == 0 or self.lanes is not None and step * (self.lanes - 1) + small < grain
 
-    def _from_zero(self, form: Linear) -> Linear:
+    def _from_zero(self, form: LinearForm) -> LinearForm:
         """`form` with every inner loop variable counted from 0 on."""
-        form = Linear(dict(form.terms), form.constant)
         for var, loop in reversed(self.inner.items()):
             coefficient = form.coefficient(var)
             if loop is not None and coefficient:
-                form.add(linear(loop.begin), coefficient)
+                form = form.plus(linear(loop.begin), coefficient)
         return form
 
-    def _digits(self, a: Linear, b: Linear) -> list[tuple[int, int | None]] | None:
+    def _digits(self, a: LinearForm, b: LinearForm) -> list[tuple[int, int | None]] | None:
         """What a - b is made of besides the lane: (size, how many values it may take). None: not known."""
         digits: list[tuple[int, int | None]] = []
-        difference = abs(a.constant - b.constant)
+        difference = abs(a.const - b.const)
         if difference:
             digits.append((difference, 2))
-        for key in {**a.terms, **b.terms}:
-            atom = (a.terms.get(key) or b.terms[key])[0]
-            x, y = (form.terms[key][1] if key in form.terms else 0 for form in (a, b))
+        for key in {**a.coeffs, **b.coeffs}:
+            atom = key.expr if isinstance(key, StructuralKey) else key
+            x, y = a.coefficient(key), b.coefficient(key)
             loop = self.inner.get(atom) if isinstance(atom, Var) else None
             if loop is not None:
                 count = loop.extent.value if isinstance(loop.extent, IntImm) else None

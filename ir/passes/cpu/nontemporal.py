@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...analysis.linear import is_index, linear
+from ...analysis.linear import is_index, linear, occurs
 from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import EQ, Add, Call, Expr, FloorDiv, IntImm, Min, Mul, Sub, Var
 from ...ops import cast, const, is_const
 from ...pointers import READS, pointer
 from ...stmt import Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
-from ...visit import Rewriter, rebuild, seq, walk
+from ...visit import Rewriter, rebuild, seq
 from ..common.fresh_copy import fold, fresh_copy, substitute_expr
 from .vectorize import Lanes, choose_lanes
 
@@ -91,8 +91,7 @@ def _streamed(loop: For, store: BufferStore, widths: Lanes) -> Stmt:
 def _counts(index: Expr, var: Var) -> bool:
     """Whether the index goes up by one with the variable."""
     form = linear(index)
-    return is_index(index) and form.coefficient(var) == 1 and not any(
-        atom is not var and any(node is var for node in walk(atom)) for atom, _ in form.atoms())
+    return is_index(index) and form.coefficient(var) == 1 and not occurs(var, form)
 
 
 def _peeled(loop: For, store: BufferStore, lanes: int, before: Expr) -> Stmt:

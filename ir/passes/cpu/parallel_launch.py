@@ -18,12 +18,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...analysis.linear import Key, expr_key, linear
+from ...analysis.linear import linear, terms
 from ...buffer import Buffer
 from ...expr import BufferLoad, Call, Expr, IntImm, Var
 from ...intrinsics import is_pure
 from ...ops import is_const
 from ...stmt import Allocate, BufferStore, For, Function, LetStmt, LoopKind, Stmt
+from ...structural import Key, structural_key
 from ...visit import free_vars, rewrite, walk
 
 __all__ = ["launch_once"]
@@ -111,9 +112,9 @@ class _Digits:
         """A key for each dimension that tells the iteration: what its index is made of."""
         for at, index in enumerate(indices):
             form = linear(index)
-            shape = self._shape(sorted(form.atoms(), key=lambda term: abs(term[1])))
+            shape = self._shape(sorted(terms(form), key=lambda term: abs(term[1])))
             if shape is not None and any(part[1] == "parallel" for part in shape):
-                yield at, form.constant, shape
+                yield at, form.const, shape
 
     def _shape(self, terms: list[tuple[Expr, int]]) -> tuple[tuple[int, Key], ...] | None:
         reach: int | None = 0
@@ -128,5 +129,5 @@ class _Digits:
             elif any(isinstance(node, BufferLoad) or node in self.spans or node in self.odd for node in walk(atom)):
                 return None
             else:
-                shape.append((factor, expr_key(atom)))
+                shape.append((factor, structural_key(atom)))
         return tuple(shape)

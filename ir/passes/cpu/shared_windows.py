@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...analysis.linear import Key, Linear, is_index, linear
+from ...analysis.linear import expression, is_index, linear
+from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...expr import And, Broadcast, BufferLoad, CompareOp, Expr, IfThenElse, IntImm, Let, Node, Not, Or, Ramp, Select, Shuffle
 from ...ops import const, fold_binary
 from ...stmt import BufferStore, Function
+from ...structural import Key
 from ...visit import children, rewrite
 from .store_runs import StoreRuns
 
@@ -101,8 +103,8 @@ def _enter(groups: dict[Key, list[_Strided]], load: BufferLoad) -> None:
     if load.predicate is not None and not active:
         return
     form = linear(index.base)
-    key = (load.buffer, stride, lanes, frozenset((key, factor) for key, (_, factor) in form.terms.items()))
-    member = _Strided(load, Linear(form.terms).expr(index.base.dtype), form.constant, stride, active)
+    key = (load.buffer, stride, lanes, form.key)
+    member = _Strided(load, expression(LinearForm(form.coeffs), index.base.dtype), form.const, stride, active)
     groups.setdefault(key, []).append(member)
 
 

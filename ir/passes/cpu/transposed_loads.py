@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ...analysis.linear import Key, Linear, is_index, linear
+from ...analysis.linear import expression, is_index, linear
+from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
 from ...ops import const
 from ...stmt import BufferStore, Function, LetStmt, Seq, Stmt
+from ...structural import Key
 from ...visit import rewrite
 from .shared_windows import WIDEST_STRIDE, active_lanes, sure_loads
 from .store_runs import StoreRuns
@@ -110,8 +112,8 @@ def _column(load: BufferLoad, stored: set[Buffer]) -> tuple[Key, _Column] | None
     if not active:
         return None
     form = linear(index.base)
-    key = (load.buffer, stride, lanes, active, frozenset((key, factor) for key, (_, factor) in form.terms.items()))
-    return key, _Column(load, Linear(form.terms).expr(index.base.dtype), form.constant, stride, active)
+    key = (load.buffer, stride, lanes, active, form.key)
+    return key, _Column(load, expression(LinearForm(form.coeffs), index.base.dtype), form.const, stride, active)
 
 
 def _columns(square: list[list[_Column]]) -> tuple[list[tuple[Var, Expr]], dict[int, Expr]]:

@@ -150,8 +150,8 @@ class LaneExprs:
         if not (isinstance(ramp.stride, IntImm) and ramp.stride.value > 0 and divisor.value > 0 and is_index(ramp.base)):
             return None
         base = linear(ramp.base)
-        step = gcd(base.divisor(), divisor.value)
-        if base.constant % step + (self.lanes - 1) * ramp.stride.value >= step:
+        step = gcd(base.content, divisor.value)
+        if base.const % step + (self.lanes - 1) * ramp.stride.value >= step:
             return None
         quotient = fold(kind, ramp.base, divisor)
         return quotient if kind is FloorDiv else Ramp(quotient, ramp.stride, self.lanes)

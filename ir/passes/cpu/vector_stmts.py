@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...analysis.linear import is_index, linear
+from ...analysis.linear import is_index, linear, occurs
 from ...expr import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Call, CompareOp, Expr, Mul, Not, Var
 from ...ops import cast, const, is_const, logical_not
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
@@ -165,10 +165,9 @@ def _direction(part: Expr, lane: Var) -> int:
         return 0
     if not isinstance(part, (LT, LE, GT, GE)) or not (is_index(part.a) and is_index(part.b)):
         return 0
-    form = linear(part.a)
-    form.add(linear(part.b), -1)
+    form = linear(part.a).plus(linear(part.b), -1)
     coefficient = form.coefficient(lane)
-    if coefficient == 0 or any(node is lane for atom, _ in form.without(lane).atoms() for node in walk(atom)):
+    if coefficient == 0 or occurs(lane, form):
         return 0
     upper = isinstance(part, (LT, LE)) == (coefficient > 0)
     return 1 if upper else -1

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...analysis.linear import Key, expr_key
 from ...buffer import Buffer
 from ...expr import LE, LT, BufferLoad, Expr, IfThenElse, IntImm, Let, Node, Var
 from ...ops import all_of, conjuncts, const
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
+from ...structural import Key, structural_key
 from ...visit import SharingRewriter, post_order, rewrite
 from .vectorize import DEFAULT_VECTOR_BITS
 
@@ -61,7 +61,8 @@ class _Active:
                     else:
                         extent = min(extent, bound)
                 body = body.then_body
-        named = [expr_key(rewrite(guard, lambda node: const(-1, node.dtype) if node is loop.var else None)) for guard in guards]
+        named = [structural_key(rewrite(guard, lambda node: const(-1, node.dtype) if node is loop.var else None))
+                 for guard in guards]
         return _Active(extent, tuple(guards), frozenset(named), body)
 
     @property

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...analysis.linear import Key, expr_key, linear
+from ...analysis.linear import linear, terms
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...dtype import INT32
@@ -30,6 +30,7 @@ from ...fragments import is_warp_call
 from ...ops import conjuncts
 from ...pointers import READS, WRITES, pointed_to
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...structural import Key, structural_key
 from ...visit import rebuild, seq, walk
 from .errors import DivergentBarrier
 from .hardware import THREAD_TAGS, Hardware
@@ -259,7 +260,7 @@ class _Planner:
         return buffer.scope == "shared" or buffer in self.written
 
     def _access(self, node: BufferLoad | BufferStore) -> _Access:
-        indices = tuple(expr_key(index) for index in node.indices)
+        indices = tuple(structural_key(index) for index in node.indices)
         owned = frozenset().union(*(self._owner(index) for index in node.indices)) if node.indices else frozenset[str]()
         parts = tuple(part for at, index in enumerate(node.indices) if (part := self._part(at, index)) is not None)
         return _Access(node.buffer, isinstance(node, BufferStore), tuple(sorted(self.fixed.items())), owned, indices, parts)
@@ -269,8 +270,7 @@ class _Planner:
         if not isinstance(bare, FloorMod) or not isinstance(bare.b, IntImm) or bare.b.value < 1 or self.varies(bare):
             return None
         form = linear(bare.a)
-        return dimension, bare.b.value, frozenset((expr_key(atom), factor) for atom, factor in form.atoms()), (
-            form.constant % bare.b.value)
+        return dimension, bare.b.value, form.key, form.const % bare.b.value
 
     def _conflict(self, pending: Accesses, found: Accesses, together: bool = False) -> Buffer | None:
         """The buffer that two threads may touch at once, if any. together: both are of one iteration of the loops around."""
@@ -290,10 +290,10 @@ class _Planner:
     def _owner(self, index: Expr) -> frozenset[str]:
         """The thread indices that the value of an index determines: those of a sum whose terms are digits, each step
         larger than all that the smaller terms can add up to."""
-        terms = sorted(((abs(factor), atom) for atom, factor in linear(index).atoms()), key=lambda term: term[0])
+        digits = sorted(((abs(factor), atom) for atom, factor in terms(linear(index))), key=lambda term: term[0])
         found: set[str] = set()
         reach = 0
-        for coefficient, atom in terms:
+        for coefficient, atom in digits:
             span = self._span(atom)
             if span == 0:
                 continue

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeGuard
 
-from ...analysis.linear import expr_key
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
 from ...ops import conjuncts, const, logical_and
 from ...stmt import Allocate, For, Function, If, LoopKind, Stmt
+from ...structural import structural_key
 from ...visit import Rewriter, rebuild, rewrite, walk
 from ..common.fresh_copy import fresh_copy
 from ..common.simplify import analyzer_for
@@ -92,7 +92,7 @@ class _Interior:
             if condition is not None:
                 freed.add(guard)
                 if not (isinstance(condition, IntImm) and condition.value):
-                    always[expr_key(condition)] = condition
+                    always[structural_key(condition)] = condition
         if any(isinstance(condition, IntImm) for condition in always.values()):
             return self._outer_loops(body) if then else body  # some guard fails in every block
         copy = _freed(body, freed)

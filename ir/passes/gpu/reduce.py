@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...analysis.linear import expr_key
 from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import BufferLoad, Call, Expr, IntImm, Node, StringImm, Var
 from ...ops import const, floordiv, floormod, if_then_else, is_const, logical_and
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
+from ...structural import structural_key
 from ...visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
 from .errors import LocalNotConstant, ReductionNotRecognised
 from .hardware import THREAD_TAGS, Hardware, is_hardware
@@ -115,8 +115,9 @@ def _group(stmt: Stmt) -> tuple[BufferStore, ...] | None:
 
 def _updates(nest: _Nest) -> bool:
     """Whether it reads the elements that it stores: a step of a recurrence reads others."""
-    places = {(store.buffer, *map(expr_key, store.indices)) for store in nest.stores}
-    return any(isinstance(node, BufferLoad) and (node.buffer, *map(expr_key, node.indices)) in places for node in walk(nest.group))
+    places = {(store.buffer, *map(structural_key, store.indices)) for store in nest.stores}
+    return any(isinstance(node, BufferLoad) and (node.buffer, *map(structural_key, node.indices)) in places
+               for node in walk(nest.group))
 
 
 class _Joiner(Rewriter):

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ...analysis.linear import Key, expr_key
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
@@ -25,6 +24,7 @@ from ...fragments import is_warp_call
 from ...ops import cast, const, likely, logical_and, logical_not
 from ...pointers import WRITES, pointed_to
 from ...stmt import Allocate, BufferStore, Evaluate, For, If, LoopKind, Stmt
+from ...structural import Key, structural_key
 from ...visit import rewrite, substitute, walk
 from ..common.fresh_copy import Copier
 from .errors import CrossBlock, DivergentBarrier, LocalAcrossThreads
@@ -190,7 +190,7 @@ class _Mapper(Copier):
                 continue
             used = [(dim, self.visit(index)) for dim, index in enumerate(node.indices) if any(n is loop.var for n in walk(index))]
             if used:
-                keys[loop.thread] = tuple((dim, expr_key(index)) for dim, index in used)
+                keys[loop.thread] = tuple((dim, structural_key(index)) for dim, index in used)
         uses.append((stored, keys))
 
     def _check_own(self, buffer: Buffer) -> None:
