@@ -17,7 +17,7 @@ from .groups import Group, Piece, cut, steps_of
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["schedule"]
+__all__ = ["schedule", "tuned_schedule"]
 
 
 def schedule(
@@ -34,31 +34,29 @@ def schedule(
     """
     chosen = Target.parse(target)
     s = create_schedule(outputs)
-    found = _tuned(s, outputs, chosen, tuned)
-    if found is not None:
-        return found
-    if chosen.kind != "interpret":
+    if tuned is not None:
+        given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
+        inputs = [stage.op.output(0) for stage in s.stages if stage.op.kind == "placeholder"]
+        args = [*inputs, *(each if isinstance(each, Tensor) else each.output(0) for each in given)]
+        best = tuned_schedule(args, chosen, tuned)
+        if best is not None:
+            return best
+    if chosen.backend.rules:
         _schedule(s, chosen)
     return s
 
 
-def _tuned(
-    s: Schedule, outputs: Operation | Tensor | Sequence[Operation | Tensor], target: Target,
-    database: str | PathLike[str] | Database | None,
-) -> Schedule | None:
-    """The best result of a database for the function of what the outputs are computed from, in order, and the outputs."""
-    if database is None:
-        return None
+def tuned_schedule(args: Sequence[Tensor], target: Target, database: str | PathLike[str] | Database) -> Schedule | None:
+    """The best schedule that a database has for the function of `args`, inputs then outputs; None where it has no result for it.
+    Raises RecordError for a database that cannot be read."""
     from ..autotune.records import find_schedule  # what schedules by rules need not load what measures
 
-    given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
-    inputs = [stage.op.output(0) for stage in s.stages if stage.op.kind == "placeholder"]
-    return find_schedule([*inputs, *(one if isinstance(one, Tensor) else one.output(0) for one in given)], target, database)
+    return find_schedule(args, target, database)
 
 
 def _schedule(s: Schedule, target: Target) -> None:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule."""
-    if target.kind == "cuda":
+    if target.backend.rules == "gpu":
         from .gpu.rules import RULES, rule_for, share_scan
 
         order = [stage.op for stage in s.stages]

@@ -318,7 +318,7 @@ def find_schedule(args: Sequence[Tensor], target: Target, database: Database | s
     if not isinstance(database, Database) and not Path(database).exists():
         warnings.warn(f"there is no database {str(database)!r}: the kernel takes topi's schedule", stacklevel=4)
         return None
-    if target.kind != "llvm" or not target.runs_here or not all(isinstance(e, IntImm) for one in args for e in one.shape):
+    if not target.is_native or not all(isinstance(e, IntImm) for one in args for e in one.shape):
         return None
     try:
         return best_schedule(Task.of(list(args), target), database)[0]

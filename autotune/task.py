@@ -114,10 +114,10 @@ def _checked_args(args: Any) -> tuple[Tensor, ...]:
 
 def _checked_target(target: str | Target) -> Target:
     chosen = Target.parse(target)
-    if chosen.kind != "llvm" or not chosen.runs_here:
+    if not chosen.is_native:
         raise TargetCannotBeTuned(
             f"cannot tune for target {str(chosen)!r}", called=user_source(),
-            reason="its kernels do not run on this machine's CPU" if chosen.kind == "llvm" else
+            reason="its kernels do not run on this machine's CPU" if chosen.backend.for_processors else
                    "candidates are measured, on the CPU of this machine",
             allowed='"llvm", or "llvm -mcpu=... -mattr=..." of instructions that this CPU has', fix='target="llvm"',
         )

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.kernel import build_kernels
+from ..codegen.build import build_kernels
 from ..codegen.target import Target
 from ..errors import InternalError, TilewrightError
 from ..ir.constant import Constant, aligned_copy
@@ -129,7 +129,7 @@ class Worker:
 
     def _built(self, text: str) -> Kernel:
         function: Function = replace(parse(text), constants=self.constants)
-        return build_kernels([function], self.target, bounds_check=False, fast_math=False)[function.name]
+        return build_kernels([function], self.target).module[function.name]
 
     def _poison(self) -> None:
         """Fills the outputs with what no program computes by chance."""

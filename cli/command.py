@@ -167,7 +167,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _schedule_of(source: str) -> Any:
     """The schedule that FILE.py:FUNCTION returns, or the last that FILE.py makes; None, having said why, for none."""
-    from ..driver.build import outputs_of
+    from ..driver.lower import outputs_of
     from ..schedule import Schedule, create_schedule
 
     path, _, name = source.rpartition(":") if not source.endswith(".py") else (source, "", "")

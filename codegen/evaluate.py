@@ -5,12 +5,29 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..errors import InternalError
 from ..ir.constant import Constant
-from .llvm.jit import CompiledModule
 
-__all__ = ["Evaluation", "run"]
+__all__ = ["Evaluation", "MachineCode", "run"]
+
+
+class MachineCode(Protocol):
+    """Functions in machine code. object_bytes: an object file. messages: for each function, what its positive statuses stand for
+    (status - 1). exports: the functions that `address` finds."""
+
+    object_bytes: bytes
+    messages: dict[str, tuple[str, ...]]
+    exports: tuple[str, ...]
+
+    def address(self, name: str) -> int:
+        """Where a function is in this process."""
+        ...
+
+    def outside(self) -> tuple[str, ...]:
+        """The functions that the code calls and does not define."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -18,7 +35,7 @@ class Evaluation:
     """Machine code that computes constants. constants: what it reads, by symbol. calls: its functions, in an order in which
     they can run, each with what it writes. parallel: whether it shares loops among threads."""
 
-    module: CompiledModule
+    module: MachineCode
     constants: Mapping[Constant, str]
     calls: tuple[tuple[str, tuple[Constant, ...]], ...]
     parallel: bool

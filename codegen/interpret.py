@@ -1,38 +1,38 @@
-"""target="interpret": a kernel that is called, and checks its arguments, as any other, and then runs the interpreter."""
+"""The target "interpret": a kernel that is called, and checks its arguments, as any other, and then runs the interpreter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.expr import Var
 from ..ir.interpret.interpreter import Interpreter
 from ..ir.stmt import Function
-from ..runtime.errors import NoSuchSource
 from ..runtime.kernel import Kernel
-from .abi.callback import called_back_kernel
-from .abi.signature import signature_of
+from ..runtime.module import Module
+from .abi.callback import callback_kernel
+from .abi.signature import shape_symbols, signature_of
 from .c.imported import load_imported
+from .result import BuildOptions, BuildResult
+from .sources import Sources
+from .target import Backend, Target
 
-__all__ = ["interpreted_kernel"]
+__all__ = ["BACKEND"]
 
 
-def interpreted_kernel(function: Function, symbols: Sequence[Var]) -> Kernel:
+def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
+    """Every check is on, whatever the options."""
+    del target, options
+    return BuildResult(Module({function.name: _kernel(function) for function in functions}))
+
+
+def _kernel(function: Function) -> Kernel:
     """A kernel that interprets `function` with every check on. A call raises what the interpreter raises: OutOfBounds,
     UninitializedRead, ParallelRace, AssertionFailed."""
     for source in function.attrs.get("import_c", ()):
         load_imported(source)
     interpreter = Interpreter(function)
-    return called_back_kernel(signature_of(function, symbols), lambda arguments, _: interpreter(*arguments), _Sources(function))
+    sources = Sources("an interpreted kernel", {"ir": lambda: str(function)}, 'build with target="llvm" to see machine code')
+    signature = signature_of(function, shape_symbols(function))
+    return callback_kernel(signature, lambda arguments, _: interpreter(*arguments), sources)
 
 
-class _Sources:
-    """The loops that are interpreted are the one text."""
-
-    def __init__(self, function: Function) -> None:
-        self._function = function
-
-    def __call__(self, kind: str) -> str:
-        if kind != "ir":
-            raise NoSuchSource(f"an interpreted kernel has no source {kind!r}", allowed="ir",
-                               fix='build with target="llvm" to see machine code')
-        return str(self._function)
+BACKEND = Backend("interpret", "no code: the loop IR run slowly and exactly", _compile, rules="")

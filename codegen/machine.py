@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass, replace
 from functools import cache
 
+from ..runtime.threads import available_cpus
 from .llvm.features import target_has
 from .target import Target
 
@@ -64,12 +65,12 @@ is known (Target.sve_bits)."""
 @cache
 def machine_of(target: Target) -> Machine:
     """The row for a target; for targets that are no CPU the generic one."""
-    if target.kind != "llvm":
+    if not target.backend.for_processors:
         return MACHINES[-1]
     row = next(row for row in MACHINES if _fits(row, target))
     row = replace(row, vector_bytes=max(row.vector_bytes, target.sve_bits // 8))
     here = not (target.cpu or target.triple)
-    return replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), cores=_cores()) if here else row
+    return replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), cores=available_cpus()) if here else row
 
 
 def _fits(row: Machine, target: Target) -> bool:
@@ -87,11 +88,6 @@ def _cache(level: int, otherwise: int) -> int:
     name = f"SC_LEVEL{level}_{'DCACHE' if level == 1 else 'CACHE'}_SIZE"
     found = os.sysconf(name) if name in os.sysconf_names else 0
     return found if found > 0 else otherwise
-
-
-def _cores() -> int:
-    """The CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # Register tiles

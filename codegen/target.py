@@ -13,80 +13,70 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib import import_module
 from typing import cast
 
 import llvmlite.binding as llvm
 
 from ..errors import user_source
-from .errors import (
-    ForeignTarget,
-    UnknownArchitecture,
-    UnknownFeature,
-    UnknownProcessor,
-    UnknownTargetKind,
-    UnknownTargetOption,
-    UnknownTriple,
-)
+from ..ir.stmt import Function
+from . import names
+from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
 from .host import VARIABLE, Processor, part_of, whole_processor
+from .names import nearest
+from .result import BuildOptions, BuildResult
 from .sve import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute
 
-__all__ = ["CUDA_ARCHITECTURES", "KINDS", "Target", "TargetKind", "this_processor"]
+__all__ = ["BACKENDS", "Backend", "Target", "backend_named", "check_processor", "nearest", "this_processor"]
 
 
 @dataclass(frozen=True, slots=True)
-class TargetKind:
-    """A way to compile. options: what may follow its name, each as -key=value, with what it says; flags: each as -key."""
+class Backend:
+    """What a kind of target is called, how it compiles, and what is asked of it elsewhere: a row for each, in its own module.
+
+    compile: functions of stage "loops" to kernels. options: what may follow the name, each as -key=value, with what it says;
+    flags: those that are given as -key alone. check: raises a CodegenError for options that are wrong. has: whether code for a
+    target may use a feature, by the name that te.target_has takes. for_processors: whether the code is for a processor that LLVM
+    describes, with its vectors, caches and assembly. rules: which rules choose schedules for it, "cpu" or "gpu"; empty where
+    operations stay as they were declared. device: where the arrays of its kernels lie, "cpu" or "cuda".
+    """
 
     name: str
     purpose: str
-    options: dict[str, str]
+    compile: Callable[[Sequence[Function], Target, BuildOptions], BuildResult]
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
     flags: tuple[str, ...] = ()
+    check: Callable[[Target], None] = lambda target: None
+    has: Callable[[Target, str], bool] = lambda target, feature: False
+    for_processors: bool = False
+    rules: str = "cpu"
+    device: Callable[[Target], str] = lambda target: "cpu"
 
 
-CUDA_ARCHITECTURES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024}
-"""The GPU architectures that code is made for, with the bytes of shared memory that a block can have."""
+BACKENDS = {"llvm": ".llvm.backend", "cuda": ".cuda.backend", "c": ".c.backend", "interpret": ".interpret"}
+"""The module that holds the row of each kind of target, its BACKEND: loaded when somebody names it."""
 
-KINDS = {
-    kind.name: kind
-    for kind in (
-        TargetKind("llvm", "native code for CPUs, through LLVM", {
-            "mcpu": "processor, as LLVM names it", "mattr": "features to add and remove, +avx2,-avx512f",
-            "mtriple": "machine, arch-vendor-system",
-            "msve-vector-bits": f"length of SVE's vectors, {', '.join(LENGTHS)} or {ANY_LENGTH}",
-        }),
-        TargetKind("cuda", "NVIDIA GPUs, through CUDA C and NVRTC", {
-            "arch": "architecture, " + " or ".join(CUDA_ARCHITECTURES), "emulate": "without a GPU: run on the emulator (no value)",
-        }, ("emulate",)),
-        TargetKind("c", "portable C11 text, compiled by the system's C compiler", {}),
-        TargetKind("interpret", "no code: the loop IR run slowly and exactly", {}),
-    )
-}
+
+@cache
+def backend_named(name: str) -> Backend:
+    """The row of a kind of target, one of BACKENDS."""
+    return cast(Backend, import_module(BACKENDS[name], __package__).BACKEND)
 
 
 @dataclass(frozen=True)
 class Target:
     """What to compile for. Two targets of the same text are equal.
 
-    kind: a name in KINDS. cpu, features (+name or -name each) and triple are LLVM's; empty for this machine's.
-    sve_length: one of scalable.LENGTHS, or ANY_LENGTH; empty for the processor's, where that is known.
+    kind: a name in BACKENDS. options: what follows it, each with its value, in the order of the backend's own; a flag has no value.
     """
 
     kind: str = "llvm"
-    cpu: str = ""
-    features: tuple[str, ...] = ()
-    triple: str = ""
-    arch: str = ""
-    """Of a GPU: a name in CUDA_ARCHITECTURES; empty for the least of them."""
-    emulate: bool = False
-    sve_length: str = ""
+    options: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def parse(cls, text: str | Target) -> Target:
@@ -94,37 +84,59 @@ class Target:
         if isinstance(text, Target):
             return text
         words = text.split() if isinstance(cast(object, text), str) else []
-        kind = KINDS.get(words[0]) if words else None
-        if kind is None:
+        if not words or words[0] not in BACKENDS:
             raise UnknownTargetKind(
                 f"unknown target {text!r}", called=user_source(),
-                allowed=_listing((k.name, k.purpose) for k in KINDS.values()),
-                fix=_nearest(words[0] if words else "llvm", KINDS, 'target="{}"'),
+                allowed=_listing((name, backend_named(name).purpose) for name in BACKENDS),
+                fix=nearest(words[0] if words else "llvm", BACKENDS, 'target="{}"'),
             )
-        given = dict(_option(word, kind, text) for word in words[1:])
-        target = cls(kind.name, given.get("mcpu", ""), tuple(f for f in given.get("mattr", "").split(",") if f),
-                     given.get("mtriple", ""), given.get("arch", ""), "emulate" in given,
-                     given.get("msve-vector-bits", ""))
-        if target.arch and target.arch not in CUDA_ARCHITECTURES:
-            raise UnknownArchitecture(
-                f"target {text!r}: unknown GPU architecture {target.arch!r}", called=user_source(),
-                allowed=", ".join(CUDA_ARCHITECTURES), fix=_nearest(target.arch, CUDA_ARCHITECTURES, "-arch={}"))
-        if kind.name == "llvm":
-            _check_triple(target)
-            _check_processor(target)
-            _check_features(target)
-            _check_length(target)
+        backend = backend_named(words[0])
+        target = cls(backend.name, _options(words[1:], backend.name, backend.options, backend.flags, text))
+        backend.check(target)
         return target
 
     def __str__(self) -> str:
-        words = [self.kind]
-        words += [f"-mcpu={self.cpu}"] if self.cpu else []
-        words += [f"-mattr={','.join(self.features)}"] if self.features else []
-        words += [f"-mtriple={self.triple}"] if self.triple else []
-        words += [f"-msve-vector-bits={self.sve_length}"] if self.sve_length else []
-        words += [f"-arch={self.arch}"] if self.arch else []
-        words += ["-emulate"] if self.emulate else []
-        return " ".join(words)
+        return " ".join([self.kind, *(f"-{key}={value}" if value else f"-{key}" for key, value in self.options)])
+
+    def option(self, name: str) -> str:
+        """The value of an option; empty where it is not given."""
+        return next((value for key, value in self.options if key == name), "")
+
+    def has_flag(self, name: str) -> bool:
+        """Whether a flag is given."""
+        return any(key == name for key, _ in self.options)
+
+    @property
+    def backend(self) -> Backend:
+        """What it compiles with, and how others have to treat it."""
+        return backend_named(self.kind)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether its kernels are machine code for this machine's processor."""
+        return self.backend.for_processors and self.runs_here
+
+    # Of a processor, as LLVM describes it
+
+    @property
+    def cpu(self) -> str:
+        """The processor by LLVM's name; empty for this machine's."""
+        return self.option("mcpu")
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that are added and removed, +name or -name each."""
+        return tuple(filter(None, self.option("mattr").split(",")))
+
+    @property
+    def triple(self) -> str:
+        """The machine by LLVM's name; empty for this one."""
+        return self.option("mtriple")
+
+    @property
+    def sve_length(self) -> str:
+        """One of sve.LENGTHS, or ANY_LENGTH; empty for the processor's, where that is known."""
+        return self.option("msve-vector-bits")
 
     @property
     def is_foreign(self) -> bool:
@@ -195,19 +207,26 @@ class Target:
 
     def machine(self) -> llvm.TargetMachine:
         """A fresh LLVM machine, for position-independent code of the small code model."""
-        _initialize(self.is_foreign)
+        names.initialize(self.is_foreign)
         return llvm.Target.from_triple(self.llvm_triple).create_target_machine(
             cpu=self.llvm_cpu, features=self.llvm_features, opt=3, reloc="pic", codemodel="default")
 
 
-def _option(word: str, kind: TargetKind, text: str) -> tuple[str, str]:
+def _options(words: Iterable[str], name: str, known: Mapping[str, str], flags: Sequence[str], text: str,
+             ) -> tuple[tuple[str, str], ...]:
+    """Options as they are written, in the order of those that are known; of one that is given twice the last."""
+    given = dict(_option(word, name, known, flags, text) for word in words)
+    values = {key: ",".join(filter(None, value.split(","))) for key, value in given.items()}
+    return tuple((key, values[key]) for key in known if key in values and (values[key] or key in flags))
+
+
+def _option(word: str, name: str, known: Mapping[str, str], flags: Sequence[str], text: str) -> tuple[str, str]:
     key, equals, value = word.lstrip("-").partition("=")
-    if not word.startswith("-") or key not in kind.options or bool(equals) == (key in kind.flags):
+    if not word.startswith("-") or key not in known or bool(equals) == (key in flags):
         raise UnknownTargetOption(
-            f"target {text!r}: {kind.name} does not take {word!r}", called=user_source(),
-            allowed=_listing((f"-{name}{'' if name in kind.flags else '=...'}", purpose) for name, purpose in kind.options.items())
-            or "no options",
-            fix=_nearest(key, kind.options, "-{}=...") if kind.options else f'target="{kind.name}"',
+            f"target {text!r}: {name} does not take {word!r}", called=user_source(),
+            allowed=_listing((f"-{each}{'' if each in flags else '=...'}", known[each]) for each in known) or "no options",
+            fix=nearest(key, known, "-{}=...") if known else f'target="{name}"',
         )
     return key, value
 
@@ -216,54 +235,19 @@ def _listing(rows: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{name} ({purpose})" for name, purpose in rows)
 
 
-def _nearest(word: str, known: Iterable[str], form: str) -> str:
-    known = list(known)
-    close = difflib.get_close_matches(word, known, 1, 0.5)
-    return form.format(close[0] if close else known[0])
+def check_processor(target: Target) -> None:
+    """Whether LLVM knows the machine, the processor, its features, and the length of its vectors. Raises a CodegenError."""
+    if target.triple:
+        names.check_triple(str(target), target.triple)
+    _check_names(target)
+    _check_length(target)
 
 
-def _check_triple(target: Target) -> None:
-    if not target.triple:
-        return
-    _initialize(True)
-    try:
-        llvm.Target.from_triple(target.triple)
-    except RuntimeError as error:
-        raise UnknownTriple(
-            f"target {str(target)!r}: LLVM has no code generator for the machine {target.triple!r}", reason=str(error),
-            called=user_source(),
-            fix='for this machine leave -mtriple out; another one is "aarch64-unknown-linux-gnu"',
-        ) from None
-
-
-def _check_processor(target: Target) -> None:
-    if not target.cpu or (target.cpu == whole_processor().cpu and not target.is_foreign):
-        return
-    known, _ = _known_names(target.llvm_triple)
-    if target.cpu not in known:
-        raise UnknownProcessor(
-            f"target {str(target)!r}: unknown processor {target.cpu!r} for {target.architecture}", called=user_source(),
-            allowed=_choices(target.cpu, known), fix=_nearest(target.cpu, known, "-mcpu={}"),
-        )
-
-
-def _check_features(target: Target) -> None:
-    host = whole_processor().features if not target.is_foreign else {}
-    for feature in target.features:
-        if feature[:1] not in "+-":
-            raise UnknownFeature(
-                f"target {str(target)!r}: a feature is added or removed, {feature!r} says neither",
-                called=user_source(), fix=f"-mattr=+{feature}",
-            )
-        if feature[1:] in host:
-            continue
-        _, known = _known_names(target.llvm_triple)
-        if feature[1:] not in known:
-            raise UnknownFeature(
-                f"target {str(target)!r}: unknown feature {feature[1:]!r} for {target.architecture}",
-                called=user_source(), allowed=_choices(feature[1:], known),
-                fix="-mattr=" + feature[0] + _nearest(feature[1:], known, "{}"),
-            )
+def _check_names(target: Target) -> None:
+    host = whole_processor()
+    if target.cpu and (target.cpu != host.cpu or target.is_foreign):
+        names.check_processor(str(target), target.cpu, target.llvm_triple)
+    names.check_features(str(target), target.features, target.llvm_triple, {} if target.is_foreign else host.features)
 
 
 def _check_length(target: Target) -> None:
@@ -275,22 +259,11 @@ def _check_length(target: Target) -> None:
         f"target {str(target)!r}: no vectors of {length!r} bits",
         reason="the processor has no SVE" if known else "code is not made for such a length", called=user_source(),
         allowed=f"-msve-vector-bits={', '.join(LENGTHS)} or {ANY_LENGTH}, where there is SVE",
-        fix="-mattr=+sve" if known else f"-msve-vector-bits={_nearest(length, LENGTHS, '{}')}",
+        fix="-mattr=+sve" if known else nearest(length, LENGTHS, "-msve-vector-bits={}"),
     )
 
 
-def _choices(word: str, known: Iterable[str]) -> str:
-    """The names that look most like `word`, or the first few."""
-    known = sorted(known)
-    close = difflib.get_close_matches(word, known, 8, 0.3)
-    return ", ".join(close or known[:20]) + (f" (of {len(known)})" if len(known) > 8 else "")
-
-
 # This machine
-
-
-_HOST = TargetKind(VARIABLE, "what code for this machine may use", {
-    name: purpose for name, purpose in KINDS["llvm"].options.items() if name in ("mcpu", "mattr")})
 
 
 @cache
@@ -307,10 +280,9 @@ def processor_of(text: str) -> Processor:
     whole = whole_processor()
     if not text.strip():
         return whole
-    given = dict(_option(word, _HOST, text) for word in text.split())
-    asked = Target("llvm", given.get("mcpu", ""), tuple(filter(None, given.get("mattr", "").split(","))))
-    _check_processor(asked)
-    _check_features(asked)
+    known = {key: purpose for key, purpose in backend_named("llvm").options.items() if key in ("mcpu", "mattr")}
+    asked = Target("llvm", _options(text.split(), VARIABLE, known, (), text))
+    _check_names(asked)
     cpu, inherited = (asked.cpu, "") if asked.cpu else (whole.cpu, whole.feature_text)
     features = ",".join(filter(None, [inherited, *asked.features]))
     if not whole.runs(cpu, features):
@@ -322,42 +294,7 @@ def processor_of(text: str) -> Processor:
     return part_of(whole, cpu, features)
 
 
-# What LLVM knows
-
-
-@cache
-def _initialize(everything: bool) -> None:
-    """Code generators and assembly printers: this machine's, or all of them (once each)."""
-    if everything:
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-    else:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-
-
-_LISTING = """
-import sys, llvmlite.binding as llvm
-llvm.initialize_all_targets()
-llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2], features=sys.argv[3])
-"""
-
-
-@cache
-def _known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The processors and the features that LLVM knows for a machine.
-
-    LLVM has no call that tells; it prints them when asked for help, on the standard error output, which only a process
-    of its own keeps apart. It is asked only about names that this machine's own lists do not settle.
-    """
-    command = [sys.executable, "-c", _LISTING, triple, "", "+help"]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True)
-    processors, _, features = listing.stderr.partition("Available features for this target:")
-    return frozenset(_first_words(processors)), frozenset(_first_words(features))
-
-
-def _first_words(text: str) -> list[str]:
-    return [line.split()[0] for line in text.splitlines() if line.startswith("  ") and " - " in line]
+# What LLVM makes of a target
 
 
 _WIDE_SUM = """
@@ -399,7 +336,7 @@ def _has_sve(target: Target) -> bool:
 
 @cache
 def _sve_bits(target: Target) -> int:
-    if target.kind != "llvm" or target.sve_length == ANY_LENGTH or not _has_sve(target):
+    if not target.backend.for_processors or target.sve_length == ANY_LENGTH or not _has_sve(target):
         return 0
     if target.sve_length:
         return int(target.sve_length)

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple, cast, overload
 import numpy as np
 
 from ..codegen.target import Target
+from .build import build
+from .lower import lower
 from ..errors import user_source
 from ..ir import Function, Var
 from ..ir.expr import IntImm
@@ -33,7 +35,6 @@ from ..runtime.kernel import Kernel
 from ..runtime.tensors import NoMemory, RefusedMemory, find_tensor
 from ..schedule import Schedule
 from ..te import Tensor, compute, placeholder, var
-from .build import build, lower
 
 __all__ = ["CacheInfo", "JitFunction", "jit"]
 
@@ -105,7 +106,7 @@ class JitFunction:
         self._fast_math, self._bounds_check = fast_math, bounds_check
         self._signature = inspect.signature(function)
         self._name = function.__name__ if str.isidentifier(getattr(function, "__name__", "")) else "main"
-        self._on_gpu = target.kind == "cuda" and not target.emulate
+        self._on_gpu = target.backend.device(target) == "cuda"
         self._lock = threading.RLock()
         self._specials: dict[Hashable, _Special] = {}
         self._calls = itertools.count()

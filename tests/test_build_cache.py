@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.cli import main
-from tilewright.codegen.errors import UnresolvedSymbol
-from tilewright.driver import build as driver
-from tilewright.driver.build import build_with_options
+from tilewright.driver import compile as compiling
 from tilewright.driver.cache import key as key_module
 from tilewright.driver.cache.store import SUFFIX, Entry, Store, open_store
 from tilewright.driver.cache.structure import NoStructure, structure_text
-from tilewright.ir.passes.common.options import AS_USUAL, PassOptions
+from tilewright.cli import main
+from tilewright.codegen.errors import UnresolvedSymbol
+from tilewright.codegen.result import BuildOptions
+from tilewright.driver.build import build_with_options
+from tilewright.ir.passes.common.options import PassOptions
 from tilewright.ir.passes.common.runner import pass_times
 
 PROGRAM = """
@@ -67,13 +68,13 @@ class Builds:
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
-    counted, plain = Builds(), driver.build_kernels
+    counted, plain = Builds(), compiling.build_kernels
 
     def counting(*args: Any, **named: Any) -> Any:
         counted.count += 1
         return plain(*args, **named)
 
-    monkeypatch.setattr(driver, "build_kernels", counting)
+    monkeypatch.setattr(compiling, "build_kernels", counting)
     return counted
 
 
@@ -218,8 +219,8 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "bounds_check": lambda: tw.build(*scaled(), bounds_check=True),
     "fast_math": lambda: tw.build(*scaled(), fast_math=True),
     "features": lambda: tw.build(*scaled(), target="llvm -mattr=-fma"),
-    "pass options": lambda: build_with_options(*scaled(), "llvm", "main", PassOptions(vectorize=False)),
-    "left out passes": lambda: build_with_options(*scaled(), "llvm", "main", PassOptions(without=frozenset({"cse"}))),
+    "pass options": lambda: build_with_options(*scaled(), "llvm", "main", BuildOptions(passes=PassOptions(vectorize=False))),
+    "left out passes": lambda: build_with_options(*scaled(), "llvm", "main", BuildOptions(passes=PassOptions(without=frozenset({"cse"})))),
     "one function of a module": lambda: tw.build({"main": scaled()}) and tw.build({"more": scaled(), "main": scaled()}),
 }
 
@@ -242,7 +243,7 @@ def test_versions_and_sources_are_part_of_the_key(folder: Path, builds: Builds, 
 def test_the_number_of_processors_is_part_of_the_key(folder: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
     args = scaled()[1]
     tw.build(args)
-    monkeypatch.setattr(key_module.os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(key_module, "available_cpus", lambda: 64)
     assert builds.more(lambda: tw.build(args))
 
 
@@ -328,7 +329,7 @@ def test_turned_off_or_watched_everything_is_built(folder: Path, builds: Builds,
     assert "simplify" in times
     monkeypatch.setenv("TILEWRIGHT_CACHE", "0")
     assert builds.more(lambda: tw.build(*scaled()))
-    assert builds.more(lambda: build_with_options(*scaled(width=4), "llvm", "main", AS_USUAL)) and len(entries(folder)) == 1
+    assert builds.more(lambda: build_with_options(*scaled(width=4), "llvm", "main", BuildOptions())) and len(entries(folder)) == 1
 
 
 def test_a_found_kernel_whose_outside_function_is_missing_says_so(folder: Path) -> None:
@@ -460,7 +461,7 @@ def test_several_processes_at_once_leave_one_whole_entry(folder: Path) -> None:
     together = [subprocess.Popen([sys.executable, "-c", PROGRAM], env=given, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert [process.communicate(timeout=120)[0] for process in together] == ["ran\n"] * 4
     assert [path.suffix for path in folder.iterdir()] == [SUFFIX]
-    counted = "from tilewright.driver import build as driver\ndriver.build_kernels = None\n" + PROGRAM
+    counted = "from tilewright.driver import compile\ncompile.build_kernels = None\n" + PROGRAM
     assert python(counted, folder).stdout == "ran\n"
 
 

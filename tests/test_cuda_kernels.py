@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.codegen.target import CUDA_ARCHITECTURES
+from tilewright.codegen.cuda.backend import ARCHITECTURES
 
 SEEDS = (0, 1, 2)
 
@@ -27,7 +27,7 @@ def test_kernels_agree_with_numpy_in_every_order_of_threads(name: str, monkeypat
         np.testing.assert_allclose(found, expected.astype("float64"), rtol=limit, atol=limit)
 
 
-@pytest.mark.parametrize("arch", CUDA_ARCHITECTURES)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("name", gpu_programs.PROGRAMS)
 def test_kernels_compile_to_machine_code(name: str, arch: str) -> None:
     program = gpu_programs.PROGRAMS[name]()

@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import pytest
 from tilewright.codegen.host import VARIABLE, whole_processor
 from tilewright.codegen.llvm.features import target_has
-from tilewright.codegen.target import KINDS, Target, processor_of, this_processor
+from tilewright.codegen.target import BACKENDS, Target, processor_of, this_processor
 from tilewright.errors import CodegenError
 
 needs_x86 = pytest.mark.skipif(Target().architecture != "x86_64", reason="processors of x86-64 are named")
@@ -180,4 +180,4 @@ def test_what_is_no_target_teaches(text: str, message: str) -> None:
 
 
 def test_every_kind_parses_by_its_name() -> None:
-    assert [Target.parse(name).kind for name in KINDS] == list(KINDS)
+    assert [Target.parse(name).kind for name in BACKENDS] == list(BACKENDS)

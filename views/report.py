@@ -48,12 +48,12 @@ def _parts(schedule: Schedule, target: Target) -> PageParts:
         lowered = lower_whole(steps.schedule, all_arguments(steps.schedule), _symbol(name))
     except LoweringError as problem:
         return PageParts(name, steps, None, None, "; ".join(filter(None, (problem.headline, problem.reason, problem.fix))))
-    native = target.kind == "llvm"
-    decided = resolve_facts(lowered.function, partial(target_has, target) if native else {"interpreter": False}.get)
+    has_assembly = target.backend.for_processors
+    decided = resolve_facts(lowered.function, partial(target.backend.has, target) if has_assembly else {"interpreter": False}.get)
     facts = decided.attrs
     function = number_lines(replace(decided, attrs={}))
     parts = PageParts(name, steps, lowered, function)
-    if native:
+    if has_assembly:
         try:
             parts.assembly = [Instruction(one.text, one.line, one.within, one.is_instruction)
                               for one in assembly_lines(function.with_attrs(**facts), target)]

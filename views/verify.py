@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.kernel import build_kernels
+from ..codegen.build import build_kernels
+from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import CodegenError, LoweringError, SourceLine, TilewrightError, user_source
 from ..ir.arith.analyzer import simplify
@@ -162,7 +163,7 @@ class _Verifying:
     def native(self, pair: _Pair) -> None:
         checked = bool(_data_indexed(pair.outputs))
         try:
-            kernels = [build_kernels([function], target, bounds_check=checked, fast_math=False)[function.name]
+            kernels = [build_kernels([function], target, BuildOptions(bounds_check=checked)).module[function.name]
                        for function, target in ((pair.plain, Target()), (pair.scheduled, self.target))]
         except (CodegenError, LoweringError) as problem:
             self.made.left_out.append(f"native code: {problem.headline}")

@@ -20,7 +20,7 @@ from ..llvm.jit import compile_text
 from ..target import Target
 from .stub import kernel_symbol, scalar_type, stub_symbols, stub_text
 
-__all__ = ["called_back_kernel", "kernel_text"]
+__all__ = ["callback_kernel", "kernel_text"]
 
 _Callback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _FAILED = 1
@@ -29,7 +29,7 @@ Run = Callable[[list[Any], dict[str, int]], None]
 """Takes the arguments (arrays on the caller's memory, and numbers) and the scalars and shape symbols by name."""
 
 
-def called_back_kernel(signature: Signature, run: Run, sources: Callable[[str], str]) -> Kernel:
+def callback_kernel(signature: Signature, run: Run, sources: Callable[[str], str]) -> Kernel:
     """A kernel whose call checks its arguments and then does `run`. What that raises, of ours, the call raises."""
     way_back = _WayBack(signature, run)
     entries = stub_symbols(signature.name)

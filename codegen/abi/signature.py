@@ -12,7 +12,7 @@ from ...ir.visit import walk
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
 from ..errors import ExtentNotCheckable
 
-__all__ = ["signature_of", "unique_names"]
+__all__ = ["shape_symbols", "signature_of", "unique_names"]
 
 _EXTENT_OPERATORS = {
     Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
@@ -42,6 +42,15 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
     return Signature(
         function.name, tuple(params), tuple(Symbol(names[var], str(var.dtype)) for var in symbols), _runs_long(function)
     )
+
+
+def shape_symbols(function: Function) -> tuple[Var, ...]:
+    """The variables in the shapes of a function's parameters that are no parameters themselves, by first appearance."""
+    symbols: dict[Var, None] = {}
+    for buffer in function.buffers:
+        for extent in buffer.shape:
+            symbols.update((node, None) for node in walk(extent) if isinstance(node, Var))
+    return tuple(var for var in symbols if var not in function.scalars)
 
 
 def unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Var, str]:

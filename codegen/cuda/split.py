@@ -6,7 +6,7 @@ Every loop nest at the root is a kernel. What the function allocates at the root
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...ir.arith.analyzer import Analyzer
@@ -64,7 +64,7 @@ class Program:
     symbols: tuple[Var, ...]
 
 
-def split(function: Function, symbols: tuple[Var, ...], watchers: list[Watcher], *, bounds_check: bool) -> Program:
+def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watcher], *, bounds_check: bool) -> Program:
     """The kernels of a lowered function (stage "loops"). symbols: its free shape symbols in call order.
 
     Raises the CudaErrors of GPU lowering.

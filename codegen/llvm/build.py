@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from ...ir.expr import Var
 from ...ir.stmt import Function
-from ..abi.stub import kernel_symbol
-from ..c.imported import imported_c
 from ..constants import declaration, symbols_of
+from ..c.imported import imported_c
 from ..sve import length_attribute
+from ..abi.signature import shape_symbols
+from ..abi.stub import kernel_symbol
 from ..target import Target
 from .debug import DebugLines
-from .emit_stmt import emit_kernel, shape_symbols
+from .emit_stmt import emit_kernel
 from .features import conversions, maths_options
 from .imported import with_imports
 from .jit import CompiledModule, compile_text

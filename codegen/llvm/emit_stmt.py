@@ -19,6 +19,7 @@ from ...ir.ops import is_const
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import seq, walk
+from ..abi.signature import shape_symbols
 from . import memory
 from .arithmetic import convert
 from .debug import DebugLines
@@ -31,7 +32,7 @@ from .plain_loops import plain_lanes
 from .text import FunctionText, ModuleText
 from .types import llvm_type, memory_type
 
-__all__ = ["KernelText", "emit_kernel", "shape_symbols"]
+__all__ = ["KernelText", "emit_kernel"]
 
 _STACK_BUDGET = 16 * 1024
 """Bytes of stack that one function takes for buffers; what is larger, or of unknown size, goes to the heap."""
@@ -71,15 +72,6 @@ class KernelText:
         if message not in self.messages:
             self.messages.append(message)
         return 1 + self.messages.index(message)
-
-
-def shape_symbols(function: Function) -> tuple[Var, ...]:
-    """The variables in the shapes of a function's parameters that are no parameters themselves, by first appearance."""
-    found: dict[Var, None] = {}
-    for buffer in function.buffers:
-        for extent in buffer.shape:
-            found.update((node, None) for node in walk(extent) if isinstance(node, Var))
-    return tuple(var for var in found if var not in function.scalars)
 
 
 def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,

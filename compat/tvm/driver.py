@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from ...codegen.result import BuildOptions
 from ...driver import build as driver
 from ...ir import Function, Var
 from ...runtime import Kernel
@@ -184,7 +185,8 @@ def build(
     if functions is None and isinstance(inputs, Schedule) and (context.lower_passes or binds):
         functions = lower(inputs, args, name, binds).functions
     what, given = (inputs, args) if functions is None else (functions, None)
-    built = driver.build_with_options(what, given, chosen.ours, name, context.options, bounds_check=context.checks_bounds)
+    options = BuildOptions(bounds_check=context.checks_bounds, passes=context.options)
+    built = driver.build_with_options(what, given, chosen.ours, name, options)
     if functions is None:
         return Module({built.name: built}, chosen.kind.name)
     return Module({key: built[key] for key in built}, chosen.kind.name, built)

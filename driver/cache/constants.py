@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from ...codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
 from ...codegen.constants import addresses
 from ...codegen.evaluate import Evaluation, run
-from ...codegen.kernel import Compiled
 from ...codegen.llvm.jit import CompiledModule, process_symbols
+from ...codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
+from ...codegen.result import NativeCode
 from ...codegen.target import Target
 from ...ir.constant import Constant, aligned_empty
 from ...runtime.array import numpy_dtype
@@ -18,7 +18,7 @@ from ...schedule import Schedule
 from ...te import Tensor
 from ...te.constant import ConstantOp
 from ...te.operation import Operation
-from .key import Program
+from ..compile import Program
 
 __all__ = ["about_constants", "bound_constants", "constants_of", "outside_symbols"]
 
@@ -28,7 +28,7 @@ Reference = list[int]
 
 def constants_of(programs: Sequence[Program]) -> list[Constant]:
     """The constants that programs were declared with, in an order that the next process finds too."""
-    roots = [op for _, what, args in programs for op in _operations((what, args))]
+    roots = [op for program in programs for op in _operations((program.what, program.args))]
     found: dict[Constant, None] = {}
     met: set[Operation] = set()
     while roots:
@@ -52,7 +52,7 @@ def _operations(what: Any) -> Iterator[Operation]:
             yield from _operations(one)
 
 
-def about_constants(compiled: Compiled, given: Sequence[Constant]) -> dict[str, Any] | None:
+def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str, Any] | None:
     """What is written down of the constants that code reads; None where one comes from elsewhere."""
     evaluation = compiled.evaluation
     made = [] if evaluation is None else [held for _, results in evaluation.calls for held in results]

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 
-from ...codegen.abi.stub import stub_symbols
 from ...codegen.constants import addresses
-from ...codegen.kernel import Compiled
 from ...codegen.llvm.jit import CompiledModule
-from ...codegen.target import Target
+from ...codegen.result import NativeCode
+from ...codegen.abi.stub import stub_symbols
 from ...ir.constant import Constant
 from ...runtime.diagnose import kernel_failure
 from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.module import Module
 from ...runtime.signature import Signature
+from ..compile import Request, compile_programs
 from .constants import about_constants, bound_constants, outside_symbols
 from .store import Entry
 
 __all__ = ["entry_of", "module_of"]
 
 
-def entry_of(compiled: Compiled, given: Sequence[Constant] = ()) -> Entry | None:
-    """What is kept of compiled kernels; None of those whose code holds addresses of this process (of Python functions that
+def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | None:
+    """What is kept of kernels; None of those whose code holds addresses of this process (of Python functions that
     it calls), or C that a compiler of the system's translated. given: the program's constants."""
     module = compiled.module
     held = about_constants(compiled, given)
@@ -38,19 +38,19 @@ def entry_of(compiled: Compiled, given: Sequence[Constant] = ()) -> Entry | None
     }, code)
 
 
-def module_of(entry: Entry, target: Target, again: Callable[[], Module], given: Sequence[Constant] = ()) -> Module:
-    """The kernels of an entry. again: builds them anew, which their texts and libraries are made from. given: the program's
-    constants.
+def module_of(entry: Entry, request: Request, given: Sequence[Constant] = ()) -> Module:
+    """The kernels of an entry. request: what they were built from, and are again for their texts and libraries. given: the
+    programs' constants.
 
     Raises UnresolvedSymbol where an outside function that they call is not in this process."""
     about = entry.about
     signatures = [Signature.from_json(one["signature"]) for one in about["functions"]]
     messages = {s.name: tuple(one["messages"]) for s, one in zip(signatures, about["functions"], strict=True)}
     size = len(entry.code) - about.get("evaluation", {"bytes": 0})["bytes"]
-    constants = bound_constants(about, entry.code[size:], target, given)
+    constants = bound_constants(about, entry.code[size:], request.target, given)
     symbols = outside_symbols(about["outside"], about["parallel"]) | addresses(constants)
-    module = CompiledModule(target, "", entry.code[:size], messages, tuple(about["exports"]), (), symbols)
-    anew = _Anew(again)
+    module = CompiledModule(request.target, "", entry.code[:size], messages, tuple(about["exports"]), (), symbols)
+    anew = _Anew(request)
     return Module({one.name: _kernel(one, module, anew, constants) for one in signatures}, anew.export)
 
 
@@ -65,22 +65,18 @@ def _kernel(signature: Signature, module: CompiledModule, anew: _Anew, constants
 class _Anew:
     """The same kernels, built when their texts or libraries are asked for."""
 
-    def __init__(self, again: Callable[[], Module]) -> None:
-        self._again = again
-        self._made: Module | None = None
+    def __init__(self, request: Request) -> None:
+        self._request = request
 
-    def _module(self) -> Module:
-        if self._made is None:
-            self._made = self._again()
-        return self._made
+    @cached_property
+    def module(self) -> Module:
+        return compile_programs(self._request).module
 
     def source(self, name: str, kind: str) -> str:
-        return self._module()[name].source(kind)
+        return self.module[name].source(kind)
 
     def export_one(self, name: str, path: str | PathLike[str], threads: str, loadable: bool) -> tuple[Path, Path, Path]:
-        return self._module()[name].export(path, threads, loadable)
+        return self.module[name].export(path, threads, loadable)
 
     def export(self, path: str | PathLike[str], threads: str, loadable: bool) -> tuple[Path, Path, Path]:
-        return self._module().export(path, threads, loadable)
-
-
+        return self.module.export(path, threads, loadable)

@@ -17,33 +17,28 @@ import numpy as np
 
 from ...codegen.target import Target
 from ...ir.expr import Var
-from ...ir.passes.common.options import PassOptions
+from ...runtime.threads import available_cpus
 from ...schedule import Schedule
 from ...te import Tensor
+from ..compile import Request
 from .structure import NoStructure, structure_text
 
-__all__ = ["Program", "build_key", "code_version"]
-
-Program = tuple[str, Any, Sequence[Tensor | Var] | None]
-"""A function's name, what is built (a schedule, or a list of tensors), and the arguments of a schedule."""
+__all__ = ["build_key", "code_version"]
 
 
-def build_key(programs: Sequence[Program], target: Target, bounds_check: bool, fast_math: bool, options: PassOptions) -> str | None:
+def build_key(request: Request) -> str | None:
     """The key of kernels built together; None where they are not kept: only schedules and lists of tensors for this
     machine's CPU are, of which everything can be written down."""
-    if target.kind != "llvm" or not target.runs_here or not code_version():
+    target, options = request.target, request.options
+    if not target.is_native or not code_version():
         return None
     try:
-        texts = [structure_text(_whole(*program)) for program in programs]
+        texts = [structure_text(_whole(program.name, program.what, program.args)) for program in request.programs]
     except NoStructure:
         return None
-    choices = f"bounds_check={bounds_check} fast_math={fast_math} {structure_text(options)} {_processors()} processors"
+    choices = (f"bounds_check={options.bounds_check} fast_math={options.fast_math} {structure_text(options.passes)} "
+               f"{available_cpus()} processors")
     return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
-
-
-def _processors() -> int:
-    """For how many schedules of lists of tensors are chosen."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _whole(name: str, what: Any, args: Any) -> Any:

@@ -1,70 +1,52 @@
-"""Building by way of the store: what it has is linked, what it lacks is built and kept."""
+"""The place of a build among the kernels that are kept: what it has is linked, what was built is written there."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
 
-from ...codegen.kernel import Compiled
-from ...codegen.target import Target
+from ...codegen.result import NativeCode
 from ...errors import InternalError
 from ...ir.constant import Constant
-from ...ir.passes.common.options import PassOptions
 from ...ir.passes.common.runner import is_watched
 from ...runtime.module import Module
-from ...schedule import Schedule
+from ..compile import Request
 from .constants import constants_of
 from .kernels import entry_of, module_of
-from .key import Program, build_key
+from .key import build_key
 from .store import Store, open_store
 
-__all__ = ["Build", "kept_or_built"]
+__all__ = ["Place", "find_place"]
 
 
-class Build(Protocol):
-    """Builds programs; `made` is told of what was compiled."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the kernels of a request are kept, by what they are known. given: the constants of its programs."""
 
-    def __call__(self, programs: Sequence[Program], made: Callable[[Compiled], None] | None = None) -> Module: ...
+    store: Store
+    key: str
+    request: Request
+    given: list[Constant]
 
-
-def kept_or_built(programs: Sequence[Program], target: Target, choices: tuple[bool, bool, PassOptions], build: Build) -> Module:
-    """The kernels of `programs`, from the store where it has them. choices: bounds_check, fast_math, pass options.
-
-    Where somebody watches the passes, or the store is off, everything is built."""
-    store = open_store()
-    key = None if store is None or is_watched() else build_key(programs, target, *choices)
-    if store is None or key is None:
-        return build(programs)
-    given = constants_of(programs)
-    found = _kept(store, key, programs, target, build, given)
-    if found is not None:
-        return found
-
-    def keep(compiled: Compiled) -> None:
-        entry = entry_of(compiled, given)
-        if entry is not None:
-            store.save(key, entry)
-
-    return build(programs, keep)
-
-
-def _kept(
-    store: Store, key: str, programs: Sequence[Program], target: Target, build: Build, given: Sequence[Constant],
-) -> Module | None:
-    entry = store.load(key)
-    if entry is None:
+    def load(self) -> Module | None:
+        """The kernels; None where they are not kept, or not in a form that this process can link."""
+        entry = self.store.load(self.key)
+        if entry is None:
+            return None
+        with contextlib.suppress(InternalError):     # an object that this process cannot link is built again
+            return module_of(entry, self.request.snapshot(), self.given)
         return None
-    snapshots = [_snapshot(program) for program in programs]
-    with contextlib.suppress(InternalError):     # an object that this process cannot link is built again
-        return module_of(entry, target, lambda: build(snapshots), given)
-    return None
+
+    def save(self, code: NativeCode) -> None:
+        """Keep the kernels, if that can be done."""
+        entry = entry_of(code, self.given)
+        if entry is not None:
+            self.store.save(self.key, entry)
 
 
-def _snapshot(program: Program) -> Program:
-    """The program as it is now: the user may go on scheduling."""
-    name, what, args = program
-    if isinstance(what, Schedule):
-        return name, what.copy(), list(cast("Sequence[Any]", args))
-    parts = list(cast("Sequence[Any]", what))
-    return name, [part.copy() if isinstance(part, Schedule) else part for part in parts], args
+def find_place(request: Request) -> Place | None:
+    """None where the kernels are not kept: the store is off, somebody watches the passes, or not everything that they depend on
+    can be written down."""
+    store = open_store()
+    key = None if store is None or is_watched() else build_key(request)
+    return None if store is None or key is None else Place(store, key, request, constants_of(request.programs))

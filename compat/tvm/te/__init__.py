@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import te as _te
-from ....driver.build import lower
+from ....driver.lower import lower
 from ....ir import Function
 from ....ir.ops import convert
 from ....schedule import Schedule, create_schedule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....driver.build import lower
+from ....driver.lower import lower
 from ....ir.arith import Analyzer
 from ....ir.expr import IterVar, Range
 from ....ir.stmt import Stmt

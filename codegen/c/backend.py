@@ -1,42 +1,43 @@
-"""Lowered functions to kernels by way of C: the text, the machine's compiler, and a call stub in front."""
+"""The target "c": kernels by way of C11 text, the machine's compiler, and a call stub in front."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 from ...errors import user_source
-from ...ir.expr import Var
-from ...ir.passes.common.options import PassOptions
-from ...ir.passes.common.runner import Watcher, run_pipeline
+from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function
 from ...runtime.diagnose import kernel_failure
-from ...runtime.errors import NoSuchSource
 from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.module import Module
 from ...runtime.signature import Signature
 from ...runtime.threads import ThreadState, state_address
+from .source import assembly_of_c, library_of_c
 from ..abi.callback import kernel_text
-from ..abi.packed import PackedCalls
-from ..abi.signature import signature_of
-from ..abi.stub import stub_symbols, stub_text
 from ..errors import UnresolvedSymbol
 from ..export.errors import NotACName
 from ..export.names import check_names
 from ..export.program import Program
-from ..llvm.jit import CompiledModule, compile_text
-from ..target import Target
-from .export import CExporter
 from .imported import load_imported
+from ..llvm.jit import CompiledModule, compile_text
+from ..abi.packed import PackedCalls
+from ..abi.signature import shape_symbols, signature_of
+from ..abi.stub import stub_symbols, stub_text
+from ..folding import OF_THE_MACHINE
+from ..llvm.evaluation import without_constant_parts
+from ..result import BuildOptions, BuildResult
+from ..sources import Sources
+from ..target import Backend, Target
+from .export import CExporter
 from .module import CText, c_text, entry_symbol, entry_text
 from .options import compiler_options
 from .pipeline import c_pipeline
-from .source import assembly_of_c, library_of_c
 
-__all__ = ["c_kernels"]
+__all__ = ["BACKEND"]
 
 _IN_PROCESS = """\
 #include <stdint.h>
@@ -45,34 +46,32 @@ const int32_t *tw_thread_count;
 """
 
 
-def c_kernels(
-    functions: Sequence[Function], symbols: Mapping[str, tuple[Var, ...]], watchers: Sequence[Watcher], *, bounds_check: bool,
-    fast_math: bool, options: PassOptions,
-) -> Module:
-    """A kernel for each function by name. symbols: their free shape symbols.
-
-    Raises UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made.
+def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
+    """Raises UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made.
     """
+    del target
+    symbols = {function.name: shape_symbols(function) for function in functions}
+    functions, _ = without_constant_parts(functions, Target(), OF_THE_MACHINE, options)
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
-    pipeline = c_pipeline(bounds_check, options)
-    final = [run_pipeline(function, pipeline, watchers) for function in functions]
+    pipeline = c_pipeline(options.bounds_check, options.passes)
+    final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     for source in dict.fromkeys(text for function in final for text in function.attrs.get("import_c", ())):
         load_imported(source)
     packed = PackedCalls()
     programs = tuple(Program(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
     bound = tuple(_named(replace(program, function=packed.bound(program.function))) for program in programs)
-    unit = _Unit(bound, c_text(bound, fast_math), fast_math, packed)
+    unit = _Unit(bound, c_text(bound, options.fast_math), options.fast_math, packed)
     stubs = _stubs(signatures, bound, unit)
-    exporter = CExporter(programs, fast_math)
+    exporter = CExporter(programs, options.fast_math)
     kernels: dict[str, Kernel] = {}
     for function, signature, program in zip(final, signatures, bound, strict=True):
         addresses = {role: stubs.address(symbol) for role, symbol in stub_symbols(signature.name).items()}
         messages = unit.text.messages[program.signature.name]
         failure = partial(packed.failure, partial(kernel_failure, signature, messages=messages))
         kernels[signature.name] = make_kernel(
-            signature, addresses, code=(stubs, unit), sources=_Sources(function, unit), exporting=exporter.only(signature.name),
+            signature, addresses, code=(stubs, unit), sources=_sources(function, unit), exporting=exporter.only(signature.name),
             failure=failure)
-    return Module(kernels, exporter)
+    return BuildResult(Module(kernels, exporter))
 
 
 def _named(program: Program) -> Program:
@@ -136,14 +135,9 @@ class _Unit:
         return assembly_of_c(self._compiled, self.options)
 
 
-class _Sources:
-    """The texts of a kernel, by kind."""
+def _sources(function: Function, unit: _Unit) -> Sources:
+    return Sources("a C kernel", {"ir": lambda: str(function), "c": lambda: unit.text.text, "asm": unit.asm},
+                   'f.source("c") shows the C text')
 
-    def __init__(self, function: Function, unit: _Unit) -> None:
-        self._texts = {"ir": lambda: str(function), "c": lambda: unit.text.text, "asm": unit.asm}
 
-    def __call__(self, kind: str) -> str:
-        if kind not in self._texts:
-            raise NoSuchSource(f"a C kernel has no source {kind!r}", called=user_source(), allowed=", ".join(self._texts),
-                               fix='f.source("c") shows the C text')
-        return self._texts[kind]()
+BACKEND = Backend("c", "portable C11 text, compiled by the system's C compiler", _compile)

@@ -1,0 +1,123 @@
+"""The target "cuda": kernels for NVIDIA's GPUs, or for an emulated one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...errors import user_source
+from ...ir.stmt import Function
+from ...runtime.cuda_kernel import DeviceProgram, device_kernel
+from ...runtime.kernel import Kernel
+from ...runtime.module import Module
+from ...runtime.signature import Signature
+from ..abi.callback import callback_kernel, kernel_text
+from ..llvm.jit import compile_text
+from ..abi.packed import calls_packed
+from ..abi.signature import shape_symbols, signature_of, unique_names
+from ..abi.stub import stub_symbols, stub_text
+from ..errors import UnknownArchitecture
+from ..result import BuildOptions, BuildResult
+from ..sources import Sources
+from ..target import Backend, Target, nearest
+from .emulate.call import EmulatedRun
+from .errors import HostCallback
+from .grid_order import check_grid_order
+from .module import cuda_text
+from .nvrtc import Compiled, compile_cuda, disassemble
+from .plan import launches, workspaces
+from .split import FEATURES, split
+
+__all__ = ["ARCHITECTURES", "BACKEND"]
+
+ARCHITECTURES = {"sm_80": 163 * 1024, "sm_90": 227 * 1024}
+"""The GPU architectures that code is made for, with the bytes of shared memory that a block can have."""
+
+_DEFAULT_ARCH, _EMULATED_ARCH = "sm_80", "sm_90"
+
+
+def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
+    return BuildResult(Module({function.name: _kernel(function, target, options) for function in functions}))
+
+
+def _kernel(function: Function, target: Target, options: BuildOptions) -> Kernel:
+    """What Python calls: `function` as CUDA kernels.
+
+    Raises CudaError where the schedule does not fit a GPU; compiling waits until the code is needed.
+    """
+    callback = calls_packed(function)
+    if callback is not None:
+        raise HostCallback(f"cannot build {function.name} for a GPU", called=user_source(),
+                           reason=f"it calls the Python function {callback!r}, which runs on the host",
+                           fix='target="llvm", or a build of its own for what comes before and after the call')
+    check_grid_order(function)
+    arch = target.option("arch") or (_EMULATED_ARCH if _is_emulated(target) else _DEFAULT_ARCH)
+    symbols = shape_symbols(function)
+    signature = signature_of(function, symbols)
+    program = split(function, symbols, options.watchers, bounds_check=options.bounds_check)
+    text = cuda_text(program, function, ARCHITECTURES[arch])
+    names = unique_names(function, symbols)
+    plan, memory = launches(program, text, names), workspaces(program, names)
+    held = tuple(constant.data for constant in function.constants)
+    code = _DeviceCode(text.text, arch, ("--use_fast_math",) if options.fast_math else ())
+    sources = _sources(function, code)
+    if _is_emulated(target):
+        kernel = callback_kernel(signature, EmulatedRun(signature, text, plan, memory, held), sources)
+    else:
+        kernel = _on_device(signature, DeviceProgram(plan, memory, arch, code.binary, text.messages, held), sources)
+    kernel.kernels = plan
+    return kernel
+
+
+def _on_device(signature: Signature, program: DeviceProgram, sources: Sources) -> Kernel:
+    """A kernel for device memory: the same check of arguments, then the launches."""
+    entries = stub_symbols(signature.name)
+    compiled = compile_text([kernel_text(signature, 0), stub_text(signature)], Target(), tuple(entries.values()), {}, {})
+    return device_kernel(signature, compiled.address(entries["check"]), program, sources, compiled)
+
+
+@dataclass
+class _DeviceCode:
+    """The text of one function's kernels, compiled when it is asked for."""
+
+    text: str
+    arch: str
+    options: tuple[str, ...]
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        return compile_cuda(self.text, self.arch, self.options)
+
+    def binary(self, unaligned: bool) -> Compiled:
+        """The code. unaligned: for arguments that are aligned to their elements alone."""
+        more = ("-DTW_UNALIGNED",) if unaligned else ()
+        return compile_cuda(self.text, self.arch, (*self.options, *more))
+
+
+def _sources(function: Function, code: _DeviceCode) -> Sources:
+    texts: dict[str, Callable[[], str]] = {
+        "ir": lambda: str(function), "cuda": lambda: code.text, "ptx": lambda: code.compiled.ptx,
+        "sass": lambda: disassemble(code.compiled.cubin),
+    }
+    return Sources("a CUDA kernel", texts, 'f.source("cuda") shows the CUDA text')
+
+
+def _is_emulated(target: Target) -> bool:
+    return target.has_flag("emulate")
+
+
+def _check(target: Target) -> None:
+    arch = target.option("arch")
+    if arch and arch not in ARCHITECTURES:
+        raise UnknownArchitecture(
+            f"target {str(target)!r}: unknown GPU architecture {arch!r}", called=user_source(),
+            allowed=", ".join(ARCHITECTURES), fix=nearest(arch, ARCHITECTURES, "-arch={}"))
+
+
+BACKEND = Backend(
+    "cuda", "NVIDIA GPUs, through CUDA C and NVRTC", _compile,
+    options={"arch": "architecture, " + " or ".join(ARCHITECTURES), "emulate": "without a GPU: run on the emulator (no value)"},
+    flags=("emulate",), check=_check, has=lambda _, feature: feature in FEATURES, rules="gpu",
+    device=lambda target: "cpu" if _is_emulated(target) else "cuda",
+)

@@ -1,0 +1,84 @@
+"""The target "llvm": kernels for CPUs, by passes, LLVM, and a call stub in front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ...ir.passes.common.runner import run_pipeline
+from ...ir.stmt import Function
+from ...runtime.diagnose import kernel_failure
+from ...runtime.kernel import Kernel, foreign_kernel, make_kernel
+from ...runtime.module import Module
+from ..abi.packed import PackedCalls
+from ..abi.signature import shape_symbols, signature_of
+from ..abi.stub import stub_symbols, stub_text
+from ..constants import addresses, symbols_of
+from ..export.library import Exporter
+from ..export.program import Program
+from ..folding import OF_THE_MACHINE
+from ..result import BuildOptions, BuildResult, NativeCode
+from ..sources import Sources
+from ..sve import ANY_LENGTH, LENGTHS
+from ..target import Backend, Target, check_processor
+from .build import CodegenOptions, compile_function
+from .evaluation import has_parallel_loops, thread_symbols, without_constant_parts
+from .features import target_has
+from .jit import CompiledModule, foreign_target
+from .pipeline import pipeline_of
+
+__all__ = ["BACKEND"]
+
+
+def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
+    native = target.runs_here
+    symbols = {function.name: shape_symbols(function) for function in functions}
+    functions, evaluation = without_constant_parts(
+        functions, target if native else Target(), () if native else OF_THE_MACHINE, options)
+    signatures = [signature_of(function, symbols[function.name]) for function in functions]
+    pipeline = pipeline_of(target, options.bounds_check, options.passes)
+    final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
+    packed = PackedCalls()
+    here = [packed.bound(function) for function in final] if native else final
+    constants = symbols_of(final)
+    compiled = compile_function(here, target, CodegenOptions(
+        fast_math=options.fast_math,
+        parts=tuple(map(stub_text, signatures)),
+        exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()),
+        symbols=packed.symbols | addresses(constants) | (thread_symbols(final) if native else {}),
+        shape_symbols=symbols,
+    ))
+    programs = tuple(Program(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
+    exporter = Exporter(programs, target, options.fast_math)
+    module = Module({p.signature.name: _kernel(p, compiled, exporter, packed, constants) for p in programs}, exporter)
+    if not native:
+        return BuildResult(module)
+    imports_c = any(function.attrs.get("import_c") for function in final)
+    return BuildResult(module, NativeCode(
+        compiled, signatures, has_parallel_loops(final), bool(packed.symbols), imports_c, constants, evaluation))
+
+
+def _kernel(program: Program, compiled: CompiledModule, exporter: Exporter, packed: PackedCalls, constants: object) -> Kernel:
+    """What Python calls, one of the functions of a module. constants: what its code reads where it lies."""
+    signature, name = program.signature, program.signature.name
+    sources = Sources("a CPU kernel", {
+        "ir": lambda: str(program.function), "llvm": lambda: compiled.ir_text, "asm": compiled.asm,
+    }, 'f.source("asm") shows the machine code')
+    exporting = exporter.only(name)
+    if not compiled.target.runs_here:
+        return foreign_kernel(signature, partial(foreign_target, compiled.target), sources, exporting)
+    addresses = {role: compiled.address(symbol) for role, symbol in stub_symbols(name).items()}
+    failure = partial(packed.failure, partial(kernel_failure, signature, messages=compiled.messages[name]))
+    return make_kernel(signature, addresses, code=(compiled, packed, constants), sources=sources, exporting=exporting,
+                       failure=failure)
+
+
+BACKEND = Backend(
+    "llvm", "native code for CPUs, through LLVM", _compile,
+    options={
+        "mcpu": "processor, as LLVM names it", "mattr": "features to add and remove, +avx2,-avx512f",
+        "mtriple": "machine, arch-vendor-system",
+        "msve-vector-bits": f"length of SVE's vectors, {', '.join(LENGTHS)} or {ANY_LENGTH}",
+    },
+    check=check_processor, has=target_has, for_processors=True,
+)

@@ -1,0 +1,50 @@
+"""What functions have of constants alone, computed while they are built: on this machine, as they would."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ...ir.passes.common.runner import run_pipeline
+from ...ir.stmt import For, Function, LoopKind
+from ...ir.visit import post_order
+from ..abi.parallel import PARALLEL_FOR, parallel_for_address
+from ..constants import addresses, symbols_of
+from ..evaluate import Evaluation, run
+from ..folding import fold
+from ..result import BuildOptions
+from ..target import Target
+from .build import CodegenOptions, compile_function, kernel_symbol
+from .pipeline import pipeline_of
+
+__all__ = ["has_parallel_loops", "thread_symbols", "without_constant_parts"]
+
+
+def without_constant_parts(
+    functions: Sequence[Function], target: Target, refused: Collection[str], options: BuildOptions,
+) -> tuple[list[Function], Evaluation | None]:
+    """What remains to be done in each call, and how the rest was computed, if there was any. target: of this machine, for what
+    is computed now. refused: calls that are left to the kernel."""
+    folded = [fold(function, refused) for function in functions]
+    parts = [(each.made, each.results) for each in folded if each.made is not None]
+    remaining = [each.function for each in folded]
+    if not parts:
+        return remaining, None
+    pipeline = pipeline_of(target, False, options.passes)
+    final = [run_pipeline(function, pipeline, options.watchers) for function, _ in parts]
+    constants = symbols_of(final)
+    module = compile_function(final, target, CodegenOptions(
+        fast_math=options.fast_math, symbols=addresses(constants) | thread_symbols(final)))
+    calls = tuple((kernel_symbol(f.name), results) for f, (_, results) in zip(final, parts, strict=True))
+    evaluation = Evaluation(module, constants, calls, has_parallel_loops(final))
+    run(evaluation)
+    return remaining, evaluation
+
+
+def has_parallel_loops(functions: Sequence[Function]) -> bool:
+    """Whether some loop is shared among threads."""
+    return any(isinstance(n, For) and n.kind is LoopKind.PARALLEL for function in functions for n in post_order(function.body))
+
+
+def thread_symbols(functions: Sequence[Function]) -> dict[str, int]:
+    """The addresses of what loops call that are shared among threads."""
+    return {PARALLEL_FOR: parallel_for_address()} if has_parallel_loops(functions) else {}

@@ -1,0 +1,111 @@
+"""What LLVM knows by name: machines, their processors, and the features of these; and whether it knows what a target names."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from ..errors import user_source
+from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
+
+__all__ = ["check_features", "check_processor", "check_triple", "initialize", "nearest"]
+
+
+def nearest(word: str, known: Iterable[str], form: str) -> str:
+    """What most likely was meant, in a text with {} for it: the name that looks most like `word`, or the first."""
+    known = list(known)
+    close = difflib.get_close_matches(word, known, 1, 0.5)
+    return form.format(close[0] if close else known[0])
+
+
+def check_triple(target: str, triple: str) -> None:
+    """Raises UnknownTriple where LLVM makes no code for the machine. target: the text that names it, here and below."""
+    initialize(True)
+    try:
+        llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        raise UnknownTriple(
+            f"target {target!r}: LLVM has no code generator for the machine {triple!r}", reason=str(error), called=user_source(),
+            fix='for this machine leave -mtriple out; another one is "aarch64-unknown-linux-gnu"',
+        ) from None
+
+
+def check_processor(target: str, cpu: str, triple: str) -> None:
+    """Raises UnknownProcessor where the machine has none of this name."""
+    known, _ = _known_names(triple)
+    if cpu not in known:
+        raise UnknownProcessor(
+            f"target {target!r}: unknown processor {cpu!r} for {_architecture(triple)}", called=user_source(),
+            allowed=_choices(cpu, known), fix=nearest(cpu, known, "-mcpu={}"),
+        )
+
+
+def check_features(target: str, features: Sequence[str], triple: str, host: Mapping[str, bool]) -> None:
+    """Raises UnknownFeature for what is neither added nor removed, or has a name that the machine's processors do not have.
+    host: names that are known without asking."""
+    for feature in features:
+        if feature[:1] not in "+-":
+            raise UnknownFeature(
+                f"target {target!r}: a feature is added or removed, {feature!r} says neither",
+                called=user_source(), fix=f"-mattr=+{feature}",
+            )
+        if feature[1:] in host:
+            continue
+        _, known = _known_names(triple)
+        if feature[1:] not in known:
+            raise UnknownFeature(
+                f"target {target!r}: unknown feature {feature[1:]!r} for {_architecture(triple)}",
+                called=user_source(), allowed=_choices(feature[1:], known),
+                fix="-mattr=" + feature[0] + nearest(feature[1:], known, "{}"),
+            )
+
+
+def _architecture(triple: str) -> str:
+    return llvm.get_triple_parts(triple).Arch
+
+
+def _choices(word: str, known: Iterable[str]) -> str:
+    """The names that look most like `word`, or the first few."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, 8, 0.3)
+    return ", ".join(close or known[:20]) + (f" (of {len(known)})" if len(known) > 8 else "")
+
+
+@cache
+def initialize(everything: bool) -> None:
+    """LLVM's code generators and assembly printers: this machine's, or all of them (once each)."""
+    if everything:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    else:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+
+
+_LISTING = """
+import sys, llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu=sys.argv[2], features=sys.argv[3])
+"""
+
+
+@cache
+def _known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The processors and the features that LLVM knows for a machine.
+
+    LLVM has no call that tells; it prints them when asked for help, on the standard error output, which only a process
+    of its own keeps apart. It is asked only about names that this machine's own lists do not settle.
+    """
+    command = [sys.executable, "-c", _LISTING, triple, "", "+help"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True)
+    processors, _, features = listing.stderr.partition("Available features for this target:")
+    return frozenset(_first_words(processors)), frozenset(_first_words(features))
+
+
+def _first_words(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines() if line.startswith("  ") and " - " in line]

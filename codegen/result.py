@@ -1,0 +1,52 @@
+"""What backends are asked for beside the functions themselves, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..ir.constant import Constant
+from ..ir.passes.common.options import AS_USUAL, PassOptions
+from ..ir.passes.common.runner import Watcher
+from ..runtime.module import Module
+from ..runtime.signature import Signature
+from .evaluate import Evaluation, MachineCode
+
+__all__ = ["BuildOptions", "BuildResult", "NativeCode"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """bounds_check: data-dependent indices are checked while a kernel runs. fast_math: floats may be reassociated and divided
+    by reciprocals. passes: what passes leave out, or do more of. watchers: see the function after each pass."""
+
+    bounds_check: bool = False
+    fast_math: bool = False
+    passes: PassOptions = AS_USUAL
+    watchers: tuple[Watcher, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCode:
+    """Machine code that runs in this process, with what a later process has to know to link it again.
+
+    parallel: it shares loops among threads. calls_python: it holds the addresses of Python functions. imports_c: it calls what
+    came from C. constants: what it reads, by symbol. evaluation: how those of them were computed that the program does not have.
+    """
+
+    module: MachineCode
+    signatures: Sequence[Signature]
+    parallel: bool
+    calls_python: bool
+    imports_c: bool
+    constants: Mapping[Constant, str]
+    evaluation: Evaluation | None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """module: the kernels. native: their machine code, where it runs in this process; None for other backends, and for another
+    machine's."""
+
+    module: Module
+    native: NativeCode | None = None

@@ -1,0 +1,56 @@
+"""From programs to kernels: lowered, and compiled by the backend of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from ..codegen.build import build_kernels
+from ..codegen.result import BuildOptions, BuildResult
+from ..codegen.target import Target
+from ..ir import Var
+from ..schedule import Schedule
+from ..te import Tensor
+from .lower import function_of
+
+__all__ = ["Program", "Request", "compile_programs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function to be: its name, what it is made from (a schedule, a list of tensors, a schedule with its arguments, or a lowered
+    function), and the arguments of a schedule."""
+
+    name: str
+    what: Any
+    args: Sequence[Tensor | Var] | None = None
+
+    def snapshot(self) -> Program:
+        """The program as it is now: the user may go on scheduling."""
+        if isinstance(self.what, Schedule):
+            return replace(self, what=self.what.copy(), args=list(self.args or ()))
+        parts = list(cast("Sequence[Any]", self.what))
+        return replace(self, what=[part.copy() if isinstance(part, Schedule) else part for part in parts])
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for. renamed: functions that are lowered already take the names of their programs, as those of a module do."""
+
+    programs: tuple[Program, ...]
+    target: Target
+    options: BuildOptions
+    renamed: bool = False
+
+    def snapshot(self) -> Request:
+        """The request as it is now."""
+        return replace(self, programs=tuple(program.snapshot() for program in self.programs))
+
+
+def compile_programs(request: Request) -> BuildResult:
+    """The kernels of a request, built anew. Raises LoweringError, CodegenError and CudaError."""
+    functions = [function_of(program.what, program.args, program.name, request.target) for program in request.programs]
+    if request.renamed:
+        functions = [replace(function, name=program.name) for function, program in zip(functions, request.programs, strict=True)]
+    return build_kernels(functions, request.target, request.options)

@@ -1,0 +1,96 @@
+"""From a schedule to its loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ..codegen.errors import ArgumentNotBuildable, NameNotAllowed
+from ..codegen.target import Target
+from ..errors import user_source
+from ..ir import Function, Var
+from ..ir.visit import deep_recursion
+from ..schedule import Schedule, create_schedule
+from ..schedule.lowering.lower import lower as lower_schedule
+from ..schedule.model.serialise import to_json
+from ..te import Tensor
+from .bundle import bundling
+
+__all__ = ["Buildable", "check_name", "evidence_of", "function_of", "lower", "outputs_of"]
+
+Buildable = Schedule | Function | Sequence[Tensor]
+
+
+def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
+    """The loops that a schedule stands for, as a function of `args` (tensors and scalar te.vars, in call order).
+
+    Raises LoweringError where the schedule is not whole, or where a tensor that is computed from is not passed;
+    ArgumentNotBuildable for what is no schedule with its arguments; NameNotAllowed.
+    """
+    with deep_recursion(), bundling(lambda: evidence_of(s)):
+        return function_of(s, args, name)
+
+
+def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, target: Target | None = None) -> Function:
+    """The lowered function of anything that can be built. target: for which lists of tensors are scheduled."""
+    check_name(name)
+    if isinstance(what, Function):
+        return what
+    if isinstance(what, Schedule) and isinstance(args, (list, tuple)):
+        return lower_schedule(what, list(args), name)
+    if isinstance(what, (list, tuple)):
+        parts = list(cast("Sequence[Any]", what))
+        if parts and all(isinstance(part, (Tensor, Var)) for part in parts):
+            return lower_schedule(_scheduled(parts, target), parts, name)
+        if len(parts) == 2 and isinstance(parts[0], Schedule):
+            return lower_schedule(parts[0], list(cast("Sequence[Tensor | Var]", parts[1])), name)
+    missing = f"got {type(cast(object, what)).__name__}"
+    if isinstance(what, Schedule):
+        given = "" if args is None else f", and got {type(args).__name__}"
+        missing = f"a schedule needs the list of its arguments{given}"
+    raise ArgumentNotBuildable(
+        f"cannot build '{name}'", reason=missing, called=user_source(),
+        allowed="a schedule with args, a list of tensors (inputs, then outputs), a lowered function, or a dict of these "
+                "(a schedule inside a dict as (schedule, args))",
+        fix="tw.build(s, [A, B, C]): the tensors in the order in which the kernel will be called",
+    )
+
+
+def _scheduled(parts: Sequence[Tensor | Var], target: Target | None) -> Schedule:
+    """The schedule of a list of tensors: topi's, in which those that are passed are stored though others read them."""
+    passed = [each for each in parts if isinstance(each, Tensor) and not each.op.is_given]
+    if target is None or not passed:
+        return create_schedule(outputs_of(parts))
+    from ..autoschedule.scheduler import schedule  # what brings its own schedule need not load the rules
+
+    return schedule(passed, target)
+
+
+def outputs_of(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
+    """The tensors of a list that are computed and that no other of them reads; its last tensor where there are none."""
+    computed = [t for t in tensors if isinstance(t, Tensor) and not t.op.is_given]
+    read = {source for tensor in computed for source in tensor.op.input_tensors}
+    return [tensor for tensor in computed if tensor not in read] or [t for t in tensors if isinstance(t, Tensor)][-1:]
+
+
+def check_name(name: Any) -> None:
+    """A function's name is a symbol of machine code and of libraries, and stands in texts that are read back. Raises
+    NameNotAllowed."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise NameNotAllowed(f"no function can be called {name!r}", called=user_source(),
+                             allowed="letters, digits and underscores, the first no digit", fix='name="my_kernel"')
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def evidence_of(what: Any) -> dict[str, str]:
+    """What is built, as texts by file name: a schedule as code and as records, a function as it is printed."""
+    if isinstance(what, Schedule):
+        return {"schedule.py": what.as_python(), "records.json": to_json(what.records)}
+    if isinstance(what, Function):
+        return {"function.ir": f"{what}\n"}
+    parts = list(cast("Mapping[str, Any]", what).items()) if isinstance(what, Mapping) else \
+        [(str(place), part) for place, part in enumerate(cast("Sequence[Any]", what))] if isinstance(what, (list, tuple)) else []
+    return {f"{key}_{name}": text for key, part in parts for name, text in evidence_of(part).items()}
