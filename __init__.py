@@ -33,8 +33,9 @@ from .errors import (
 if TYPE_CHECKING:
     from . import te as te
     from . import topi as topi
-    from .driver.build import build, lower
+    from .driver.build import build
     from .driver.jit import jit
+    from .driver.lower import lower
     from .ir import Function
     from .ir.builder import ir_builder
     from .ir.packed import register_func
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "build": "driver.build", "lower": "driver.build", "jit": "driver.jit",
+    "build": "driver.build", "lower": "driver.lower", "jit": "driver.jit",
     "Function": "ir", "ir_builder": "ir.builder", "register_func": "ir.packed",
     "Array": "runtime", "Device": "runtime", "Kernel": "runtime", "Module": "runtime", "array": "runtime", "cpu": "runtime",
     "cuda": "runtime", "empty": "runtime", "load": "runtime", "num_threads": "runtime", "set_num_threads": "runtime",

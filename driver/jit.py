@@ -23,8 +23,6 @@ from typing import Any, NamedTuple, cast, overload
 import numpy as np
 
 from ..codegen.target import Target
-from .build import build
-from .lower import lower
 from ..errors import user_source
 from ..ir import Function, Var
 from ..ir.expr import IntImm
@@ -35,6 +33,8 @@ from ..runtime.kernel import Kernel
 from ..runtime.tensors import NoMemory, RefusedMemory, find_tensor
 from ..schedule import Schedule
 from ..te import Tensor, compute, placeholder, var
+from .build import build
+from .lower import lower
 
 __all__ = ["CacheInfo", "JitFunction", "jit"]
 

@@ -63,7 +63,7 @@ BUGS = (
     Bug("padding is loaded eagerly", "ir/passes/common/unsafe_select.py", "structural_key(node) not in done and not in_range",
         "False and not in_range"),
     Bug("widened without the sign", "codegen/llvm/arithmetic.py", '"zext nneg" if not_negative else "sext"', '"zext"'),
-    Bug("dropped mask", "codegen/llvm/emit_expr.py",
+    Bug("dropped mask", "codegen/llvm/emitter.py",
         "if predicate is not None and self.constant_int(predicate) != 1:", "if False:"),
     Bug("false alias fact", "codegen/llvm/outline.py", "'' if written else 'readonly '", "'readonly '"),
     Bug("unsigned compared as signed", "codegen/llvm/arithmetic.py", 'sign = "s" if dtype.kind == "int" else "u"', 'sign = "s"'),

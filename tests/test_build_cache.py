@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.driver import compile as compiling
-from tilewright.driver.cache import key as key_module
-from tilewright.driver.cache.store import SUFFIX, Entry, Store, open_store
-from tilewright.driver.cache.structure import NoStructure, structure_text
 from tilewright.cli import main
 from tilewright.codegen.errors import UnresolvedSymbol
 from tilewright.codegen.result import BuildOptions
+from tilewright.driver import compile as compiling
 from tilewright.driver.build import build_with_options
+from tilewright.driver.cache import key as key_module
+from tilewright.driver.cache.store import SUFFIX, Entry, Store, open_store
+from tilewright.driver.cache.structure import NoStructure, structure_text
 from tilewright.ir.passes.common.options import PassOptions
 from tilewright.ir.passes.common.runner import pass_times
 
@@ -220,7 +220,8 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "fast_math": lambda: tw.build(*scaled(), fast_math=True),
     "features": lambda: tw.build(*scaled(), target="llvm -mattr=-fma"),
     "pass options": lambda: build_with_options(*scaled(), "llvm", "main", BuildOptions(passes=PassOptions(vectorize=False))),
-    "left out passes": lambda: build_with_options(*scaled(), "llvm", "main", BuildOptions(passes=PassOptions(without=frozenset({"cse"})))),
+    "left out passes": lambda: build_with_options(
+        *scaled(), "llvm", "main", BuildOptions(passes=PassOptions(without=frozenset({"cse"})))),
     "one function of a module": lambda: tw.build({"main": scaled()}) and tw.build({"more": scaled(), "main": scaled()}),
 }
 

@@ -15,7 +15,6 @@ from os import PathLike
 from pathlib import Path
 
 from ..codegen.llvm.assembly import assembly_lines
-from ..codegen.llvm.features import target_has
 from ..codegen.target import Target
 from ..errors import CodegenError, LoweringError
 from ..ir.line_numbers import number_lines

@@ -16,26 +16,26 @@ from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.module import Module
 from ...runtime.signature import Signature
 from ...runtime.threads import ThreadState, state_address
-from .source import assembly_of_c, library_of_c
 from ..abi.callback import kernel_text
+from ..abi.packed import PackedCalls
+from ..abi.signature import shape_symbols, signature_of
+from ..abi.stub import stub_symbols, stub_text
 from ..errors import UnresolvedSymbol
 from ..export.errors import NotACName
 from ..export.names import check_names
 from ..export.program import Program
-from .imported import load_imported
-from ..llvm.jit import CompiledModule, compile_text
-from ..abi.packed import PackedCalls
-from ..abi.signature import shape_symbols, signature_of
-from ..abi.stub import stub_symbols, stub_text
 from ..folding import OF_THE_MACHINE
 from ..llvm.evaluation import without_constant_parts
+from ..llvm.jit import CompiledModule, compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
 from ..target import Backend, Target
 from .export import CExporter
+from .imported import load_imported
 from .module import CText, c_text, entry_symbol, entry_text
 from .options import compiler_options
 from .pipeline import c_pipeline
+from .source import assembly_of_c, library_of_c
 
 __all__ = ["BACKEND"]
 

@@ -13,11 +13,11 @@ from ...runtime.kernel import Kernel
 from ...runtime.module import Module
 from ...runtime.signature import Signature
 from ..abi.callback import callback_kernel, kernel_text
-from ..llvm.jit import compile_text
 from ..abi.packed import calls_packed
 from ..abi.signature import shape_symbols, signature_of, unique_names
 from ..abi.stub import stub_symbols, stub_text
 from ..errors import UnknownArchitecture
+from ..llvm.jit import compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
 from ..target import Backend, Target, nearest

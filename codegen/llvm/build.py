@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from ...ir.expr import Var
 from ...ir.stmt import Function
-from ..constants import declaration, symbols_of
-from ..c.imported import imported_c
-from ..sve import length_attribute
 from ..abi.signature import shape_symbols
 from ..abi.stub import kernel_symbol
+from ..c.imported import imported_c
+from ..constants import declaration, symbols_of
+from ..sve import length_attribute
 from ..target import Target
 from .debug import DebugLines
 from .emit_stmt import emit_kernel

@@ -23,10 +23,11 @@ from ..abi.signature import shape_symbols
 from . import memory
 from .arithmetic import convert
 from .debug import DebugLines
-from .emit_expr import ExprEmitter
+from .emit_expr import BUILDERS
+from .emitter import ExprEmitter, Place
 from .facts import IndexFacts
 from .maths_lanes import PORTABLE, MathsOptions
-from .memory import OWN_ALIGNMENT, Place
+from .memory import OWN_ALIGNMENT
 from .outline import Captured, captures, constant_bytes, context_slot, loops_in, pointer_parameter, stored_buffers, task_entry
 from .plain_loops import plain_lanes
 from .text import FunctionText, ModuleText
@@ -119,7 +120,7 @@ class StmtEmitter:
 
     def __init__(self, kernel: KernelText, f: FunctionText, *, in_parallel: bool) -> None:
         self.kernel, self.f, self.in_parallel = kernel, f, in_parallel
-        self.exprs = ExprEmitter(f, IndexFacts(), fast_math=kernel.fast_math, maths=kernel.maths)
+        self.exprs = ExprEmitter(f, IndexFacts(), BUILDERS, fast_math=kernel.fast_math, maths=kernel.maths)
         self.exprs.leave_if = self.leave_if
         self._stack_left = _STACK_BUDGET
         self._status: str | None = None

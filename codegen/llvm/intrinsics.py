@@ -7,7 +7,6 @@ reach the builders of FLOAT_ROWS as float32.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.dtype import FLOAT64, INT64, DType
@@ -15,12 +14,10 @@ from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from ..errors import UnsupportedIntrinsic
 from .arithmetic import compare, convert
+from .emitter import ExprEmitter
 from .maths import FLOAT32_FUNCTIONS
 from .memory import address
 from .types import bfloat_type, computing_dtype, float_constant, int_constant, llvm_type, mangled
-
-if TYPE_CHECKING:
-    from .emit_expr import ExprEmitter
 
 __all__ = ["FLOAT_ROWS", "OTHER_ROWS", "emit_call"]
 

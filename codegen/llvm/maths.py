@@ -8,18 +8,15 @@ any size are right. tools/benchmarks/ulp.py looks at every float32.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...ir.dtype import DType
+from .emitter import ExprEmitter
 from .maths_exp import erf, exp, exp2, expm1, sigmoid, tanh
 from .maths_lanes import Lanes
 from .maths_log import log, log1p, log2, log10
 from .maths_power import power
 from .maths_trig import cos, sin
 from .types import float_constant, llvm_type, shuffle_mask
-
-if TYPE_CHECKING:
-    from .emit_expr import ExprEmitter
 
 __all__ = ["FLOAT32_FUNCTIONS"]
 

@@ -6,33 +6,20 @@ buffer lie side by side and which accumulators are distinct.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from ...ir.buffer import Buffer
 from ...ir.dtype import BOOL, DType
 from ...ir.expr import Add, Broadcast, Expr, IntImm, Mul, Ramp, Sub
+from .emitter import ExprEmitter, Place
 from .facts import split_constant
 from .types import llvm_type, mangled, memory_type, shuffle_mask
 from .windows import window_of, window_vectors
 
-if TYPE_CHECKING:
-    from .emit_expr import ExprEmitter
-
-__all__ = ["OWN_ALIGNMENT", "Place", "address", "load", "store"]
+__all__ = ["OWN_ALIGNMENT", "address", "load", "store"]
 
 OWN_ALIGNMENT = 64
 """Of buffers that a kernel allocates, in bytes."""
 _WIDEST_SHUFFLED_STRIDE = 4
 """Strided loads up to here read everything between and pick lanes; beyond, they gather."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a buffer lies: its pointer, and what the address is a multiple of, in bytes."""
-
-    pointer: str
-    alignment: int
 
 
 def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -> str:

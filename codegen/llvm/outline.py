@@ -11,7 +11,7 @@ from ...ir.expr import BufferLoad, IntImm, Var
 from ...ir.pointers import WRITES, pointed_to
 from ...ir.stmt import BufferStore, Evaluate, For, Stmt
 from ...ir.visit import children, free_vars, post_order, walk
-from .emit_expr import ExprEmitter
+from .emitter import ExprEmitter
 from .text import FunctionText, ModuleText
 from .types import llvm_type
 

@@ -10,25 +10,25 @@ from ...ir.passes.common.bound_checks import bound_checks as check_bounds
 from ...ir.passes.common.cse import share_subexpressions
 from ...ir.passes.common.flatten import flatten
 from ...ir.passes.common.hoist import hoist_invariants
-from ...ir.passes.cpu.lane_races import serialize_racing_lanes
 from ...ir.passes.common.loop_partition import loop_partition
-from ...ir.passes.gpu.lower_threads import lower_threads
 from ...ir.passes.common.narrow import narrow_offsets
-from ...ir.passes.cpu.nontemporal import stream_stores
 from ...ir.passes.common.options import AS_USUAL, PassOptions
-from ...ir.passes.cpu.parallel_launch import launch_once
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.runner import Pass
-from ...ir.passes.cpu.shared_windows import shared_windows
 from ...ir.passes.common.simplify import simplify
-from ...ir.passes.cpu.small_parallel import run_small_serially
 from ...ir.passes.common.storage import plan_storage
 from ...ir.passes.common.target_facts import resolve_facts
-from ...ir.passes.cpu.transposed_loads import transposed_loads
 from ...ir.passes.common.unroll import unroll
 from ...ir.passes.common.unsafe_select import unsafe_select
+from ...ir.passes.cpu.lane_races import serialize_racing_lanes
+from ...ir.passes.cpu.nontemporal import stream_stores
+from ...ir.passes.cpu.parallel_launch import launch_once
+from ...ir.passes.cpu.shared_windows import shared_windows
+from ...ir.passes.cpu.small_parallel import run_small_serially
+from ...ir.passes.cpu.transposed_loads import transposed_loads
 from ...ir.passes.cpu.vectorize import MAX_LANES, vectorize
 from ...ir.passes.cpu.whole_vectors import whole_vectors
+from ...ir.passes.gpu.lower_threads import lower_threads
 from ..target import Target
 from .features import target_has
 

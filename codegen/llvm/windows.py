@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
 
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType
 from ...ir.expr import Add, Broadcast, Call, Cast, Expr, FloorMod, IntImm, Max, Min
+from .emitter import ExprEmitter
 from .types import llvm_type, mangled, shuffle_mask
-
-if TYPE_CHECKING:
-    from .emit_expr import ExprEmitter
 
 __all__ = ["Window", "window_of", "window_vectors"]
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from ...codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
 from ...codegen.constants import addresses
 from ...codegen.evaluate import Evaluation, run
 from ...codegen.llvm.jit import CompiledModule, process_symbols
-from ...codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
 from ...codegen.result import NativeCode
 from ...codegen.target import Target
 from ...ir.constant import Constant, aligned_empty

@@ -7,10 +7,10 @@ from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 
+from ...codegen.abi.stub import stub_symbols
 from ...codegen.constants import addresses
 from ...codegen.llvm.jit import CompiledModule
 from ...codegen.result import NativeCode
-from ...codegen.abi.stub import stub_symbols
 from ...ir.constant import Constant
 from ...runtime.diagnose import kernel_failure
 from ...runtime.kernel import Kernel, make_kernel
