@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 .PHONY: help demo test avx2 soak lint bench gpu coverage clean
 
@@ -22,23 +23,23 @@ demo: $(STAMP)  ## the main job: a matmul in six steps and a photograph sharpene
 	@$(BIN)/python -m tilewright run --demo
 
 test: $(STAMP)  ## every test, drawn checks as a sample
-	@$(BIN)/python -m pytest tests
+	@$(PYTEST) tests
 
 AVX2_PART := $(wildcard $(addprefix tests/test_,llvm_*.py target.py topi_*.py tensorize_*.py vector_maths*.py regressions.py \
 	error_catalogue.py nontemporal.py reductions_*.py prefetch_around.py))
 
 avx2: $(STAMP)  ## the tests of machine code as on a processor that has AVX2 and no AVX-512
-	@TILEWRIGHT_HOST="-mcpu=haswell" $(BIN)/python -m pytest $(AVX2_PART)
+	@TILEWRIGHT_HOST="-mcpu=haswell" $(PYTEST) $(AVX2_PART)
 
 soak: $(STAMP)  ## every test, drawn checks at their full counts (about two hours)
-	@TILEWRIGHT_SOAK=1 $(BIN)/python -m pytest tests
+	@TILEWRIGHT_SOAK=1 $(PYTEST) tests
 
 lint: $(STAMP)  ## ruff and pyright
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright
 
 coverage: $(STAMP)  ## lines of the tree that the tests run
-	@cd tests && ../$(BIN)/python -m pytest --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered
+	@cd tests && ../$(PYTEST) --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered
 
 bench: $(STAMP)  ## times against other libraries, interleaved, one and two threads; calls and compiling
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[bench]'

@@ -216,10 +216,10 @@ def test_long_chains_take_linear_time() -> None:
     for _ in range(60):
         doubled = Add(doubled, doubled)
     for expr in (total, guard, mixed, doubled):
-        started = time.perf_counter()
+        started = time.thread_time()
         analyzer = Analyzer()
         assert analyzer.simplify(analyzer.simplify(expr)).dtype == expr.dtype
-        assert time.perf_counter() - started < 20
+        assert time.thread_time() - started < 20
 
 
 def test_time_of_typical_indices(capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,9 +231,9 @@ def test_time_of_typical_indices(capsys: pytest.CaptureFixture[str]) -> None:
         for var, extent in ((io, 32), (ii, 32), (ko, 64), (ki, 16)):
             analyzer.bind(var, Range(const(0), const(extent)))
         expr = (io * 32 + ii) // 32 * 1024 + (ko * 16 + ki) % 16 * 4 + ki
-        started = time.perf_counter()
+        started = time.thread_time()
         assert equal(analyzer.simplify(expr), io * 1024 + ki * 5)
-        spent += time.perf_counter() - started
+        spent += time.thread_time() - started
     with capsys.disabled():
         print(f"\nsimplify of a 19-node index: {spent / rounds * 1e6:.0f} us")
 

@@ -17,6 +17,7 @@ def best(call, number=20_000):
     return min(timeit.repeat(call, number=number, repeat=9)) / number
 
 
+@pytest.mark.alone
 def test_a_call_costs_less_than_numpys():
     """Three 16-float arrays: at most 0.3 us wherever numpy takes that or less, and never more than numpy's own."""
     add = handmade.vector_add()
@@ -30,6 +31,7 @@ def test_a_call_costs_less_than_numpys():
     assert arrays < 1.2 * theirs
 
 
+@pytest.mark.alone
 def test_time_grows_to_the_duration_asked_for():
     add = handmade.vector_add()
     a, c = np.ones(16, np.float32), np.zeros(16, np.float32)

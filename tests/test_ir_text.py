@@ -179,9 +179,9 @@ def test_deep_expressions_print_and_parse(right: bool) -> None:
     value: E.Expr = x
     for _ in range(10_000):
         value = E.Sub(x, value) if right else E.Sub(value, x)
-    began = time.perf_counter()
+    began = time.thread_time()
     text = to_text(value)
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
     assert text.count("-") == 10_000
     assert to_text(parse_expression(text, x=x)) == text
 

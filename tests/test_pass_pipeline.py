@@ -87,9 +87,9 @@ def chain(A: float32[1, 8], C: out float32[1, 8]):
     value = store.value
     for _ in range(25):
         value = Max(value, const(0.0, "float32")) * value + value  # 3 ** 25 written out
-    began = time.perf_counter()
+    began = time.thread_time()
     loop = function.body.body  # pyright: ignore[reportAttributeAccessIssue]
     body = replace(function.body, body=replace(loop, body=replace(store, value=value)))  # pyright: ignore[reportCallIssue]
     final = run_pipeline(function.with_body(body), cpu_pipeline())
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
     assert 25 <= str(final).count("cse") < 200

@@ -93,6 +93,7 @@ def two_threads():
     threads.set_num_threads(before)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("long_running", "size", "released"), [
     (True, 1, True), (False, 1, False), (False, GIL_THRESHOLD // 8, True), (False, GIL_THRESHOLD // 8 - 1, False),
 ])
