@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import Any, ClassVar, cast
 
 from ..errors import user_source
+from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import Buffer
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, Var
-from ..ir.pointers import reading_only, written_buffers
 from ..ir.stmt import Allocate, Evaluate, Stmt
 from ..ir.visit import free_vars, post_order
 from .errors import BadExtern

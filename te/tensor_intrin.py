@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ..errors import SourceLine, user_source
+from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import SCOPES, Buffer
 from ..ir.dtype import HANDLE, INT32
 from ..ir.expr import Expr, IterVar, Node, Var
-from ..ir.pointers import reading_only, written_buffers
 from ..ir.stmt import Evaluate, Stmt
 from ..ir.visit import post_order
 from .errors import BadDeclaredBuffer, BadTensorIntrin

@@ -18,12 +18,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...errors import user_source
+from ...ir.accesses import written_buffers
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm
 from ...ir.ops import cast, const, floormod
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.passes.common.simplify import simplify_stmt
-from ...ir.pointers import pointed_to, written_buffers
+from ...ir.pointers import pointed_to
 from ...ir.stmt import Allocate, For, If, Stmt
 from ...ir.visit import seq, substitute, walk
 from ..lowering.errors import CannotDoubleBuffer
