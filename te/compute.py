@@ -14,7 +14,7 @@ from .body import check_body, join_reductions
 from .errors import BadBody, WrongNumberOfIndices, WrongParameters
 from .intrin_call import IntrinsicCall
 from .operation import ComputeOp, PlaceholderOp
-from .reads import LATER, check_reads
+from .reads import check_reads
 from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
@@ -67,11 +67,9 @@ def compute(
     values = _values(returned, name, source)
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
-    later = check_reads(name, axis, body)
+    check_reads(name, axis, body)
     made = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis,
                      body=wrapping(axis, body))
-    if later:
-        LATER[made] = later
     outputs = tuple(made.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs
 

@@ -30,6 +30,11 @@ class ConstantOp(GivenOp):
 
     value: Constant
     kind: ClassVar[str] = "constant"
+    noun: ClassVar[str] = "a constant: its elements are known"
+
+    @property
+    def constant(self) -> Constant | None:
+        return self.value
 
 
 def constant(array: Any, name: str = "constant") -> Tensor:

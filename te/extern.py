@@ -45,6 +45,7 @@ class ExternOp(Operation):
     body: Stmt
     dims: tuple[tuple[IterVar, ...], ...]
     kind: ClassVar[str] = "extern"
+    noun: ClassVar[str] = "an extern: outside code computes it whole"
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:

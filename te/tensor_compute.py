@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import user_source
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
@@ -27,7 +27,7 @@ from .errors import BadTensorIntrin
 from .intrin_call import IntrinsicCall, TensorPart
 from .intrin_shapes import solved, specialised
 from .operation import ComputeOp
-from .reads import check_reads
+from .reads import check_reads, check_states
 from .rewrite import collect_loads, rewrite_reduction
 from .shape import extent_text, shape_text, zero_based
 from .tensor import Tensor
@@ -54,6 +54,11 @@ class TensorComputeOp(ComputeOp):
     tensor_axis: tuple[IterVar, ...]
     inner_reduce: tuple[IterVar, ...]
     out_dims: tuple[int, ...]
+    calls_intrinsic: ClassVar[bool] = True
+
+    @property
+    def whole_axes(self) -> tuple[IterVar, ...]:
+        return self.tensor_axis
 
     @property
     def outer_axis(self) -> tuple[IterVar, ...]:
@@ -62,8 +67,7 @@ class TensorComputeOp(ComputeOp):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """The tensors that the call is passed parts or elements of."""
-        loads = [load for value in (*(part.begin for part in self.boxes), *self.scalars) for load in collect_loads(value)]
+        loads = collect_loads(*(part.begin for part in self.boxes), *self.scalars)
         return tuple(dict.fromkeys(load.producer for load in loads if isinstance(load.producer, Tensor)))
 
     @cached_property
@@ -117,11 +121,11 @@ def tensor_compute(
         values_at[own] = cast(axes[dim], own.dtype) if dim >= len(axis) else const(0, own.dtype)
     body = _body(made, values_at, (*call.reduce_axis, *inner_reduce))
     check_body(name, axes, body)
-    for error in check_reads(name, axes, body).values():
-        raise error
+    check_reads(name, axes, body)
     op = TensorComputeOp(
         name=name, tag=tag, attrs=dict(attrs), source=user_source(), axis=axes, body=wrapping(axes, body), intrinsic=intrinsic,
         boxes=call.parts, scalars=scalars, tensor_axis=tensor_axis, inner_reduce=inner_reduce, out_dims=out_dims)
+    check_states(op, ())  # no scan is computed by an intrinsic
     return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
 

@@ -15,7 +15,6 @@ from ..schedule.lowering.text import all_arguments
 from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage
 from ..te.operation import ComputeOp, Operation
-from ..te.rewrite import collect_loads
 
 __all__ = ["Explanation", "Level", "Region", "explain"]
 
@@ -218,4 +217,4 @@ def _size(axes: Sequence[IterVar], lowered: Lowered, fixed: set[Var]) -> Count:
 
 
 def _loads(op: Operation) -> list[ProducerLoad]:
-    return collect_loads(op) if isinstance(op, ComputeOp) else []
+    return list(op.loads)

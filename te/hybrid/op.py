@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -36,6 +36,8 @@ class HybridOp(Operation):
     buffers: tuple[Buffer, ...]
     dims: tuple[tuple[IterVar, ...], ...] = field(init=False)
     kind: ClassVar[str] = "hybrid"
+    noun: ClassVar[str] = "a hybrid script"
+    takes_definitions: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         shapes = [buffer.shape for buffer in self.buffers]
@@ -131,6 +133,10 @@ class HybridOp(Operation):
         while nest := self.nests[nest]:
             found = (*nest, *found)
         return found
+
+    @property
+    def loop_nests(self) -> Sequence[tuple[IterVar, ...]]:
+        return [(*self.around(nest), *nest) for nest in self.nests]
 
     @cached_property
     def data_indexed(self) -> tuple[Expr, ...]:
