@@ -12,13 +12,13 @@ from ..ir.expr import Expr, IterVar
 from ..ir.ops import convert
 from .body import check_body, join_reductions
 from .errors import BadBody, WrongNumberOfIndices, WrongParameters
-from .intrin_call import IntrinsicCall
 from .operation import ComputeOp, PlaceholderOp
 from .reads import check_reads
 from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
 from .tensor_compute import tensor_compute
+from .tensor_intrin import IntrinsicCall
 from .wraparound import wrapping
 
 __all__ = ["compute", "placeholder"]

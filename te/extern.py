@@ -22,11 +22,11 @@ from ..ir.expr import Expr, IterVar, Node, Var
 from ..ir.stmt import Allocate, Evaluate, Stmt
 from ..ir.visit import free_vars, post_order
 from .errors import BadExtern
+from .intrin_declaration import decl_buffer
 from .operation import Operation
 from .shape import as_shape, same_extent, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
-from .tensor_intrin import decl_buffer
 
 __all__ = ["ExternOp", "extern"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..errors import user_source
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
@@ -24,17 +24,14 @@ from ..ir.ops import cast, const
 from ..ir.visit import rewrite, substitute
 from .body import check_body
 from .errors import BadTensorIntrin
-from .intrin_call import IntrinsicCall, TensorPart
-from .intrin_shapes import solved, specialised
+from .intrin_shapes import solved
 from .operation import ComputeOp
 from .reads import check_reads, check_states
 from .rewrite import collect_loads, rewrite_reduction
 from .shape import extent_text, shape_text, zero_based
 from .tensor import Tensor
+from .tensor_intrin import IntrinsicCall, TensorIntrin, TensorPart
 from .wraparound import wrapping
-
-if TYPE_CHECKING:
-    from .tensor_intrin import TensorIntrin
 
 __all__ = ["TensorComputeOp", "tensor_compute"]
 
@@ -102,7 +99,7 @@ def tensor_compute(
     inside = shape[len(axis):]
     values: dict[Var, Expr] = {}
     out_dims = solved([*[const(1)] * len(axis), *inside], call.intrinsic.op.output_shape, values)
-    intrinsic = specialised(call.intrinsic, values)
+    intrinsic = call.intrinsic.specialised(values)
     if out_dims is None:
         raise BadTensorIntrin(
             f"cannot compute {name} by the tensor intrinsic {intrinsic.name}", declared=intrinsic.source, called=user_source(),

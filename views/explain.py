@@ -14,7 +14,7 @@ from ..schedule.lowering.lower import Lowered, lower_whole
 from ..schedule.lowering.text import all_arguments
 from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage
-from ..te.operation import ComputeOp, Operation
+from ..te.operation import Operation
 
 __all__ = ["Explanation", "Level", "Region", "explain"]
 

@@ -23,8 +23,9 @@ from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..errors import BadTensorIntrin
 from ..extern_calls import call_extern, target_has
+from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
-from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from ..tensor_intrin import TensorIntrin
 from .registry import shipped
 
 __all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k16", "mma_store"]
