@@ -118,6 +118,11 @@ class Operation:
         return ()
 
     @property
+    def scalar_arguments(self) -> tuple[Expr, ...]:
+        """The values that a tensor intrinsic is passed beside its operands."""
+        return ()
+
+    @property
     def data_indexed(self) -> tuple[Expr, ...]:
         """The extents of the dimensions whose indices may depend on data, where statements read and write them."""
         return ()

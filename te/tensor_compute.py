@@ -58,6 +58,10 @@ class TensorComputeOp(ComputeOp):
         return self.tensor_axis
 
     @property
+    def scalar_arguments(self) -> tuple[Expr, ...]:
+        return self.scalars
+
+    @property
     def outer_axis(self) -> tuple[IterVar, ...]:
         """The data axes that are loops around the intrinsic."""
         return tuple(axis for axis in self.axis if axis not in self.tensor_axis)

@@ -34,7 +34,7 @@ from .overlap import moved_accesses, set_overlap
 if TYPE_CHECKING:
     from ...ir.arith.analyzer import Analyzer
     from ..lowering.bounds import Loop
-    from ..lowering.dataflow import Computation
+    from ..lowering.computation import Computation
     from ..lowering.nest import Storage
     from ..model.stage import Stage
 

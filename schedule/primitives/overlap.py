@@ -13,7 +13,6 @@ from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import rewrite
 from ..errors import BadOverlap
 from ..lowering.errors import StorageNotShared
-from ..lowering.kinds import kind_of
 from ..model.axes import outline
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def set_overlap(stage: Stage, kind: Overlap) -> None:
     """See Stage.double_buffer and Stage.rolling_buffer."""
     reason = fix = ""
     if stage.op.is_given:
-        reason, fix = (f"{stage.name} is {kind_of(stage.op).noun}, and its memory is given",
+        reason, fix = (f"{stage.name} is {stage.op.noun}, and its memory is given",
                        f's.cache_read({stage.name}, "local", readers) gives a copy to do it with')
     elif stage.is_output:
         reason, fix = (f"{stage.name} is an output: the caller passes its memory",

@@ -31,7 +31,7 @@ from .overlap import moved_accesses, set_overlap
 
 if TYPE_CHECKING:
     from ..lowering.bounds import Loop, StageBounds
-    from ..lowering.dataflow import Computation
+    from ..lowering.computation import Computation
     from ..lowering.nest import Storage
     from ..model.stage import Stage
 

@@ -11,7 +11,6 @@ from ...ir.expr import Expr, IterVar
 from ...ir.ops import const
 from ...ir.visit import free_vars
 from ..errors import BadStorageAlign, BadStorePredicate, UnknownScope
-from ..lowering.kinds import kind_of
 from ..model.axes import find_axis, outline, place_of
 from ..model.hybrid_loops import refuse_hybrid
 
@@ -36,7 +35,7 @@ def set_scope(stage: Stage, scope: str) -> None:
     check_scope(scope, headline)
     if scope not in ("", "global") and (stage.is_output or stage.op.is_given):
         is_output = stage.is_output
-        what = "an output: the caller passes its memory" if is_output else kind_of(stage.op).noun
+        what = "an output: the caller passes its memory" if is_output else stage.op.noun
         fix = (
             f's.cache_write({stage.name}, "{scope}")'
             if is_output
@@ -88,11 +87,11 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
             declared=stage.op.source, called=user_source(), loops=outline(stage),
             fix="compare: axis.equal(0), axis < 8",
         )
-    if stage.op.kind == "scan":
+    if stage.op.is_stepwise:
         raise BadStorePredicate(headline, reason=f"{stage.name} is a scan: its updates store", declared=stage.op.source,
                                 called=user_source(), fix="set it on the updates")
     if stage.op.is_given:
-        raise BadStorePredicate(headline, reason=f"{stage.name} is {kind_of(stage.op).noun}, nothing is stored",
+        raise BadStorePredicate(headline, reason=f"{stage.name} is {stage.op.noun}, nothing is stored",
                                 declared=stage.op.source, called=user_source(), fix="guard what is computed from it")
     for var in free_vars(condition):
         if isinstance(var, IterVar) and var.kind != "thread" and place_of(stage.all_iter_vars, var) < 0:
