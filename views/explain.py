@@ -98,7 +98,7 @@ def explain(schedule: Schedule, stage: Stage, lowered: Lowered | None = None, wo
     """What becomes of `stage`. lowered, work: of the schedule with all that it reads and computes as arguments, where
     that is known already. Raises LoweringError where the schedule does not hold together."""
     if stage.op.is_given:
-        passed = stage.op.kind == "placeholder"
+        passed = stage.op.is_passed
         return Explanation(stage.name, "passed by the caller" if passed else "known when the kernel is built")
     lowered = lowered or lower_whole(schedule, all_arguments(schedule))
     fixed = set(schedule.symbols)

@@ -237,7 +237,7 @@ def _prefetch(stage: Stage) -> Iterator[Try]:
 
 
 def _threads(stage: Stage) -> Iterator[Try]:
-    if stage.op.kind == "scan":
+    if stage.op.is_stepwise:
         yield "threadIdx.x", lambda one: one.env_threads([thread_axis((0, 32), "threadIdx.x")])
 
 

@@ -55,7 +55,7 @@ def iterations(outputs: Sequence[Operation], values: Mapping[Var, int]) -> int:
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
     total = 0
     computed = [op for op in producers_first(outputs) if not op.is_given]
-    for axes in [axes for op in computed for axes in _nests(op)]:
+    for axes in [axes for op in computed for axes in op.loop_nests]:
         count, analyzer = 1, Analyzer()
         for axis in axes:
             extent = const(8) if axis.dom is None else substitute(axis.dom.extent, symbols)
@@ -80,13 +80,6 @@ def _work(body: Stmt, symbols: Mapping[Var, Expr]) -> int:
         total += times if isinstance(node, BufferStore) else 0
         stack.extend((child, times) for child in children(node) if isinstance(child, Stmt))
     return total
-
-
-def _nests(op: Operation) -> list[tuple[IterVar, ...]]:
-    """The axes of every nest of loops that the operation has."""
-    if isinstance(op, HybridOp):
-        return [(*op.around(nest), *nest) for nest in op.nests]
-    return [(*op.axis, *op.reduce_axis)]
 
 
 _Need = int | None

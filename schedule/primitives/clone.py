@@ -19,7 +19,6 @@ from ...ir.expr import Expr, IterVar, Range, Reduce, Var
 from ...ir.visit import substitute
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
-from ...te.tensor_compute import TensorComputeOp
 from ..errors import BadClone
 from ..model.layout import as_axis, check_outputs
 from ..model.redirect import Redirection
@@ -35,8 +34,8 @@ def clone_in(schedule: Schedule, given: Tensor | Sequence[Tensor], readers: Any)
     """See Schedule.clone_in."""
     stage, tensors = check_outputs(schedule, given, BadClone, "cannot clone")
     op = stage.op
-    if not isinstance(op, ComputeOp) or isinstance(op, TensorComputeOp):
-        what = "is computed by a tensor intrinsic" if isinstance(op, TensorComputeOp) else f"is a {op.kind}"
+    if not isinstance(op, ComputeOp) or op.calls_intrinsic:
+        what = "is computed by a tensor intrinsic" if op.calls_intrinsic else f"is a {op.kind}"
         raise BadClone(f"cannot clone {stage.name}", declared=op.source, called=user_source(),
                        reason=f"{stage.name} {what}, and what te.compute declares is cloned",
                        fix=f's.cache_read({stage.name}, "local", readers)')

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import user_source
 from ...ir.expr import IntImm, IterVar
-from ...te.scan import ScanOp
 from ..errors import BadEnvThreads, ScanLoopsStay
 from ..model.attributes import IterAttr
 from ..model.axes import outline
@@ -27,7 +26,7 @@ def env_threads(stage: Stage, threads: Any) -> None:
         return BadEnvThreads(f"cannot put threads around stage {stage.name}", reason=reason[:300], declared=stage.op.source,
                              called=user_source(), loops=outline(stage), fix=fix)
 
-    if not isinstance(stage.op, ScanOp):
+    if not stage.op.is_stepwise:
         raise bad(f"{stage.name} is no scan", "bind its loops: s[...].bind(axis, thread)")
     if any(axis.kind == "thread" for axis in stage.leaf_iter_vars):
         raise bad("it has its threads already", "name all threads in one call")
@@ -47,7 +46,7 @@ def env_threads(stage: Stage, threads: Any) -> None:
 
 def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
     """Raise ScanLoopsStay where one of `axes` is a scan's time, or a thread around it."""
-    found = next((axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and isinstance(stage.op, ScanOp))),
+    found = next((axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and stage.op.is_stepwise)),
                  None)
     if found is not None:
         why = "each step is computed from earlier ones" if found.kind == "ordered" else "it stands around all steps"

@@ -40,7 +40,7 @@ def set_overlap(stage: Stage, kind: Overlap) -> None:
     elif stage.overlap not in ("", kind):
         reason, fix = (f"{_PRIMITIVES[stage.overlap]} was called on it: its storage is reused in that way already",
                        "keep one of the two")
-    elif kind == "rolling" and stage.op.kind != "compute":
+    elif kind == "rolling" and not stage.op.values:
         reason, fix = f"{stage.name} is no expression element by element", f's.cache_read({stage.name}, "local", readers)'
     if reason:
         raise BadOverlap(f"cannot give stage {stage.name} a {_PRIMITIVES[kind].replace('_', ' ')}", reason=reason,

@@ -65,7 +65,7 @@ class Mutator:
     @property
     def stages(self) -> list[Any]:
         return [stage for stage in self.s.stages
-                if stage.op.kind in ("compute", "hybrid", "extern") and stage.attach_type not in ("inline", "inlined")]
+                if not (stage.op.is_given or stage.op.is_stepwise) and stage.attach_type not in ("inline", "inlined")]
 
     def extent(self, stage: Any, axis: Any) -> int | None:
         """The declared extent of a loop, where it is a constant."""
@@ -267,7 +267,7 @@ class Mutator:
 
     def clone_in(self) -> Attempt | None:
         """A stage that readers, or one of them, compute again for themselves."""
-        stage = self.some_stage(lambda stage: stage.op.kind == "compute" and len(self.readers(stage)) + stage.is_output > 1)
+        stage = self.some_stage(lambda stage: stage.op.values and len(self.readers(stage)) + stage.is_output > 1)
         if stage is None:
             return None
         readers = self.readers(stage)
@@ -325,7 +325,7 @@ class Mutator:
         def fits(stage: Any) -> bool:
             axes = stage.op.axis
             tile = [axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else 0 for axis in axes[2:]]
-            return stage.op.kind == "compute" and len(axes) == 4 and tile == [4, 4] and len(stage.op.reduce_axis) == 1 and (
+            return stage.op.values and len(axes) == 4 and tile == [4, 4] and len(stage.op.reduce_axis) == 1 and (
                 isinstance(stage.op.reduce_axis[0].dom.extent, IntImm))
         stage = self.some_stage(fits)
         if stage is None:
@@ -342,7 +342,7 @@ class Mutator:
 
     def env_threads(self) -> Attempt | None:
         """Threads around all steps of a recurrence, after the loops of most of its stages are bound to them."""
-        self.subject = next((stage for stage in self.s.stages if stage.op.kind == "scan"), None)
+        self.subject = next((stage for stage in self.s.stages if stage.op.is_stepwise), None)
         if self.subject is None:
             return None
         scan, count = self.subject, self.pick([1, 2, 4, 8])
