@@ -68,9 +68,9 @@ def compute(
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
     check_reads(name, axis, body)
-    made = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis,
-                     body=wrapping(axis, body))
-    outputs = tuple(made.output(at) for at in chosen)
+    op = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis,
+                   body=wrapping(axis, body))
+    outputs = tuple(op.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -114,7 +114,7 @@ def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, 
     """What fcompute returned, as one expression for each output."""
     several = isinstance(returned, (tuple, list))
     items = tuple(cast("Sequence[Any]", returned)) if several else (returned,)
-    found: list[Expr] = []
+    values: list[Expr] = []
     for item in items:
         if isinstance(item, Tensor) and item.ndim:
             raise BadBody(
@@ -132,8 +132,8 @@ def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, 
                 fix="return the element: does the function lack a `return`?" if item is None else
                     "build the element from tensors' elements, indices and numbers",
             )
-        found.append(value)
-    if not found:
+        values.append(value)
+    if not values:
         raise BadBody(f"the function of {name} returned an empty {type(returned).__name__}", declared=source,
                       called=user_source(), fix="return one expression for each output")
-    return tuple(found)
+    return tuple(values)

@@ -92,8 +92,8 @@ def decl_tensor_intrin(
                               allowed=", ".join(tensor.name for tensor in buffers), fix="bind the tensors of the operation")
     scalars = _scalars(name, op, scalar_params)
     ins, outs = [buffers[tensor] for tensor in op.input_tensors], [buffers[tensor] for tensor in op.outputs]
-    made = fcompute(ins, outs, list(scalars)) if scalars else fcompute(ins, outs)
-    body, init, update = _bodies(name, op, made)
+    returned = fcompute(ins, outs, list(scalars)) if scalars else fcompute(ins, outs)
+    body, init, update = _bodies(name, op, returned)
     body, init, update = (None if part is None else reading_only(part, ins) for part in (body, init, update))
     assert body is not None, "a body was made"
     for part in (body, init, update):
@@ -104,13 +104,13 @@ def decl_tensor_intrin(
 
 
 def _scalars(name: str, op: ComputeOp, given: Sequence[Var] | None) -> tuple[Var, ...]:
-    found = tuple(given or ())
-    bad = next((one for one in found if not isinstance(one, Var) or isinstance(one, IterVar)), None)
-    if bad is not None or len(set(found)) != len(found):
+    symbols = tuple(given or ())
+    bad = next((symbol for symbol in symbols if not isinstance(symbol, Var) or isinstance(symbol, IterVar)), None)
+    if bad is not None or len(set(symbols)) != len(symbols):
         raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=op.source,
-                              reason=f"its scalar_params are {', '.join(map(repr, found))}"[:300],
+                              reason=f"its scalar_params are {', '.join(map(repr, symbols))}"[:300],
                               allowed="te.vars, each once", fix='v = te.var("v", "float32"); scalar_params=[v]')
-    return found
+    return symbols
 
 
 def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:
@@ -124,14 +124,14 @@ def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:
             fix=f"te.decl_buffer({tensor.name}.shape, {tensor.name}.dtype, ...)")
 
 
-def _bodies(name: str, op: ComputeOp, made: Any) -> tuple[Stmt, Stmt | None, Stmt | None]:
+def _bodies(name: str, op: ComputeOp, returned: Any) -> tuple[Stmt, Stmt | None, Stmt | None]:
     """What fcompute returned, as (body, reduce_init, reduce_update)."""
-    given: list[object] = list(cast("Sequence[object]", made)) if isinstance(made, (tuple, list)) else [made]
-    parts = [Evaluate(one) if isinstance(one, Expr) else one for one in given]
-    if len(parts) not in (1, 3) or any(not isinstance(one, Stmt) for one in (parts[0], *(p for p in parts[1:] if p is not None))):
+    given: list[object] = list(cast("Sequence[object]", returned)) if isinstance(returned, (tuple, list)) else [returned]
+    parts = [Evaluate(part) if isinstance(part, Expr) else part for part in given]
+    if len(parts) not in (1, 3) or any(not isinstance(part, Stmt) for part in (parts[0], *(p for p in parts[1:] if p is not None))):
         raise BadTensorIntrin(
             f"the function of the tensor intrinsic {name} returned no body", declared=op.source, called=user_source(),
-            reason=f"got {made!r}"[:200], allowed="a statement (ib.get()), a call, or (body, reduce_init, reduce_update)",
+            reason=f"got {returned!r}"[:200], allowed="a statement (ib.get()), a call, or (body, reduce_init, reduce_update)",
             fix="ib = tw.ir_builder(); ib.emit(...); return ib.get()")
     if len(parts) == 3 and parts[2] is None:
         raise BadTensorIntrin(
@@ -170,5 +170,5 @@ def _check_writes(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor,
 
 
 def _buffer_of(node: Node) -> Buffer | None:
-    found = getattr(node, "buffer", None)
-    return found if isinstance(found, Buffer) else None
+    buffer = getattr(node, "buffer", None)
+    return buffer if isinstance(buffer, Buffer) else None

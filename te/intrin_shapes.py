@@ -59,7 +59,7 @@ def sized_placeholder(tensor: Tensor, values: Mapping[Var, Expr]) -> Tensor:
 
 def sized_buffer(buffer: Buffer, values: Mapping[Var, Expr]) -> Buffer:
     """The buffer with symbols in its shape and strides replaced."""
-    shape, strides = (tuple(_known(one, values) for one in ones) for ones in (buffer.shape, buffer.strides))
+    shape, strides = (tuple(_known(size, values) for size in sizes) for sizes in (buffer.shape, buffer.strides))
     return replace(buffer, shape=shape, strides=strides)
 
 
@@ -77,8 +77,8 @@ def sized_operation(op: ComputeOp, inputs: Mapping[Tensor, Tensor], values: Mapp
     axes: dict[IterVar, IterVar] = {}
     for axis in (*op.axis, *op.reduce_axis):
         assert axis.dom is not None, "the axes of an operation have domains"
-        made = replace(axis, dom=Range(_known(axis.dom.begin, known), _known(axis.dom.extent, known)))
-        axes[axis] = known[axis] = made
+        sized = replace(axis, dom=Range(_known(axis.dom.begin, known), _known(axis.dom.extent, known)))
+        axes[axis] = known[axis] = sized
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, Var):

@@ -58,8 +58,8 @@ class Operation:
     def __post_init__(self) -> None:
         dtypes, shapes = self.output_dtypes, self.output_shapes
         names = [self.name] if len(dtypes) == 1 else [f"{self.name}.v{at}" for at in range(len(dtypes))]
-        made = tuple(Tensor(self, at, names[at], shapes[at], dtype) for at, dtype in enumerate(dtypes))
-        _set(self, "outputs", made)
+        outputs = tuple(Tensor(self, at, names[at], shapes[at], dtype) for at, dtype in enumerate(dtypes))
+        _set(self, "outputs", outputs)
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:

@@ -156,16 +156,16 @@ def _reach(index: Expr) -> tuple[int, int] | None:
     axes = [node for node in order if isinstance(node, IterVar)]
     if len({id(axis) for axis in axes}) != len(axes):
         return None
-    found: dict[int, tuple[int, int]] = {}
+    reaches: dict[int, tuple[int, int]] = {}
     for node in reversed(order):
-        bounds = _bounds(node, found)
+        bounds = _bounds(node, reaches)
         if bounds is None:
             return None
-        found[id(node)] = bounds
-    return found[id(index)]
+        reaches[id(node)] = bounds
+    return reaches[id(index)]
 
 
-def _bounds(node: Expr, found: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
+def _bounds(node: Expr, reaches: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
     if isinstance(node, IntImm):
         return node.value, node.value
     if isinstance(node, IterVar):
@@ -175,7 +175,7 @@ def _bounds(node: Expr, found: dict[int, tuple[int, int]]) -> tuple[int, int] | 
         return dom.begin.value, dom.begin.value + dom.extent.value - 1
     if not isinstance(node, (Add, Sub, Mul, FloorDiv)):
         return None
-    (a, b), (c, d) = found[id(node.a)], found[id(node.b)]
+    (a, b), (c, d) = reaches[id(node.a)], reaches[id(node.b)]
     if isinstance(node, Add):
         return a + c, b + d
     if isinstance(node, Sub):

@@ -34,14 +34,14 @@ def redirect(value: Any, tensors: Mapping[Any, Producer]) -> Any:
 def inline(value: Expr, tensor: Producer, axes: Sequence[IterVar], definition: Expr) -> Expr:
     """`value` with every read of `tensor` replaced by `definition`, its element at `axes`, at the read's indices."""
 
-    made: dict[tuple[int, ...], Expr] = {}  # reads at the same indices share one definition: chains of x * x stay small
+    definitions: dict[tuple[int, ...], Expr] = {}  # reads at the same indices share one definition: chains of x * x stay small
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and node.producer is tensor:
             key = tuple(map(id, node.indices))
-            if key not in made:
-                made[key] = substitute_axes(definition, axes, node.indices)
-            return made[key]
+            if key not in definitions:
+                definitions[key] = substitute_axes(definition, axes, node.indices)
+            return definitions[key]
         return None
 
     return rewrite(value, rule)
@@ -66,11 +66,11 @@ def rewrite_reduction(body: tuple[Expr, ...], rule: Callable[[Any], Any]) -> tup
         axes.append(_with_domain(axis, lambda value: substitute(rule(value), renamed)))
         if axes[-1] is not axis:
             renamed[axis] = axes[-1]
-    made = rule(first)
-    if made is first and not renamed:
+    reduction = rule(first)
+    if reduction is first and not renamed:
         return body
-    made = replace(substitute(made, renamed), axes=tuple(axes))
-    return tuple(replace(made, value_index=at) for at in range(len(body)))
+    reduction = replace(substitute(reduction, renamed), axes=tuple(axes))
+    return tuple(replace(reduction, value_index=at) for at in range(len(body)))
 
 
 def _with_domain(axis: IterVar, rule: Callable[[Any], Any]) -> IterVar:

@@ -115,8 +115,8 @@ def scan(
     if not states or not len(inits) == len(updates) == len(states):
         raise _bad(name, f"it has {len(inits)} initial tensors, {len(updates)} updates and {len(states)} states",
                    "give one of each for every state")
-    for one in zip(inits, updates, states, strict=True):
-        _check_state(name, *one)
+    for state_parts in zip(inits, updates, states, strict=True):
+        _check_state(name, *state_parts)
     _check_together(name, inits, updates, states)
     inits = tuple(_computed(name, at, inits) for at in range(len(inits)))
     labels = [name] if len(states) == 1 else [f"{name}.v{at}" for at in range(len(states))]
@@ -141,10 +141,10 @@ def _bad(name: str, reason: str, fix: str, tensor: Tensor | None = None) -> BadS
 
 def _tensors(name: str, what: str, given: object) -> tuple[Tensor, ...]:
     several: tuple[object, ...] = tuple(cast("Sequence[object]", given)) if isinstance(given, (list, tuple)) else (given,)
-    wrong = next((one for one in several if not isinstance(one, Tensor)), None)
+    wrong = next((tensor for tensor in several if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
         raise _bad(name, f"{what} has {wrong!r}, no tensor", "te.scan(init, update, state, inputs=[X]), all of them tensors")
-    return tuple(one for one in several if isinstance(one, Tensor))
+    return tuple(tensor for tensor in several if isinstance(tensor, Tensor))
 
 
 def _check_state(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:

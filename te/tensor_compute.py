@@ -112,15 +112,15 @@ def tensor_compute(
             fix=f"te.compute((..., {', '.join(map(extent_text, intrinsic.op.output_shape))}), lambda i: {intrinsic.name}(...))")
     domains = map(zero_based, inside)
     tensor_axis = tuple(IterVar(f"ax{at}", domain.begin.dtype, domain) for at, domain in enumerate(domains))
-    inner_reduce = tuple(replace(one, name=one.name) for one in intrinsic.op.reduce_axis)
+    inner_reduce = tuple(replace(reduced, name=reduced.name) for reduced in intrinsic.op.reduce_axis)
     axes = (*axis, *tensor_axis)
     scalars = wrapping(axes, call.scalars) if call.scalars else ()
-    made = replace(call, intrinsic=intrinsic, scalars=scalars)
+    sized_call = replace(call, intrinsic=intrinsic, scalars=scalars)
     values_at: dict[Var, Expr] = {}
     values_at.update(zip(intrinsic.op.reduce_axis, inner_reduce, strict=True))
     for own, dim in zip(intrinsic.op.axis, out_dims, strict=True):
         values_at[own] = cast(axes[dim], own.dtype) if dim >= len(axis) else const(0, own.dtype)
-    body = _body(made, values_at, (*call.reduce_axis, *inner_reduce))
+    body = _body(sized_call, values_at, (*call.reduce_axis, *inner_reduce))
     check_body(name, axes, body)
     check_reads(name, axes, body)
     op = TensorComputeOp(
@@ -147,12 +147,12 @@ def _body(call: IntrinsicCall, axes: Mapping[Var, Expr], reduce_axis: Sequence[I
     first = intrinsic.op.body[0]
     if not isinstance(first, Reduce):
         return tuple(rewrite(value, rule) for value in intrinsic.op.body)
-    made = replace(rewrite(first, rule), axes=tuple(reduce_axis))
-    return tuple(replace(made, value_index=at) for at in range(len(intrinsic.op.body)))
+    reduction = replace(rewrite(first, rule), axes=tuple(reduce_axis))
+    return tuple(replace(reduction, value_index=at) for at in range(len(intrinsic.op.body)))
 
 
 def _element(part: TensorPart, indices: Sequence[Expr]) -> Expr:
-    found = list(part.begin.indices)
+    indices_there = list(part.begin.indices)
     for dim, index in zip(part.dims, indices, strict=True):
-        found[dim] = found[dim] + cast(index, found[dim].dtype)
-    return ProducerLoad(part.begin.producer, tuple(found))
+        indices_there[dim] = indices_there[dim] + cast(index, indices_there[dim].dtype)
+    return ProducerLoad(part.begin.producer, tuple(indices_there))

@@ -105,7 +105,7 @@ def _call(
     intrinsic: TensorIntrin, arguments: Sequence[Any], scalars: Sequence[Any] | None, reduce_axis: Any,
 ) -> IntrinsicCall:
     """See TensorIntrin.__call__."""
-    tensors, found = _sorted_arguments(intrinsic, list(arguments), scalars)
+    tensors, scalar_values = _sorted_arguments(intrinsic, list(arguments), scalars)
     boxes = [_box(tensor) for tensor in tensors]
     values: dict[Var, Expr] = {}
     dims: list[tuple[int, ...]] = []
@@ -119,24 +119,24 @@ def _call(
                        "declare the intrinsic for the type of the tensor, or convert the tensor in a stage of its own")
         dims.append(fit)
     axes = _axes(intrinsic, reduce_axis)
-    typed = tuple(_scalar(intrinsic, value, param) for value, param in zip(found, intrinsic.scalar_params, strict=True))
+    typed = tuple(_scalar(intrinsic, value, param) for value, param in zip(scalar_values, intrinsic.scalar_params, strict=True))
     parts = tuple(TensorPart(box.begin, fit) for box, fit in zip(boxes, dims, strict=True))
     return IntrinsicCall(intrinsic.specialised(values), parts, typed, axes)
 
 
 def _sorted_arguments(intrinsic: TensorIntrin, given: list[Any], scalars: Sequence[Any] | None) -> tuple[list[Any], list[Any]]:
     """The parts of tensors and the scalars. An element `A[i]` may be either: the first ones are parts, as many as lack."""
-    lacking = len(intrinsic.inputs) - sum(isinstance(one, (Tensor, TensorSlice)) for one in given)
+    lacking = len(intrinsic.inputs) - sum(isinstance(argument, (Tensor, TensorSlice)) for argument in given)
     tensors: list[Any] = []
     values: list[Any] = [] if scalars is None else list(scalars)
-    for one in given:
-        if isinstance(one, (Tensor, TensorSlice)):
-            tensors.append(one)
-        elif isinstance(one, ProducerLoad) and lacking > 0:
-            tensors.append(one)
+    for argument in given:
+        if isinstance(argument, (Tensor, TensorSlice)):
+            tensors.append(argument)
+        elif isinstance(argument, ProducerLoad) and lacking > 0:
+            tensors.append(argument)
             lacking -= 1
         else:
-            values.append(one)
+            values.append(argument)
     if len(tensors) != len(intrinsic.inputs) or len(values) != len(intrinsic.scalar_params):
         inputs = ", ".join(map(tensor_text, intrinsic.inputs)) or "no tensor"
         scalar = ", ".join(f"{param.name}: {param.dtype}" for param in intrinsic.scalar_params) or "no scalar"
