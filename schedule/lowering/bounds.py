@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ...ir.arith.analyzer import Analyzer
@@ -21,9 +22,11 @@ from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..model.attributes import IterAttr
 from ..model.relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
-from ..model.stage import Stage
 from ..primitives.tensorize import is_tensorized
 from .computation import Computation, Dataflow
+
+if TYPE_CHECKING:
+    from ..model.stage import Stage
 
 __all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
            "span_over", "spans_within", "thread_rank"]

@@ -6,12 +6,15 @@ Found by dataflow.analyse, anew each time that a schedule is lowered; bounds, ne
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, Range, Reduce
 from ...te.operation import Operation
 from ...te.tensor import Tensor
-from ..model.schedule import Schedule
-from ..model.stage import Stage
+
+if TYPE_CHECKING:
+    from ..model.schedule import Schedule
+    from ..model.stage import Stage
 
 __all__ = ["Computation", "Dataflow"]
 
