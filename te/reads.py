@@ -56,7 +56,7 @@ def check_states(op: Operation, states: Container[Tensor]) -> None:
     states: the placeholders that are states of scans.
     """
     suspects = [tensor for tensor in op.input_tensors if tensor not in states and _may_be_state(tensor, op.axis, op.values)]
-    if suspects:
+    if op.values and suspects:
         for load, at, index in _reads_outside(op.axis, op.values):
             if any(load.producer is tensor for tensor in suspects):
                 raise _error(op.name, load, at, index, op.source)
