@@ -58,5 +58,5 @@ def place_by_blocks(
         return reducer((ops.cast(place, index_dtype), data[(*i, place)]), axis=j, **inside(place))
 
     place, _ = te.compute(rows, element, name=f"{name}.place", tag=f"{TAG}.place")
-    made: Tensor = te.compute((*rows, 1) if keepdims else rows, lambda *i: place[i[:-1] if keepdims else i], name=name, tag=TAG)
-    return made
+    index: Tensor = te.compute((*rows, 1) if keepdims else rows, lambda *i: place[i[:-1] if keepdims else i], name=name, tag=TAG)
+    return index

@@ -17,17 +17,12 @@ from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, integers, shape_of, tensor
 from .errors import BadOperand, BadParameter
 from .reduction import sum as sum_of
-from .transform import reshape
+from .transform import injective, reshape
 
 __all__ = [
     "adv_index", "collapse_sum", "expand_like", "matrix_set_diag", "meshgrid", "ndarray_size", "reverse_sequence", "sequence_mask",
     "shape", "sliding_window", "strided_set", "trilu", "unravel_index",
 ]
-
-
-def _made(shape: Sequence[Any], element: Any, name: str) -> Tensor:
-    made: Tensor = te.compute(tuple(shape), element, name=name, tag="injective")
-    return made
 
 
 # Shapes as tensors
@@ -38,12 +33,12 @@ def shape(array: Tensor, dtype: object = "int32") -> Tensor:
     source, kind = tensor(array, "shape"), scalar_dtype(dtype)
 
     def element(i: Any) -> Any:
-        found: Any = te.const(0, kind)
+        extent: Any = te.const(0, kind)
         for at in reversed(range(source.ndim)):
-            found = te.select(ops.equal(i, at), ops.convert(source.shape[at]).astype(kind), found)
-        return found
+            extent = te.select(ops.equal(i, at), ops.convert(source.shape[at]).astype(kind), extent)
+        return extent
 
-    return _made((source.ndim,), element, "T_shape")
+    return injective((source.ndim,), element, "T_shape")
 
 
 def ndarray_size(array: Tensor, dtype: object = "int32") -> Tensor:
@@ -56,7 +51,7 @@ def ndarray_size(array: Tensor, dtype: object = "int32") -> Tensor:
             size = size * ops.convert(extent).astype(kind)
         return size
 
-    return _made((), element, "ndarray_size")
+    return injective((), element, "ndarray_size")
 
 
 def unravel_index(indices: Tensor, shape: Tensor | Sequence[int]) -> Tensor:
@@ -65,21 +60,21 @@ def unravel_index(indices: Tensor, shape: Tensor | Sequence[int]) -> Tensor:
     extents = [shape[at] for at in range(_length(shape))] if isinstance(shape, Tensor) else [te.const(n, "int32") for n in shape]
 
     def element(which: Any, *i: Any) -> Any:
-        rest, found = index[i], te.const(0, index.dtype)
+        rest, coordinate = index[i], te.const(0, index.dtype)
         for at in reversed(range(len(extents))):
             size = extents[at].astype(index.dtype)
-            found = te.select(ops.equal(which, at), te.indexmod(rest, size) if at else rest, found)
+            coordinate = te.select(ops.equal(which, at), te.indexmod(rest, size) if at else rest, coordinate)
             rest = te.indexdiv(rest, size)
-        return found
+        return coordinate
 
-    return _made((len(extents), *index.shape), element, "unravel_index")
+    return injective((len(extents), *index.shape), element, "unravel_index")
 
 
-def _length(one: Tensor) -> int:
-    extent = one.shape[0] if one.ndim == 1 else None
+def _length(counts: Tensor) -> int:
+    extent = counts.shape[0] if counts.ndim == 1 else None
     if isinstance(extent, IntImm):
         return extent.value
-    raise BadOperand(f"{tensor_text(one)} lists no numbers of a known count", declared=one.source, called=user_source(),
+    raise BadOperand(f"{tensor_text(counts)} lists no numbers of a known count", declared=counts.source, called=user_source(),
                      fix="a tensor of one dimension whose extent is a number")
 
 
@@ -104,7 +99,7 @@ def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
     if len(kept) != source.ndim or not all(same_extent(x, like.shape[at]) for x, at in zip(source.shape, kept, strict=True)):
         raise BadOperand(f"expand_like: {tensor_text(source)} is not {tensor_text(like)} without the axes {list(new)}",
                          declared=source.source, called=user_source(), fix="name the dimensions that it lacks")
-    return _made(like.shape, lambda *i: source[tuple(i[at] for at in kept)], "T_expand_like")
+    return injective(like.shape, lambda *i: source[tuple(i[at] for at in kept)], "T_expand_like")
 
 
 # Sequences
@@ -119,7 +114,7 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis:
         raise BadOperand(f"sequence_mask of {tensor_text(source)} along axis {axis}", declared=source.source, called=user_source(),
                          reason="the first two dimensions are time and batch", fix="axis=0 or axis=1")
     blank = ops.cast(ops.convert(mask_value), source.dtype)
-    return _made(source.shape, lambda *i: te.if_then_else(i[at] >= lengths[i[1 - at]], blank, source[i]), "sequence_mask")
+    return injective(source.shape, lambda *i: te.if_then_else(i[at] >= lengths[i[1 - at]], blank, source[i]), "sequence_mask")
 
 
 def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
@@ -132,7 +127,7 @@ def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_ax
         place = te.select(i[time] < length, length - 1 - i[time], i[time])
         return source[(*i[:time], place, *i[time + 1:])]
 
-    return _made(source.shape, element, "T_reverse_sequence")
+    return injective(source.shape, element, "T_reverse_sequence")
 
 
 # Diagonals
@@ -147,7 +142,7 @@ def trilu(data: Tensor, k: Any, upper: bool) -> Tensor:
         row, column = i[-2] + first, i[-1]
         return te.if_then_else(column >= row if upper else column <= row, source[i], te.const(0, source.dtype))
 
-    return _made(source.shape, element, "trilu")
+    return injective(source.shape, element, "trilu")
 
 
 def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
@@ -178,7 +173,7 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
         value = given[(*i[:-2], high - which, at)] if several else given[(*i[:-2], at)]
         return te.if_then_else(te.all(which >= low, which <= high), value, source[i])
 
-    return _made(source.shape, element, "matrix_set_diag")
+    return injective(source.shape, element, "matrix_set_diag")
 
 
 def _matrix(data: Any, subject: str) -> Tensor:
@@ -194,18 +189,18 @@ def _matrix(data: Any, subject: str) -> Tensor:
 
 def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
     """Tensors of one dimension (or none) along one dimension each of grids, as numpy's meshgrid; "xy" swaps the first two."""
-    sources = [tensor(one, "meshgrid") for one in a_tuple]
-    if indexing not in ("ij", "xy") or any(one.ndim > 1 for one in sources):
+    sources = [tensor(given, "meshgrid") for given in a_tuple]
+    if indexing not in ("ij", "xy") or any(source.ndim > 1 for source in sources):
         raise BadParameter("meshgrid takes tensors of one dimension", reason=f"indexing {indexing!r}", called=user_source(),
                            allowed='"ij", "xy"', fix='topi.meshgrid([A, B], "ij")')
     order = list(range(len(sources)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = 1, 0
-    extents: list[Any] = [one.shape[0] if one.ndim else 1 for one in sources]
+    extents: list[Any] = [source.shape[0] if source.ndim else 1 for source in sources]
     grid = [extents[at] for at in order]
     places = [order.index(at) for at in range(len(sources))]
-    return [_made(grid, lambda *i, one=one, place=place: one[i[place]] if one.ndim else one[()], "T_meshgrid")
-            for one, place in zip(sources, places, strict=True)]
+    return [injective(grid, lambda *i, source=source, place=place: source[i[place]] if source.ndim else source[()], "T_meshgrid")
+            for source, place in zip(sources, places, strict=True)]
 
 
 def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Tensor:
@@ -221,7 +216,7 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
                            fix="a size and a stride for each dimension from axis on, sizes within the extents")
     places = [te.indexdiv(extent - size, step) + 1 for extent, size, step in zip(inner, window, steps, strict=True)]
     count = len(places)
-    return _made((*source.shape[:at], *places, *window), lambda *i: source[(
+    return injective((*source.shape[:at], *places, *window), lambda *i: source[(
         *i[:at], *(i[at + dim] * steps[dim] + i[at + count + dim] for dim in range(count)))], "T_sliding_window")
 
 
@@ -236,14 +231,14 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
     def number(values: Any, at: int, otherwise: Any) -> Any:
         if values is None or (not isinstance(values, Tensor) and at >= len(values)):
             return te.const(otherwise, "int32") if isinstance(otherwise, int) else otherwise
-        one = values[at]
-        return one.astype("int32") if isinstance(one, Expr) else te.const(one, "int32")
+        value = values[at]
+        return value.astype("int32") if isinstance(value, Expr) else te.const(value, "int32")
 
     bounds: list[tuple[Any, Any, Any]] = []
     for at, extent in enumerate(source.shape):
         step = number(strides, at, 1)
         first, last = number(begin, at, 0), number(end, at, extent)
-        first, last = (te.select(one < 0, one + extent, one) for one in (first, last))
+        first, last = (te.select(bound < 0, bound + extent, bound) for bound in (first, last))
         forward = step > 0
         first = te.select(forward, te.max(first, 0), te.min(first, extent - 1))
         bounds.append((first, te.select(forward, te.min(last, extent), te.max(last, -1)), step))
@@ -257,33 +252,33 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
             there.append(te.indexdiv(away, size))
         return te.if_then_else(te.all(*inside), new[tuple(there)], source[i])
 
-    return _made(source.shape, element, "strided_set")
+    return injective(source.shape, element, "strided_set")
 
 
 def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
     """data[indices[0], indices[1], ...], the indices broadcast against each other, as numpy has it. Raises BadOperand."""
     source = tensor(data, "adv_index")
-    given = [tensor(one, "indices of adv_index") for one in indices]
-    if not given or len(given) > source.ndim or not all(one.dtype.is_integer for one in given):
+    given = [tensor(index, "indices of adv_index") for index in indices]
+    if not given or len(given) > source.ndim or not all(index.dtype.is_integer for index in given):
         raise BadOperand(f"adv_index of {tensor_text(source)} takes one tensor of integers for each of its first dimensions",
                          reason=f"got {len(given)}", declared=source.source, called=user_source(), fix="topi.adv_index(A, [I, J])")
-    rank = max(one.ndim for one in given)
+    rank = max(index.ndim for index in given)
     common: list[Any] = [te.const(1, "int32")] * rank
-    for one in given:
-        for at, extent in enumerate(one.shape, rank - one.ndim):
+    for operand in given:
+        for at, extent in enumerate(operand.shape, rank - operand.ndim):
             if _is_one(common[at]):
                 common[at] = extent
             elif not _is_one(extent) and not same_extent(extent, common[at]):
-                raise BadOperand(f"adv_index cannot broadcast {tensor_text(one)}", reason=f"{extent} against {common[at]}",
-                                 declared=one.source, called=user_source(), fix="indices of one shape")
+                raise BadOperand(f"adv_index cannot broadcast {tensor_text(operand)}", reason=f"{extent} against {common[at]}",
+                                 declared=operand.source, called=user_source(), fix="indices of one shape")
 
-    def place(one: Tensor, extent: Any, i: Sequence[Any]) -> Any:
-        at = i[rank - one.ndim:rank]
-        index = one[tuple(0 if _is_one(size) else where for size, where in zip(one.shape, at, strict=True))]
+    def place(positions: Tensor, extent: Any, i: Sequence[Any]) -> Any:
+        at = i[rank - positions.ndim:rank]
+        index = positions[tuple(0 if _is_one(size) else where for size, where in zip(positions.shape, at, strict=True))]
         return te.select(index < 0, index + ops.convert(extent).astype(index.dtype), index)
 
-    return _made((*common, *source.shape[len(given):]), lambda *i: source[(
-        *(place(one, extent, i) for one, extent in zip(given, source.shape, strict=False)), *i[rank:])], "advanced_index")
+    return injective((*common, *source.shape[len(given):]), lambda *i: source[(
+        *(place(index, extent, i) for index, extent in zip(given, source.shape, strict=False)), *i[rank:])], "advanced_index")
 
 
 def _is_one(extent: Any) -> bool:

@@ -45,22 +45,22 @@ def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(data.ndim))
     given = list(cast("Iterable[Any]", axis)) if isinstance(axis, (list, tuple)) else [axis]
-    found = [axis_of(data, one, subject) for one in given]
-    if len(set(found)) < len(found):
+    dimensions = [axis_of(data, dimension, subject) for dimension in given]
+    if len(set(dimensions)) < len(dimensions):
         raise BadAxis(f"{subject} is given an axis twice", reason=f"got {axis!r} for {tensor_text(data)}", declared=data.source,
                       called=user_source(), fix="name each dimension once; negative ones count from the end")
-    return tuple(sorted(found))
+    return tuple(sorted(dimensions))
 
 
 def integers(values: Any, subject: str) -> list[int]:
     """A Python integer or several, as a list. Raises BadParameter."""
     several = isinstance(values, Iterable) and not isinstance(values, (str, Expr))
     given = list(cast("Iterable[Any]", values)) if several else [values]
-    found = [_integer(one) for one in given]
-    if None in found:
+    numbers = [_integer(value) for value in given]
+    if None in numbers:
         raise BadParameter(f"{subject} takes integers", reason=f"got {values!r}"[:200], called=user_source(),
                            fix="pass Python's integers: they shape the program, and are known when it is written")
-    return [one for one in found if one is not None]
+    return [number for number in numbers if number is not None]
 
 
 def _integer(value: Any) -> int | None:
@@ -79,5 +79,5 @@ def shape_of(shape: Any, subject: str) -> tuple[Expr, ...]:
 
 def known(extents: Sequence[Expr]) -> list[int] | None:
     """Extents as numbers; None where one is not known before the kernel runs."""
-    found = [extent.value for extent in extents if isinstance(extent, IntImm)]
-    return found if len(found) == len(extents) else None
+    numbers = [extent.value for extent in extents if isinstance(extent, IntImm)]
+    return numbers if len(numbers) == len(extents) else None

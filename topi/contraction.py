@@ -25,7 +25,7 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
     left, right = tensor(a, "tensordot"), tensor(b, "tensordot")
     if isinstance(axes, (list, tuple)):
         named = axes if len(axes) == 2 else (axes, axes)
-        ours, theirs = (list(one) if isinstance(one, (list, tuple)) else [one] for one in named)
+        ours, theirs = (list(dims) if isinstance(dims, (list, tuple)) else [dims] for dims in named)
     else:
         ours, theirs = list(range(left.ndim - axes, left.ndim)), list(range(axes))
     ours, theirs = ([axis_of(of, at, "tensordot") for at in these] for of, these in ((left, ours), (right, theirs)))
@@ -46,7 +46,7 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     right summed over; "..." stands for the dimensions that have none. Without "->" the right side has the letters that occur
     once, in order. Raises BadParameter, BadOperand."""
     given = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
-    tensors = [tensor(one, "einsum") for one in given]
+    tensors = [tensor(factor, "einsum") for factor in given]
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -54,9 +54,9 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     if not legal or len(terms) != len(tensors):
         raise BadParameter(f"einsum cannot read {subscripts!r}", reason=f"there are {len(tensors)} tensors", called=user_source(),
                            fix='topi.einsum("ij,jk->ik", A, B)')
-    free = max((one.ndim - len(term.replace("...", "")) for one, term in zip(tensors, terms, strict=True) if "..." in term),
+    free = max((factor.ndim - len(term.replace("...", "")) for factor, term in zip(tensors, terms, strict=True) if "..." in term),
                default=0)
-    labels = [_labels(term, one) for one, term in zip(tensors, terms, strict=True)]
+    labels = [_labels(term, factor) for factor, term in zip(tensors, terms, strict=True)]
     broad = [f".{at}" for at in range(free, 0, -1)]
     if arrow:
         before, dots, after = right.partition("...")
@@ -71,42 +71,42 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     return _contracted(tensors, labels, out, "einsum")
 
 
-def _labels(term: str, one: Tensor) -> list[str]:
+def _labels(term: str, factor: Tensor) -> list[str]:
     """A name for each dimension; those under "..." are named by their distance from its end."""
     before, dots, after = term.partition("...")
-    count = one.ndim - len(before) - len(after)
+    count = factor.ndim - len(before) - len(after)
     if count < 0 or (count and not dots):
-        raise BadParameter(f"einsum: {term!r} does not name the dimensions of {tensor_text(one)}", declared=one.source,
+        raise BadParameter(f"einsum: {term!r} does not name the dimensions of {tensor_text(factor)}", declared=factor.source,
                            called=user_source(), fix='a letter for each dimension, "..." for those that have none')
     return [*before, *(f".{at}" for at in range(count, 0, -1)), *after]
 
 
 def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out: Sequence[str], name: str) -> Tensor:
     extents: dict[str, Any] = {}
-    for one, names in zip(tensors, labels, strict=True):
-        for label, extent in zip(names, one.shape, strict=True):
+    for factor, names in zip(tensors, labels, strict=True):
+        for label, extent in zip(names, factor.shape, strict=True):
             if label not in extents or _is_one(extents[label]):
                 extents[label] = extent
             elif not _is_one(extent) and not same_extent(extent, extents[label]):
-                raise BadOperand(f"{name} cannot sum over {tensor_text(one)}", declared=one.source, called=user_source(),
+                raise BadOperand(f"{name} cannot sum over {tensor_text(factor)}", declared=factor.source, called=user_source(),
                                  reason=f"a dimension of {extent} meets one of {extents[label]}",
                                  fix="dimensions of one letter have one extent, or 1")
     kind = tensors[0].dtype
-    for one in tensors[1:]:
-        kind = common_dtype(kind, one.dtype)
+    for factor in tensors[1:]:
+        kind = common_dtype(kind, factor.dtype)
     axes = {label: te.reduce_axis((0, extent), f"k{at}") for at, (label, extent) in enumerate(extents.items()) if label not in out}
 
     def element(*i: Any) -> Expr:
         at = {**dict(zip(out, i, strict=True)), **axes}
-        values = [one[tuple(0 if _is_one(extent) else at[label] for label, extent in zip(names, one.shape, strict=True))]
-                  for one, names in zip(tensors, labels, strict=True)]
+        values = [factor[tuple(0 if _is_one(extent) else at[label] for label, extent in zip(names, factor.shape, strict=True))]
+                  for factor, names in zip(tensors, labels, strict=True)]
         value = values[0].astype(kind)
         for other in values[1:]:
             value = product(value, other, kind)
         return te.sum(value, axis=list(axes.values())) if axes else value
 
-    made: Tensor = te.compute(tuple(extents[label] for label in out), element, name=f"T_{name}", tag="" if axes else "injective")
-    return made
+    sums: Tensor = te.compute(tuple(extents[label] for label in out), element, name=f"T_{name}", tag="" if axes else "injective")
+    return sums
 
 
 def _is_one(extent: Any) -> bool:

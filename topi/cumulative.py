@@ -54,5 +54,5 @@ def _running(
     step: Tensor = te.compute(  # time runs from 1 on
         (extent, *rest), lambda t, *i: combine(state[(t - 1, *i)], element(te.max(t - 1, 0) if exclusive else t, i)),
         name=f"{name}_update")
-    made: Tensor = te.scan(begin, step, state, inputs=[source], name=name)
-    return transpose(made, [order.index(dim) for dim in range(source.ndim)]) if at else made
+    running: Tensor = te.scan(begin, step, state, inputs=[source], name=name)
+    return transpose(running, [order.index(dim) for dim in range(source.ndim)]) if at else running

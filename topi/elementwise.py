@@ -273,8 +273,8 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
 def _filled(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
     kind = scalar_dtype(dtype)
     element = ops.cast(ops.convert(value), kind)
-    made: Tensor = te.compute(shape_of(shape, name), lambda *_: element, name=name, tag="elemwise")
-    return made
+    filled: Tensor = te.compute(shape_of(shape, name), lambda *_: element, name=name, tag="elemwise")
+    return filled
 
 
 def full(shape: Any, dtype: object, fill_value: Any) -> Tensor:
@@ -317,15 +317,15 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: object = "float32
         start, stop = 0, start
     kind = scalar_dtype(dtype)
     extent = _arange_extent(start, stop, step)
-    made: Tensor = te.compute(
+    values: Tensor = te.compute(
         (extent,), lambda i: ops.cast(ops.convert(start), kind) + ops.cast(i, kind) * ops.cast(ops.convert(step), kind),
         name="T_arange", tag="elemwise")
-    return made
+    return values
 
 
 def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
-    symbolic = any(isinstance(one, Expr) and not isinstance(one, IntImm) for one in (start, stop, step))
-    first, last, by = (one.value if isinstance(one, IntImm) else one for one in (start, stop, step))
+    symbolic = any(isinstance(bound, Expr) and not isinstance(bound, IntImm) for bound in (start, stop, step))
+    first, last, by = (bound.value if isinstance(bound, IntImm) else bound for bound in (start, stop, step))
     if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):
         raise BadParameter("arange cannot tell how many elements it has", reason=f"got the step {step}", called=user_source(),
                            fix="a step of 1 where start or stop is an expression, any number but 0 elsewhere")
@@ -342,14 +342,14 @@ def broadcast_to(data: Tensor, shape: Any) -> Tensor:
     """`data` repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand where it does not fit."""
     source, extents = tensor(data, "broadcast_to"), shape_of(shape, "broadcast_to")
     skipped = len(extents) - source.ndim
-    one = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]
+    repeated = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]
     fits = skipped >= 0 and all(single or same_extent(extent, extents[skipped + at])
-                                for at, (extent, single) in enumerate(zip(source.shape, one, strict=True)))
+                                for at, (extent, single) in enumerate(zip(source.shape, repeated, strict=True)))
     if not fits:
         raise BadOperand(f"cannot broadcast {source.name} to {shape_text(extents)}", reason=f"got {tensor_text(source)}",
                          declared=source.source, called=user_source(),
                          allowed="aligned from the last dimension on, extents that are equal or 1", fix="topi.tile repeats parts")
-    made: Tensor = te.compute(
-        extents, lambda *i: source[tuple(0 if single else i[skipped + at] for at, single in enumerate(one))],
+    broadcast: Tensor = te.compute(
+        extents, lambda *i: source[tuple(0 if single else i[skipped + at] for at, single in enumerate(repeated))],
         name="T_broadcast_to", tag="broadcast")
-    return made
+    return broadcast

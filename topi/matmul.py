@@ -35,11 +35,11 @@ def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = 
     kind = result_dtype(A, B, out_dtype)
     B = apart(A, B)
     k = te.reduce_axis((0, depth), name="k")
-    made: Tensor = te.compute(
+    C: Tensor = te.compute(
         (rows, columns),
         lambda i, j: te.sum(product(A[(k, i) if transpose_a else (i, k)], B[(j, k) if transpose_b else (k, j)], kind), axis=k),
         name="matmul", tag="matmul")
-    return made
+    return C
 
 
 def batch_matmul(
@@ -67,9 +67,9 @@ def batch_matmul(
         return te.sum(product(x[(left, k, i) if transpose_a else (left, i, k)],
                               y[(right, j, k) if transpose_b else (right, k, j)], kind), axis=k)
 
-    made: Tensor = te.compute((y.shape[0] if one_x else x.shape[0], rows, columns), element, name="batch_matmul",
-                              tag="batch_matmul")
-    return made
+    products: Tensor = te.compute((y.shape[0] if one_x else x.shape[0], rows, columns), element, name="batch_matmul",
+                                  tag="batch_matmul")
+    return products
 
 
 def product(a: Expr, b: Expr, dtype: Any) -> Expr:

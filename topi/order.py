@@ -17,6 +17,7 @@ from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import axis_of, integers, tensor
 from .errors import BadOperand, BadParameter
+from .transform import injective
 
 __all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "sort", "topk"]
 
@@ -34,7 +35,7 @@ def argsort(data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_
     source, at = _along(data, axis, "argsort")
     order = _order(source, at, is_ascend, valid_count, "argsort")
     kind = scalar_dtype(dtype)
-    return _injective(source.shape, lambda *i: order[i].astype(kind), "argsort")
+    return injective(source.shape, lambda *i: order[i].astype(kind), "argsort")
 
 
 def topk(data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
@@ -51,7 +52,7 @@ def topk(data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_as
     if count >= 1:
         shape = (*source.shape[:at], count, *source.shape[at + 1:])
         order = te.compute(shape, lambda *i, whole=order: whole[i], name="topk.first", tag="injective")
-    places = _injective(order.shape, lambda *i: order[i].astype(kind), "topk_indices")
+    places = injective(order.shape, lambda *i: order[i].astype(kind), "topk_indices")
     if ret_type == "indices":
         return places
     values = _taken(source, order, at, "topk_values")
@@ -62,20 +63,15 @@ def invert_permutation(data: Tensor) -> Tensor:
     """The permutation that undoes one of 0 ... n - 1: result[data[i]] = i."""
     source = tensor(data, "invert_permutation", 1)
     k = te.reduce_axis((0, source.shape[0]), "k")
-    made: Tensor = te.compute(source.shape, lambda i: te.max(te.select(
+    inverse: Tensor = te.compute(source.shape, lambda i: te.max(te.select(
         ops.equal(source[k], i.astype(source.dtype)), k.var.astype(source.dtype), ops.const(0, source.dtype)), axis=k),
         name="invert_permutation")
-    return made
+    return inverse
 
 
 def _along(data: Any, axis: int, subject: str) -> tuple[Tensor, int]:
     source = tensor(data, subject)
     return source, axis_of(source, axis, subject)
-
-
-def _injective(shape: Any, element: Any, name: str) -> Tensor:
-    made: Tensor = te.compute(tuple(shape), element, name=name, tag="injective")
-    return made
 
 
 def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None, name: str) -> Tensor:
@@ -106,14 +102,14 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
         return te.sum(te.select(te.any(i[at] >= count, k >= count), te.select(k < i[at], 1, 0), first), axis=k)
 
     rank = te.compute(source.shape, before, name=f"{name}.rank")
-    made: Tensor = te.compute(source.shape, lambda *i: te.sum(
+    order: Tensor = te.compute(source.shape, lambda *i: te.sum(
         te.select(ops.equal(rank[(*i[:at], p, *i[at + 1:])], i[at]), p.var.astype("int32"), 0), axis=p), name=f"{name}.order")
-    return made
+    return order
 
 
 def _taken(source: Tensor, order: Tensor, at: int, name: str) -> Tensor:
     last = source.shape[at] - 1
-    return _injective(order.shape, lambda *i: source[(*i[:at], te.max(te.min(order[i], last), 0), *i[at + 1:])], name)
+    return injective(order.shape, lambda *i: source[(*i[:at], te.max(te.min(order[i], last), 0), *i[at + 1:])], name)
 
 
 # Writing to places
@@ -158,11 +154,11 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     k = te.reduce_axis((0, total), "k")
 
     def place(tap: Any) -> tuple[Any, ...]:
-        found = list[Any]()
+        coordinates = list[Any]()
         for extent in reversed(index.shape[1:]):
-            found.append(te.indexmod(tap, extent))
+            coordinates.append(te.indexmod(tap, extent))
             tap = te.indexdiv(tap, extent)
-        return tuple(reversed(found))
+        return tuple(reversed(coordinates))
 
     def here(i: Any, tap: Any) -> tuple[Any, Any]:
         there = place(tap)
@@ -178,18 +174,18 @@ def _scattered(source: Tensor, k: Any, here: Any, update: Any, kind: str, name: 
     if kind == "update":
         last = te.compute(source.shape, lambda *i: te.max(te.select(here(i)[0], k.var.astype("int32"), -1), axis=k),
                           name=f"{name}.last")
-        return _injective(source.shape, lambda *i: te.if_then_else(
+        return injective(source.shape, lambda *i: te.if_then_else(
             last[i] >= 0, update(i, te.max(last[i], 0)).astype(wide), source[i]), name)
     if kind in ("add", "mul"):
         neutral, reduce = (0, te.sum) if kind == "add" else (1, te.prod)
-        found = te.compute(source.shape, lambda *i: reduce(
+        updates = te.compute(source.shape, lambda *i: reduce(
             te.if_then_else(here(i)[0], here(i)[1].astype(wide), te.const(neutral, wide)), axis=k), name=f"{name}.{kind}")
-        return _injective(source.shape, lambda *i: source[i] + found[i] if kind == "add" else source[i] * found[i], name)
+        return injective(source.shape, lambda *i: source[i] + updates[i] if kind == "add" else source[i] * updates[i], name)
     reduce, combine = (te.min, te.min) if kind == "min" else (te.max, te.max)
     most = te.max_value(wide) if kind == "min" else te.min_value(wide)
-    found = te.compute(source.shape, lambda *i: reduce(te.if_then_else(here(i)[0], here(i)[1].astype(wide), most), axis=k),
-                       name=f"{name}.{kind}")
-    return _injective(source.shape, lambda *i: combine(source[i], found[i]), name)
+    updates = te.compute(source.shape, lambda *i: reduce(te.if_then_else(here(i)[0], here(i)[1].astype(wide), most), axis=k),
+                         name=f"{name}.{kind}")
+    return injective(source.shape, lambda *i: combine(source[i], updates[i]), name)
 
 
 def _check(source: Tensor, index: Tensor, new: Tensor, kind: str, fits: bool) -> None:

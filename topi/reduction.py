@@ -141,15 +141,15 @@ def _indices(
     """Where the element lies that a reduction reads: `indices` are those of the result."""
     running = dict(zip(axes, reduce_axes, strict=True))
     given = iter(indices)
-    found: list[Any] = []
+    place: list[Any] = []
     for at in range(data.ndim):
         if at in running:
-            found.append(running[at])
+            place.append(running[at])
             if keepdims:
                 next(given)
         else:
-            found.append(next(given))
-    return tuple(found)
+            place.append(next(given))
+    return tuple(place)
 
 
 def _arg(
@@ -168,8 +168,8 @@ def _arg(
 
     def fcompute(*indices: Any) -> Any:
         position: Any = ops.const(0, index_dtype)
-        for one, at in zip(reduce_axes, axes, strict=True):
-            position = position * ops.cast(source.shape[at], index_dtype) + ops.cast(one, index_dtype)
+        for loop, at in zip(reduce_axes, axes, strict=True):
+            position = position * ops.cast(source.shape[at], index_dtype) + ops.cast(loop, index_dtype)
         value = source[_indices(source, axes, reduce_axes, indices, keepdims)]
         return reducer((position, value), axis=reduce_axes) if reduce_axes else (position, value)
 
@@ -182,7 +182,8 @@ def _arg(
 def _index_dtype(extents: Sequence[Expr]) -> DType:
     sizes = known(extents)
     many = (math.prod(sizes) >= INT64_FROM) if sizes is not None else False
-    return DType("int64" if many or [one for one in extents if one.dtype == "int64" and not isinstance(one, IntImm)] else "int32")
+    wide = [extent for extent in extents if extent.dtype == "int64" and not isinstance(extent, IntImm)]
+    return DType("int64" if many or wide else "int32")
 
 
 def _arg_reducer(dtype: DType, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float) -> Callable[..., Any]:

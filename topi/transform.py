@@ -7,7 +7,7 @@ what reads them, or packs them where the reader is heavy.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,16 +21,14 @@ from .checks import axes_of, axis_of, integers, known, shape_of, tensor
 from .errors import BadAxis, BadOperand, BadParameter
 
 __all__ = [
-    "concatenate", "expand_dims", "flip", "gather", "gather_nd", "layout_transform", "one_hot", "pad", "repeat", "reshape",
-    "split", "squeeze", "stack", "strided_slice", "take", "tile", "transpose",
+    "concatenate", "expand_dims", "flip", "gather", "gather_nd", "injective", "layout_transform", "one_hot", "pad", "repeat",
+    "reshape", "split", "squeeze", "stack", "strided_slice", "take", "tile", "transpose",
 ]
 
-INJECTIVE = "injective"
-
-
-def _made(shape: Sequence[Any], element: Any, name: str) -> Tensor:
-    made: Tensor = te.compute(tuple(shape), element, name=name, tag=INJECTIVE)
-    return made
+def injective(shape: Sequence[Any], element: Callable[..., Any], name: str) -> Tensor:
+    """A tensor of `shape` whose element at (i, ...) is element(i, ...), which is one element of what is read, or a constant."""
+    arranged: Tensor = te.compute(tuple(shape), element, name=name, tag="injective")
+    return arranged
 
 
 # Shapes
@@ -45,7 +43,7 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     count, = integers(num_newaxis, "num_newaxis of expand_dims")
     at = axis_of(source, axis, "expand_dims", 1) if count else 0
     shape = [*source.shape[:at], *[1] * count, *source.shape[at:]]
-    return _made(shape, lambda *i: source[(*i[:at], *i[at + count:])], "T_expand_dims")
+    return injective(shape, lambda *i: source[(*i[:at], *i[at + count:])], "T_expand_dims")
 
 
 def squeeze(a: Tensor, axis: Any = None) -> Tensor:
@@ -59,8 +57,8 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
                              declared=source.source, called=user_source(), fix="topi.reshape merges dimensions")
     kept = [at for at in range(source.ndim) if at not in axes]
     place = {at: index for index, at in enumerate(kept)}
-    return _made([source.shape[at] for at in kept],
-                 lambda *i: source[tuple(i[place[at]] if at in place else 0 for at in range(source.ndim))], "T_squeeze")
+    return injective([source.shape[at] for at in kept],
+                     lambda *i: source[tuple(i[place[at]] if at in place else 0 for at in range(source.ndim))], "T_squeeze")
 
 
 def reshape(a: Tensor, newshape: Any) -> Tensor:
@@ -78,10 +76,10 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
     wide = math.prod(before or after or [1]) >= INT64_FROM
 
     def element(*i: Any) -> Any:
-        flat = _flattened([te.const(0, "int64") + one if wide else one for one in i[first:len(i) - last]], middle)
+        flat = _flattened([te.const(0, "int64") + index if wide else index for index in i[first:len(i) - last]], middle)
         return source[(*i[:first], *_unflattened(flat, inner), *i[len(i) - last:])]
 
-    return _made(shape, element, "T_reshape")
+    return injective(shape, element, "T_reshape")
 
 
 def _in_common(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[int, int]:
@@ -120,31 +118,31 @@ def _flattened(indices: Sequence[Any], shape: Sequence[Expr]) -> Any:
 
 
 def _unflattened(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
-    found: list[Any] = []
+    indices: list[Any] = []
     for at, extent in reversed(list(enumerate(shape))):
-        found.append(flat % extent if at else flat)
+        indices.append(flat % extent if at else flat)
         flat = flat // extent
-    return tuple(reversed(found))
+    return tuple(reversed(indices))
 
 
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Dimension d of the result is dimension axes[d] of `a`; without axes their order is reversed. Raises BadAxis."""
     source = tensor(a, "transpose")
-    order = list(reversed(range(source.ndim))) if axes is None else [axis_of(source, one, "transpose") for one in axes]
+    order = list(reversed(range(source.ndim))) if axes is None else [axis_of(source, axis, "transpose") for axis in axes]
     if sorted(order) != list(range(source.ndim)):
         raise BadAxis(f"transpose of {tensor_text(source)} does not name every axis once", reason=f"got {axes!r}",
                       declared=source.source, called=user_source(), fix="a permutation of its dimensions, such as "
                       f"{tuple(reversed(range(source.ndim)))}")
     place = {axis: at for at, axis in enumerate(order)}
-    return _made([source.shape[axis] for axis in order],
-                 lambda *i: source[tuple(i[place[at]] for at in range(source.ndim))], "T_transpose")
+    return injective([source.shape[axis] for axis in order],
+                     lambda *i: source[tuple(i[place[at]] for at in range(source.ndim))], "T_transpose")
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
     """The elements along one dimension in reverse order. Raises BadAxis."""
     source = tensor(a, "flip")
     at = axis_of(source, axis, "flip")
-    return _made(source.shape, lambda *i: source[(*i[:at], source.shape[at] - 1 - i[at], *i[at + 1:])], "T_flip")
+    return injective(source.shape, lambda *i: source[(*i[:at], source.shape[at] - 1 - i[at], *i[at + 1:])], "T_flip")
 
 
 def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
@@ -182,27 +180,27 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
         value = source[tuple(indices)]
         return te.if_then_else(te.all(*inside), value, ops.const(0, source.dtype)) if inside else value
 
-    return _made(shape, element, "T_layout_trans")
+    return injective(shape, element, "T_layout_trans")
 
 
 def _layout(text: str) -> list[tuple[str, int]]:
     """The letters of a layout, small ones with the size of their block, capitals with 0."""
-    found: list[tuple[str, int]] = []
+    dimensions: list[tuple[str, int]] = []
     number = ""
     for letter in text:
         if letter.isdigit():
             number += letter
         elif letter.isalpha() and letter.isupper() != bool(number):
-            found.append((letter, int(number or "0")))
+            dimensions.append((letter, int(number or "0")))
             number = ""
         else:
-            found.clear()
+            dimensions.clear()
             break
-    names = [name for name, _ in found]
-    if not found or number or len(set(names)) < len(names) or any(name.upper() not in names for name in names):
+    names = [name for name, _ in dimensions]
+    if not dimensions or number or len(set(names)) < len(names) or any(name.upper() not in names for name in names):
         raise BadParameter(f"there is no layout {text!r}", called=user_source(),
                            fix='letters such as "NCHW", blocks as in "NCHW16c"')
-    return found
+    return dimensions
 
 
 # Parts and joints
@@ -222,7 +220,7 @@ def strided_slice(
     begins, ends = integers(begin, "begin of strided_slice"), integers(end, "end of strided_slice")
     steps = integers(strides, "strides of strided_slice") if strides is not None else []
     steps += [1] * (len(begins) - len(steps))
-    places = [axis_of(source, one, "strided_slice") for one in axes] if axes is not None else list(range(len(begins)))
+    places = [axis_of(source, axis, "strided_slice") for axis in axes] if axes is not None else list(range(len(begins)))
     if not len(begins) == len(ends) == len(steps) == len(places) <= source.ndim or 0 in steps or slice_mode not in ("end", "size"):
         raise BadParameter(
             f"strided_slice of {tensor_text(source)} is told begins, ends and strides that are no slice",
@@ -239,7 +237,7 @@ def strided_slice(
             by, high = 1, (extent.value if high < 0 else (low + extent.value if low < 0 else low) + high)
         taken = range(extent.value)[slice(low, None if by < 0 and high < -extent.value else high, by)]
         first[at], step[at], shape[at] = (taken.start if len(taken) else 0), by, ops.const(len(taken), "int32")
-    return _made(shape, lambda *i: source[tuple(
+    return injective(shape, lambda *i: source[tuple(
         index if isinstance(extent, IntImm) and extent.value == 0 else low + index * by
         for low, by, index, extent in zip(first, step, i, shape, strict=True))], "T_strided_slice")
 
@@ -284,7 +282,7 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
             value = te.if_then_else(i[at] < ends[place], part, value)
         return value
 
-    return _made([*sources[0].shape[:at], ends[-1], *sources[0].shape[at + 1:]], element, "T_concat")
+    return injective([*sources[0].shape[:at], ends[-1], *sources[0].shape[at + 1:]], element, "T_concat")
 
 
 def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -302,7 +300,7 @@ def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
             value = te.if_then_else(ops.equal(i[at], place), sources[place][rest], value)
         return value
 
-    return _made([*sources[0].shape[:at], len(sources), *sources[0].shape[at:]], element, "T_stack")
+    return injective([*sources[0].shape[:at], len(sources), *sources[0].shape[at:]], element, "T_stack")
 
 
 def _alike(tensors: Any, subject: str) -> list[Tensor]:
@@ -310,11 +308,11 @@ def _alike(tensors: Any, subject: str) -> list[Tensor]:
     if not isinstance(tensors, (list, tuple)) or not tensors:
         raise BadParameter(f"{subject} takes a list of tensors", reason=f"got {tensors!r}"[:200], called=user_source(),
                            fix=f"topi.{subject}([A, B])")
-    found = [tensor(one, subject) for one in tensors]
-    for other in found:
-        if other.ndim != found[0].ndim or other.dtype != found[0].dtype:
-            raise _not_alike(subject, found[0], other)
-    return found
+    alike = [tensor(operand, subject) for operand in tensors]
+    for other in alike:
+        if other.ndim != alike[0].ndim or other.dtype != alike[0].dtype:
+            raise _not_alike(subject, alike[0], other)
+    return alike
 
 
 def _not_alike(subject: str, a: Tensor, b: Tensor) -> BadOperand:
@@ -332,7 +330,7 @@ def pad(
     """
     source = tensor(data, "pad")
     before, after = list(pad_before), list(pad_before if pad_after is None else pad_after)
-    negative = any(isinstance(one, int) and one < 0 for one in (*before, *after))
+    negative = any(isinstance(amount, int) and amount < 0 for amount in (*before, *after))
     if len(before) != source.ndim or len(after) != source.ndim or negative:
         raise BadParameter(f"pad of {tensor_text(source)} takes a number from 0 on for each dimension",
                            reason=f"got {before} before and {after} after", declared=source.source, called=user_source(),
@@ -348,7 +346,7 @@ def pad(
         value = source[tuple(index if _is_zero(low) else index - low for index, low in zip(i, before, strict=True))]
         return te.if_then_else(te.all(*inside), value, filling) if inside else value
 
-    return _made(shape, element, name)
+    return injective(shape, element, name)
 
 
 def _extent(value: Any) -> Expr:
@@ -365,7 +363,7 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     at = axis_of(source, axis, "repeat")
     count, = _counts(repeats, "repeats of repeat")
     shape = [*source.shape[:at], source.shape[at] * count, *source.shape[at + 1:]]
-    return _made(shape, lambda *i: source[(*i[:at], i[at] // count if count else i[at], *i[at + 1:])], "T_repeat")
+    return injective(shape, lambda *i: source[(*i[:at], i[at] // count if count else i[at], *i[at + 1:])], "T_repeat")
 
 
 def tile(a: Tensor, reps: Any) -> Tensor:
@@ -376,16 +374,16 @@ def tile(a: Tensor, reps: Any) -> Tensor:
     counts = [1] * (rank - len(counts)) + counts
     shape: list[Any] = [1] * (rank - source.ndim) + list(source.shape)
     skipped = rank - source.ndim
-    return _made([extent * count for extent, count in zip(shape, counts, strict=True)],
-                 lambda *i: source[tuple(i[skipped + at] if counts[skipped + at] == 1 else i[skipped + at] % extent
-                                         for at, extent in enumerate(source.shape))], "T_tile")
+    return injective([extent * count for extent, count in zip(shape, counts, strict=True)],
+                     lambda *i: source[tuple(i[skipped + at] if counts[skipped + at] == 1 else i[skipped + at] % extent
+                                             for at, extent in enumerate(source.shape))], "T_tile")
 
 
 def _counts(values: Any, subject: str) -> list[int]:
-    found = integers(values, subject)
-    if found and min(found) < 0:
+    counts = integers(values, subject)
+    if counts and min(counts) < 0:
         raise BadParameter(f"{subject} counts from 0 on", reason=f"got {values!r}", called=user_source(), fix="0 gives no elements")
-    return found
+    return counts
 
 
 # Lookups
@@ -404,7 +402,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
                            fix='mode="clip"')
     if axis is None:
         size = ops.convert(math.prod(source.shape)) if source.ndim else ops.const(1, "int32")
-        return _made(index.shape, lambda *i: source[_unflattened(_inside(index[i], size, mode), source.shape)], "T_take")
+        return injective(index.shape, lambda *i: source[_unflattened(_inside(index[i], size, mode), source.shape)], "T_take")
     at = axis_of(source, axis, "take")
     batch, = integers(batch_dims, "batch_dims of take")
     if not 0 <= batch <= min(at, index.ndim) or not all(map(same_extent, source.shape[:batch], index.shape[:batch])):
@@ -413,7 +411,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
                            fix="batch_dims counts dimensions before the axis that both have")
     after = at + index.ndim - batch
     shape = [*source.shape[:at], *index.shape[batch:], *source.shape[at + 1:]]
-    return _made(shape, lambda *i: source[(
+    return injective(shape, lambda *i: source[(
         *i[:at], _inside(index[(*i[:batch], *i[at:after])], source.shape[at], mode), *i[after:])], "T_take")
 
 
@@ -440,7 +438,8 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     source = tensor(data, "gather")
     index = _of_integers(tensor(indices, "gather", source.ndim), "gather")
     at = axis_of(source, axis, "gather")
-    return _made(index.shape, lambda *i: source[(*i[:at], _inside(index[i], source.shape[at], "fast"), *i[at + 1:])], "T_gather")
+    return injective(
+        index.shape, lambda *i: source[(*i[:at], _inside(index[i], source.shape[at], "fast"), *i[at + 1:])], "T_gather")
 
 
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
@@ -456,7 +455,7 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
                          called=user_source(), fix=f"indices of shape (m, ...), m at most {source.ndim}")
     rank = index.ndim - 1
     within = source.shape[batch:batch + count.value]
-    return _made([*index.shape[1:], *source.shape[batch + count.value:]], lambda *i: source[(*i[:batch], *(
+    return injective([*index.shape[1:], *source.shape[batch + count.value:]], lambda *i: source[(*i[:batch], *(
         _inside(index[(at, *i[:rank])], extent, "fast") for at, extent in enumerate(within)), *i[rank:])], "T_gather_nd")
 
 
@@ -470,4 +469,4 @@ def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: in
     kind = scalar_dtype(dtype)
     on, off = (ops.cast(ops.convert(value), kind) for value in (on_value, off_value))
     shape = shape_of([*index.shape[:at], depth, *index.shape[at:]], "one_hot")
-    return _made(shape, lambda *i: te.select(ops.equal(index[(*i[:at], *i[at + 1:])], i[at]), on, off), "T_one_hot")
+    return injective(shape, lambda *i: te.select(ops.equal(index[(*i[:at], *i[at + 1:])], i[at]), on, off), "T_one_hot")

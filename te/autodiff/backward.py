@@ -83,9 +83,9 @@ def adjoints_of_reads(
         if isinstance(node, ProducerLoad):
             reads[node] = [adjoint]
             continue
-        made = _row(node, declared)(node, adjoint.value)
+        parts_of_children = _row(node, declared)(node, adjoint.value)
         conditions: dict[int, Condition] = {}
-        for child, part in zip(children(node), made, strict=True):
+        for child, part in zip(children(node), parts_of_children, strict=True):
             if part is None or id(child) not in concerned:
                 continue
             held = adjoint.conditions
@@ -98,17 +98,17 @@ def adjoints_of_reads(
 
 def _concerned(nodes: Sequence[object], relevant: Callable[[ProducerLoad], bool]) -> set[int]:
     """The nodes whose value depends on a relevant read."""
-    found: set[int] = set()
+    concerned: set[int] = set()
     for node in nodes:
         if isinstance(node, ProducerLoad):
             if relevant(node):
-                found.add(id(node))
+                concerned.add(id(node))
         elif isinstance(node, (Select, IfThenElse)):
-            if id(node.true_value) in found or id(node.false_value) in found:
-                found.add(id(node))
-        elif isinstance(node, Expr) and any(id(child) in found for child in children(node)):
-            found.add(id(node))
-    return found
+            if id(node.true_value) in concerned or id(node.false_value) in concerned:
+                concerned.add(id(node))
+        elif isinstance(node, Expr) and any(id(child) in concerned for child in children(node)):
+            concerned.add(id(node))
+    return concerned
 
 
 def _row(node: Expr, declared: SourceLine | None) -> Row:

@@ -61,15 +61,15 @@ class _Boxes:
                 raise Unbounded(var.name)
         if not any(len(bound.form.coeffs) > 1 for bound in self.system.bounds):
             return {var: self.boxes[var] for var in self.free}
-        found: dict[Var, Box] = {}
+        boxes: dict[Var, Box] = {}
         rest = list(self.free)
         while rest:
             shortest = min(rest, key=self._steps)
             rest.remove(shortest)
-            found[shortest] = self.boxes[shortest]
+            boxes[shortest] = self.boxes[shortest]
             self.before.add(shortest)
             self._narrow(rest)
-        return found
+        return boxes
 
     def _steps(self, var: Var) -> int:
         steps = self.boxes[var].steps
@@ -95,17 +95,17 @@ class _Boxes:
         lows, highs = list[Expr](), list[Expr]()
         changed = False
         for bound in self.system.bounds:
-            found = self._by_bound(var, bound, lows, highs)
-            if found is not None and _shorter(found, best):
-                best, changed = found, True
+            box = self._by_bound(var, bound, lows, highs)
+            if box is not None and _shorter(box, best):
+                best, changed = box, True
         if best is not None and best.own:
             lows.append(best.begin)
             highs.append(ops.subtract(ops.add(best.begin, best.extent), 1))
         for low in lows:
             for high in highs:
-                found = self._between(low, high, best is None)
-                if found is not None and _shorter(found, best):
-                    best, changed = found, True
+                box = self._between(low, high, best is None)
+                if box is not None and _shorter(box, best):
+                    best, changed = box, True
         if best is not None:
             self.boxes[var] = best
         return changed
@@ -168,10 +168,10 @@ class _Boxes:
         return Box(low, steps) if symbolic else None
 
 
-def _shorter(found: Box, best: Box | None) -> bool:
+def _shorter(box: Box, best: Box | None) -> bool:
     if best is None:
         return True
-    return found.steps is not None and (best.steps is None or found.steps < best.steps)
+    return box.steps is not None and (best.steps is None or box.steps < best.steps)
 
 
 def _ceildiv(a: Expr, divisor: int) -> Expr:

@@ -32,15 +32,15 @@ class Case:
 def cases_of(indices: Sequence[Expr], unknowns: Sequence[Var], analyzer: Analyzer) -> list[Case]:
     """The cases of a read whose indices choose by `unknowns`; they exclude each other."""
     whole = Case(tuple(map(analyzer.simplify, indices)))
-    found: list[Case] = []
+    closed_cases: list[Case] = []
     open_cases = [whole]
     while open_cases:
-        if len(found) + len(open_cases) > _MOST:
+        if len(closed_cases) + len(open_cases) > _MOST:
             return [whole]
         case = open_cases.pop()
         choice = _choice(case.indices, set(unknowns))
         if choice is None:
-            found.append(case)
+            closed_cases.append(case)
             continue
         node, condition, first, second = choice
         for holds, value in ((condition, first), (ops.logical_not(condition), second)):
@@ -50,7 +50,7 @@ def cases_of(indices: Sequence[Expr], unknowns: Sequence[Var], analyzer: Analyze
             with analyzer.constraint(known):
                 indices = tuple(analyzer.simplify(_put(index, node, value)) for index in case.indices)
             open_cases.append(Case(indices, (*case.conditions, holds)))
-    return found
+    return closed_cases
 
 
 def _choice(indices: Sequence[Expr], unknowns: set[Var]) -> tuple[Expr, Expr, Expr, Expr] | None:

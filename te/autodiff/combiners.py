@@ -73,6 +73,6 @@ def _stage(name: str, axes: tuple[IterVar, ...], more: tuple[IterVar, ...], redu
         copies.append(IterVar(axis.name, axis.dtype, Range(axis.dom.begin, axis.dom.extent), axis.kind))
     renamed: dict[Var, Expr] = dict(zip((*axes, *reduction.axes), copies, strict=True))
     own, reduced = tuple(copies[: len(axes)]), tuple(copies[len(axes):])
-    made = replace(substitute(reduction, renamed), axes=reduced)
-    body = tuple(replace(made, value_index=at) for at in range(len(made.sources)))
+    renamed_reduction = replace(substitute(reduction, renamed), axes=reduced)
+    body = tuple(replace(renamed_reduction, value_index=at) for at in range(len(renamed_reduction.sources)))
     return ComputeOp(name=name, tag=current_tag(), source=user_source(), axis=(*own, *more), body=body)

@@ -93,13 +93,13 @@ class System:
         form = self.analyzer.linear(expr)
         if form is None:
             return LinearForm({}, expr) if expr.dtype.is_integer and self.knows(expr) else None
-        found = LinearForm({}, ops.const(form.const, expr.dtype))
+        total = LinearForm({}, ops.const(form.const, expr.dtype))
         for atom, coeff in form.coeffs.items():
             part = self._atom(atom)
             if part is None:
                 return None
-            found = found.plus(part, coeff)
-        return found
+            total = total.plus(part, coeff)
+        return total
 
     def _atom(self, atom: Expr) -> LinearForm | None:
         if isinstance(atom, Var) and atom in self._unknowns:
@@ -213,8 +213,8 @@ class System:
         """The same equation after a change of variables, with coefficients reduced by the least of them."""
         least = min(form.coeffs, key=lambda var: abs(form.coeffs[var]))
         divisor = form.coeffs[least]
-        made = self._fresh("t", least)
-        value = LinearForm({made: 1}, ops.const(0, made.dtype))
+        unknown = self._fresh("t", least)
+        value = LinearForm({unknown: 1}, ops.const(0, unknown.dtype))
         for var, coeff in form.coeffs.items():
             if var is not least and coeff // divisor:
                 value = value.plus(LinearForm({var: 1}, ops.const(0, var.dtype)), -(coeff // divisor))

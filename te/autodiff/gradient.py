@@ -139,18 +139,18 @@ class _Backward:
 
     def result(self, tensor: Tensor) -> Tensor:
         """The tensor of its adjoint."""
-        found = self.made.get(tensor)
-        if found is not None:
-            return found
+        gradient = self.made.get(tensor)
+        if gradient is not None:
+            return gradient
         adjoint = self._seed() if tensor is self.output and not self.reads.get(tensor) else None
         if adjoint is not None:
             value = adjoint.element.chosen()
-            found = _stage(f"grad_{tensor.name}", adjoint.axes, value)
+            gradient = _stage(f"grad_{tensor.name}", adjoint.axes, value)
         else:
             zero = ops.const(0, tensor.dtype)
-            found = compute((*self.prefix, *tensor.shape), lambda *_: zero, f"grad_{tensor.name}", current_tag())
-        self.made[tensor] = found
-        return found
+            gradient = compute((*self.prefix, *tensor.shape), lambda *_: zero, f"grad_{tensor.name}", current_tag())
+        self.made[tensor] = gradient
+        return gradient
 
     def _seed(self) -> _Adjoint:
         """The adjoint of the output by itself: the head, or without one 1 where its index is the element's."""
@@ -187,9 +187,9 @@ class _Backward:
             if tensor in self.wanted:
                 self.made[tensor] = _stage(f"grad_{tensor.name}", axes, term.body())
             return _Adjoint(axes, Contribution(conditions, term.value))
-        made = self.made[tensor] = _summed(f"grad_{tensor.name}", terms)
+        summed = self.made[tensor] = _summed(f"grad_{tensor.name}", terms)
         axes = (*_axes("h", self.prefix), *_element_axes(tensor))
-        return _Adjoint(axes, Contribution((), ProducerLoad(made, axes)))
+        return _Adjoint(axes, Contribution((), ProducerLoad(summed, axes)))
 
     def _through(self, op: Operation, tensor: Tensor, adjoint: _Adjoint) -> None:
         """Take the adjoint of one output of `op` to what it reads."""
@@ -219,11 +219,11 @@ class _Backward:
 
 def _relevant(operations: Sequence[Operation], wanted: Sequence[Tensor]) -> set[Any]:
     """The tensors of floats that an input lies below, and the inputs."""
-    found: set[Any] = set(wanted)
+    relevant: set[Any] = set(wanted)
     for op in operations:
-        if not op.is_given and any(tensor in found for tensor in op.input_tensors):
-            found.update(tensor for tensor in op.outputs if tensor.dtype.is_float)
-    return found
+        if not op.is_given and any(tensor in relevant for tensor in op.input_tensors):
+            relevant.update(tensor for tensor in op.outputs if tensor.dtype.is_float)
+    return relevant
 
 
 def _axes(name: str, shape: Sequence[Expr]) -> tuple[IterVar, ...]:
@@ -233,10 +233,10 @@ def _axes(name: str, shape: Sequence[Expr]) -> tuple[IterVar, ...]:
 
 def _element_axes(tensor: Tensor) -> tuple[IterVar, ...]:
     """Fresh axes over the elements of a tensor, named after its own."""
-    made = _axes("i", tensor.shape)
+    axes = _axes("i", tensor.shape)
     if not isinstance(tensor.op, ComputeOp):
-        return made
-    return tuple(IterVar(old.name, new.dtype, new.dom) for old, new in zip(tensor.op.axis, made, strict=True))
+        return axes
+    return tuple(IterVar(old.name, new.dtype, new.dom) for old, new in zip(tensor.op.axis, axes, strict=True))
 
 
 def _copies(axes: Sequence[IterVar]) -> tuple[IterVar, ...]:
@@ -271,5 +271,5 @@ def _summed(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> Ten
 
 
 def _stage(name: str, axes: tuple[IterVar, ...], body: Expr) -> Tensor:
-    made = ComputeOp(name=name, tag=current_tag(), source=user_source(), axis=axes, body=wrapping(axes, (body,)))
-    return made.output(0)
+    op = ComputeOp(name=name, tag=current_tag(), source=user_source(), axis=axes, body=wrapping(axes, (body,)))
+    return op.output(0)

@@ -42,8 +42,8 @@ class _Ranges:
     def __init__(self, system: System, order: Sequence[IterVar]) -> None:
         self.system, self.analyzer = system, system.analyzer
         given = [var for var in order if var in system.free and var not in system.nested]
-        made = [var for var in system.free if var not in order]
-        self.free: list[Var] = [*given, *made]
+        fresh = [var for var in system.free if var not in order]
+        self.free: list[Var] = [*given, *fresh]
         self.nested = [var for var in order if var in system.free and var in system.nested]
 
     def loops(self) -> Loops:

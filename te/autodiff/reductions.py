@@ -69,18 +69,18 @@ def _where(reduction: Reduce) -> tuple[Condition, ...]:
 
 def _of_sum(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
     held = Contribution((*seed.conditions, *_where(reduction)), seed.value)
-    found = [Piece(reduction.sources[output], (*op.axis, *reduction.axes), held)]
+    pieces = [Piece(reduction.sources[output], (*op.axis, *reduction.axes), held)]
     if reduction.init:
-        found.append(Piece(reduction.init[output], op.axis, seed))
-    return found
+        pieces.append(Piece(reduction.init[output], op.axis, seed))
+    return pieces
 
 
 def _of_smooth(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
     value, init = combined_with_rest(op, reduction, output)
-    found = [Piece(value, (*op.axis, *reduction.axes), _under(seed, *_where(reduction)))]
+    pieces = [Piece(value, (*op.axis, *reduction.axes), _under(seed, *_where(reduction)))]
     if init is not None:
-        found.append(Piece(init, op.axis, seed))
-    return found
+        pieces.append(Piece(init, op.axis, seed))
+    return pieces
 
 
 # Which source gave the extremum
@@ -91,10 +91,10 @@ def _of_extremum(op: ComputeOp, reduction: Reduce, output: int, seed: Contributi
     position = _position(op, reduction)
     chosen = ProducerLoad(_chosen(op, reduction, output, position).output(0), op.axis)
     here = Condition(ops.equal(position, chosen))
-    found = [Piece(source, (*op.axis, *reduction.axes), _under(seed, *_where(reduction), here))]
+    pieces = [Piece(source, (*op.axis, *reduction.axes), _under(seed, *_where(reduction), here))]
     if reduction.init:
-        found.append(Piece(reduction.init[output], op.axis, _under(seed, Condition(ops.equal(chosen, -1)))))
-    return found
+        pieces.append(Piece(reduction.init[output], op.axis, _under(seed, Condition(ops.equal(chosen, -1)))))
+    return pieces
 
 
 def _under(seed: Contribution, *conditions: Condition) -> Contribution:
@@ -178,10 +178,10 @@ def _of_product(op: ComputeOp, reduction: Reduce, output: int, seed: Contributio
         others = ops.select(none, ops.divide(product, factor), ops.select(alone, product, ops.const(0, source.dtype)))
         return Contribution(seed.conditions, times(seed.value, others))
 
-    found = [Piece(source, (*op.axis, *reduction.axes), _under(rest(source), *_where(reduction)))]
+    pieces = [Piece(source, (*op.axis, *reduction.axes), _under(rest(source), *_where(reduction)))]
     if reduction.init:
-        found.append(Piece(reduction.init[output], op.axis, rest(reduction.init[output])))
-    return found
+        pieces.append(Piece(reduction.init[output], op.axis, rest(reduction.init[output])))
+    return pieces
 
 
 def _product_and_zeros(op: ComputeOp, reduction: Reduce, output: int) -> ComputeOp:

@@ -34,12 +34,12 @@ _FEW = 16
 def pays(load: ProducerLoad) -> bool:
     """Whether the adjoint of this read is better scattered than summed: some of its indices are data, and the dimensions that
     they index have many elements, or nobody knows how many."""
-    elements, found = 1, False
+    elements, by_data = 1, False
     for index, extent in zip(load.indices, load.producer.shape, strict=True):
         if reads_tensors(index):
-            found = True
+            by_data = True
             elements *= extent.value if isinstance(extent, IntImm) else _FEW + 1
-    return found and elements > _FEW
+    return by_data and elements > _FEW
 
 
 def scatter(name: str, load: ProducerLoad, adjoint: Contribution, heads: Sequence[IterVar], axes: Sequence[IterVar]) -> Tensor:

@@ -93,30 +93,30 @@ def _splits(system: System, form: LinearForm, dtype: DType) -> Iterator[tuple[Ex
 
 
 def _sum(coeffs: dict[Expr, int], const: int, dtype: DType) -> Expr:
-    found: Expr = ops.const(const, dtype)
+    total: Expr = ops.const(const, dtype)
     for atom, coeff in coeffs.items():
-        found = ops.add(found, ops.multiply(atom, coeff))
-    return found
+        total = ops.add(total, ops.multiply(atom, coeff))
+    return total
 
 
 def _without(product: Expr, factor: Expr) -> Expr:
     """A product without one of its factors."""
     factors = _factors(product)
     factors.remove(factor)
-    found = factors[0]
+    rest = factors[0]
     for other in factors[1:]:
-        found = ops.multiply(found, other)
-    return found
+        rest = ops.multiply(rest, other)
+    return rest
 
 
 def _factors(expr: Expr) -> list[Expr]:
     """The factors of a product, from left to right; of anything else itself."""
-    found: list[Expr] = []
+    factors: list[Expr] = []
     stack = [expr]
     while stack:
         node = stack.pop()
         if isinstance(node, Mul):
             stack += (node.b, node.a)
         else:
-            found.append(node)
-    return found
+            factors.append(node)
+    return factors

@@ -67,7 +67,7 @@ def transpose(
         if axis.dom is not None and not any(map(reads_tensors, (axis.dom.begin, axis.dom.extent))):
             analyzer.bind(axis, axis.dom)
     linear, reading = _sorted(adjoint.conditions, analyzer)
-    found: list[Term] = []
+    terms: list[Term] = []
     for case in cases_of(load.indices, unknowns, analyzer):
         conditions = (*linear, *ops.conjuncts(analyzer.simplify(ops.all_of(*case.conditions))))
         pairs = tuple(zip(case.indices, indices, strict=True))
@@ -81,8 +81,8 @@ def transpose(
             loops = replace(loops, guards=(*loops.guards, *met))
         term = _term(loops, Contribution(reading, adjoint.value), system.analyzer)
         if term is not None:
-            found.append(term)
-    return found
+            terms.append(term)
+    return terms
 
 
 def _solved(

@@ -121,7 +121,7 @@ class Columns:
     @staticmethod
     def of(plane: Plane, out: int, method: str, coordinates: str, rounding: str, alpha: float) -> Columns | None:
         """None where widths are not known, or there is nothing, or numbers that belong together lie far apart."""
-        size, pitch = (one.value if isinstance(one, IntImm) else one for one in (plane.wide, plane.pitch))
+        size, pitch = (number.value if isinstance(number, IntImm) else number for number in (plane.wide, plane.pitch))
         if not (isinstance(size, int) and isinstance(pitch, int)) or not size * pitch * out:
             return None
         dtype, taps = plane.data.dtype, {"nearest": 1, "bilinear": 2, "bicubic": 4}[method]
@@ -163,10 +163,10 @@ def _weights(shape: tuple[int, int], part: Any, narrow: bool, alpha: float) -> T
             second = _weight_16(part(f))
             return te.select(k == 0, _rest_16(second), second)
         values = (1 - part(f), part(f)) if shape[0] == 2 else _cubic(part(f), alpha)
-        found = values[-1]
+        chosen = values[-1]
         for at in range(shape[0] - 2, -1, -1):
-            found = te.select(k == at, values[at], found)
-        return found
+            chosen = te.select(k == at, values[at], chosen)
+        return chosen
 
     return te.compute(shape, weight, "resize_weights", "resize.weights")
 
@@ -254,12 +254,12 @@ def _nearest(index: Any, size: Any, out: int, coordinates: str, rounding: str) -
     over, under = _ratio(size, out, coordinates)
     top, bottom = (index * over, under) if coordinates != "half_pixel" else ((2 * index + 1) * over - under, 2 * under)
     if rounding == "floor":
-        found = te.floordiv(top, bottom)
+        nearest = te.floordiv(top, bottom)
     elif rounding == "ceil":
-        found = te.floordiv(top + bottom - 1, bottom)
+        nearest = te.floordiv(top + bottom - 1, bottom)
     else:
-        found = te.floordiv(2 * top + bottom - 1, 2 * bottom)
-    return te.max(te.min(found, size - 1), 0)
+        nearest = te.floordiv(2 * top + bottom - 1, 2 * bottom)
+    return te.max(te.min(nearest, size - 1), 0)
 
 
 def _place(index: Any, size: Any, out: int, coordinates: str, taps: int, kind: Any = "float32") -> tuple[Any, Expr]:

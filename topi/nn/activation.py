@@ -35,14 +35,14 @@ def _activation(name: str, x: Tensor, function: Callable[[Any], Any]) -> Tensor:
             return function(value.astype("float32")).astype(value.dtype)
         return function(value)
 
-    made: Tensor = operate(name, element, source)
-    return made
+    activated: Tensor = operate(name, element, source)
+    return activated
 
 
 def relu(x: Tensor) -> Tensor:
     """max(x, 0); a NaN stays a NaN."""
-    made: Tensor = operate("relu", lambda value: te.max(value, ops.const(0, value.dtype)), tensor(x, "relu"))
-    return made
+    activated: Tensor = operate("relu", lambda value: te.max(value, ops.const(0, value.dtype)), tensor(x, "relu"))
+    return activated
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -59,8 +59,8 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
     """x where it is positive, slope[c] * x elsewhere, c being the index along `axis`. Raises BadAxis, BadOperand."""
     source = tensor(x, "prelu")
     factor = _along(source, slope, axis, "prelu")
-    made: Tensor = operate("prelu", lambda value, by: te.select(value > 0, value, value * by), source, factor)
-    return made
+    activated: Tensor = operate("prelu", lambda value, by: te.select(value > 0, value, value * by), source, factor)
+    return activated
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -133,22 +133,22 @@ def _along(data: Tensor, values: Tensor, axis: int, subject: str) -> Tensor:
                          reason=f"of {tensor_text(data)}", declared=vector.source, called=user_source(),
                          fix="name the axis of the channels, 1 in NCHW and -1 in NHWC")
     behind = data.ndim - at - 1
-    made: Tensor = te.compute((*vector.shape, *[1] * behind), lambda *i: vector[i[0]], name=vector.name, tag="injective")
-    return made if behind else vector
+    shaped: Tensor = te.compute((*vector.shape, *[1] * behind), lambda *i: vector[i[0]], name=vector.name, tag="injective")
+    return shaped if behind else vector
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
     """data + bias[c], c being the index along `axis`. Raises BadAxis, BadOperand."""
     source = tensor(data, "bias_add")
-    made: Tensor = operate("bias_add", ops.add, source, _along(source, bias, axis, "bias_add"))
-    return made
+    biased: Tensor = operate("bias_add", ops.add, source, _along(source, bias, axis, "bias_add"))
+    return biased
 
 
 def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axis: int, name: str) -> Tensor:
     source = tensor(data, name)
-    made: Tensor = operate(name, lambda value, by, plus: value * by + plus, source, _along(source, scale, axis, name),
-                           _along(source, shift, axis, name))
-    return made
+    affine: Tensor = operate(name, lambda value, by, plus: value * by + plus, source, _along(source, scale, axis, name),
+                             _along(source, shift, axis, name))
+    return affine
 
 
 def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
@@ -171,8 +171,8 @@ def batch_norm_inference(
     """
     source = tensor(data, "batch_norm_inference")
     at = axis_of(source, axis, "batch_norm_inference")
-    for one in (gamma, beta, moving_mean, moving_var):
-        _along(source, one, at, "batch_norm_inference")
+    for parameter in (gamma, beta, moving_mean, moving_var):
+        _along(source, parameter, at, "batch_norm_inference")
     factor: Tensor = te.compute(gamma.shape, lambda c: gamma[c] / te.sqrt(moving_var[c] + epsilon), name="bn_factor",
                                 tag="elemwise")
     offset: Tensor = te.compute(gamma.shape, lambda c: beta[c] - moving_mean[c] * factor[c], name="bn_offset", tag="elemwise")

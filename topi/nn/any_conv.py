@@ -151,9 +151,9 @@ def _convolution(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
         value = image[tuple(there[name] for name in layout)]
         return te.sum(value.astype(dtype) * weight.astype(dtype), axis=list(axes.values()))
 
-    made: Tensor = te.compute(tuple(taps["O"] if name == "C" else out.get(name, size[name]) for name in layout), element,
-                              name=f"conv{len(space)}d_{layout.lower()}")
-    return made
+    convolved: Tensor = te.compute(tuple(taps["O"] if name == "C" else out.get(name, size[name]) for name in layout), element,
+                                   name=f"conv{len(space)}d_{layout.lower()}")
+    return convolved
 
 
 def _constant(extent: Any) -> int:

@@ -55,8 +55,8 @@ def _along(data: Tensor, at: int, taps: int, step: int, spread: int, pads: tuple
     """Pooling along dimension `at`, as height beside a width of 1."""
     (low,), (high,) = pads
     wide, layout = _with_width(data, at)
-    made = pool2d(wide, (taps, 1), (step, 1), (spread, 1), (low, 0, high, 0), pool_type, ceil_mode, layout, count_include_pad)
-    return transform.squeeze(made, at + 1)
+    pooled = pool2d(wide, (taps, 1), (step, 1), (spread, 1), (low, 0, high, 0), pool_type, ceil_mode, layout, count_include_pad)
+    return transform.squeeze(pooled, at + 1)
 
 
 def _adaptive(data: Tensor, at: int, out: int, pool_type: str) -> Tensor:

@@ -103,10 +103,10 @@ class _Attention:
             lambda at, j, i, e: weight[(*at, j, i)] * self._read(self.v, at, self._key(at, j), e), "value")
         if self.chunked:
             total, value = self._merged(peak, total, value)
-            made = lambda *at: value[self._blocked(at)] / total[self._blocked(at)]
+            weighted = lambda *at: value[self._blocked(at)] / total[self._blocked(at)]
         else:
-            made = lambda *at: value[self._blocked(at)] / total[self._blocked(at)[:-1]]
-        out: Tensor = te.compute((*self.q.shape[:-1], width), lambda *at: made(*at).astype(self.q.dtype), name="attention",
+            weighted = lambda *at: value[self._blocked(at)] / total[self._blocked(at)[:-1]]
+        out: Tensor = te.compute((*self.q.shape[:-1], width), lambda *at: weighted(*at).astype(self.q.dtype), name="attention",
                                  tag="attention")
         return out
 
@@ -152,7 +152,7 @@ class _Attention:
 
         def merge(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
             both = te.max(a[0], b[0])
-            left, right = (te.select(one[0] >= both, te.const(1, self.kind), te.exp2(one[0] - both)) for one in (a, b))
+            left, right = (te.select(chunk[0] >= both, te.const(1, self.kind), te.exp2(chunk[0] - both)) for chunk in (a, b))
             return both, a[1] * left + b[1] * right, a[2] * left + b[2] * right
 
         def nothing(*kinds: DType) -> tuple[Expr, ...]:
@@ -204,8 +204,8 @@ class _Attention:
         return *lead, i // self.block, i % self.block, e
 
     def _part(self, shape: Sequence[Any], element: Any, name: str) -> Tensor:
-        made: Tensor = te.compute(tuple(shape), element, name=f"attention.{name}", tag=f"attention.{name}")
-        return made
+        part: Tensor = te.compute(tuple(shape), element, name=f"attention.{name}", tag=f"attention.{name}")
+        return part
 
 
 def _block(queries: Expr) -> int:
@@ -221,7 +221,7 @@ def _divides(extent: Expr, by: int) -> bool:
 
 def _check(q: object, k: object, v: object) -> None:
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
-        wrong = next(one for one in (q, k, v) if not isinstance(one, Tensor))
+        wrong = next(operand for operand in (q, k, v) if not isinstance(operand, Tensor))
         raise BadAttention("topi.nn.attention takes tensors", reason=f"got {wrong!r}"[:200], called=user_source(), fix=_USAGE)
     if q.ndim not in (3, 4) or not q.ndim == k.ndim == v.ndim:
         raise _bad(q, k, v, f"they have {q.ndim}, {k.ndim} and {v.ndim} dimensions")

@@ -44,9 +44,9 @@ def dense(x: Tensor, w: Tensor, bias: Tensor | None = None, out_dtype: str | Non
     kind = result_dtype(x, w, out_dtype)
     w = apart(x, w)
     k = te.reduce_axis((0, x.shape[1]), name="k")
-    made: Tensor = te.compute((x.shape[0], w.shape[0]), lambda i, j: te.sum(product(x[i, k], w[j, k], kind), axis=k),
-                              name="dense", tag="dense")
-    return _biased(made, bias, usage)
+    y: Tensor = te.compute((x.shape[0], w.shape[0]), lambda i, j: te.sum(product(x[i, k], w[j, k], kind), axis=k),
+                           name="dense", tag="dense")
+    return _biased(y, bias, usage)
 
 
 @overload
@@ -68,11 +68,11 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
     if isinstance(w, Tensor):
         width = register_tiles(machine, w.dtype.bits)[0].columns
         outs, depth = w.shape
-        made: Tensor = te.compute(
+        packed: Tensor = te.compute(
             (ceildiv(outs, width), depth, width),
             lambda panel, k, lane: te.if_then_else(panel * width + lane < outs, w[panel * width + lane, k], te.const(0, w.dtype)),
             name=f"{w.name}.packed", tag="injective")
-        return made
+        return packed
     width = register_tiles(machine, 8 * w.dtype.itemsize)[0].columns
     outs, depth = w.shape
     panels = -(-outs // width)
@@ -104,19 +104,19 @@ def packed_dense(
                           declared=packed.source, called=user_source(), fix=usage)
     kind = result_dtype(x, packed, out_dtype)
     k = te.reduce_axis((0, x.shape[1]), name="k")
-    made: Tensor = te.compute(
+    y: Tensor = te.compute(
         (x.shape[0], outs), lambda i, j: te.sum(product(x[i, k], packed[j // width, k, j % width], kind), axis=k),
         name="packed_dense", tag="packed_dense")
-    return _biased(made, bias, usage)
+    return _biased(y, bias, usage)
 
 
-def _biased(made: Tensor, bias: Tensor | None, usage: str) -> Tensor:
+def _biased(y: Tensor, bias: Tensor | None, usage: str) -> Tensor:
     if bias is None:
-        return made
+        return y
     if bias.ndim != 1:
-        raise BadOperand(f"{made.name} cannot add {tensor_text(bias)}", reason="a bias has one dimension",
+        raise BadOperand(f"{y.name} cannot add {tensor_text(bias)}", reason="a bias has one dimension",
                           declared=bias.source, called=user_source(), fix=usage)
-    check_depth(made.name, made, bias, made.shape[1], bias.shape[0], usage)
-    out: Tensor = te.compute(made.shape, lambda i, j: made[i, j] + bias[j].astype(made.dtype), name=f"{made.name}.biased",
+    check_depth(y.name, y, bias, y.shape[1], bias.shape[0], usage)
+    out: Tensor = te.compute(y.shape, lambda i, j: y[i, j] + bias[j].astype(y.dtype), name=f"{y.name}.biased",
                              tag="broadcast")
     return out

@@ -41,8 +41,7 @@ def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "D
         value = source[tuple(there)]
         return te.if_then_else(te.all(*on), value, between) if on else value
 
-    made: Tensor = te.compute(tuple(shape), element, name=name, tag="injective")
-    return made
+    return transform.injective(shape, element, name)
 
 
 def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None, mode: str = "SYMMETRIC",
@@ -70,10 +69,8 @@ def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any]
             at = te.if_then_else(index < low, low - 1 - index + again, at)
         return te.if_then_else(index >= extent + low, 2 * extent - 1 - again - (index - low), at) if high else at
 
-    made: Tensor = te.compute(
-        tuple(extent + (low + high) for extent, low, high in zip(source.shape, before, after, strict=True)),
-        lambda *i: source[tuple(map(place, i, source.shape, before, after))], name=name, tag="injective")
-    return made
+    shape = [extent + (low + high) for extent, low, high in zip(source.shape, before, after, strict=True)]
+    return transform.injective(shape, lambda *i: source[tuple(map(place, i, source.shape, before, after))], name)
 
 
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
@@ -93,8 +90,7 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
         return source[tuple(there[letter] for letter in layout)]
 
     shape = {"N": n, "C": c * (block * block), "H": te.indexdiv(h, block), "W": te.indexdiv(w, block)}
-    made: Tensor = te.compute(tuple(shape[letter] for letter in layout), element, name="space_to_depth", tag="injective")
-    return made
+    return transform.injective([shape[letter] for letter in layout], element, "space_to_depth")
 
 
 def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
@@ -116,8 +112,7 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
         return source[tuple(there[letter] for letter in layout)]
 
     shape = {"N": n, "C": channels, "H": h * block, "W": w * block}
-    made: Tensor = te.compute(tuple(shape[letter] for letter in layout), element, name="depth_to_space", tag="injective")
-    return made
+    return transform.injective([shape[letter] for letter in layout], element, "depth_to_space")
 
 
 def space_to_batch_nd(data: Tensor, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int],
@@ -145,8 +140,7 @@ def space_to_batch_nd(data: Tensor, block_shape: Sequence[int], pad_before: Sequ
     for size in block:
         many = many * size
     shape = (many, *(te.indexdiv(extent, size) for extent, size in zip(space, block, strict=True)), *image.shape[count + 1:])
-    made: Tensor = te.compute(shape, element, name="space_to_batch_nd", tag="injective")
-    return made
+    return transform.injective(shape, element, "space_to_batch_nd")
 
 
 def batch_to_space_nd(data: Tensor, block_shape: Sequence[int], crop_begin_list: Sequence[int],
@@ -172,8 +166,7 @@ def batch_to_space_nd(data: Tensor, block_shape: Sequence[int], crop_begin_list:
 
     shape = [extent * size - (low + high)
              for extent, size, low, high in zip(source.shape[1:count + 1], block, first, last, strict=True)]
-    made: Tensor = te.compute((batch, *shape, *source.shape[count + 1:]), element, name="batch_to_space_nd", tag="injective")
-    return made
+    return transform.injective((batch, *shape, *source.shape[count + 1:]), element, "batch_to_space_nd")
 
 
 def upsampling(data: Tensor, scale_h: float, scale_w: float, layout: str = "NCHW", method: str = "nearest_neighbor",

@@ -120,11 +120,11 @@ def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: flo
         return te.if_then_else(te.all(place >= 0, place < extent), _square(value), te.const(0, wide))
 
     squares = te.compute(data.shape, lambda *i: te.sum(neighbour(i), axis=k), name="lrn.squares", tag="comm_reduce")
-    made: Tensor = te.compute(
+    normalized: Tensor = te.compute(
         data.shape,
         lambda *i: (rows.value(i) / te.pow(squares[i] * (alpha / size) + bias, te.const(beta, wide))).astype(rows.dtype),
         name="lrn", tag="broadcast")
-    return made
+    return normalized
 
 
 def _square(value: Expr) -> Expr:

@@ -38,8 +38,8 @@ def batch_norm(
     if shifted is None:
         shifted = elementwise.zeros_like(moving_mean)
     if not training:
-        made = batch_norm_inference(source, scaled, shifted, moving_mean, moving_var, at, small)
-        return [made, elementwise.identity(moving_mean), elementwise.identity(moving_var)]
+        normalized = batch_norm_inference(source, scaled, shifted, moving_mean, moving_var, at, small)
+        return [normalized, elementwise.identity(moving_mean), elementwise.identity(moving_var)]
     rate = 0.1 if momentum is None else momentum
     if not 0 <= rate <= 1:
         raise BadParameter("momentum of topi.nn.batch_norm is from 0 to 1", reason=f"got {rate!r}", called=user_source(),
@@ -49,10 +49,10 @@ def batch_norm(
     square = te.compute(source.shape, lambda *i: (source[i] - mean[i[at]]) * (source[i] - mean[i[at]]), name="batch_norm.square",
                         tag="broadcast")
     variance = reduction.mean(square, others)
-    made = batch_norm_inference(source, scaled, shifted, mean, variance, at, small)
+    normalized = batch_norm_inference(source, scaled, shifted, mean, variance, at, small)
     moved = [te.compute(old.shape, lambda c, old=old, new=new: old[c] * (1 - rate) + new[c] * rate, name=f"{old.name}.moved",
                         tag="elemwise") for old, new in ((moving_mean, mean), (moving_var, variance))]
-    return [made, *moved]
+    return [normalized, *moved]
 
 
 def group_norm(data: Tensor, gamma: Tensor | None, beta: Tensor | None, num_groups: int, channel_axis: int = 1,
@@ -85,5 +85,5 @@ def group_norm(data: Tensor, gamma: Tensor | None, beta: Tensor | None, num_grou
         value = value if gamma is None else value * gamma[i[at]].astype(value.dtype)
         return value if beta is None else value + beta[i[at]].astype(value.dtype)
 
-    made: Tensor = te.compute(source.shape, element, name="group_norm", tag="broadcast")
-    return made
+    normalized: Tensor = te.compute(source.shape, element, name="group_norm", tag="broadcast")
+    return normalized

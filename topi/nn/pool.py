@@ -103,13 +103,13 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
         return te.max(value, axis=[ry, rx], where=where) if pool_type == "max" else te.sum(_wide(value), axis=[ry, rx], where=where)
 
     whole = out == (1, 1)
-    found = te.compute(tuple(shape), element, name=f"adaptive_{pool_type}_pool", tag="pool_whole" if whole else "")
+    pooled = te.compute(tuple(shape), element, name=f"adaptive_{pool_type}_pool", tag="pool_whole" if whole else "")
     if pool_type == "max":
-        return found
+        return pooled
 
     def mean(*indices: Any) -> Expr:
         (top, bottom), (left, right) = bounds(indices[at[0]], 0), bounds(indices[at[1]], 1)
-        return _quotient(found[indices], (bottom - top) * (right - left), data)
+        return _quotient(pooled[indices], (bottom - top) * (right - left), data)
 
     return te.compute(tuple(shape), mean, name="adaptive_avg_pool_mean", tag="injective")
 

@@ -52,18 +52,18 @@ def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "i
     within the range, scale * (q - zero_point) is within scale / 2 (and float32's rounding) of x. Raises BadQuantised.
     """
     _check_type("topi.nn.quantize", dtype)
-    made: Tensor = te.compute(
+    quantized: Tensor = te.compute(
         x.shape, lambda *at: _rounded(x[at].astype("float32") / _at(scale, at, x), _at(zero_point, at, x), dtype),
         name=f"{x.name}.quantized", tag="elementwise")
-    return made
+    return quantized
 
 
 def dequantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0) -> Tensor:
     """The float32 that bytes (or sums of 32 bits) stand for: scale * (x - zero_point), both as quantize takes them."""
-    made: Tensor = te.compute(
+    dequantized: Tensor = te.compute(
         x.shape, lambda *at: (x[at].astype("int32") - _at(zero_point, at, x)).astype("float32") * _at(scale, at, x),
         name=f"{x.name}.dequantized", tag="elementwise")
-    return made
+    return dequantized
 
 
 def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "int8") -> Tensor:
@@ -76,10 +76,10 @@ def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = 
     if x.dtype != "int32":
         raise BadQuantised(f"topi.nn.requantize cannot take {tensor_text(x)}", reason="sums are int32", declared=x.source,
                            called=user_source(), fix="topi.nn.quantize takes floats")
-    made: Tensor = te.compute(
+    requantized: Tensor = te.compute(
         x.shape, lambda *at: _rounded(x[at].astype("float32") * _at(scale, at, x), _at(zero_point, at, x), dtype),
         name=f"{x.name}.requantized", tag="elementwise")
-    return made
+    return requantized
 
 
 def _rounded(value: Expr, zero_point: Any, dtype: str) -> Expr:
@@ -171,12 +171,12 @@ def _panels(w: Tensor, group: int) -> Tensor:
 
     def element(p: Expr, q: Expr, i: Expr, t: Expr) -> Expr:
         n, k = p * PANEL + i, q * group + t
-        inside = [one for one, extent, by in ((n < outs, outs, PANEL), (k < depth, depth, group)) if not _divides(extent, by)]
+        inside = [guard for guard, extent, by in ((n < outs, outs, PANEL), (k < depth, depth, group)) if not _divides(extent, by)]
         return te.if_then_else(te.all(*inside), w[n, k], te.const(0, w.dtype)) if inside else w[n, k]
 
-    made: Tensor = te.compute((ceildiv(outs, PANEL), ceildiv(depth, group), PANEL, group), element, name=f"{w.name}.packed",
-                              tag="pack_dots")
-    return made
+    panels: Tensor = te.compute((ceildiv(outs, PANEL), ceildiv(depth, group), PANEL, group), element, name=f"{w.name}.packed",
+                                tag="pack_dots")
+    return panels
 
 
 # Products
@@ -253,12 +253,12 @@ def quantized_dense(
     shift = _at(x_zero_point, (), x)
 
     def centred(i: Expr, n: Expr) -> Expr:
-        found: Expr = whole[i, n]
+        total: Expr = whole[i, n]
         if isinstance(shift, Expr) or shift != 0:
-            found = found - sums[n] * shift
+            total = total - sums[n] * shift
         if rows is not None:
-            found = found - (rows[i] - depth.astype("int32") * shift) * _at(w_zero_point, (i, n), whole)
-        return found
+            total = total - (rows[i] - depth.astype("int32") * shift) * _at(w_zero_point, (i, n), whole)
+        return total
 
     def element(i: Expr, n: Expr) -> Expr:
         value = centred(i, n).astype("float32") * (_at(x_scale, (), x) * _at(w_scale, (i, n), whole))
@@ -269,14 +269,14 @@ def quantized_dense(
         _check_type("topi.nn.quantized_dense", out_dtype)
         return _rounded(value / _at(out_scale, (i, n), whole), _at(out_zero_point, (i, n), whole), out_dtype)
 
-    made: Tensor = te.compute(whole.shape, element, name="quantized_dense", tag="broadcast")
-    return made
+    y: Tensor = te.compute(whole.shape, element, name="quantized_dense", tag="broadcast")
+    return y
 
 
 def _row_sums(x: Tensor) -> Tensor:
     k = te.reduce_axis((0, x.shape[1]), name="k")
-    made: Tensor = te.compute((x.shape[0],), lambda i: te.sum(x[i, k].astype("int32"), axis=k), name=f"{x.name}.sums")
-    return made
+    sums: Tensor = te.compute((x.shape[0],), lambda i: te.sum(x[i, k].astype("int32"), axis=k), name=f"{x.name}.sums")
+    return sums
 
 
 def _product(
@@ -297,9 +297,9 @@ def _product(
         (x.shape[0], panels, PANEL), lambda i, p, lane: te.sum(
             wide[i, k].astype(kind) * packed[p, k // group, lane, k % group].astype(kind), axis=k),
         name="dense_dots.sums", tag="dense_dots.sums")
-    made: Tensor = te.compute((x.shape[0], outs), lambda i, n: finished(sums[i, n // PANEL, n % PANEL], n), name="dense_dots",
+    dots: Tensor = te.compute((x.shape[0], outs), lambda i, n: finished(sums[i, n // PANEL, n % PANEL], n), name="dense_dots",
                               tag="dense_dots")
-    return made
+    return dots
 
 
 def _divides(extent: Expr, by: int) -> bool:

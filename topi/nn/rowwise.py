@@ -61,11 +61,11 @@ class Rows:
     @property
     def count(self) -> Expr:
         """How many elements a row has."""
-        found: Expr | None = None
+        length: Expr | None = None
         for at in self.axes:
-            found = self.x.shape[at] if found is None else found * self.x.shape[at]
-        assert found is not None
-        return found
+            length = self.x.shape[at] if length is None else length * self.x.shape[at]
+        assert length is not None
+        return length
 
     def at(self, kept: Sequence[Any], inside: Sequence[Any]) -> tuple[Any, ...]:
         """Indices of the tensor, from those of the row and those within it."""
@@ -87,22 +87,22 @@ class Rows:
     def reduced(self, part: str, reduce: Any, element: Any) -> Tensor:
         """A number for each row: `reduce` (te.sum) of `element(indices)` over the row. It may have rank 0."""
         axes = [te.reduce_axis((0, self.x.shape[at]), name=f"k{at}") for at in self.axes]
-        made: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept),
-                                  lambda *kept: reduce(element(self.at(kept, axes)), axis=axes),
-                                  name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
-        return made
+        reduction: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept),
+                                       lambda *kept: reduce(element(self.at(kept, axes)), axis=axes),
+                                       name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
+        return reduction
 
     def of_row(self, part: str, element: Any) -> Tensor:
         """A number for each row: `element(which row)`."""
-        made: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept), lambda *kept: element(kept),
-                                  name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
-        return made
+        per_row: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept), lambda *kept: element(kept),
+                                     name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
+        return per_row
 
     def result(self, element: Any) -> Tensor:
         """The operator's last operation: `element(indices)`, in the result's type."""
-        made: Tensor = te.compute(self.x.shape, lambda *i: _as(element(i), self.dtype), name=self.name, tag=self.name,
-                                  attrs=self.attrs)
-        return made
+        y: Tensor = te.compute(self.x.shape, lambda *i: _as(element(i), self.dtype), name=self.name, tag=self.name,
+                               attrs=self.attrs)
+        return y
 
 
 def _as(value: Expr, dtype: DType) -> Expr:

@@ -78,18 +78,18 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
     def over_block(part: str, reduce: Any, element: Any) -> Tensor:
         k = te.reduce_axis((0, BLOCK), name="k")
         inside = None if count.value % BLOCK == 0 else (lambda block: block * BLOCK + k < count)
-        made: Tensor = te.compute(
+        reduction: Tensor = te.compute(
             (*outer, blocks),
             lambda *i: reduce(element(i, rows.value((*i[:-1], i[-1] * BLOCK + k))), axis=k,
                               **({} if inside is None else {"where": inside(i[-1])})),
             name=f"{rows.name}.{part}", tag=f"{rows.name}.{part}")
-        return made
+        return reduction
 
     def over_blocks(part: str, reduce: Any, element: Any) -> Tensor:
         b = te.reduce_axis((0, blocks), name="b")
-        made: Tensor = te.compute(outer, lambda *row: reduce(element(row, b), axis=b), name=f"{rows.name}.{part}",
-                                  tag=f"{rows.name}.{part}")
-        return made
+        reduction: Tensor = te.compute(outer, lambda *row: reduce(element(row, b), axis=b), name=f"{rows.name}.{part}",
+                                       tag=f"{rows.name}.{part}")
+        return reduction
 
     def relative(value: Expr, to: Expr) -> Expr:
         return te.exp(value - to)

@@ -132,14 +132,14 @@ def weight_only_dense(
     outs = integer_expr(out_features, "out_features")
     _check_bits(bits, "topi.nn.weight_only_dense")
     _check_packed(x, packed, scales, outs, bits, usage)
-    made = _product(x, packed, scales, outs, bits)
+    y = _product(x, packed, scales, outs, bits)
     if bias is None and x.dtype == "float32":
-        return made
+        return y
     if bias is not None and bias.ndim != 1:
         raise BadQuantised(f"topi.nn.weight_only_dense cannot add {tensor_text(bias)}", reason="a bias has one dimension",
                            declared=bias.source, called=user_source(), fix="bias: (out_features,)")
     out: Tensor = te.compute(
-        made.shape, lambda i, j: (made[i, j] + bias[j].astype("float32") if bias is not None else made[i, j]).astype(x.dtype),
+        y.shape, lambda i, j: (y[i, j] + bias[j].astype("float32") if bias is not None else y[i, j]).astype(x.dtype),
         name="weight_only_dense.out", tag="broadcast")
     return out
 
@@ -165,8 +165,8 @@ def _product(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: int) -
         whole = (sums[p, g, b, i] - shift[g, b]).astype("float32")
         return te.sum(whole * (unit[g, b] * scales[p, g, i].astype("float32")), axis=g)
 
-    made: Tensor = te.compute((batch, outs), element, name="weight_only_dense", tag="weight_only_dense")
-    return made
+    y: Tensor = te.compute((batch, outs), element, name="weight_only_dense", tag="weight_only_dense")
+    return y
 
 
 def _rounded(x: Tensor, groups: Expr, bits: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -195,8 +195,8 @@ def _rounded(x: Tensor, groups: Expr, bits: int) -> tuple[Tensor, Tensor, Tensor
 
 
 def _part(shape: tuple[Any, ...], element: Any, name: str) -> Tensor:
-    made: Tensor = te.compute(shape, element, name=f"weight_only_dense.{name}", tag=f"weight_only_dense.{name}")
-    return made
+    part: Tensor = te.compute(shape, element, name=f"weight_only_dense.{name}", tag=f"weight_only_dense.{name}")
+    return part
 
 
 def _check_bits(bits: int, who: str) -> None:
@@ -219,7 +219,7 @@ def _check_packed(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: i
     if scales.dtype != "float16" or scales.ndim != 3 or not (isinstance(last, IntImm) and last.value == PANEL):
         raise bad(f"scales are float16[panels, groups, {PANEL}]")
     wanted = (ceildiv(outs, PANEL), ceildiv(x.shape[1], GROUP))
-    for what, one in (("packed weights", packed), ("scales", scales)):
-        for name, need, there in zip(("panels", "groups"), wanted, one.shape, strict=False):
+    for what, operand in (("packed weights", packed), ("scales", scales)):
+        for name, need, there in zip(("panels", "groups"), wanted, operand.shape, strict=False):
             if isinstance(need, IntImm) and isinstance(there, IntImm) and need.value != there.value:
                 raise bad(f"{outs} features of depth {x.shape[1]} take {need} {name}, and the {what} have {there}")

@@ -114,13 +114,13 @@ def padded(data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: 
 
 def _numbers(value: Any, what: str) -> list[int]:
     given: Sequence[Any] = value if isinstance(value, (tuple, list)) else [value]
-    found: list[int] = []
-    for one in given:
-        number = integer_expr(one, what)
+    numbers: list[int] = []
+    for extent in given:
+        number = integer_expr(extent, what)
         if not isinstance(number, IntImm):
             raise _bad(what, value, "constants: how far a window moves is part of the program")
-        found.append(number.value)
-    return found
+        numbers.append(number.value)
+    return numbers
 
 
 def _bad(what: str, value: Any, allowed: str) -> BadWindow:

@@ -81,11 +81,11 @@ def conv2d_winograd_prepack(kernel: Any, tile: int = 2) -> Any:
     if isinstance(kernel, Tensor):
         return _packed_tensor(kernel, matrix)
     given = np.asarray(kernel)
-    made = np.einsum("ap,ocpq,bq->aboc", np.array(matrix), given.astype(np.float64), np.array(matrix))
+    transformed = np.einsum("ap,ocpq,bq->aboc", np.array(matrix), given.astype(np.float64), np.array(matrix))
     outputs, inputs = given.shape[:2]
     blocks = -(-outputs // PACK)
     packed = np.zeros((len(matrix), len(matrix), blocks * PACK, inputs), given.dtype)
-    packed[:, :, :outputs] = made
+    packed[:, :, :outputs] = transformed
     return np.ascontiguousarray(packed.reshape(len(matrix), len(matrix), blocks, PACK, inputs).swapaxes(3, 4))
 
 
@@ -151,10 +151,10 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
 def combined(row: Any, matrix: Matrix, value: Callable[[int], Any]) -> Expr:
     """Row `row` of the matrix times a vector of values: unrolled over `row`, a few additions."""
     sums = [_sum(coefficients, value) for coefficients in matrix]
-    found = sums[-1]
+    chosen = sums[-1]
     for at in reversed(range(len(sums) - 1)):
-        found = te.select(row.equal(at) if isinstance(row, Expr) else row == at, sums[at], found)
-    return found
+        chosen = te.select(row.equal(at) if isinstance(row, Expr) else row == at, sums[at], chosen)
+    return chosen
 
 
 def _sum(coefficients: Sequence[float], value: Callable[[int], Any]) -> Expr:
