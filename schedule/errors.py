@@ -201,3 +201,9 @@ class BadClone(ScheduleError):
     """A tensor that cannot be computed twice, or readers that do not read it, or are all that do."""
 
     code = "TW0254"
+
+
+class BadSkew(ScheduleError):
+    """Loops of which none can begin elsewhere in each iteration of the other."""
+
+    code = "TW0225"

@@ -50,10 +50,10 @@ def wrapping(axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> tuple[Expr, .
         return body
     wrapper = _Wrapper(_sizes(axis, roots))
     with deep_recursion():
-        wrapped = tuple(map(wrapper.visit, roots))
-    if all(new is old for new, old in zip(wrapped, roots, strict=True)):
+        made = tuple(map(wrapper.visit, roots))
+    if all(new is old for new, old in zip(made, roots, strict=True)):
         return body
-    return tuple(replace(wrapped[0], value_index=at) for at in range(len(body))) if isinstance(wrapped[0], Reduce) else wrapped
+    return tuple(replace(made[0], value_index=at) for at in range(len(body))) if isinstance(made[0], Reduce) else made
 
 
 def _is_index_arithmetic(node: Any) -> bool:
@@ -67,31 +67,31 @@ def _may_be_index(dtype: DType) -> bool:
 
 def _sizes(axis: tuple[IterVar, ...], roots: Iterable[Expr]) -> set[Var]:
     """The symbols that are seen to be extents."""
-    symbols: set[Var] = set()
-    for loop in axis:
-        if loop.dom is not None:
-            symbols.update(free_vars(loop.dom.extent))
+    found: set[Var] = set()
+    for one in axis:
+        if one.dom is not None:
+            found.update(free_vars(one.dom.extent))
     for root in roots:
         for node in post_order(root):
             if isinstance(node, ProducerLoad):
                 for extent in node.producer.shape:
-                    symbols.update((extent,) if isinstance(extent, Var) else free_vars(extent))
-    return symbols
+                    found.update((extent,) if isinstance(extent, Var) else free_vars(extent))
+    return found
 
 
 class _Wrapper(Rewriter):
     def __init__(self, sizes: set[Var]) -> None:
         self.sizes = sizes
-        self.wrapped: dict[int, Any] = {}
+        self.made: dict[int, Any] = {}
         self.bounds_of: dict[Expr, Interval | None] = {}
         self.fits: dict[Expr, bool] = {}
         self.unsigned: dict[Expr, Expr] = {}
 
     def visit(self, node: Any) -> Any:
-        wrapped = self.wrapped.get(id(node))
-        if wrapped is None:
-            wrapped = self.wrapped[id(node)] = super().visit(node)
-        return wrapped
+        found = self.made.get(id(node))
+        if found is None:
+            found = self.made[id(node)] = super().visit(node)
+        return found
 
     def ProducerLoad(self, node: ProducerLoad) -> Expr:
         return node  # its indices are index arithmetic
@@ -135,26 +135,26 @@ class _Wrapper(Rewriter):
 
     def _fits(self, node: BinaryOp) -> bool:
         """Whether the sum, and those that it is made of, are their values over the integers."""
-        fits = self.fits.get(node)
-        if fits is None:
+        found = self.fits.get(node)
+        if found is None:
             a, b = self.bounds(node.a), self.bounds(node.b)
-            fits = a is not None and b is not None and INTERVAL_OF[type(node)](a, b).within(
+            found = a is not None and b is not None and INTERVAL_OF[type(node)](a, b).within(
                 node.dtype.least, node.dtype.greatest)
             for side in (node.a, node.b):
-                if fits and isinstance(side, (Add, Sub, Mul)):
-                    fits = self._fits(side)
-            self.fits[node] = fits
-        return fits
+                if found and isinstance(side, (Add, Sub, Mul)):
+                    found = self._fits(side)
+            self.fits[node] = found
+        return found
 
     def _unsigned(self, node: Expr, dtype: DType) -> Expr:
-        unsigned = self.unsigned.get(node)
-        if unsigned is None:
+        found = self.unsigned.get(node)
+        if found is None:
             if isinstance(node, (Add, Sub, Mul)):
-                unsigned = ops.binary(type(node), self._unsigned(node.a, dtype), self._unsigned(node.b, dtype))
+                found = ops.binary(type(node), self._unsigned(node.a, dtype), self._unsigned(node.b, dtype))
             else:
-                unsigned = ops.cast(self.visit(node), dtype)
-            self.unsigned[node] = unsigned
-        return unsigned
+                found = ops.cast(self.visit(node), dtype)
+            self.unsigned[node] = found
+        return found
 
     def bounds(self, node: Expr) -> Interval | None:
         """What the values of an index expression lie within; None where it is none."""
@@ -164,17 +164,17 @@ class _Wrapper(Rewriter):
 
     def _bounds(self, node: Expr) -> Interval | None:
         everything = Interval(node.dtype.least, node.dtype.greatest)
-        interval: Interval | None = None
+        found: Interval | None = None
         if isinstance(node, IntImm):
-            interval = Interval(node.value, node.value)
+            found = Interval(node.value, node.value)
         elif isinstance(node, Var):
-            interval = self._range(node) or everything
+            found = self._range(node) or everything
         elif isinstance(node, BinaryOp) and type(node) in INTERVAL_OF:
             a, b = self.bounds(node.a), self.bounds(node.b)
-            interval = None if a is None or b is None else INTERVAL_OF[type(node)](a, b)
+            found = None if a is None or b is None else INTERVAL_OF[type(node)](a, b)
         elif isinstance(node, Cast):
-            interval = self.bounds(node.value)
-        return interval if interval is None or interval.within(everything.lo or 0, everything.hi or 0) else everything
+            found = self.bounds(node.value)
+        return found if found is None or found.within(everything.lo or 0, everything.hi or 0) else everything
 
     def _range(self, var: Var) -> Interval | None:
         if isinstance(var, IterVar) and var.dom is not None:

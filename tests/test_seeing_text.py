@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 
 import pytest
@@ -10,8 +9,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.ir.analysis.work import Work, work_of
 from tilewright.ir.text.parser import parse
-from tilewright.schedule.model.replay import ON_SCHEDULES, ON_STAGES
-from tilewright.schedule.model.stage import Stage
+from tilewright.schedule.model.primitive import primitives
 from tilewright.views.steps import Steps, difference
 
 
@@ -197,15 +195,13 @@ def raised(action: Callable[[], object]) -> tw.TilewrightError | None:
 
 
 def test_every_option_that_is_called_legal_can_be_taken_and_the_others_cannot() -> None:
-    from tilewright.views.options import _TRIES
-
     s, X, Y = blur(8)
     s[Y].vectorize(Y.op.axis[1])
     args = [X.op.input_tensors[0], Y]
     for stage in s.stages:
         tried = iter(s.options(stage).tried)
-        for primitive in (*ON_STAGES, *ON_SCHEDULES):
-            for shown, call in _TRIES[primitive](stage):
+        for primitive, row in primitives().items():
+            for shown, call in row.tries(stage):
                 option = next(tried)
                 assert (option.primitive, option.arguments) == (primitive, shown)
                 copy = s.copy()
@@ -215,13 +211,6 @@ def test_every_option_that_is_called_legal_can_be_taken_and_the_others_cannot() 
                 else:
                     error = raised(lambda call=call, copy=copy: (call(copy.stages[s.place_of(stage)]), tw.lower(copy, args)))
                     assert error is not None and option.error is not None and error.code == option.error.code
-
-
-def test_every_primitive_is_tried_with_arguments_of_its_own() -> None:
-    from tilewright.views.options import _TRIES
-
-    assert set(_TRIES) == {*ON_STAGES, *ON_SCHEDULES}
-    assert all(inspect.isfunction(getattr(Stage, name)) for name in ON_STAGES)
 
 
 def test_what_only_the_whole_schedule_decides_is_looked_at_too() -> None:

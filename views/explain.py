@@ -14,7 +14,9 @@ from ..schedule.lowering.lower import Lowered, lower_whole
 from ..schedule.lowering.text import all_arguments
 from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage
-from ..te.operation import Operation
+from ..te.operation import ComputeOp, Operation
+from ..te.rewrite import collect_loads
+from ..te.tensor import Tensor
 
 __all__ = ["Explanation", "Level", "Region", "explain"]
 
@@ -94,11 +96,14 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(schedule: Schedule, stage: Stage, lowered: Lowered | None = None, work: Work | None = None) -> Explanation:
-    """What becomes of `stage`. lowered, work: of the schedule with all that it reads and computes as arguments, where
-    that is known already. Raises LoweringError where the schedule does not hold together."""
+def explain(
+    schedule: Schedule, given: Stage | Tensor | Operation, lowered: Lowered | None = None, work: Work | None = None,
+) -> Explanation:
+    """What becomes of a stage. lowered, work: of the schedule with all that it reads and computes as arguments, where
+    that is known already. Raises LoweringError where the schedule does not hold together, UnknownStage."""
+    stage = given if isinstance(given, Stage) else schedule[given]
     if stage.op.is_given:
-        passed = stage.op.is_passed
+        passed = stage.op.kind == "placeholder"
         return Explanation(stage.name, "passed by the caller" if passed else "known when the kernel is built")
     lowered = lowered or lower_whole(schedule, all_arguments(schedule))
     fixed = set(schedule.symbols)
@@ -217,4 +222,4 @@ def _size(axes: Sequence[IterVar], lowered: Lowered, fixed: set[Var]) -> Count:
 
 
 def _loads(op: Operation) -> list[ProducerLoad]:
-    return list(op.loads)
+    return collect_loads(op) if isinstance(op, ComputeOp) else []

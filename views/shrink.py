@@ -25,7 +25,7 @@ from ..ir.visit import children, post_order, rewrite, substitute
 from ..te.extern import ExternOp
 from ..te.hybrid.op import HybridOp
 from ..te.operation import ComputeOp, Operation, PlaceholderOp, producers_first
-from ..te.rewrite import redirect
+from ..te.rewrite import collect_loads, redirect
 from ..te.scan import ScanOp
 from ..te.shape import zero_based
 from ..te.tensor import Tensor
@@ -55,7 +55,7 @@ def iterations(outputs: Sequence[Operation], values: Mapping[Var, int]) -> int:
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
     total = 0
     computed = [op for op in producers_first(outputs) if not op.is_given]
-    for axes in [axes for op in computed for axes in op.loop_nests]:
+    for axes in [axes for op in computed for axes in _nests(op)]:
         count, analyzer = 1, Analyzer()
         for axis in axes:
             extent = const(8) if axis.dom is None else substitute(axis.dom.extent, symbols)
@@ -80,6 +80,13 @@ def _work(body: Stmt, symbols: Mapping[Var, Expr]) -> int:
         total += times if isinstance(node, BufferStore) else 0
         stack.extend((child, times) for child in children(node) if isinstance(child, Stmt))
     return total
+
+
+def _nests(op: Operation) -> list[tuple[IterVar, ...]]:
+    """The axes of every nest of loops that the operation has."""
+    if isinstance(op, HybridOp):
+        return [(*op.around(nest), *nest) for nest in op.nests]
+    return [(*op.axis, *op.reduce_axis)]
 
 
 _Need = int | None
@@ -141,7 +148,7 @@ class _Shrinking:
         for axis in op.reduce_axis:
             self.extents[axis] = self._extent(_whole(axis), 0, True)
         evaluate = SpanEvaluator({axis: self._span(axis) for axis in (*op.axis, *op.reduce_axis)}, self.analyzer)
-        for load in op.loads:
+        for load in collect_loads(op):
             assert isinstance(load.producer, Tensor)
             self._need(load.producer, self._reach(load.indices, evaluate))
 

@@ -9,7 +9,7 @@ pass up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,16 @@ from ...ir.ops import cast, const, floordiv, floormod, is_const, maximum
 from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
 from ...te.tensor import Tensor
+from ...te.tensor_compute import TensorComputeOp
 from ..model.attributes import IterAttr
 from ..model.relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
-from ..primitives.tensorize import is_tensorized
-from .computation import Computation, Dataflow
 
 if TYPE_CHECKING:
     from ..model.stage import Stage
+    from .dataflow import Computation, Dataflow
+
+if TYPE_CHECKING:
+    from .rolling_buffer import Rolling
 
 __all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
            "span_over", "spans_within", "thread_rank"]
@@ -49,10 +52,6 @@ class Loop:
     def thread(self) -> str:
         """The tag of the thread axis that it is bound to; empty for none."""
         return self.attr.bind_thread.thread_tag if self.attr.bind_thread is not None else ""
-
-
-def _no_conditions(_: dict[IterVar, Expr]) -> list[Expr]:
-    return []
 
 
 @dataclass(slots=True, eq=False)
@@ -78,8 +77,8 @@ class StageBounds:
     parts: dict[IterVar, Range] = field(default_factory=dict)
     """What is needed of a dimension at most, where that may be less than what its loops run over: the states of a recurrence hold
     no more."""
-    fresh: Callable[[dict[IterVar, Expr]], list[Expr]] = _no_conditions
-    """The conditions, given offsets, that hold of the elements that no iteration before has computed (rolling_buffer)."""
+    rolling: Rolling | None = None
+    """How the region moves, where what was computed of it is used again."""
 
     def storage_shape(self, tensor: Tensor) -> tuple[Expr, ...]:
         """The shape of the storage of one of the outputs."""
@@ -159,7 +158,7 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
     axes = dict.fromkeys(axis for dimensions in computation.op.dimensions for axis in dimensions)
     declared = {axis: axis.dom for axis in axes if axis.dom is not None}
     consumers = bounds.dataflow.consumers.get(computation.op, [])
-    if computation.is_output or not consumers or computation.whole or (not enclosing and is_tensorized(computation.stage)):
+    if computation.is_output or not consumers or computation.whole or (not enclosing and computation.stage.is_tensorized):
         return declared  # an intrinsic does all of its work or none: what is padded for it is computed whole
     unknown: set[IterVar] = set()
     spans: dict[IterVar, list[Span]] = {axis: [] for axis in axes}
@@ -175,7 +174,8 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
         spans.update((axis, found) for axis in together)
         if not unknown.isdisjoint(together):
             unknown.update(together)
-    whole: Container[IterVar] = computation.op.whole_axes if computation.op.calls_intrinsic else _filled(computation.stage)
+    whole: Container[IterVar] = (
+        computation.op.tensor_axis if isinstance(computation.op, TensorComputeOp) else _filled(computation.stage))
     if computation.linked:
         whole = {*axes}.difference(*computation.linked)
     for axis, found in spans.items():
@@ -337,7 +337,7 @@ def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) 
         if not all(child in spans for child in relation.children):
             continue
         whole = all(child in full for child in relation.children)
-        parts = [spans[child] for child in relation.children]
+        parts = [spans.get(axis) for axis in (*relation.children, *relation.uses)]
         for parent in relation.parents:
             within = reader.ranges[parent]
             if whole:
@@ -371,7 +371,11 @@ def _passed_up(
             return None
         low = cast(found.low, parent.dtype)
         return Span.point(low) if found.is_point else Span(low, cast(found.high, parent.dtype), found.width)
-    return parts[0]
+    if isinstance(relation, Rebase):
+        return parts[0]
+    known: dict[IterVar, Span] = dict(zip((*relation.children, *relation.uses), parts, strict=True))
+    value = relation.values_up({axis: axis for axis in known}, reader.from_zero)[parent]
+    return SpanEvaluator({**known}, analyzer)(value)
 
 
 def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | None:

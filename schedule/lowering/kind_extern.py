@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...errors import LoweringError, user_source
 from ...ir.expr import IterVar
 from ...ir.ops import const
@@ -12,12 +14,14 @@ from ...te.shape import zero_based
 from ...te.tensor import Tensor
 from ..tensorize.bind import bind_parts
 from ..tensorize.plan import Part
-from .computation import Computation
 from .errors import ExternBuffer
 from .kind import OperationKind
-from .nest import Nest
 
-__all__ = ["KIND", "read_whole"]
+if TYPE_CHECKING:
+    from .dataflow import Computation
+    from .nest import Nest
+
+__all__ = ["EXTERN", "read_whole"]
 
 
 def read_whole(computation: Computation, tensor: Tensor) -> None:
@@ -54,4 +58,5 @@ def _whole(tensor: Tensor) -> Part:
     return Part(tensor, tuple(const(0, zero_based(extent).begin.dtype) for extent in tensor.shape), tuple(range(tensor.ndim)))
 
 
-KIND = OperationKind("extern", _collect_reads, _nest, whole=True)
+EXTERN = OperationKind("an extern: outside code computes it whole", is_computed=True, collect_reads=_collect_reads, nest=_nest,
+                       whole=True)

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
@@ -21,12 +21,14 @@ from ...te.hybrid.zeros import with_zeros
 from ...te.operation import Operation
 from ..model.axes import derived_roots
 from ..model.relations import spread_down
-from .computation import Computation
 from .kind import Definition, OperationKind
 from .kind_extern import read_whole
-from .nest import Nest
 
-__all__ = ["KIND"]
+if TYPE_CHECKING:
+    from .dataflow import Computation
+    from .nest import Nest
+
+__all__ = ["HYBRID"]
 
 
 def _definition(op: Operation) -> Definition:
@@ -119,4 +121,5 @@ class _HybridNest(Rewriter):
         return self.nest.loops(loops, body, attach=True)
 
 
-KIND = OperationKind("hybrid", _collect_reads, _nest, _definition, whole=True)
+HYBRID = OperationKind("a hybrid script", is_computed=True, definition=_definition, collect_reads=_collect_reads, nest=_nest,
+                       inlines=True, whole=True)

@@ -23,13 +23,14 @@ from ...ir.passes.common.lazy_select import lazy_select
 from ...ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ...ir.visit import free_vars, rewrite, seq, substitute
 from ...te.tensor import Tensor
+from ..model.attributes import loop_pragmas, skips
 from ..model.axes import outline
 from ..model.relations import pass_up_value
-from ..primitives.pragma import loop_pragmas, skips
-from ..primitives.prefetch import prefetches
 from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
 from .errors import UnboundThread
+from .kinds import kind_of
 from .predicates import guards
+from .prefetch import prefetches
 
 __all__ = ["Nest", "Storage"]
 
@@ -58,9 +59,9 @@ class Storage:
 
 
 class Nest:
-    """What the nest of one stage is built with (see OperationKind.nest); `wrap` puts around the body of a loop (or of the loop
-    at a place: -1 stands for none, their number for what the innermost one guards) what is computed there, `around` what
-    outlives its iterations around the loop.
+    """Builds the nest of one stage; `wrap` puts around the body of a loop (or of the loop at a place: -1 stands for none,
+    their number for what the innermost one guards) what is computed there, `around` what outlives its
+    iterations around the loop.
 
     renamed: the variables that stand for loops while a second nest over the same loops is built.
     """
@@ -74,6 +75,10 @@ class Nest:
         self.computation = found.computation
         self.buffers = [storage.buffers[tensor] for tensor in found.computation.op.outputs]
         self.renamed: dict[Loop, Var] = {}
+
+    def build(self) -> Stmt:
+        """The statement that computes the region of the stage."""
+        return kind_of(self.computation.op).nest(self)
 
     def rename(self, loops: Sequence[Loop]) -> dict[IterVar, Expr]:
         """Give `loops` new variables, for another nest over them, and return the offsets of the axes that `loops` and
@@ -116,7 +121,7 @@ class Nest:
         """`body` under the guards of an iteration, the outermost condition first."""
         for condition in reversed(guards(self.found, offsets, self.analyzer, skipped)):
             body = If(likely(self.value(condition, {})), body)
-        for condition in self.found.fresh(offsets):
+        for condition in self.found.rolling.fresh(offsets) if self.found.rolling is not None else ():
             body = If(self.value(condition, {}), body)
         return body
 

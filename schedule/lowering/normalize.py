@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from ...ir.expr import Expr, IterVar
+from ...te.hybrid.op import HybridOp
+from ...te.operation import ComputeOp
+from ...te.rewrite import inline
+from ...te.tensor import Tensor
+from ..model.redirect import Redirection
 from ..model.relations import Rebase
-from ..primitives.inline import inject_inline
-
-if TYPE_CHECKING:
-    from ..model.schedule import Schedule
-    from ..model.stage import Stage
+from ..model.schedule import Schedule
+from ..model.stage import Stage
 
 __all__ = ["normalize"]
 
 
 def normalize(schedule: Schedule) -> Schedule:
     """See Schedule.normalize."""
-    made = schedule.copy()
-    inject_inline(made)
-    for stage in made.stages:
+    copy = schedule.copy()
+    _inject_inline(copy)
+    for stage in copy.stages:
         if stage.attach_type != "inlined":
             _count_from_zero(stage)
-    return made
+    return copy
+
+
+def _inject_inline(schedule: Schedule) -> None:
+    """Put the expressions of inlined stages in place of the reads of them. The schedule is changed: it is a copy."""
+    for at in reversed(range(len(schedule.stages))):
+        stage = schedule.stages[at]
+        if stage.attach_type != "inline":
+            continue
+        op = stage.op
+        assert isinstance(op, ComputeOp)
+        stage.attach("inlined")
+        tensor, axes, value = op.output(0), op.axis, op.body[0]
+        redirection = Redirection(schedule)
+
+        def rule(expr: Expr, tensor: Tensor = tensor, axes: tuple[IterVar, ...] = axes, value: Expr = value) -> Expr:
+            return inline(expr, tensor, axes, value)
+
+        for consumer in schedule.stages[at + 1 :]:
+            redirection.follow(consumer)
+            if isinstance(consumer.op, (ComputeOp, HybridOp)) and any(one is tensor for one in consumer.op.input_tensors):
+                redirection.change(consumer, consumer.op.rewritten(rule))
 
 
 def _count_from_zero(stage: Stage) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
 from .attributes import AttachType
-from .relations import Fuse, Rebase, Split
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -30,12 +29,8 @@ class Attachment:
         if axis is None or self.stage is None:
             return None
         for relation in self.stage.relations:
-            if isinstance(relation, Split) and relation.parent is axis:
-                axis = relation.inner
-            elif isinstance(relation, Fuse) and (relation.outer is axis or relation.inner is axis):
-                axis = relation.fused
-            elif isinstance(relation, Rebase) and relation.parent is axis:
-                axis = relation.rebased
+            if any(parent is axis for parent in relation.parents):
+                axis = relation.heir(axis)
         return axis
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ...ir.expr import Expr, IterVar
+from ...ir.expr import Expr, IntImm, IterVar
+from ...ir.ops import const
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
 
-__all__ = ["Ahead", "AttachType", "AxisKind", "IterAttr", "Overlap"]
+__all__ = ["IMPORTS", "IMPORT_C", "IMPORT_LLVM", "SKIP", "Ahead", "AttachType", "AxisKind", "IterAttr", "Overlap", "loop_pragmas",
+           "skips"]
 
 AxisKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread", "tensorized"]
 """How the loop runs; never what it means."""
@@ -22,6 +24,13 @@ its consumers (inline: asked for; inlined: done, by normalize())."""
 Overlap = Literal["", "double", "rolling"]
 """What iterations of the loop that a stage is computed at do with its storage: each has its own; two take turns, so that
 the next one is loaded while one is used (double_buffer); what the last one computed is used again (rolling_buffer)."""
+
+
+IMPORT_LLVM, IMPORT_C = "import_llvm", "import_c"
+IMPORTS = (IMPORT_LLVM, IMPORT_C)
+"""The pragmas of text that defines functions: they say something about the program, not about the loop."""
+SKIP = "debug_skip_region"
+"""The pragma of a loop that is left out, with all that it holds."""
 
 
 @dataclass(frozen=True)
@@ -52,3 +61,13 @@ class IterAttr:
     def annotates_loop(self) -> bool:
         """Whether it says anything that would be lost with the loop."""
         return self.kind != "serial" or bool(self.pragmas) or bool(self.prefetches)
+
+
+def loop_pragmas(pragmas: tuple[tuple[str, Expr | None], ...]) -> tuple[tuple[str, Expr], ...]:
+    """Those that say something about the loop."""
+    return tuple((key, value if value is not None else const(1)) for key, value in pragmas if key not in IMPORTS)
+
+
+def skips(pragmas: tuple[tuple[str, Expr | None], ...]) -> bool:
+    """Whether a loop is left out."""
+    return any(key == SKIP and not (isinstance(value, IntImm) and value.value == 0) for key, value in pragmas)

@@ -10,7 +10,7 @@ from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.visit import free_vars
 from ...te.hybrid.op import HybridOp
 from ..errors import AnnotationWouldBeLost, AxisIsNoLoop, BadReorder, NotAnAxisOfStage, WrongArgument
-from .relations import Fuse, Rebase, Relation, Split, pass_down_range, spread_down, spread_up
+from .relations import pass_down_range, spread_down, spread_up
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -75,20 +75,10 @@ def what_became_of(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...
     for relation in stage.relations:
         hit = next((one for one in current if any(one is parent for parent in relation.parents)), None)
         if hit is not None:
-            sentences.append(_sentence(relation, hit))
+            sentences.append(relation.sentence(hit) + (f" at {relation.source}" if relation.source is not None else ""))
             current = [one for one in current if one is not hit] + list(relation.children)
     leaves = tuple(one for one in current if place_of(stage.leaf_iter_vars, one) >= 0)
     return ", then ".join(sentences), leaves
-
-
-def _sentence(relation: Relation, axis: IterVar) -> str:
-    made = f" at {relation.source}" if relation.source is not None else ""
-    if isinstance(relation, Split):
-        return f"{axis.name} was split into {relation.outer.name}, {relation.inner.name}{made}"
-    if isinstance(relation, Fuse):
-        return f"{axis.name} was fused into {relation.fused.name}{made}"
-    assert isinstance(relation, Rebase)
-    return f"{axis.name} was counted from 0{made}"
 
 
 def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:

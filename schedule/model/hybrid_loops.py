@@ -20,36 +20,17 @@ from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, ProducerLoad, Var
 from ...ir.stmt import Allocate, BufferStore, LoopKind
 from ...ir.structural import equal
 from ...ir.visit import free_vars, post_order
-from ...te.axis import thread_axis
 from ...te.hybrid.op import HybridOp
-from .attributes import IterAttr
 from .axes import derived_roots, in_program_order, outline, place_of
 from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
 
 if TYPE_CHECKING:
     from .stage import Stage
 
-__all__ = ["begin_declared", "check_fused", "check_independent", "check_reordered", "refuse_hybrid", "share_nest"]
+__all__ = ["check_fused", "check_independent", "check_reordered", "refuse_hybrid", "share_nest"]
 
 _MOST_PAIRS = 4096
 """Accesses are compared pairwise; a script of more is taken to be dependent."""
-
-
-def begin_declared(stage: Stage) -> None:
-    """Let the loops of a script begin as it declares them: parallel, vectorized, unrolled, on threads."""
-    op = stage.op
-    if not isinstance(op, HybridOp):
-        return
-    for axis in op.axis:
-        loop = op.loop(axis)
-        if loop.kind is LoopKind.THREAD:
-            stage.iter_attrs[axis] = IterAttr(kind="thread", bind_thread=thread_axis(loop.thread))
-        elif loop.kind is LoopKind.PARALLEL:
-            stage.iter_attrs[axis] = IterAttr(kind="parallel")
-        elif loop.kind is LoopKind.VECTORIZED:
-            stage.iter_attrs[axis] = IterAttr(kind="vectorized")
-        elif loop.kind is LoopKind.UNROLLED:
-            stage.iter_attrs[axis] = IterAttr(kind="unrolled")
 
 
 def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:

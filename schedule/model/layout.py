@@ -11,7 +11,7 @@ from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range, Reduce
 from ...ir.ops import FALSE, all_of, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars, post_order
 from ...te.tensor import Tensor
-from .axes import outline, place_of
+from .axes import derived_roots, outline, place_of
 from .relations import Split
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "inexact_splits",
     "move_attachments",
     "refuse_dangling_predicate",
+    "refuse_tied_reduction",
     "retire",
 ]
 
@@ -121,6 +122,18 @@ def refuse_dangling_predicate(stage: Stage, kept: Iterable[IterVar], error: type
                 loops=outline(stage),
                 fix="set the store predicate afterwards",
             )
+
+
+def refuse_tied_reduction(stage: Stage, error: type[ScheduleError], doing: str, then: str) -> None:
+    """Raise `error` where the loops over reduce axes take part in values of other loops, which are about to be made anew. `then`
+    is the fix."""
+    for relation in stage.relations:
+        tied = next((axis for axis in relation.parents if any(root.kind == "reduce" for root in derived_roots(stage, axis))), None)
+        if relation.uses and tied is not None:
+            raise error(
+                f"{doing} {stage.name}", declared=stage.op.source, called=user_source(), loops=outline(stage, relation.uses),
+                reason=f"{relation.sentence(tied)} by {', '.join(axis.name for axis in relation.uses)}, a loop that is made anew",
+                fix=then)
 
 
 def retire(schedule: Schedule, axes: Iterable[IterVar], sentence: str) -> None:

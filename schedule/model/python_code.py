@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...ir.expr import (
     EQ,
@@ -33,15 +33,13 @@ from ...ir.visit import children, post_order
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
-from ..primitives.group import Group
 from .axes import place_of
+from .group import Group
 from .index_map import IndexMap
 from .records import Record
 from .replay import Replay
-
-if TYPE_CHECKING:
-    from .schedule import Schedule
-    from .stage import Stage
+from .schedule import Schedule, create_schedule
+from .stage import Stage
 
 __all__ = ["as_python", "python_steps"]
 
@@ -50,14 +48,9 @@ _FUNCTIONS: dict[type[Expr], str] = {
     Select: "te.select", IfThenElse: "te.if_then_else",
 }
 
-_BY_NAME = (
-    "factor", "nparts", "disable_predication", "factor_axis", "include_inputs", "offset", "around", "level", "pad_value")
-"""The arguments that read better with their names."""
-
-
-def as_python(schedule: Schedule, fresh: Schedule) -> str:
-    """Code that makes `schedule` again; `fresh` is a new schedule of the same operations, on which it is tried out."""
-    return _Writer(fresh).write(schedule.records)
+def as_python(schedule: Schedule) -> str:
+    """See Schedule.as_python. The code is tried out on a new schedule of the same operations."""
+    return _Writer(create_schedule(schedule.outputs)).write(schedule.records)
 
 
 def python_steps(records: Sequence[Record], fresh: Schedule) -> Iterator[list[str]]:
@@ -105,21 +98,20 @@ class _Writer:
         return name
 
     def call(self, record: Record) -> None:
-        method, positional, named = self.replay.bound(record)
-        owner = getattr(method, "__self__", None)
-        target = (self.groups[owner] if isinstance(owner, Group) else
-                  "s" if record.stage is None else f"s[{self.operations[self.schedule.stages[record.stage]]}]")
-        shown = [self.value(one) for one in positional]
-        for name, one in named.items():
-            if one is not None and one is not False:
-                shown.append(f"{name}={self.value(one)}" if name in _BY_NAME else self.value(one))
+        call = self.replay.call(record)
+        owner, parameters = call.owner, {one.name: one for one in call.row.parameters}
+        shown = [self.value(one) for one in call.listed]
+        for name, one in call.named.items():
+            if one is not None and one is not False or one is not parameters[name].default:
+                shown.append(f"{name}={self.value(one)}" if name in call.row.shown_by_name else self.value(one))
+        on = f"s[{self.operations[owner]}]" if isinstance(owner, Stage) else self.groups[owner] if isinstance(owner, Group) else "s"
         before = list(self.schedule.stages)
-        result: Any = method(*positional, **named)
-        text = f"{target}.{record.primitive}({', '.join(shown)})"
-        made = next((stage for stage in self.schedule.stages if stage not in before), None)
-        if made is not None:
-            self.operations[made] = self.fresh_name(made.name)
-            text = f"{self.operations[made]} = {text}{'[0]' if isinstance(result, list) else ''}.op"
+        result = call()
+        text = f"{on}.{record.primitive}({', '.join(shown)})"
+        new = next((stage for stage in self.schedule.stages if stage not in before), None)
+        if new is not None:
+            self.operations[new] = self.fresh_name(new.name)
+            text = f"{self.operations[new]} = {text}{'[0]' if isinstance(result, list) else ''}.op"
         elif isinstance(result, Group):
             self.groups[result] = self.fresh_name(result.name)
             text = f"{self.groups[result]} = {text}"

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from ...errors import InternalError, SourceLine
-from ...ir.expr import Expr, IterVar, Var
-from ...ir.visit import free_vars
-from ...te.tensor import Tensor
+from ...errors import SourceLine
+from ...ir.expr import Expr, Var
 from ...te.tensor_intrin import TensorIntrin
-from .index_map import IndexMap
-
-if TYPE_CHECKING:
-    from .schedule import Schedule
 
 __all__ = [
     "AxisRef", "ExprRef", "GroupRef", "IndexMapRef", "IntrinsicRef", "ParameterRef", "Record", "StageRef",
-    "SymbolRef", "TensorRef", "ThreadRef", "encode",
+    "SymbolRef", "TensorRef", "ThreadRef",
 ]
 
 
@@ -122,43 +116,3 @@ class Record:
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{'s' if self.stage is None else f's.stages[{self.stage}]'}.{self.primitive}({shown})"
-
-
-def encode(schedule: Schedule, value: Any) -> Any:
-    """An argument of a primitive as a record holds it."""
-    from ..primitives.group import Group  # records are below stages and groups, which make them
-    from .stage import Stage
-
-    if isinstance(value, Stage):
-        return StageRef(schedule.place_of(value))
-    if isinstance(value, Group):
-        return GroupRef(schedule.group_place(value))
-    if isinstance(value, Tensor):
-        return TensorRef(schedule.place_of(schedule[value]), value.value_index)
-    if isinstance(value, IterVar):
-        return _variable(schedule, value)
-    if isinstance(value, Expr):
-        return ExprRef(value, tuple((var, _variable(schedule, var)) for var in free_vars(value)))
-    if isinstance(value, TensorIntrin):
-        return IntrinsicRef(*value.shipped) if value.shipped is not None else IntrinsicRef(value.name, None, value)
-    if isinstance(value, IndexMap):
-        places: dict[Var, VarRef] = {var: ParameterRef(at) for at, var in enumerate(value.parameters)}
-        return IndexMapRef(tuple(var.name for var in value.parameters), tuple(str(var.dtype) for var in value.parameters), tuple(
-            ExprRef(one, tuple((var, places.get(var) or _variable(schedule, var)) for var in free_vars(one)))
-            for one in value.indices))
-    if isinstance(value, (list, tuple)):
-        return tuple(encode(schedule, one) for one in value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise InternalError(f"a record cannot hold {type(value).__name__}")
-
-
-def _variable(schedule: Schedule, var: Var) -> VarRef:
-    for at, stage in enumerate(schedule.stages):
-        for place, axis in enumerate(stage.all_iter_vars):
-            if axis is var:
-                return AxisRef(at, place)
-    if isinstance(var, IterVar) and var.kind == "thread":
-        extent = None if var.dom is None else int(var.dom.extent)  # pyright: ignore[reportArgumentType]
-        return ThreadRef(schedule.thread_place(var), var.thread_tag, extent)
-    return SymbolRef(schedule.symbol_place(var))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, Var
@@ -81,7 +81,8 @@ def rename_axes(stage: Stage, renamed: dict[IterVar, IterVar]) -> None:
 
 
 def _renamed(relation: Relation, renamed: dict[IterVar, IterVar]) -> Relation:
-    """The relation with its parents replaced; root axes are nobody's children."""
-    changed = {name: renamed[axis] for name in ("parent", "outer", "inner")
-               if isinstance(axis := getattr(relation, name, None), IterVar) and axis in renamed}
+    """The relation with the axes that it derives from replaced; root axes are nobody's children."""
+    assert is_dataclass(relation)
+    changed = {field.name: renamed[axis] for field in fields(relation)
+               if isinstance(axis := getattr(relation, field.name), IterVar) and axis in renamed}
     return replace(relation, **changed) if changed else relation

@@ -9,26 +9,74 @@ value of the parent's range:
     Fuse       outer = outer_begin + fused // (extent of inner),  inner = inner_begin + fused % (extent of inner)
     Rebase     parent = parent_begin + rebased
     Singleton  a loop of one iteration, related to nothing
+
+A primitive may bring a relation of its own: a class that says the same of itself (skew does).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from ...errors import SourceLine
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.ops import cast, ceildiv, const, floordiv, floormod, is_const
 
-__all__ = ["Fuse", "Rebase", "Relation", "Singleton", "Split", "pass_down_range", "pass_down_value", "pass_up_value",
-           "spread_down", "spread_up"]
+__all__ = ["Fuse", "Rebase", "Relation", "Singleton", "Split", "counted", "from_zero", "pass_down_range", "pass_down_value",
+           "pass_up_value", "shifted", "spread_down", "spread_up"]
 
 T = TypeVar("T")
+Ranges = Mapping[IterVar, Range]
+Values = Mapping[IterVar, Expr]
+
+
+class Relation(ABC):
+    """Loops that became other loops. `source`: the user's line."""
+
+    __slots__ = ()
+
+    source: SourceLine | None
+
+    @property
+    @abstractmethod
+    def parents(self) -> tuple[IterVar, ...]:
+        """The axes that became others."""
+
+    @property
+    @abstractmethod
+    def children(self) -> tuple[IterVar, ...]:
+        """The axes that they became."""
+
+    @property
+    def uses(self) -> tuple[IterVar, ...]:
+        """Axes that stay, and whose values the relation takes part in."""
+        return ()
+
+    @abstractmethod
+    def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
+        """The ranges of the children, given those of the parents. See pass_down_range."""
+
+    @abstractmethod
+    def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        """The values of the parents, given those of the children and of what it uses."""
+
+    @abstractmethod
+    def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        """The values of the children, given those of the parents and of what it uses."""
+
+    @abstractmethod
+    def heir(self, axis: IterVar) -> IterVar:
+        """The child within which is computed what was to be computed at `axis`, a parent."""
+
+    @abstractmethod
+    def sentence(self, axis: IterVar) -> str:
+        """What became of `axis`, a parent, in words: "i was split into i.outer, i.inner"."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Split:
+class Split(Relation):
     """`parent` became `outer` and, within it, `inner`. Exactly one of factor (the inner extent) and nparts (the outer
     extent) is given. disable_predication: the user vouches for the tail, no guard is emitted for this split."""
 
@@ -48,9 +96,37 @@ class Split:
     def children(self) -> tuple[IterVar, ...]:
         return (self.outer, self.inner)
 
+    def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
+        outer, inner = self._extents(known[self.parent].extent, keeps_factor)
+        return {self.outer: from_zero(outer), self.inner: from_zero(inner)}
+
+    def _extents(self, extent: Expr, keeps_factor: Container[IterVar]) -> tuple[Expr, Expr]:
+        """The extents of outer and inner."""
+        if self.factor is not None:
+            factor = cast(self.factor, extent.dtype)
+            inner = factor if self.inner in keeps_factor else _least(factor, extent)
+            return _ceildiv(extent, factor), inner
+        nparts = cast(self.nparts, extent.dtype)
+        outer = nparts if self.outer in keeps_factor else _least(nparts, extent)
+        return outer, _ceildiv(extent, nparts)
+
+    def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        value = values[self.outer] * ranges[self.inner].extent + values[self.inner]
+        return {self.parent: shifted(value, ranges[self.parent], self.parent)}
+
+    def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        extent, value = ranges[self.inner].extent, counted(values[self.parent], ranges[self.parent])
+        return {self.outer: floordiv(value, extent), self.inner: floormod(value, extent)}
+
+    def heir(self, axis: IterVar) -> IterVar:
+        return self.inner
+
+    def sentence(self, axis: IterVar) -> str:
+        return f"{axis.name} was split into {self.outer.name}, {self.inner.name}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fuse:
+class Fuse(Relation):
     """`outer` and the `inner` right inside it became one loop over their product."""
 
     outer: IterVar
@@ -66,9 +142,35 @@ class Fuse:
     def children(self) -> tuple[IterVar, ...]:
         return (self.fused,)
 
+    def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
+        outer, inner = (cast(known[axis].extent, self.fused.dtype) for axis in self.parents)
+        return {self.fused: from_zero(outer * inner)}
+
+    def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        fused, inner = values[self.fused], ranges[self.inner]
+        if is_const(inner.extent, 1):
+            outer_value, inner_value = fused, const(0, fused.dtype)
+        elif is_const(ranges[self.outer].extent, 1):
+            outer_value, inner_value = const(0, fused.dtype), fused
+        else:
+            outer_value, inner_value = floordiv(fused, inner.extent), floormod(fused, inner.extent)
+        return {self.outer: shifted(outer_value, ranges[self.outer], self.outer),
+                self.inner: shifted(inner_value, inner, self.inner)}
+
+    def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        outer = cast(counted(values[self.outer], ranges[self.outer]), self.fused.dtype)
+        inner = cast(counted(values[self.inner], ranges[self.inner]), self.fused.dtype)
+        return {self.fused: outer * ranges[self.inner].extent + inner}
+
+    def heir(self, axis: IterVar) -> IterVar:
+        return self.fused
+
+    def sentence(self, axis: IterVar) -> str:
+        return f"{axis.name} was fused into {self.fused.name}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rebase:
+class Rebase(Relation):
     """`rebased` is `parent` counted from 0."""
 
     parent: IterVar
@@ -83,9 +185,24 @@ class Rebase:
     def children(self) -> tuple[IterVar, ...]:
         return (self.rebased,)
 
+    def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
+        return {self.rebased: from_zero(known[self.parent].extent)}
+
+    def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        return {self.parent: shifted(values[self.rebased], ranges[self.parent], self.parent)}
+
+    def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        return {self.rebased: counted(values[self.parent], ranges[self.parent])}
+
+    def heir(self, axis: IterVar) -> IterVar:
+        return self.rebased
+
+    def sentence(self, axis: IterVar) -> str:
+        return f"{axis.name} was counted from 0"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Singleton:
+class Singleton(Relation):
     """`iter` runs once, at 0."""
 
     iter: IterVar
@@ -99,48 +216,68 @@ class Singleton:
     def children(self) -> tuple[IterVar, ...]:
         return (self.iter,)
 
+    def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
+        return {self.iter: from_zero(const(1, self.iter.dtype))}
 
-Relation: TypeAlias = Split | Fuse | Rebase | Singleton
+    def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        return {}
+
+    def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
+        return {self.iter: const(0, self.iter.dtype)}
+
+    def heir(self, axis: IterVar) -> IterVar:
+        return axis
+
+    def sentence(self, axis: IterVar) -> str:
+        return f"{axis.name} runs once"
 
 
 def pass_down_range(
-    relations: Sequence[Relation], ranges: Mapping[IterVar, Range], keeps_factor: Container[IterVar] = (),
+    relations: Iterable[Relation], ranges: Ranges, keeps_factor: Container[IterVar] = (),
 ) -> dict[IterVar, Range]:
     """`ranges` (of the roots) with those of every axis that derives from them; others are left out.
 
     The inner extent of a split is min(factor, extent) where both are constants; an axis in `keeps_factor` (one that
     ends up bound to a thread) keeps the factor, so that the block sizes of kernels agree.
     """
-    found = dict(ranges)
+    known = dict(ranges)
     for relation in relations:
-        if not all(parent in found for parent in relation.parents):
-            continue
-        if isinstance(relation, Split):
-            outer, inner = _split_extents(relation, found[relation.parent].extent, keeps_factor)
-            found[relation.outer], found[relation.inner] = _from_zero(outer), _from_zero(inner)
-        elif isinstance(relation, Fuse):
-            extents = (cast(found[axis].extent, relation.fused.dtype) for axis in relation.parents)
-            found[relation.fused] = _from_zero(next(extents) * next(extents))
-        elif isinstance(relation, Rebase):
-            found[relation.rebased] = _from_zero(found[relation.parent].extent)
-        else:
-            found[relation.iter] = _from_zero(const(1, relation.iter.dtype))
-    return found
+        if all(parent in known for parent in relation.parents):
+            known.update(relation.ranges(known, keeps_factor))
+    return known
 
 
-def _from_zero(extent: Expr) -> Range:
+def pass_up_value(relations: Sequence[Relation], ranges: Ranges, values: Values) -> dict[IterVar, Expr]:
+    """`values` (of the leaves) with those of every axis that they determine. `ranges` has all axes in question."""
+    known = dict(values)
+    for relation in reversed(relations):
+        if all(axis in known for axis in (*relation.children, *relation.uses)):
+            known.update(relation.values_up(known, ranges))
+    return known
+
+
+def pass_down_value(relations: Sequence[Relation], ranges: Ranges, values: Values) -> dict[IterVar, Expr]:
+    """`values` (of the roots) with those of every axis that they determine."""
+    known = dict(values)
+    for relation in relations:
+        if all(axis in known for axis in (*relation.parents, *relation.uses)):
+            known.update(relation.values_down(known, ranges))
+    return known
+
+
+def from_zero(extent: Expr) -> Range:
+    """[0, extent)"""
     return Range(const(0, extent.dtype), extent)
 
 
-def _split_extents(split: Split, extent: Expr, keeps_factor: Container[IterVar]) -> tuple[Expr, Expr]:
-    """The extents of outer and inner."""
-    if split.factor is not None:
-        factor = cast(split.factor, extent.dtype)
-        inner = factor if split.inner in keeps_factor else _least(factor, extent)
-        return _ceildiv(extent, factor), inner
-    nparts = cast(split.nparts, extent.dtype)
-    outer = nparts if split.outer in keeps_factor else _least(nparts, extent)
-    return outer, _ceildiv(extent, nparts)
+def shifted(value: Expr, within: Range, axis: IterVar) -> Expr:
+    """The value of an axis, given how far it is from the begin of its range."""
+    return cast(value if is_const(within.begin, 0) else value + within.begin, axis.dtype)
+
+
+def counted(value: Expr, within: Range) -> Expr:
+    """How far a value is from the begin of its range."""
+    return value if is_const(within.begin, 0) else value - within.begin
 
 
 def _ceildiv(a: Expr, b: Expr) -> Expr:
@@ -157,82 +294,25 @@ def _least(a: Expr, b: Expr) -> Expr:
     return a
 
 
-def pass_up_value(
-    relations: Sequence[Relation], ranges: Mapping[IterVar, Range], values: Mapping[IterVar, Expr],
-) -> dict[IterVar, Expr]:
-    """`values` (of the leaves) with those of every axis that they determine. `ranges` has all axes in question."""
-    found = dict(values)
-    for relation in reversed(relations):
-        if not all(child in found for child in relation.children):
-            continue
-        if isinstance(relation, Split):
-            value = found[relation.outer] * ranges[relation.inner].extent + found[relation.inner]
-            found[relation.parent] = _shifted(value, ranges[relation.parent], relation.parent)
-        elif isinstance(relation, Fuse):
-            fused, inner = found[relation.fused], ranges[relation.inner]
-            if is_const(inner.extent, 1):
-                outer_value, inner_value = fused, const(0, fused.dtype)
-            elif is_const(ranges[relation.outer].extent, 1):
-                outer_value, inner_value = const(0, fused.dtype), fused
-            else:
-                outer_value, inner_value = floordiv(fused, inner.extent), floormod(fused, inner.extent)
-            found[relation.outer] = _shifted(outer_value, ranges[relation.outer], relation.outer)
-            found[relation.inner] = _shifted(inner_value, inner, relation.inner)
-        elif isinstance(relation, Rebase):
-            found[relation.parent] = _shifted(found[relation.rebased], ranges[relation.parent], relation.parent)
-    return found
-
-
-def pass_down_value(
-    relations: Sequence[Relation], ranges: Mapping[IterVar, Range], values: Mapping[IterVar, Expr],
-) -> dict[IterVar, Expr]:
-    """`values` (of the roots) with those of every axis that they determine."""
-    found = dict(values)
-    for relation in relations:
-        if not all(parent in found for parent in relation.parents):
-            continue
-        if isinstance(relation, Split):
-            extent = ranges[relation.inner].extent
-            value = _counted(found[relation.parent], ranges[relation.parent])
-            found[relation.outer], found[relation.inner] = floordiv(value, extent), floormod(value, extent)
-        elif isinstance(relation, Fuse):
-            outer = cast(_counted(found[relation.outer], ranges[relation.outer]), relation.fused.dtype)
-            inner = cast(_counted(found[relation.inner], ranges[relation.inner]), relation.fused.dtype)
-            found[relation.fused] = outer * ranges[relation.inner].extent + inner
-        elif isinstance(relation, Rebase):
-            found[relation.rebased] = _counted(found[relation.parent], ranges[relation.parent])
-        else:
-            found[relation.iter] = const(0, relation.iter.dtype)
-    return found
-
-
-def _shifted(value: Expr, within: Range, axis: IterVar) -> Expr:
-    return cast(value if is_const(within.begin, 0) else value + within.begin, axis.dtype)
-
-
-def _counted(value: Expr, within: Range) -> Expr:
-    return value if is_const(within.begin, 0) else value - within.begin
-
-
 def spread_down(
     relations: Iterable[Relation], marks: Mapping[IterVar, T], join: Callable[[T, T], T]
 ) -> dict[IterVar, T]:
     """Marks of axes handed on to everything that derives from them; where two meet, they are joined."""
-    found = dict(marks)
+    known = dict(marks)
     for relation in relations:
         for parent in relation.parents:
-            if parent in found:
+            if parent in known:
                 for child in relation.children:
-                    found[child] = join(found[child], found[parent]) if child in found else found[parent]
-    return found
+                    known[child] = join(known[child], known[parent]) if child in known else known[parent]
+    return known
 
 
 def spread_up(relations: Sequence[Relation], marks: Mapping[IterVar, T], join: Callable[[T, T], T]) -> dict[IterVar, T]:
     """Marks of axes handed on to everything that they derive from; where two meet, they are joined."""
-    found = dict(marks)
+    known = dict(marks)
     for relation in reversed(relations):
         for child in relation.children:
-            if child in found:
+            if child in known:
                 for parent in relation.parents:
-                    found[parent] = join(found[parent], found[child]) if parent in found else found[child]
-    return found
+                    known[parent] = join(known[parent], known[child]) if parent in known else known[child]
+    return known

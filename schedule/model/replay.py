@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, Var
 from ...ir.visit import substitute
 from ...te.axis import thread_axis
+from ...te.operation import Operation
+from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
 from ..errors import BadRecords, IntrinsicNotGiven
+from .group import Group
 from .index_map import IndexMap
+from .methods import GroupPrimitives, SchedulePrimitives, StagePrimitives
+from .primitive import Primitive, find_primitive, primitives
 from .records import (
     AxisRef,
     ExprRef,
@@ -26,21 +32,26 @@ from .records import (
     TensorRef,
     ThreadRef,
 )
+from .schedule import Schedule, create_schedule
+from .stage import Stage
 
-if TYPE_CHECKING:
-    from .schedule import Schedule
-    from .stage import Stage
-
-__all__ = ["Replay", "replay_all"]
+__all__ = ["Call", "Replay", "replayed"]
 
 T = TypeVar("T")
 
-ON_STAGES = ("split", "fuse", "reorder", "tile", "parallel", "vectorize", "unroll", "bind", "pragma", "tensorize",
-             "compute_at", "compute_inline", "compute_root", "set_scope", "storage_align", "set_store_predicate",
-             "transform_layout", "prefetch", "double_buffer", "rolling_buffer", "env_threads")
-ON_SCHEDULES = ("cache_read", "cache_write", "rfactor", "create_group", "clone_in")
-ON_GROUPS = ("compute_at", "compute_root")
-"""Every primitive, by what it is a method of."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A primitive with its arguments. owner: the stage, schedule or group that it is called on."""
+
+    row: Primitive
+    owner: Stage | Schedule | Group
+    listed: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def __call__(self) -> Any:
+        """Do it; what the primitive returns. Raises what the primitive raises."""
+        return self.row.method(self.owner, *self.listed, **self.named)
 
 
 class Replay:
@@ -53,25 +64,24 @@ class Replay:
 
     def apply(self, record: Record) -> Any:
         """Do what the record says; what the primitive returns. Raises BadRecords, and what the primitive raises."""
-        call, positional, named = self.bound(record)
-        return call(*positional, **named)
+        return self.call(record)()
 
-    def bound(self, record: Record) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """The method that the record names, its positional and its named arguments."""
-        group = record.arguments.get("group")
-        known = ON_STAGES if record.stage is not None else ON_SCHEDULES if group is None else ON_GROUPS
-        if record.primitive not in known:
+    def call(self, record: Record) -> Call:
+        """The call that the record stands for. Raises BadRecords."""
+        of_group = "group" in record.arguments and record.stage is None
+        cls = StagePrimitives if record.stage is not None else GroupPrimitives if of_group else SchedulePrimitives
+        row = find_primitive(cls, record.primitive)
+        if row is None:
             raise BadRecords(
                 f"cannot replay {record!r}",
                 reason=f"no primitive of {'schedules' if record.stage is None else 'stages'} "
                 f"is named {record.primitive!r}",
                 called=user_source(),
-                allowed=", ".join(known),
+                allowed=", ".join(primitives(cls)),
             )
-        target = self.schedule if record.stage is None else self._stage(record.stage)
         named = {name: self.decode(value) for name, value in record.arguments.items()}
-        target = named.pop("group", target)
-        return getattr(target, record.primitive), tuple(named.pop("axes", ())), named
+        owner = named.pop("group") if of_group else self.schedule if record.stage is None else self._stage(record.stage)
+        return Call(row, owner, tuple(named.pop(row.listed, ())) if row.listed is not None else (), named)
 
     def decode(self, value: Any) -> Any:
         """An argument as it stands in a record, as what it stands for."""
@@ -121,13 +131,13 @@ class Replay:
             from ...te.intrinsics import get  # loads every one that there is
 
             return get(ref.name, *ref.arguments)
-        found = self.intrinsics.get(ref.name, ref.own)
-        if found is None:
+        own = self.intrinsics.get(ref.name, ref.own)
+        if own is None:
             raise IntrinsicNotGiven(
                 f"cannot replay the records: they use the tensor intrinsic {ref.name!r}", called=user_source(),
                 reason="it does not come with tilewright, and a text holds its name alone",
                 fix=f"te.Schedule.replay(records, ops, intrinsics={{{ref.name!r}: what te.decl_tensor_intrin returned}})")
-        return found
+        return own
 
     def _index_map(self, ref: IndexMapRef) -> IndexMap:
         parameters = tuple(Var(name, DType(dtype)) for name, dtype in zip(ref.parameters, ref.dtypes, strict=True))
@@ -142,8 +152,13 @@ class Replay:
         return substitute(ref.expr, {var: self.decode(stands) for var, stands in ref.variables})
 
 
-def replay_all(schedule: Schedule, records: Iterable[Record], intrinsics: Mapping[str, TensorIntrin] | None = None) -> None:
-    """Apply the records, in order. intrinsics: the user's own tensor intrinsics by name."""
+def replayed(
+    records: Iterable[Record], ops: Operation | Tensor | Sequence[Operation | Tensor],
+    intrinsics: Mapping[str, TensorIntrin] | None = None,
+) -> Schedule:
+    """See Schedule.replay."""
+    schedule = create_schedule(ops)
     replay = Replay(schedule, intrinsics)
     for record in records:
         replay.apply(record)
+    return schedule

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from ...errors import InternalError, user_source
 from ...ir.expr import IterVar, Var
 from ...te.operation import Operation, producers_first
-from ...te.reads import check_states
+from ...te.reads import LATER
+from ...te.scan import ScanOp
 from ...te.tensor import Tensor
-from ...te.tensor_intrin import TensorIntrin
 from ..errors import NothingToSchedule, UnknownStage
-from ..lowering.normalize import normalize
-from ..primitives.cache import cache_read, cache_write
-from ..primitives.clone import clone_in
-from ..primitives.group import Group, create_group
-from ..primitives.rfactor import rfactor
-from .python_code import as_python
-from .records import Record, encode
-from .replay import replay_all
+from .doors import ScheduleDoors
+from .encode import encode
+from .group import Group
+from .methods import SchedulePrimitives
+from .records import Record
 from .stage import Stage
 from .symbols import free_symbols
-
-if TYPE_CHECKING:
-    from ...views.explain import Explanation
-    from ...views.options import Options
-    from .. import Verification
 
 __all__ = ["Schedule", "create_schedule"]
 
@@ -51,16 +41,18 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
     if not outputs:
         raise NothingToSchedule("cannot create a schedule", reason="no operation was given", called=user_source(),
                                 fix="te.create_schedule(C.op), C being what te.compute returned")
-    made = Schedule(list(outputs))
-    _check_states(made)
-    return made
+    schedule = Schedule(list(outputs))
+    _check_states(schedule)
+    return schedule
 
 
 def _check_states(schedule: Schedule) -> None:
     """Raise the error of what reads a placeholder outside of its shape, as only the state of a scan may be read."""
-    states = {state for stage in schedule.stages for state in stage.op.own_placeholders}
+    states = {state for stage in schedule.stages if isinstance(stage.op, ScanOp) for state in stage.op.states}
     for stage in schedule.stages:
-        check_states(stage.op, states)
+        for tensor, error in LATER.get(stage.op, {}).items():
+            if tensor not in states:
+                raise error
 
 
 class Compound:
@@ -76,7 +68,7 @@ class Compound:
         self.schedule.leave_compound(self.outermost, None if error is None else self.saved)
 
 
-class Schedule:
+class Schedule(SchedulePrimitives, ScheduleDoors):
     """The stages of a group of operations; made by te.create_schedule.
 
     outputs: the operations it was created for, as declared (s[op].op is what computes one now). stages: in topological
@@ -99,10 +91,10 @@ class Schedule:
     def __getitem__(self, key: Tensor | Operation) -> Stage:
         """The stage of a tensor or an operation. Raises UnknownStage."""
         op = key.op if isinstance(key, Tensor) else key
-        found = self.stage_map.get(op) if isinstance(op, Operation) else None
-        if found is None:
+        stage = self.stage_map.get(op) if isinstance(op, Operation) else None
+        if stage is None:
             raise self._unknown(key)
-        return found
+        return stage
 
     def __contains__(self, key: object) -> bool:
         """Whether it has a stage for this tensor or operation."""
@@ -173,55 +165,6 @@ class Schedule:
         self.stage_map[op] = stage
         return stage
 
-    # Primitives
-
-    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """A copy of `tensor` in `scope`, which `readers` (a tensor, operation or stage, or a list) read in its place.
-
-        Returns the copy, "A.shared" for A in "shared". Raises BadCacheRead, UnknownScope, UnknownStage.
-        """
-        return cache_read(self, tensor, scope, readers)
-
-    def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
-        """Compute `tensor` into a cache in `scope` first; its stage becomes a copy of the cache, with its loops anew.
-
-        tensor: or a list of all outputs of one operation. Splits and reorders made before define the layout of the
-        cache: a dimension for each loop over data, in their order; what was done to reduce axes moves to the cache.
-        Returns the cache, "C.local" for C in "local", or a list for a list. Stages attached at loops that vanish move
-        to the cache's. Raises BadCacheWrite, AnnotationWouldBeLost, UnknownScope, UnknownStage.
-        """
-        return cache_write(self, tensor, scope)
-
-    def rfactor(self, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
-        """Reduce in two stages: "C.rf", partial results with a dimension for the reduce loop `axis` at place
-        `factor_axis`, and C over that dimension. Both start with their loops as declared; C keeps its data axes.
-
-        Returns the tensor of partial results (a list for several outputs or for a list). Raises BadRfactor,
-        AxisIsNoLoop, NotAnAxisOfStage, AnnotationWouldBeLost, UnknownStage.
-        """
-        return rfactor(self, tensor, axis, factor_axis)
-
-    def clone_in(self, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
-        """A second stage, "C.clone", that computes `tensor` again; `readers` (a tensor, operation or stage, or a list) read it
-        in its place.
-
-        tensor: or a list of all outputs of one operation; somebody else reads it, or it is an output. The clone has its
-        loops as they are declared, and its own place: readers far apart can each have theirs near. Returns the clone (a list
-        for a list). Raises BadClone, UnknownStage.
-        """
-        return clone_in(self, tensor, readers)
-
-    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
-        """A group of the stages on the ways from `inputs` to `outputs` (tensors, or lists of these), outputs included,
-        which its compute_at places together. include_inputs: whether the inputs' stages belong to it; placeholders never
-        do. Groups contain each other or have nothing in common. Raises BadGroup, UnknownStage.
-        """
-        return create_group(self, outputs, inputs, include_inputs)
-
-    def normalize(self) -> Schedule:
-        """A copy for lowering: inlined stages put into their readers, loops over root axes counted from 0."""
-        return normalize(self)
-
     # Records
 
     @property
@@ -230,26 +173,6 @@ class Schedule:
         return tuple(self._records)
 
     trace = records
-
-    @staticmethod
-    def replay(
-        records: Iterable[Record], ops: Operation | Tensor | Sequence[Operation | Tensor],
-        intrinsics: Mapping[str, TensorIntrin] | None = None,
-    ) -> Schedule:
-        """A new schedule of `ops` to which the records are applied.
-
-        ops: the operations that they were recorded for, or others of the same make-up. intrinsics: tensor intrinsics of
-        one's own by name, for records that were read from a text. Raises BadRecords, IntrinsicNotGiven, and what the
-        primitives raise.
-        """
-        made = create_schedule(ops)
-        replay_all(made, records, intrinsics)
-        return made
-
-    def as_python(self) -> str:
-        """Python code that makes this schedule again in `s`, given `te` and `ops` (what create_schedule took); and, where
-        it uses tensor intrinsics of one's own, `intrinsics`, these by name."""
-        return as_python(self, create_schedule(self.outputs))
 
     def record(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> None:
         """Note a primitive that is about to change the schedule, unless it is part of another. For primitives alone."""
@@ -292,87 +215,31 @@ class Schedule:
 
     def copy(self) -> Schedule:
         """A schedule of its own with the same stages, axes and records."""
-        made = Schedule.__new__(Schedule)
-        made.outputs, made.retired = self.outputs, dict(self.retired)
-        made._records, made._threads = list(self._records), list(self._threads)
-        made._symbols = None if self._symbols is None else list(self._symbols)
-        made._within_compound = False
-        twins = {id(stage): stage.copied(made) for stage in self.stages}
-        made.stages = list(twins.values())
-        made.stage_map = {op: twins[id(stage)] for op, stage in self.stage_map.items()}
-        made.groups = [Group(made, None) for _ in self.groups]
-        groups = {id(group): twin for group, twin in zip(self.groups, made.groups, strict=True)}
-        for group, twin in zip(self.groups, made.groups, strict=True):
-            twin.outer = None if group.outer is None else groups[id(group.outer)]
-            twin.restore((twin.outer, group.own_placement))
-        for stage in made.stages:
+        twin = Schedule.__new__(Schedule)
+        twin.outputs, twin.retired = self.outputs, dict(self.retired)
+        twin._records, twin._threads = list(self._records), list(self._threads)
+        twin._symbols = None if self._symbols is None else list(self._symbols)
+        twin._within_compound = False
+        stages = {id(stage): stage.copied(twin) for stage in self.stages}
+        twin.stages = list(stages.values())
+        twin.stage_map = {op: stages[id(stage)] for op, stage in self.stage_map.items()}
+        twin.groups = [Group(twin, None) for _ in self.groups]
+        groups = {id(old): new for old, new in zip(self.groups, twin.groups, strict=True)}
+        for old, new in zip(self.groups, twin.groups, strict=True):
+            new.restore((None if old.outer is None else groups[id(old.outer)], old.own_placement))
+        for stage in twin.stages:
             stage.group = None if stage.group is None else groups[id(stage.group)]
-        for one in (*made.stages, *made.groups):
+        for one in (*twin.stages, *twin.groups):
             placed = one.own_placement
             if placed.stage is not None:
-                one.attach(placed.type, twins[id(placed.stage)], placed.axis)
-        return made
+                one.attach(placed.type, stages[id(placed.stage)], placed.axis)
+        return twin
 
     __copy__ = copy
 
     def __deepcopy__(self, memo: object) -> Schedule:
         """As copy: operations and axes never change, and those of a copy are still the ones that users hold."""
         return self.copy()
-
-    # Looking
-
-    def explain(self, stage: Stage | Tensor | Operation) -> Explanation:
-        """What becomes of a stage, to print: which part is computed where and how often, the memory that takes, the bytes
-        touched at each loop; with a warning where it is computed several times over.
-
-        Raises LoweringError where the schedule does not hold together, UnknownStage.
-        """
-        from ...views.explain import explain  # lowering stands on schedules
-
-        return explain(self, stage if isinstance(stage, Stage) else self[stage])
-
-    def options(self, stage: Stage | Tensor | Operation) -> Options:
-        """Which primitives a stage can take now, on which of its axes, and why not the others, to print. Each is tried on
-        a copy, so what it says is what a call would. Raises UnknownStage."""
-        from ...views.options import options  # it replays every primitive
-
-        return options(self, stage if isinstance(stage, Stage) else self[stage])
-
-    def show(self, path: str | PathLike[str] | None = None, target: str = "llvm") -> Path | None:
-        """A page that links the records, the loops with their costs, and the assembly for `target`, a CPU: written to
-        `path`; without one displayed in a notebook, or written to a temporary file that the browser opens where there is a
-        screen. Returns the file. Raises PageNeedsJinja.
-        """
-        from .. import show_schedule
-
-        return show_schedule(self, path, target)
-
-    def verify(
-        self, shapes: Mapping[Var | str, int] | Sequence[Mapping[Var | str, int]] | None = None, seed: int = 0,
-        target: str = "llvm",
-    ) -> Verification:
-        """Checks the schedule against the program without it, on inputs drawn with `seed`: by the interpreter, which also
-        finds accesses out of bounds, unwritten elements and races, and by native code for `target`. What is too large is cut
-        down: the same operations, scheduled by the same records, on a corner of the outputs and reductions.
-
-        shapes: a number for each symbol of the shapes (by its te.var or its name), or several such; chosen where None.
-        Returns what was checked, to print. Raises ResultsDiffer, which names an element, what it should be and is, and the
-        primitive since which it is wrong; CannotVerify; LoweringError for what the interpreter finds.
-        """
-        from .. import verify_schedule
-
-        return verify_schedule(self, shapes, seed, target)
-
-    def _repr_html_(self) -> str:
-        from .. import schedule_html
-
-        return schedule_html(self)
-
-    def __str__(self) -> str:
-        """The loops as they stand now, or, of a schedule that does not hold together yet, what is still open."""
-        from ..lowering.text import schedule_text  # lowering stands on schedules
-
-        return schedule_text(self)
 
     def __repr__(self) -> str:
         return f"schedule({', '.join(stage.name for stage in self.stages)})"

@@ -12,7 +12,7 @@ from ...ir.expr import IterVar, ProducerLoad
 from ...ir.visit import walk
 from ...te.operation import ComputeOp
 from ..model.schedule import Schedule
-from .inline import why_not_inline
+from .compute_inline import why_not_inline
 
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "is_broadcast", "is_elementwise",
            "is_injective"]
@@ -39,8 +39,8 @@ def _loads(op: ComputeOp) -> Iterator[ProducerLoad]:
 
 def _ascending(op: ComputeOp, load: ProducerLoad) -> bool:
     places = {axis: at for at, axis in enumerate(op.axis)}
-    found = [places.get(index, -1) if isinstance(index, IterVar) else -1 for index in load.indices]
-    return all(place >= 0 for place in found) and all(a < b for a, b in pairwise(found))
+    order = [places.get(index, -1) if isinstance(index, IterVar) else -1 for index in load.indices]
+    return all(place >= 0 for place in order) and all(a < b for a, b in pairwise(order))
 
 
 def _auto_inline(schedule: Schedule, fits: Callable[[ComputeOp], bool]) -> None:

@@ -2,33 +2,73 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import is_const
+from ...ir.passes.gpu.hardware import is_virtual
+from ...te.axis import thread_axis as make_thread_axis
 from ..errors import BadThreadBinding, ThreadBoundTwice
 from ..model.axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline
+from ..model.checks import refuse_ordered
 from ..model.hybrid_loops import check_independent, share_nest
-from .env_threads import refuse_ordered
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
+from ..model.stage import Stage
 
-if TYPE_CHECKING:
-    from ..model.stage import Stage
+__all__ = ["bind"]
 
-__all__ = ["bind", "is_virtual"]
-
-
-def is_virtual(thread: IterVar) -> bool:
-    """Whether a thread axis is a virtual thread: interleaved work of one thread."""
-    return thread.thread_tag.startswith(("vthread", "cthread"))
+_TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread", "vthread")
+"""What the fuzzer draws."""
 
 
-def bind(stage: Stage, axis: IterVar, thread: IterVar) -> None:
-    """See Stage.bind."""
+def _tries(stage: Stage) -> Iterator[Try]:
+    for axis in stage.leaf_iter_vars:
+        for tag in ("blockIdx.x", "threadIdx.x", "vthread"):
+            yield f"{axis.name}, {tag}", lambda one, axis=axis, tag=tag: one.bind(axis, make_thread_axis(tag))
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    def bindable(stage: Stage) -> list[IterVar]:
+        return [axis for axis in drawer.plain(stage) if drawer.begins_at_zero(stage, axis)
+                and (axis.kind != "reduce" or drawer.chance(0.15))]
+
+    stage = drawer.some_stage(bindable)
+    axes = bindable(stage) if stage is not None else []
+    if stage is None or not axes:
+        return None
+    axis = drawer.pick(axes)
+    extent = drawer.extent(stage, axis)
+    taken = {held.thread_tag: drawer.extent(other, one) if other is not stage else "here"
+             for other in drawer.stages for one in other.leaf_iter_vars
+             if (held := other.attr(one).bind_thread) is not None}
+    fitting = [tag for tag in _TAGS if tag.startswith("vthread") or taken.get(tag, extent) == extent]
+    tags = [tag for tag in fitting if tag.startswith("threadIdx")] if axis.kind == "reduce" else fitting
+    if not tags or (extent is None and drawer.chance(0.7)):
+        return None
+    tag = drawer.pick(tags)
+    declared = (0, extent) if extent is not None and drawer.chance(0.3) else None
+    thread = make_thread_axis(declared, tag) if declared is not None else make_thread_axis(tag)
+    return f"bind({axis.name}, {tag}) of {stage.name}", lambda: stage.bind(axis, thread)
+
+
+@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=7)
+def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
+    """Run the iterations on a thread axis. Like parallel, vectorize and unroll it replaces the kind given before.
+
+        for i in 64:                        blockIdx.x in 64:
+            for j in 32: ...      →             threadIdx.x in 32: ...
+
+    axis: a loop of the stage that counts from 0; over a reduce axis only to threadIdx, which then joins the parts. thread_axis:
+    te.thread_axis("blockIdx.x"), "threadIdx.y", "vthread" (a virtual thread: interleaved work of one thread), with or without
+    an extent. Whether all loops on one thread axis have one extent is looked at when the schedule is lowered.
+
+    Raises BadThreadBinding, ThreadBoundTwice, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+    """
     find_leaf(stage, axis, "cannot bind")
-    if not isinstance(thread, IterVar) or thread.kind != "thread":
-        shown = thread.name if isinstance(thread, IterVar) else repr(thread)
+    if not isinstance(thread_axis, IterVar) or thread_axis.kind != "thread":
+        shown = thread_axis.name if isinstance(thread_axis, IterVar) else repr(thread_axis)
         raise _bad(
             stage,
             axis,
@@ -36,29 +76,29 @@ def bind(stage: Stage, axis: IterVar, thread: IterVar) -> None:
             f"{shown} is no thread axis"[:200],
             'te.thread_axis("threadIdx.x"), blockIdx.y, vthread ...',
         )
-    check_independent(stage, axis, f"cannot bind to {thread.thread_tag}")
-    refuse_ordered(stage, [axis], f"cannot bind to {thread.thread_tag}")
-    _check_ranges(stage, axis, thread)
+    check_independent(stage, axis, f"cannot bind to {thread_axis.thread_tag}")
+    refuse_ordered(stage, [axis], f"cannot bind to {thread_axis.thread_tag}")
+    _check_ranges(stage, axis, thread_axis)
     if axis.kind == "reduce":
-        _check_reduction(stage, axis, thread)
+        _check_reduction(stage, axis, thread_axis)
     holder = next(
-        (one for one in stage.leaf_iter_vars if one is not axis and _same(stage.attr(one).bind_thread, thread)
+        (one for one in stage.leaf_iter_vars if one is not axis and _same(stage.attr(one).bind_thread, thread_axis)
          and share_nest(stage, one, axis)), None
     )
     if holder is not None:
         raise ThreadBoundTwice(
-            f"cannot bind '{axis.name}' of stage {stage.name} to {thread.thread_tag}",
-            reason=f"{holder.name} is bound to {thread.thread_tag} already, and one thread has one index",
+            f"cannot bind '{axis.name}' of stage {stage.name} to {thread_axis.thread_tag}",
+            reason=f"{holder.name} is bound to {thread_axis.thread_tag} already, and one thread has one index",
             declared=stage.op.source, called=user_source(), loops=outline(stage, [holder, axis]),
             fix=f"fuse both loops and bind the fused one, or bind {axis.name} to another thread axis",
         )
-    stage.schedule.record("bind", stage, axis=axis, thread_axis=thread)
-    stage.iter_attrs[axis] = replace(stage.attr(axis), kind="thread", bind_thread=thread)
+    stage.schedule.record("bind", stage, axis=axis, thread_axis=thread_axis)
+    stage.annotate(axis, kind="thread", bind_thread=thread_axis)
 
 
 def _same(bound: IterVar | None, thread: IterVar) -> bool:
     """Whether both are one index; several virtual threads of one name are not."""
-    return bound is thread or (bound is not None and bound.thread_tag == thread.thread_tag and not is_virtual(thread))
+    return bound is thread or (bound is not None and bound.thread_tag == thread.thread_tag and not is_virtual(thread.thread_tag))
 
 
 def _check_ranges(stage: Stage, axis: IterVar, thread: IterVar) -> None:
@@ -69,13 +109,13 @@ def _check_ranges(stage: Stage, axis: IterVar, thread: IterVar) -> None:
     if thread.dom is not None and not isinstance(thread.dom.extent, IntImm):
         raise _bad(stage, axis, thread.thread_tag, f"the thread axis declares the symbolic extent {thread.dom.extent}",
                    f'te.thread_axis("{thread.thread_tag}"), which takes the extent of the loop')
-    found = declared_ranges(stage).get(axis)
-    if found is not None and not is_const(found.begin, 0):
+    within = declared_ranges(stage).get(axis)
+    if within is not None and not is_const(within.begin, 0):
         raise _bad(
             stage,
             axis,
             thread.thread_tag,
-            f"{axis.name} begins at {found.begin}, and threads are counted from 0",
+            f"{axis.name} begins at {within.begin}, and threads are counted from 0",
             f"declare the axis from 0, or split {axis.name} and bind a part",
         )
 

@@ -1,32 +1,70 @@
-"""compute_at and compute_root: where a stage is computed."""
+"""compute_at: a stage is computed within an iteration of a loop of another."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ...errors import user_source
 from ...ir.expr import IterVar
 from ..errors import CannotAttach, NestedParallel
+from ..lowering.kinds import kind_of
 from ..model.axes import find_leaf, outline
+from ..model.checks import enclosing_parallel, wrong_stage
 from ..model.hybrid_loops import refuse_hybrid
-from .annotate import enclosing_parallel, wrong_stage
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
+from ..model.stage import Stage
 
-if TYPE_CHECKING:
-    from ..model.stage import Stage
-
-__all__ = ["check_attachable", "compute_at", "compute_root"]
+__all__ = ["check_attachable", "compute_at"]
 
 
-def compute_at(stage: Stage, parent: Stage, axis: IterVar) -> None:
-    """See Stage.compute_at."""
-    from ..model.stage import Stage  # the class is above its primitives
+def _tries(stage: Stage) -> Iterator[Try]:
+    if stage.op.is_given:
+        return
+    for at, reader in enumerate(stage.schedule.stages):
+        if reader.reads(stage):
+            for axis in reader.leaf_iter_vars:
+                yield f"{reader.name}, {axis.name}", lambda one, at=at, axis=axis: one.compute_at(one.schedule.stages[at], axis)
 
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: not stage.is_output and drawer.readers(stage))
+    if stage is None:
+        return None
+    readers = drawer.readers(stage)
+    if len(readers) > 1 and drawer.chance(0.9):
+        return None
+    parent = readers[0]
+    if parent.attach_type in ("inline", "inlined") or not parent.leaf_iter_vars:
+        return None
+    has_parallel = any(stage.attr(one).kind == "parallel" for one in stage.leaf_iter_vars)
+    if has_parallel and drawer.chance(0.8):
+        return None
+    axis = drawer.pick(parent.leaf_iter_vars)
+    return f"compute {stage.name} at {axis.name} of {parent.name}", lambda: stage.compute_at(parent, axis)
+
+
+@primitive(StagePrimitives, "placement", tries=_tries, draw=_draw, weight=11)
+def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
+    """Compute what one iteration of the loop `scope` of `parent` needs, within that iteration.
+
+        for i in 64:                       for i in 64:
+            B[i] = A[i] + 1                    B: float32[1]
+        for i in 64:               →           B[0] = A[i] + 1
+            C[i] = B[i] * 2                    C[i] = B[0] * 2
+
+    parent: a stage, s[C], that reads this one, directly or through others. scope: a loop of it; where that is split later,
+    the place is in the inner loop, where it is fused, in the fused one. Every stage that reads this one has to lie within
+    that loop, which is looked at when the schedule is lowered.
+
+    Raises CannotAttach, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+    """
     if not isinstance(parent, Stage):
         raise wrong_stage(stage, parent, "cannot place stage")
-    check_attachable(stage, parent, axis)
+    check_attachable(stage, parent, scope)
     _check_group(stage, parent)
-    stage.schedule.record("compute_at", stage, parent=parent, scope=axis)
-    stage.attach("at", parent, axis)
+    stage.schedule.record("compute_at", stage, parent=parent, scope=scope)
+    stage.attach("at", parent, scope)
 
 
 def check_attachable(stage: Stage, parent: Stage, axis: IterVar) -> None:
@@ -36,12 +74,6 @@ def check_attachable(stage: Stage, parent: Stage, axis: IterVar) -> None:
     _check_parallel(stage, parent, axis)
 
 
-def compute_root(stage: Stage) -> None:
-    """See Stage.compute_root."""
-    stage.schedule.record("compute_root", stage)
-    stage.attach("root")
-
-
 def _check_stage(stage: Stage, parent: Stage) -> None:
     name, above = stage.name, parent.name
     if parent.schedule is not stage.schedule:
@@ -49,7 +81,7 @@ def _check_stage(stage: Stage, parent: Stage) -> None:
     if stage is parent:
         raise _bad(stage, parent, f"{name} cannot be computed within its own loops", "name a stage that reads it")
     if stage.op.is_given:
-        raise _bad(stage, parent, f"{name} is {stage.op.noun}, nothing is computed",
+        raise _bad(stage, parent, f"{name} is {kind_of(stage.op).noun}, nothing is computed",
                    f's.cache_read({name}, "local", readers) gives a copy that can be placed')
     if stage.is_output:
         raise _bad(stage, parent, f"{name} is an output: all of it is computed once, whatever {above} reads",

@@ -1,32 +1,71 @@
-"""The loops of scans: env_threads, and what may not be done to time."""
+"""env_threads: threads around all steps of a scan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from ...errors import user_source
+from ...errors import TilewrightError, user_source
 from ...ir.expr import IntImm, IterVar
-from ..errors import BadEnvThreads, ScanLoopsStay
+from ...te.axis import thread_axis
+from ...te.scan import ScanOp
+from ..errors import BadEnvThreads
 from ..model.attributes import IterAttr
 from ..model.axes import outline
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
+from ..model.stage import Stage
 
-if TYPE_CHECKING:
-    from ..model.stage import Stage
-
-__all__ = ["env_threads", "refuse_ordered"]
+__all__ = ["env_threads"]
 
 
-def env_threads(stage: Stage, threads: Any) -> None:
-    """See Stage.env_threads."""
-    given = list(threads) if isinstance(threads, (list, tuple)) else [threads]
+def _tries(stage: Stage) -> Iterator[Try]:
+    if isinstance(stage.op, ScanOp):
+        yield "threadIdx.x", lambda one: one.env_threads([thread_axis((0, 32), "threadIdx.x")])
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    """Threads around all steps of a recurrence, after the loops of most of its stages are bound to them."""
+    scan = next((stage for stage in drawer.s.stages if isinstance(stage.op, ScanOp)), None)
+    drawer.about(scan)
+    if scan is None:
+        return None
+    assert isinstance(scan.op, ScanOp)
+    count = drawer.pick([1, 2, 4, 8])
+    thread = thread_axis((0, count), "threadIdx.x")
+    threads = [thread_axis((0, 1), "blockIdx.x"), thread] if drawer.chance(0.5) else [thread]
+    for tensor in (*scan.op.init, *scan.op.update):
+        stage = drawer.s[tensor]
+        axes = [axis for axis in drawer.data(stage) if axis is not stage.op.axis[0]]
+        if axes and drawer.chance(0.9):
+            try:
+                stage.bind(stage.split(axes[-1], factor=count)[1], thread)
+            except TilewrightError:
+                return None
+    return f"env_threads({count}) of {scan.name}", lambda: scan.env_threads(threads)
+
+
+@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=2, rare=True)
+def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
+    """Of a scan: put thread axes around the loop over time, so that all steps run in one kernel.
+
+        for t in 100:                      threadIdx.x in 256:            # s[scan].env_threads([threadIdx.x])
+            for i in 256: ...      →           for t in 100:
+                                                   ...                    # loops bound to threadIdx.x share the work
+
+    threads: thread axes whose extents are declared, te.thread_axis((0, 256), "threadIdx.x"), or one of them; each tag once.
+    Loops of the scan's updates that are bound to the same tags share the work among these threads.
+
+    Raises BadEnvThreads.
+    """
+    given: list[Any] = list(threads) if isinstance(threads, (list, tuple)) else [threads]
     wanted = 's[scan].env_threads([te.thread_axis((0, 256), "threadIdx.x")])'
 
     def bad(reason: str, fix: str = wanted) -> BadEnvThreads:
         return BadEnvThreads(f"cannot put threads around stage {stage.name}", reason=reason[:300], declared=stage.op.source,
                              called=user_source(), loops=outline(stage), fix=fix)
 
-    if not stage.op.is_stepwise:
+    if not isinstance(stage.op, ScanOp):
         raise bad(f"{stage.name} is no scan", "bind its loops: s[...].bind(axis, thread)")
     if any(axis.kind == "thread" for axis in stage.leaf_iter_vars):
         raise bad("it has its threads already", "name all threads in one call")
@@ -42,15 +81,3 @@ def env_threads(stage: Stage, threads: Any) -> None:
     stage.leaf_iter_vars[:0] = given
     for thread in given:
         stage.iter_attrs[thread] = IterAttr(kind="thread", bind_thread=thread)
-
-
-def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
-    """Raise ScanLoopsStay where one of `axes` is a scan's time, or a thread around it."""
-    found = next((axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and stage.op.is_stepwise)),
-                 None)
-    if found is not None:
-        why = "each step is computed from earlier ones" if found.kind == "ordered" else "it stands around all steps"
-        raise ScanLoopsStay(
-            f"{doing} '{found.name}' of stage {stage.name}", reason=f"{found.name} is a loop of a scan: {why}",
-            declared=stage.op.source, called=user_source(), loops=outline(stage, [found]),
-            fix="schedule the loops of the updates: s[update].op.axis[1:]")

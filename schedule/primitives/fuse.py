@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 from ...errors import user_source
 from ...ir.dtype import INT32, INT64
@@ -12,16 +12,42 @@ from ...te.shape import INT64_FROM
 from ..errors import FuseApart
 from ..model.axes import declared_ranges, dependences, derived_roots, find_leaf, outline, place_of, refuse_lost_annotation
 from ..model.hybrid_loops import check_fused
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, primitive
 from ..model.relations import Fuse, Singleton
-
-if TYPE_CHECKING:
-    from ..model.stage import Stage
+from ..model.stage import Stage
+from .trials import neighbours
 
 __all__ = ["fuse"]
 
 
-def fuse(stage: Stage, axes: tuple[IterVar, ...]) -> IterVar:
-    """See Stage.fuse."""
+def _draw(drawer: Drawer) -> Attempt | None:
+    def pairs(stage: Stage) -> list[tuple[IterVar, IterVar]]:
+        plain = drawer.plain(stage)
+        return [(a, b) for a, b in pairwise(stage.leaf_iter_vars)
+                if a in plain and b in plain and ((a.kind == "reduce") == (b.kind == "reduce") or drawer.chance(0.1))]
+
+    stage = drawer.some_stage(pairs)
+    fitting = pairs(stage) if stage is not None else []
+    if stage is None or not fitting:
+        return None
+    a, b = drawer.pick(fitting)
+    return f"fuse({a.name}, {b.name}) of {stage.name}", lambda: stage.fuse(a, b)
+
+
+@primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.fuse(outer, inner)), draw=_draw, weight=6)
+def fuse(stage: Stage, *axes: IterVar) -> IterVar:
+    """Make one loop of loops directly inside each other, in their order; of none, a new outermost loop that runs once.
+
+        for i in 6:
+            for j in 4:       →      for i.j.fused in 24:
+                ...                      ... at i = i.j.fused // 4, j = i.j.fused % 4
+
+    axes: loops of the stage; as in TVM the first two may be given in either order. A loop over data and reduce axes at once
+    is a reduce loop. Returns the loop, which counts in 64 bits where the extents are not known to fit 32.
+
+    Raises FuseApart, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, HybridLoopsApart.
+    """
     if not axes:
         return _unit_loop(stage)
     places = [find_leaf(stage, axis, "cannot fuse") for axis in axes]

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import user_source
-from ...ir.expr import Expr, IntImm, StringImm
+from ...ir.expr import Expr, IntImm, IterVar, StringImm
 from ...ir.ops import const
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
 from ..errors import UnknownPragma
+from ..model.attributes import IMPORT_C, IMPORT_LLVM, SKIP
 from ..model.axes import find_leaf, outline
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, primitive
+from ..model.stage import Stage
+from .trials import each_loop
 
-if TYPE_CHECKING:
-    from ...ir.expr import IterVar
-    from ..model.stage import Stage
-
-__all__ = ["IMPORTS", "IMPORT_C", "IMPORT_LLVM", "SKIP", "loop_pragmas", "pragma"]
-
-IMPORT_LLVM, IMPORT_C = "import_llvm", "import_c"
-IMPORTS = (IMPORT_LLVM, IMPORT_C)
-"""The keys of text that defines functions: they say something about the program, not about the loop."""
-SKIP = "debug_skip_region"
-"""The key of a loop that is left out, with all that it holds."""
+__all__ = ["pragma"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +40,61 @@ _KEYS = {
 }
 
 
-def pragma(stage: Stage, axis: IterVar, key: str, value: Any) -> None:
-    """See Stage.pragma."""
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: stage.leaf_iter_vars)
+    if stage is None:
+        return None
+    axis = drawer.pick(stage.leaf_iter_vars)
+    pragmas: list[tuple[str, Any]] = [
+        ("auto_unroll_max_step", 8), ("auto_unroll_max_step", 64), ("unroll_explicit", True),
+        ("parallel_barrier_when_finish", None), ("parallel_stride_pattern", None), ("parallel_launch_point", None)]
+    key, value = drawer.pick(pragmas)
+    return f"pragma({axis.name}, {key}) of {stage.name}", lambda: stage.pragma(axis, key, value)
+
+
+@primitive(StagePrimitives, "kinds", named=(), tries=each_loop(lambda stage, axis: stage.pragma(axis, "unroll_explicit", True)),
+           draw=_draw, weight=2)
+def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+    """Say something to the passes about a loop. A key that was set before takes the new value.
+
+        for i in 3:       →      C[0] = A[0]               # pragma(i, "unroll_explicit", True)
+            C[i] = A[i]          C[1] = A[1]
+                                 C[2] = A[2]
+
+    axis: a loop of the stage. pragma_type, and the values that it takes:
+    auto_unroll_max_step: the number of statements up to which loops below are unrolled.
+    unroll_explicit: unroll here rather than leave it to LLVM (0 or 1).
+    import_llvm: LLVM IR as text that defines functions which the program calls, whatever the loop; import_c: the same in C.
+    debug_skip_region: the loop is left out, with all that it holds.
+    parallel_stride_pattern: of a parallel loop; neighbouring iterations go to different tasks.
+    parallel_launch_point: of a loop around a parallel one; the threads are launched here, once, where iterations are shown
+    not to depend on each other. parallel_barrier_when_finish: of a parallel loop; they are not, all threads finish it before
+    anything goes on.
+    nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
+    read soon; a hint, for loops whose lanes store side by side to one tensor.
+    The last five take no value, a bool or an integer.
+
+    Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument.
+    """
     find_leaf(stage, axis, "cannot put a pragma on")
-    headline = f"cannot put the pragma {key!r} on '{axis.name}' of stage {stage.name}"
+    headline = f"cannot put the pragma {pragma_type!r} on '{axis.name}' of stage {stage.name}"
 
     def bad(reason: str, fix: str) -> UnknownPragma:
         return UnknownPragma(headline, reason=reason, declared=stage.op.source, called=user_source(),
                              loops=outline(stage, [axis]), allowed=", ".join(_KEYS), fix=fix)
 
-    known = _KEYS.get(key) if isinstance(key, str) else None
+    known = _KEYS.get(pragma_type) if isinstance(pragma_type, str) else None
     if known is None:
         raise bad("no pass reads this key", f's[{stage.name}].pragma({axis.name}, "auto_unroll_max_step", 16)')
-    plain = value.value if isinstance(value, (IntImm, StringImm)) else value
+    plain = pragma_value.value if isinstance(pragma_value, (IntImm, StringImm)) else pragma_value
     if not isinstance(plain, (int, str, type(None))):
-        raise bad(f"its value is {value!r}, no constant"[:200], "give an integer, a bool or a string")
+        raise bad(f"its value is {pragma_value!r}, no constant"[:200], "give an integer, a bool or a string")
     if not known.takes(plain):
         example = "" if known.example is None else f", {known.example!r}"
-        raise bad(f"its value is {plain!r}"[:200], f"s[{stage.name}].pragma({axis.name}, {key!r}{example})")
-    stage.schedule.record("pragma", stage, axis=axis, pragma_type=key, pragma_value=plain)
-    made: Expr = StringImm(plain) if isinstance(plain, str) else const(1 if plain is None else int(plain))
+        raise bad(f"its value is {plain!r}"[:200], f"s[{stage.name}].pragma({axis.name}, {pragma_type!r}{example})")
+    stage.schedule.record("pragma", stage, axis=axis, pragma_type=pragma_type, pragma_value=plain)
+    noted: Expr = StringImm(plain) if isinstance(plain, str) else const(1 if plain is None else int(plain))
     attr = stage.attr(axis)
-    others = tuple(pair for pair in attr.pragmas if pair[0] != key)
-    stage.iter_attrs[axis] = replace(attr, pragmas=(*others, (key, made)))
+    others = tuple(pair for pair in attr.pragmas if pair[0] != pragma_type)
+    stage.iter_attrs[axis] = replace(attr, pragmas=(*others, (pragma_type, noted)))
 
-
-def loop_pragmas(pragmas: tuple[tuple[str, Expr | None], ...]) -> tuple[tuple[str, Expr], ...]:
-    """Those that say something about the loop."""
-    return tuple((key, value if value is not None else const(1)) for key, value in pragmas if key not in IMPORTS)
-
-
-def skips(pragmas: tuple[tuple[str, Expr | None], ...]) -> bool:
-    """Whether a loop is left out."""
-    return any(key == SKIP and not (isinstance(value, IntImm) and value.value == 0) for key, value in pragmas)

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...errors import user_source
 from ...ir.expr import IterVar
 from ..errors import BadReorder
 from ..model.axes import find_leaf, outline, refuse_swapped
+from ..model.checks import refuse_ordered
 from ..model.hybrid_loops import check_reordered
-from .env_threads import refuse_ordered
-
-if TYPE_CHECKING:
-    from ..model.stage import Stage
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, primitive
+from ..model.stage import Stage
+from .trials import neighbours
 
 __all__ = ["reorder"]
 
 
-def reorder(stage: Stage, axes: tuple[IterVar, ...]) -> None:
-    """See Stage.reorder."""
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: len(stage.leaf_iter_vars) > 1)
+    if stage is None:
+        return None
+    leaves = stage.leaf_iter_vars
+    order = [leaves[at] for at in drawer.permutation(len(leaves))][: max(2, drawer.below(len(leaves) + 1))]
+    return f"reorder({order}) of {stage.name}", lambda: stage.reorder(*order)
+
+
+@primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.reorder(inner, outer)), draw=_draw,
+           weight=7)
+def reorder(stage: Stage, *axes: IterVar) -> None:
+    """Permute the listed loops among the places that they hold; the others stay where they are.
+
+        for i in 6:                  for k in 8:                          # reorder(k, i)
+            for j in 4:      →           for j in 4:
+                for k in 8: ...              for i in 6: ...
+
+    axes: loops of the stage, each once, in the order that they are to have.
+
+    Raises BadReorder, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopsApart, HybridLoopCarries.
+    """
     places = [find_leaf(stage, axis, "cannot reorder") for axis in axes]
     for at, place in enumerate(places):
         if place in places[:at]:

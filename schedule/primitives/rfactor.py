@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
@@ -25,32 +25,74 @@ from ..model.axes import (
     refuse_lost_annotation,
     related_axes,
 )
-from ..model.layout import as_axis, check_outputs, first_then, inexact_splits, move_attachments, refuse_dangling_predicate, retire
+from ..model.layout import (
+    as_axis,
+    check_outputs,
+    first_then,
+    inexact_splits,
+    move_attachments,
+    refuse_dangling_predicate,
+    refuse_tied_reduction,
+    retire,
+)
+from ..model.methods import SchedulePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.redirect import Redirection
 from ..model.relations import pass_up_value
-
-if TYPE_CHECKING:
-    from ..model.schedule import Schedule
-    from ..model.stage import Stage
+from ..model.schedule import Schedule
+from ..model.stage import Stage
 
 __all__ = ["rfactor"]
 
 
-def rfactor(
-    schedule: Schedule, given: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int
-) -> Tensor | list[Tensor]:
-    """See Schedule.rfactor."""
-    stage, tensors = check_outputs(schedule, given, BadRfactor, "cannot factor the reduction")
+def _tries(stage: Stage) -> Iterator[Try]:
+    for axis in stage.leaf_iter_vars:
+        if axis.kind == "reduce":
+            yield axis.name, lambda one, axis=axis: one.schedule.rfactor(list(one.op.outputs), axis)
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    def factorable(stage: Stage) -> list[IterVar]:
+        return [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce" and drawer.begins_at_zero(stage, axis)
+                and stage.attr(axis).kind == "serial"]
+
+    stage = drawer.some_stage(factorable)
+    if stage is None:
+        return None
+    axis, place = drawer.pick(factorable(stage)), drawer.below(len(stage.op.axis) + 1)
+    outputs = list(stage.op.outputs)
+    return (f"rfactor({stage.name}, {axis.name}, {place})",
+            lambda: drawer.s.rfactor(outputs[0] if len(outputs) == 1 else outputs, axis, place))
+
+
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=4, rare=True)
+def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
+    """Reduce in two stages: partial results, with a dimension for the reduce loop `axis`, and the tensor over that dimension.
+
+        for k.o in 4:                      for k.i in 8:                  # rfactor(C, k.i)
+            for k.i in 8:          →           for k.o in 4:
+                C += A[k.o * 8 + k.i]              C.rf[k.i] += A[k.o * 8 + k.i]
+                                           for k.i.v in 8:
+                                               C += C.rf[k.i.v]
+
+    tensor: or a list of all outputs of one reduction. axis: a reduce loop of it that counts from 0, not fused with data
+    axes. factor_axis: the place of the new dimension among those of the tensor, from the end where it is negative. Both
+    stages start with their loops as declared; the tensor keeps its data axes. Returns the tensor of partial results, "C.rf",
+    of the same dtype (a list for several outputs or for a list).
+
+    Raises BadRfactor, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, UnknownStage.
+    """
+    stage, tensors = check_outputs(schedule, tensor, BadRfactor, "cannot factor the reduction")
     op, reduction = _check(stage, axis)
     place = _checked_place(stage, axis, op, factor_axis)
     _check_attachments(stage, axis)
     ranges = declared_ranges(stage)
-    with schedule.compound("rfactor", tensor=given, axis=axis, factor_axis=factor_axis):
+    with schedule.compound("rfactor", tensor=tensor, axis=axis, factor_axis=factor_axis):
         new = _new_axes(stage, op, axis, ranges)
         partial_op = _partial_op(stage, op, reduction, ranges, new, axis, place)
         final_op = _final_op(op, reduction, partial_op, new[axis], place)
         partial = schedule.insert_stage(schedule.place_of(stage), partial_op, stage)
-        moved = {one: made for one, made in new.items() if one.kind == "reduce"}
+        moved = {before: after for before, after in new.items() if before.kind == "reduce"}
         move_attachments(stage, op.axis, partial, moved)
         gone = [one for one in stage.all_iter_vars if not any(one is kept for kept in op.axis)]
         retire(schedule, gone, f"was an axis of {stage.name} until rfactor made two stages of it{{at}}: "
@@ -58,9 +100,9 @@ def rfactor(
         redirection = Redirection(schedule)
         redirection.replace_whole(stage, final_op)
         redirection.follow_all(schedule.place_of(stage) + 1)
-    if isinstance(given, Tensor):
+    if isinstance(tensor, Tensor):
         return partial_op.output(0) if partial_op.num_outputs == 1 else list(partial_op.outputs)
-    return [partial_op.output(tensor.value_index) for tensor in tensors]
+    return [partial_op.output(one.value_index) for one in tensors]
 
 
 def _bad(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadRfactor:
@@ -96,15 +138,15 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
     if mixed is not None:
         raise _bad(stage, axis, f"{mixed.name} runs over data and reduce axes at once",
                    "call rfactor before fusing a reduce axis with a data axis")
-    found = declared_ranges(stage)[axis]
-    if not is_const(found.begin, 0):
-        raise _bad(stage, axis, f"{axis.name} begins at {found.begin}, and the partial results are counted from 0",
+    within = declared_ranges(stage)[axis]
+    if not is_const(within.begin, 0):
+        raise _bad(stage, axis, f"{axis.name} begins at {within.begin}, and the partial results are counted from 0",
                    f"declare the axis from 0, or split {axis.name} and factor over a part")
-    if any(var is one for var in free_vars(found.extent) for one in (*op.axis, *op.reduce_axis)):
+    if any(var is one for var in free_vars(within.extent) for one in (*op.axis, *op.reduce_axis)):
         raise _bad(
             stage,
             axis,
-            f"its extent {found.extent} changes with other axes, so the partial results have no shape",
+            f"its extent {within.extent} changes with other axes, so the partial results have no shape",
             f"split {axis.name} by a constant factor and factor over the inner part",
         )
     for one in stage.leaf_iter_vars:
@@ -112,6 +154,7 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
             refuse_lost_annotation(stage, one, f"cannot factor the reduction {stage.name}: the loop",
                                    "call rfactor first, then annotate the loops of the two stages")
     refuse_dangling_predicate(stage, op.axis, BadRfactor, "cannot factor the reduction")
+    refuse_tied_reduction(stage, BadRfactor, "cannot factor the reduction", "call rfactor first, then skew loops of the two stages")
     return op, op.reduction
 
 

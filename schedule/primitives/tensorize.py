@@ -1,39 +1,81 @@
 """tensorize: a tensor intrinsic does the work of a loop and of everything inside it.
 
-    for i in 4:                            for i in 4:
-      for j in 16:            →              gemv(C[i * 16 : i * 16 + 16], A, B)
-        for k in 64:
-          C[i * 16 + j] += ...
-
-Whether the intrinsic computes what the loops do is decided at lowering (tensorize_match), which then puts its bodies in
-their place (tensorize_nest).
+Whether the intrinsic computes what the loops do is decided at lowering, which then puts its bodies in their place.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from ...errors import user_source
-from ...ir.dtype import INT32
-from ...ir.expr import IterVar
+from ...errors import TilewrightError, user_source
+from ...ir.expr import IntImm, IterVar
+from ...te.errors import UnknownIntrinsic
 from ...te.operation import ComputeOp
-from ...te.tensor_compute import TensorComputeOp
 from ...te.tensor_intrin import TensorIntrin
 from ..errors import BadTensorize
-from ..model.attributes import IterAttr
 from ..model.axes import find_leaf, outline
 from ..model.hybrid_loops import refuse_hybrid
-from ..model.relations import Singleton
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
+from ..model.stage import Stage
 
-if TYPE_CHECKING:
-    from ..model.stage import Stage
-
-__all__ = ["begin_tensorized", "is_tensorized", "tensorize"]
+__all__ = ["tensorize"]
 
 
+def _tries(stage: Stage) -> Iterator[Try]:
+    """The intrinsics that come in one size; for the others somebody has to choose."""
+    from ...te.intrinsics import get, names  # loads every one that there is
+
+    for axis in stage.leaf_iter_vars:
+        for name in names():
+            try:
+                intrinsic = get(name)
+            except UnknownIntrinsic:
+                continue
+            yield f"{axis.name}, {name}", lambda one, axis=axis, intrinsic=intrinsic: one.tensorize(axis, intrinsic)
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    """The microkernel on a product of packed matrices, whose loops are brought into order first."""
+    from ...te.intrinsics import get  # loads every one that there is
+
+    def fits(stage: Stage) -> bool:
+        tile, depths = [_size(axis) for axis in stage.op.axis[2:]], [_size(axis) for axis in stage.op.reduce_axis]
+        return stage.op.kind == "compute" and len(stage.op.axis) == 4 and tile == [4, 4] and len(depths) == 1 and depths[0] > 0
+
+    stage = drawer.some_stage(fits)
+    if stage is None:
+        return None
+    (_, _, ii, ji), (r,) = stage.op.axis, stage.op.reduce_axis
+    depth = drawer.pick([size for size in (1, 2, 4) if drawer.chance(0.1) or _size(r) % size == 0] or [1])
+    try:
+        outer, inner = stage.split(r, factor=depth)
+        stage.reorder(outer, ii, ji, inner)
+        kernel = get("vector.outer_product_4x4", depth, str(stage.op.output(0).dtype))
+    except TilewrightError:
+        return None
+    return f"tensorize({ii.name}, {depth}) of {stage.name}", lambda: stage.tensorize(ii, kernel)
+
+
+def _size(axis: IterVar) -> int:
+    """The extent of an axis where it is a constant, else 0."""
+    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
+
+
+@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=3, early=True)
 def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
-    """See Stage.tensorize."""
+    """Let a tensor intrinsic do the work of this loop and of all inside it.
+
+        for i in 4:                            for i in 4:
+          for j in 16:            →              gemv(C[i * 16 : i * 16 + 16], A, B)
+            for k in 64:
+              C[i * 16 + j] += ...
+
+    axis: a loop of the stage. intrinsic: what te.decl_tensor_intrin or te.intrinsics.get returned. Whether it computes what
+    the loops do is decided when the schedule is lowered, once their ranges are known.
+
+    Raises BadTensorize, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+    """
     find_leaf(stage, axis, "cannot tensorize")
     refuse_hybrid(stage, f"cannot tensorize '{axis.name}' of", "an intrinsic is matched with an expression for each element",
                   "write the part that the intrinsic computes as a te.compute of its own")
@@ -52,26 +94,4 @@ def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
             reason=f"{stage.name} computes {len(stage.op.outputs)} tensors, the intrinsic {intrinsic.name} "
                    f"{len(intrinsic.op.outputs)}", fix="declare an intrinsic of as many outputs")
     stage.schedule.record("tensorize", stage, axis=axis, intrinsic=intrinsic)
-    attr = stage.attr(axis)
-    stage.iter_attrs[axis] = replace(attr, kind="tensorized", bind_thread=None, intrinsic=intrinsic)
-
-
-def begin_tensorized(stage: Stage) -> None:
-    """Let a stage whose operation calls an intrinsic begin with its loops: the axes around the intrinsic, outermost, then
-    those that it takes in, under a tensorized loop. For Stage and Redirection alone."""
-    op = stage.op
-    if not isinstance(op, TensorComputeOp):
-        return
-    inner = (*op.tensor_axis, *op.inner_reduce)
-    stage.all_iter_vars = [*(axis for axis in stage.root_iter_vars if axis not in inner), *inner]
-    if not inner:  # one element a call
-        relation = Singleton(IterVar("call", INT32, kind="opaque"))
-        stage.relations = [relation]
-        stage.all_iter_vars.append(relation.iter)
-    stage.leaf_iter_vars = list(stage.all_iter_vars)
-    stage.iter_attrs[inner[0] if inner else stage.all_iter_vars[-1]] = IterAttr(kind="tensorized", intrinsic=op.intrinsic)
-
-
-def is_tensorized(stage: Stage) -> bool:
-    """Whether an intrinsic computes the stage, or a loop of it."""
-    return any(attr.kind == "tensorized" for attr in stage.iter_attrs.values())
+    stage.annotate(axis, kind="tensorized", bind_thread=None, intrinsic=intrinsic)

@@ -1,21 +1,13 @@
 """transform_layout: the elements of a tensor in another order, and in a memory of another shape.
 
-    s[A].transform_layout(lambda n, c: [n, c // 4, c % 4], pad_value=0.0)     # A of shape (2, 6)
-
-    for n in 2:                         for n in 2:
-      for c in 6:                         for c.outer in 2:
-        A[n, c] = ...            →          for c.inner in 4:
-    B[n, c] = A[n, c] ...                     A[n, c.outer, c.inner] = ... if c.outer * 4 + c.inner < 6 else 0.0
-                                        B[n, c] = A[n, c // 4, c % 4] ...
-
 The operation is rewritten over the new dimensions, and what reads it reads the new place. An argument has the new shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...errors import TilewrightError, user_source
 from ...ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
@@ -28,22 +20,61 @@ from ..errors import BadLayout
 from ..model.axes import outline
 from ..model.index_map import IndexMap, Inverse, NoLayout, invert
 from ..model.layout import first_then, refuse_dangling_predicate, retire
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.redirect import Redirection
-
-if TYPE_CHECKING:
-    from ..model.stage import Stage
+from ..model.stage import Stage
 
 __all__ = ["transform_layout"]
 
 
-def transform_layout(stage: Stage, function: Callable[..., Any], pad_value: Any) -> list[IterVar] | None:
-    """See Stage.transform_layout."""
+def _tries(stage: Stage) -> Iterator[Try]:
+    if stage.op.outputs[0].ndim > 1:
+        yield "the last two dimensions swapped", lambda one: one.transform_layout(lambda *i: [*i[:-2], i[-1], i[-2]])
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: not stage.is_output and stage.op.axis and not stage.is_scheduled())
+    if stage is None:
+        return None
+    rank = len(stage.op.axis)
+    order, place, factor = drawer.permutation(rank), drawer.below(rank), drawer.pick([2, 4, 3, 8])
+    blocked, pad = drawer.chance(0.5), drawer.pick([None, None, 0])
+
+    def places(*indices: Any) -> list[Any]:
+        moved = [indices[at] for at in order]
+        return [*moved[:place], moved[place] // factor, *moved[place + 1:], moved[place] % factor] if blocked else moved
+
+    label = f"transform_layout({order}, {place}, {factor if blocked else 1}) of {stage.name}"
+    return label, lambda: stage.transform_layout(places, pad)
+
+
+@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2.5, rare=True)
+def transform_layout(
+    stage: Stage, mapping_function: Callable[..., Any], pad_value: Any = None,
+) -> list[IterVar] | None:
+    """Lay the elements out as mapping_function says.
+
+        for n in 2:                         for n in 2:       # transform_layout(lambda n, c: [n, c // 4, c % 4])
+          for c in 6:                         for c.outer in 2:
+            A[n, c] = ...            →          for c.inner in 4:
+        B[n, c] = A[n, c] ...                     A[n, c.outer, c.inner] = ... if c.outer * 4 + c.inner < 6 else 0.0
+                                            B[n, c] = A[n, c // 4, c % 4] ...
+
+    mapping_function: takes the indices of an element and returns those of its place, `lambda n, c, h, w: [n, c // 4, h, w,
+    c % 4]`; the tensor then has the shape that these span; where it is an argument, callers pass and get arrays of that
+    shape. pad_value: of the tensor's dtype, or a list with one for each output; what stands where no element lies (a C of 6
+    in fours), or 0 where none is given: computed tensors are filled with it. Returns the loops of a stage that computes, one
+    for each new dimension; a placeholder has none (None).
+
+    Raises BadLayout: where elements would share a place, or where the loops are scheduled already.
+    """
     _check_stage(stage)
     op = stage.op
     extents = op.output_shape
     like = op.axis if isinstance(op, ComputeOp) else tuple(Var(f"i{at}", one.dtype) for at, one in enumerate(extents))
     try:
-        layout = IndexMap.of(function, like)
+        layout = IndexMap.of(mapping_function, like)
         axes: list[IterVar] = []
 
         def axis(place: int, extent: Expr) -> Var:
@@ -56,12 +87,13 @@ def transform_layout(stage: Stage, function: Callable[..., Any], pad_value: Any)
     pads = _pads(stage, pad_value)
     with stage.schedule.compound("transform_layout", stage, mapping_function=layout, pad_value=pad_value):
         if isinstance(op, ComputeOp):
-            made: Operation = _moved(op, axes, inverse, pads)
+            laid_out: Operation = _moved(op, axes, inverse, pads)
         else:
             assert isinstance(op, PlaceholderOp)
-            made = PlaceholderOp(name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, shape=inverse.shape, dtype=op.dtype)
+            laid_out = PlaceholderOp(
+                name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, shape=inverse.shape, dtype=op.dtype)
         retire(stage.schedule, op.axis, f"was an axis of {stage.name} until transform_layout gave it others{{at}}")
-        _read_there(stage, made, layout)
+        _read_there(stage, laid_out, layout)
     return list(stage.op.axis) if isinstance(op, ComputeOp) else None
 
 
@@ -99,17 +131,17 @@ def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
     advice = "pad_value takes a number of the tensor's dtype" + (", or one for each output" if op.num_outputs > 1 else "")
     if len(given) != op.num_outputs:
         raise _bad(stage, f"there are {len(given)} pad values for {op.num_outputs} outputs", advice)
-    found: list[Expr] = []
+    pads: list[Expr] = []
     for value, tensor in zip(given, op.outputs, strict=True):
         fits = not isinstance(value, Expr) or value.dtype == tensor.dtype
         try:
-            made = const(value, tensor.dtype) if not isinstance(value, Expr) else value
+            pad = const(value, tensor.dtype) if not isinstance(value, Expr) else value
         except (TilewrightError, TypeError, ValueError, OverflowError):
-            fits, made = False, const(0)
-        if not fits or not isinstance(made, (IntImm, FloatImm)):
+            fits, pad = False, const(0)
+        if not fits or not isinstance(pad, (IntImm, FloatImm)):
             raise _bad(stage, f"the pad value {value!r} is no constant of type {tensor.dtype}"[:200], advice)
-        found.append(made)
-    return tuple(found)
+        pads.append(pad)
+    return tuple(pads)
 
 
 def _name(layout: IndexMap, place: int) -> str:
@@ -146,10 +178,10 @@ def _moved(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple
     return ComputeOp(name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, axis=tuple(axes), body=body)
 
 
-def _read_there(stage: Stage, made: Operation, layout: IndexMap) -> None:
+def _read_there(stage: Stage, laid_out: Operation, layout: IndexMap) -> None:
     """Give the stage its new operation, and let its readers read the elements where they lie now."""
     schedule, before = stage.schedule, stage.op
-    now = dict(zip(before.outputs, made.outputs, strict=True))
+    now = dict(zip(before.outputs, laid_out.outputs, strict=True))
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and isinstance(node.producer, Tensor) and node.producer in now:
@@ -157,7 +189,7 @@ def _read_there(stage: Stage, made: Operation, layout: IndexMap) -> None:
         return None
 
     redirection = Redirection(schedule)
-    redirection.replace_whole(stage, made)
+    redirection.replace_whole(stage, laid_out)
     for reader in schedule.stages[schedule.place_of(stage) + 1 :]:
         if isinstance(reader.op, ComputeOp) and any(tensor in now for tensor in reader.op.input_tensors):
             redirection.change(reader, reader.op.rewritten(lambda value: rewrite(value, rule)))

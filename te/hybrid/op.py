@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -36,8 +36,6 @@ class HybridOp(Operation):
     buffers: tuple[Buffer, ...]
     dims: tuple[tuple[IterVar, ...], ...] = field(init=False)
     kind: ClassVar[str] = "hybrid"
-    noun: ClassVar[str] = "a hybrid script"
-    takes_definitions: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         shapes = [buffer.shape for buffer in self.buffers]
@@ -45,8 +43,8 @@ class HybridOp(Operation):
                            for at, extent in enumerate(shape)) for buffer, shape in zip(self.buffers, shapes, strict=True))
         _set(self, "dims", dims)
         _set(self, "axis", tuple(loop.var for loop in loops_of(self.body) if isinstance(loop.var, IterVar)))
-        outputs = tuple(Tensor(self, at, buffer.name, buffer.shape, buffer.dtype) for at, buffer in enumerate(self.buffers))
-        _set(self, "outputs", outputs)
+        made = tuple(Tensor(self, at, buffer.name, buffer.shape, buffer.dtype) for at, buffer in enumerate(self.buffers))
+        _set(self, "outputs", made)
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:
@@ -98,30 +96,30 @@ class HybridOp(Operation):
     @cached_property
     def chains(self) -> Mapping[IterVar, tuple[IterVar, ...]]:
         """For each axis the loops that stand directly inside each other, itself among them, outermost first."""
-        chains: dict[IterVar, tuple[IterVar, ...]] = {}
+        found: dict[IterVar, tuple[IterVar, ...]] = {}
         for axis in self.axis:
-            if axis in chains:
+            if axis in found:
                 continue
             chain, inner = [axis], self.loop(axis).body
             while isinstance(inner, For) and isinstance(inner.var, IterVar):
                 chain.append(inner.var)
                 inner = inner.body
-            chains.update(dict.fromkeys(chain, tuple(chain)))
-        return chains
+            found.update(dict.fromkeys(chain, tuple(chain)))
+        return found
 
     @cached_property
     def nests(self) -> Mapping[tuple[IterVar, ...], tuple[IterVar, ...]]:
         """Every chain, in the order of the program, with the chain that it stands in; () for none."""
-        outer: dict[tuple[IterVar, ...], tuple[IterVar, ...]] = {}
+        found: dict[tuple[IterVar, ...], tuple[IterVar, ...]] = {}
         stack: list[tuple[Node, tuple[IterVar, ...]]] = [(self.body, ())]
         while stack:
             node, around = stack.pop()
             if isinstance(node, For) and isinstance(node.var, IterVar):
                 chain = self.chain_of(node.var)
                 if chain != around:
-                    outer[chain], around = around, chain
+                    found[chain], around = around, chain
             stack.extend((child, around) for child in reversed(children(node)) if isinstance(child, Stmt))
-        return outer
+        return found
 
     def chain_of(self, axis: IterVar) -> tuple[IterVar, ...]:
         """The axes of the loops directly around and inside that of `axis`, outermost first; () for what is no axis."""
@@ -129,14 +127,10 @@ class HybridOp(Operation):
 
     def around(self, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
         """The axes of the loops around a chain, outermost first."""
-        axes: tuple[IterVar, ...] = ()
+        found: tuple[IterVar, ...] = ()
         while nest := self.nests[nest]:
-            axes = (*nest, *axes)
-        return axes
-
-    @property
-    def loop_nests(self) -> Sequence[tuple[IterVar, ...]]:
-        return [(*self.around(nest), *nest) for nest in self.nests]
+            found = (*nest, *found)
+        return found
 
     @cached_property
     def data_indexed(self) -> tuple[Expr, ...]:
@@ -147,18 +141,18 @@ class HybridOp(Operation):
             return any(isinstance(node, (BufferLoad, ProducerLoad)) or node in self.bound_variables and node not in known
                        for node in post_order(index))
 
-        extents: list[Expr] = []
+        found: list[Expr] = []
         for node in post_order(self.body):
             if isinstance(node, (BufferLoad, BufferStore, ProducerLoad)):
                 shape = node.producer.shape if isinstance(node, ProducerLoad) else node.buffer.shape
-                extents += [extent for extent, index in zip(shape, node.indices, strict=True) if depends(index)]
-        return tuple(extents)
+                found += [extent for extent, index in zip(shape, node.indices, strict=True) if depends(index)]
+        return tuple(found)
 
     @staticmethod
     def reads_of(body: Stmt) -> tuple[Tensor, ...]:
         """The tensors that a statement reads, each once, in the order of first use."""
-        producers = (node.producer for node in post_order(body) if isinstance(node, ProducerLoad))
-        return tuple(dict.fromkeys(producer for producer in producers if isinstance(producer, Tensor)))
+        found = (node.producer for node in post_order(body) if isinstance(node, ProducerLoad))
+        return tuple(dict.fromkeys(producer for producer in found if isinstance(producer, Tensor)))
 
     def rewritten(self, rule: Callable[[Any], Any]) -> HybridOp:
         """The operation with `rule` applied to its body; itself where nothing changed."""
@@ -168,7 +162,7 @@ class HybridOp(Operation):
 
 def loops_of(body: Stmt) -> list[For]:
     """The loops of a statement, outer ones before inner ones, and of loops after each other the last one first."""
-    inner_first = [node for node in post_order(body) if isinstance(node, For)]
-    return inner_first[::-1]
+    found = [node for node in post_order(body) if isinstance(node, For)]
+    return found[::-1]
 
 

@@ -66,7 +66,7 @@ EMULATED: dict[str, Any] = {
 
 def emulated(function: types.FunctionType) -> types.FunctionType:
     """The function with the names of hybrid scripts around it."""
-    emulated = types.FunctionType(function.__code__, {**function.__globals__, **EMULATED}, function.__name__, function.__defaults__,
+    made = types.FunctionType(function.__code__, {**function.__globals__, **EMULATED}, function.__name__, function.__defaults__,
                               function.__closure__)
-    emulated.__kwdefaults__ = function.__kwdefaults__
-    return emulated
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made

@@ -17,9 +17,8 @@ from ...ir.visit import seq
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..extern_calls import call_extern
-from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
-from ..tensor_intrin import TensorIntrin
+from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
 from .registry import shipped
 
 __all__ = ["SOURCE", "gemv_c"]

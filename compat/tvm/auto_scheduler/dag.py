@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ....autotune.task import outputs_of
 from ....ir.expr import Expr, Reduce
 from ....schedule import Schedule, create_schedule
-from ....te import Tensor
-from ....te.operation import Operation
+from ....te import PlaceholderOp, Tensor
+from ....te.operation import ComputeOp, Operation
 from ..autotvm.task.flop import compute_flop
 
 __all__ = ["ComputeDAG"]
@@ -31,13 +31,13 @@ class ComputeDAG:
 
 def _lines(op: Operation) -> list[str]:
     shape = ", ".join(map(str, op.output_shape))
-    if op.is_passed:
+    if isinstance(op, PlaceholderOp):
         return [f"{op.name} = PLACEHOLDER [{shape}]"]
-    if not op.values:
+    if not isinstance(op, ComputeOp):
         read = ", ".join(tensor.name for tensor in op.input_tensors)
         return [f"{op.name} = {op.kind}({read}) [{shape}]"]
     axes = ", ".join(axis.name for axis in op.axis)
-    return [f"{tensor.name}({axes}) {_value(value)}" for tensor, value in zip(op.outputs, op.values, strict=True)]
+    return [f"{tensor.name}({axes}) {_value(value)}" for tensor, value in zip(op.outputs, op.body, strict=True)]
 
 
 _SIGNS = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}

@@ -10,37 +10,69 @@ are two of it (Halide has Func.clone_in for that).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IterVar, Range, Reduce, Var
 from ...ir.visit import substitute
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
+from ...te.tensor_compute import TensorComputeOp
 from ..errors import BadClone
 from ..model.layout import as_axis, check_outputs
+from ..model.methods import SchedulePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.redirect import Redirection
-
-if TYPE_CHECKING:
-    from ..model.schedule import Schedule
-    from ..model.stage import Stage
+from ..model.schedule import Schedule
+from ..model.stage import Stage
+from .trials import readers_of
 
 __all__ = ["clone_in"]
 
 
-def clone_in(schedule: Schedule, given: Tensor | Sequence[Tensor], readers: Any) -> Tensor | list[Tensor]:
-    """See Schedule.clone_in."""
-    stage, tensors = check_outputs(schedule, given, BadClone, "cannot clone")
+def _tries(stage: Stage) -> Iterator[Try]:
+    readers = readers_of(stage)
+    if readers:
+        yield f"for {readers[-1].name}", lambda one: one.schedule.clone_in(list(one.op.outputs), readers[-1:])
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: stage.op.kind == "compute" and len(drawer.readers(stage)) + stage.is_output > 1)
+    if stage is None:
+        return None
+    readers = drawer.readers(stage)
+    chosen = drawer.some(readers, 1 + drawer.below(len(readers)))
+    outputs = list(stage.op.outputs)
+    return (f"clone_in({stage.name}, {chosen})",
+            lambda: drawer.s.clone_in(outputs[0] if len(outputs) == 1 else outputs, chosen))
+
+
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1.5, rare=True)
+def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
+    """A second stage, "B.clone", that computes `tensor` again; `readers` read it in its place.
+
+        for i:  B[i] = f(A[i])                        for i:  B[i] = f(A[i])          # clone_in(B, [C])
+        for i:  C[i] = B[i] + 1              →        for i:  B.clone[i] = f(A[i])
+        for i:  D[i] = B[i] * 2                       for i:  C[i] = B.clone[i] + 1
+                                                      for i:  D[i] = B[i] * 2
+
+    tensor: or a list of all outputs of one operation; somebody else reads it, or it is an output. readers: a tensor,
+    operation or stage that reads it, or a list of these. The clone has its loops as they are declared, and its own place:
+    readers far apart can each have theirs near. Returns the clone, of the same shape and dtype (a list for a list).
+
+    Raises BadClone, UnknownStage.
+    """
+    stage, tensors = check_outputs(schedule, tensor, BadClone, "cannot clone")
     op = stage.op
-    if not isinstance(op, ComputeOp) or op.calls_intrinsic:
-        what = "is computed by a tensor intrinsic" if op.calls_intrinsic else f"is a {op.kind}"
+    if not isinstance(op, ComputeOp) or isinstance(op, TensorComputeOp):
+        what = "is computed by a tensor intrinsic" if isinstance(op, TensorComputeOp) else f"is a {op.kind}"
         raise BadClone(f"cannot clone {stage.name}", declared=op.source, called=user_source(),
                        reason=f"{stage.name} {what}, and what te.compute declares is cloned",
                        fix=f's.cache_read({stage.name}, "local", readers)')
     chosen = _reader_stages(schedule, stage, readers)
-    with schedule.compound("clone_in", tensor=given, readers=tuple(chosen)):
+    with schedule.compound("clone_in", tensor=tensor, readers=tuple(chosen)):
         clone = _again(op)
         place = schedule.place_of(stage)
         redirection = Redirection(schedule)
@@ -50,8 +82,8 @@ def clone_in(schedule: Schedule, given: Tensor | Sequence[Tensor], readers: Any)
             if any(later is reader for reader in chosen):
                 redirection.change(later, later.op.replace_inputs(pairs))
         schedule.insert_stage(place + 1, clone, stage).scope = stage.scope
-    made = [clone.output(tensor.value_index) for tensor in tensors]
-    return made[0] if isinstance(given, Tensor) else made
+    clones = [clone.output(one.value_index) for one in tensors]
+    return clones[0] if isinstance(tensor, Tensor) else clones
 
 
 def _again(op: ComputeOp) -> ComputeOp:
@@ -77,8 +109,6 @@ def _again(op: ComputeOp) -> ComputeOp:
 
 def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage]:
     """The stages of the readers, each once. Raises BadClone where one does not read the stage, or nobody else is left."""
-    from ..model.stage import Stage
-
     given = list(readers) if isinstance(readers, (list, tuple)) else [readers]
     chosen = list(dict.fromkeys(one if isinstance(one, Stage) else schedule[one] for one in given))
     actual = [one for one in schedule.stages if any(tensor.op is stage.op for tensor in one.op.input_tensors)]

@@ -1,30 +1,55 @@
-"""compute_inline: the value of a stage in its consumers' expressions."""
+"""compute_inline: the value of a stage in the expressions that read it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...errors import user_source
-from ...ir.expr import Expr, IterVar
 from ...te.operation import ComputeOp
-from ...te.rewrite import inline
-from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp
 from ..errors import CannotInline
-from ..model.redirect import Redirection
+from ..lowering.kinds import kind_of
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, primitive
+from ..model.stage import Stage
+from .trials import once
 
-if TYPE_CHECKING:
-    from ..model.schedule import Schedule
-    from ..model.stage import Stage
+__all__ = ["compute_inline", "why_not_inline"]
 
-__all__ = ["compute_inline", "inject_inline", "why_not_inline"]
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    def fits(stage: Stage) -> bool:
+        attached = any(other.attach_stage is stage for other in drawer.s.stages)
+        return not stage.is_output and stage.op.num_outputs == 1 and not stage.op.reduce_axis and not attached
+
+    stage = drawer.some_stage(fits)
+    return None if stage is None else (f"inline {stage.name}", stage.compute_inline)
+
+
+@primitive(StagePrimitives, "placement", tries=once(lambda stage: stage.compute_inline()), draw=_draw, weight=4, rare=True)
+def compute_inline(stage: Stage) -> None:
+    """Put its expression wherever it is read.
+
+        for i in 64:                       for i in 64:
+            B[i] = A[i] + 1        →           C[i] = (A[i] + 1) * 2
+        for i in 64:
+            C[i] = B[i] * 2
+
+    The stage computes one tensor, element by element, without a reduction, and is no output.
+
+    Raises CannotInline.
+    """
+    why_not = why_not_inline(stage)
+    if why_not is not None:
+        raise CannotInline(f"cannot inline stage {stage.name}", reason=why_not[0], declared=stage.op.source,
+                           called=user_source(), fix=why_not[1])
+    stage.schedule.record("compute_inline", stage)
+    stage.attach("inline")
 
 
 def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     """Why the stage cannot be inlined, and what to do instead; None where it can."""
     name, op = stage.name, stage.op
     if op.is_given:
-        return f"{name} is {op.noun}, there is no expression", f"read {name} as it is"
+        return f"{name} is {kind_of(op).noun}, there is no expression", f"read {name} as it is"
     if not isinstance(op, ComputeOp):
         return f"{name} is no expression element by element", "compute it at root"
     if stage.is_output:
@@ -40,12 +65,12 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
         return (f"{name} has {op.num_outputs} outputs, and only a stage with one is inlined",
                 f"s[{name}].compute_at(s[consumer], axis), or declare its outputs as tensors of their own")
     reader = next((one for one in stage.schedule.stages if op.output(0) in one.op.input_tensors
-                   and not one.op.takes_definitions), None)
+                   and not kind_of(one.op).inlines), None)
     if reader is not None:
-        return (f"{reader.name}, which reads it, is {reader.op.noun}: it reads memory, no expression",
+        return (f"{reader.name}, which reads it, is {kind_of(reader.op).noun}: it reads memory, no expression",
                 f"s[{name}].compute_at(s[{reader.name}], axis), or leave it at root")
     caller = next((one for one in stage.schedule.stages
-                   if any(one_operand is op.output(0) for one_operand in one.op.operands)), None)
+                   if isinstance(one.op, TensorComputeOp) and op.output(0) in one.op.operands), None)
     if caller is not None:
         return (f"{caller.name} calls a tensor intrinsic on {name}, which reads memory",
                 f"s[{name}].compute_at(s[{caller.name}], axis) keeps it close to where it is read")
@@ -56,34 +81,3 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
         return (f"stage {attached.name} is computed at a loop of {name}, which would vanish",
                 f"s[{attached.name}].compute_root() first, or compute it at a stage that reads {name}")
     return None
-
-
-def compute_inline(stage: Stage) -> None:
-    """See Stage.compute_inline."""
-    why_not = why_not_inline(stage)
-    if why_not is not None:
-        raise CannotInline(f"cannot inline stage {stage.name}", reason=why_not[0], declared=stage.op.source,
-                           called=user_source(), fix=why_not[1])
-    stage.schedule.record("compute_inline", stage)
-    stage.attach("inline")
-
-
-def inject_inline(schedule: Schedule) -> None:
-    """Put the expressions of inlined stages in place of the reads of them. The schedule is changed: it is a copy."""
-    for at in reversed(range(len(schedule.stages))):
-        stage = schedule.stages[at]
-        if stage.attach_type != "inline":
-            continue
-        op = stage.op
-        assert isinstance(op, ComputeOp)
-        stage.attach("inlined")
-        tensor, axes, value = op.output(0), op.axis, op.body[0]
-        redirection = Redirection(schedule)
-
-        def rule(expr: Expr, tensor: Tensor = tensor, axes: tuple[IterVar, ...] = axes, value: Expr = value) -> Expr:
-            return inline(expr, tensor, axes, value)
-
-        for consumer in schedule.stages[at + 1 :]:
-            redirection.follow(consumer)
-            if consumer.op.takes_definitions and any(one is tensor for one in consumer.op.input_tensors):
-                redirection.change(consumer, consumer.op.rewritten(rule))

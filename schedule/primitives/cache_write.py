@@ -1,108 +1,91 @@
-"""cache_read and cache_write: copies of tensors, in memory that is closer."""
+"""cache_write: a tensor is computed into memory that is closer, and copied from there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range
 from ...ir.ops import cast, const, is_const
 from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import substitute_axes
-from ...te.shape import zero_based
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp
-from ..errors import BadCacheRead, BadCacheWrite
+from ..errors import BadCacheWrite
 from ..model.axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
+from ..model.checks import check_scope
 from ..model.hybrid_loops import refuse_hybrid
-from ..model.layout import as_axis, check_outputs, guarded, inexact_splits, move_attachments, refuse_dangling_predicate, retire
+from ..model.layout import (
+    as_axis,
+    check_outputs,
+    guarded,
+    inexact_splits,
+    move_attachments,
+    refuse_dangling_predicate,
+    refuse_tied_reduction,
+    retire,
+)
+from ..model.methods import SchedulePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.redirect import Redirection, rename_axes
 from ..model.relations import Relation, pass_down_value, pass_up_value, spread_down
-from .storage import check_scope
+from ..model.schedule import Schedule
+from ..model.stage import Stage
 
-if TYPE_CHECKING:
-    from ..model.schedule import Schedule
-    from ..model.stage import Stage
-
-__all__ = ["cache_read", "cache_write"]
+__all__ = ["cache_write"]
 
 
-def cache_read(schedule: Schedule, given: Tensor, scope: str, readers: Any) -> Tensor:
-    """See Schedule.cache_read."""
-    if not isinstance(given, Tensor):
-        raise BadCacheRead(
-            f"cannot cache reads of {given!r}"[:200],
-            called=user_source(),
-            reason=f"a tensor is asked for, {type(given).__name__} was given",
-            fix="pass what te.compute returned",
-        )
-    check_scope(scope, f"cannot cache reads of {given.name} in {scope!r}")
-    source = schedule[given]
-    tensor = source.op.output(given.value_index)
-    stages = _reader_stages(schedule, tensor, readers)
-    with schedule.compound("cache_read", tensor=given, scope=scope, readers=tuple(stages)):
-        cache = _copy_of(tensor, scope)
-        redirection = Redirection(schedule)
-        place = schedule.place_of(source)
-        for stage in schedule.stages[place + 1 :]:
-            redirection.follow(stage)
-            if any(stage is reader for reader in stages):
-                redirection.change(stage, stage.op.replace_inputs({tensor: cache}))
-        schedule.insert_stage(place + 1, cache.op, source).scope = scope
-    return cache
+def _tries(stage: Stage) -> Iterator[Try]:
+    if not stage.op.is_given:
+        yield "", lambda one: one.schedule.cache_write(list(one.op.outputs), "local")
 
 
-def _copy_of(tensor: Tensor, scope: str) -> Tensor:
-    axis = tuple(
-        IterVar(f"ax{at}", (dom := zero_based(extent)).begin.dtype, dom) for at, extent in enumerate(tensor.shape)
-    )
-    name = f"{tensor.name}.{scope or 'global'}"
-    return ComputeOp(name=name, source=user_source(), axis=axis, body=(ProducerLoad(tensor, axis),)).output(0)
+def _draw(drawer: Drawer) -> Attempt | None:
+    def bare(stage: Stage) -> bool:
+        return all(axis in stage.op.axis or stage.attr(axis).kind == "serial" for axis in stage.leaf_iter_vars)
+
+    stage = drawer.some_stage(bare)
+    if stage is None:
+        return None
+    outputs = list(stage.op.outputs)
+    scope = drawer.pick(["local", "global", "shared"])
+    return (f"cache_write({stage.name}, {scope})",
+            lambda: drawer.s.cache_write(outputs[0] if len(outputs) == 1 else outputs, scope))
 
 
-def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Stage]:
-    """The stages of the readers, each once. Raises BadCacheRead where one does not read the tensor."""
-    from ..model.stage import Stage
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5)
+def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
+    """Compute `tensor` into a cache in the memory `scope` first; its stage becomes a copy of the cache, with its loops anew.
 
-    given = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-    stages = [one if isinstance(one, Stage) else schedule[one] for one in given]
-    actual = [stage.name for stage in schedule.stages if any(one is tensor for one in stage.op.input_tensors)]
-    known = f"{tensor.name} is read by {', '.join(actual)}" if actual else f"no stage reads {tensor.name} now"
-    wrong = next((one for one in stages if not any(input_ is tensor for input_ in one.op.input_tensors)), None)
-    if wrong is not None or not stages:
-        reason = "no readers were given" if wrong is None else f"stage {wrong.name} does not read {tensor.name}"
-        if wrong is not None and wrong.origin_op is not wrong.op:
-            reason += " any more: " + ", ".join(one.name for one in wrong.op.input_tensors) + " is what it reads"
-        raise BadCacheRead(
-            f"cannot cache reads of {tensor.name}",
-            reason=reason,
-            declared=tensor.source,
-            called=user_source(),
-            allowed=known,
-            fix=f's.cache_read({tensor.name}, "local", [{actual[0]}])' if actual else "",
-        )
-    return list(dict.fromkeys(stages))
+        for i in 64:                       for i.c in 64:                 # cache_write(C, "local")
+            C[i] = A[i] * 2        →           C.local[i.c] = A[i.c] * 2
+                                           for i in 64:
+                                               C[i] = C.local[i]
 
+    tensor: or a list of all outputs of one operation. scope: "global", "shared", "local", "warp" or "". Splits and reorders
+    made before define the layout of the cache: a dimension for each loop over data, in their order; what was done to reduce
+    axes moves to the cache. Stages attached at loops that vanish move to the cache's. Returns the cache, "C.local" for C in
+    "local", of the same dtype, or a list for a list.
 
-def cache_write(schedule: Schedule, given: Tensor | Sequence[Tensor], scope: str) -> Tensor | list[Tensor]:
-    """See Schedule.cache_write."""
-    stage, tensors = check_outputs(schedule, given, BadCacheWrite, "cannot cache writes of")
+    Raises BadCacheWrite, AnnotationWouldBeLost, UnknownScope, UnknownStage, NotOfHybridStages.
+    """
+    stage, tensors = check_outputs(schedule, tensor, BadCacheWrite, "cannot cache writes of")
     check_scope(scope, f"cannot cache writes of {stage.name} in {scope!r}")
     op = _check_cacheable(stage, tensors)
     ranges = declared_ranges(stage)
     data = [axis for axis in stage.leaf_iter_vars if axis.kind != "reduce"]
     fresh = {axis: as_axis(axis, ranges[axis], f"{axis.name}.c", "data") for axis in data}
-    with schedule.compound("cache_write", tensor=given, scope=scope):
+    with schedule.compound("cache_write", tensor=tensor, scope=scope):
         cache_op = _cache_op(stage, op, ranges, fresh, scope)
         copy_op = _copy_op(stage, op, ranges, data, cache_op)
         cache = schedule.insert_stage(schedule.place_of(stage), cache_op, stage)
         cache.scope = scope
         _take_over(stage, op, cache, fresh)
         _become_copy(stage, cache, copy_op, fresh)
-    made = [cache_op.output(tensor.value_index) for tensor in tensors]
-    return made[0] if isinstance(given, Tensor) else made
+    caches = [cache_op.output(one.value_index) for one in tensors]
+    return caches[0] if isinstance(tensor, Tensor) else caches
 
 
 def _check_cacheable(stage: Stage, tensors: Sequence[Tensor]) -> ComputeOp:
@@ -129,6 +112,7 @@ def _check_cacheable(stage: Stage, tensors: Sequence[Tensor]) -> ComputeOp:
             refuse_lost_annotation(stage, axis, f"cannot cache writes of {name}: the loop",
                                    "call cache_write first, then annotate the loops of the cache or of the copy")
     refuse_dangling_predicate(stage, op.axis, BadCacheWrite, "cannot cache writes of")
+    refuse_tied_reduction(stage, BadCacheWrite, "cannot cache writes of", "call cache_write first, then skew the cache's loops")
     return op
 
 

@@ -1,0 +1,66 @@
+"""Writes schedule/model/methods.pyi: the primitives as methods of stages, schedules and groups, for type checkers and editors.
+
+Signatures and docstrings are those of the functions in schedule/primitives/, which are the methods. tests/test_primitives.py
+holds the file to them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from pathlib import Path
+
+from tilewright import schedule
+from tilewright.schedule.model import methods
+from tilewright.schedule.model.primitive import Primitive, primitives
+
+STUB = Path(schedule.__file__).parent / "model" / "methods.pyi"
+CLASSES = (methods.StagePrimitives, methods.SchedulePrimitives, methods.GroupPrimitives)
+_WIDTH = 132
+
+
+def render() -> str:
+    """The text of methods.pyi."""
+    imports: dict[str, set[str]] = {}
+    classes: list[str] = []
+    for cls in CLASSES:
+        lines = [f"class {cls.__name__}:"]
+        for row in primitives(cls).values():
+            lines += _method(row, imports)
+        classes.append("\n".join(lines))
+    head = ["# Written by docs/make_stubs.py from the rows of schedule/primitives/."]
+    homes = sorted(imports, key=lambda home: (home.startswith("."), len(home.lstrip(".")) - len(home), home))
+    for at, home in enumerate(homes):
+        if at and home.startswith(".") and not homes[at - 1].startswith("."):
+            head.append("")
+        head.append(f"from {home} import {', '.join(sorted(imports[home]))}")
+    named = ", ".join(sorted(f'"{cls.__name__}"' for cls in CLASSES))
+    return "\n".join(head) + f"\n\n__all__ = [{named}]\n\n" + "\n\n".join(classes) + "\n"
+
+
+def _method(row: Primitive, imports: dict[str, set[str]]) -> list[str]:
+    """The lines of one method; the names that its signature needs are noted in `imports`, by module."""
+    source = inspect.getsourcefile(row.method)
+    assert source is not None
+    tree = ast.parse(Path(source).read_text())
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == row.name)
+    homes = {alias.name: f"{'.' * node.level}{node.module}" for node in tree.body if isinstance(node, ast.ImportFrom)
+             for alias in node.names}
+    function.args.args[0] = ast.arg("self")
+    for annotation in (*(one.annotation for one in ast.walk(function.args) if isinstance(one, ast.arg)), function.returns):
+        for name in ast.walk(annotation) if annotation is not None else ():
+            if isinstance(name, ast.Name) and name.id in homes:
+                imports.setdefault(homes[name.id].replace("..model.", "."), set()).add(name.id)
+    arguments = re.sub(r"(?<=[\w\]])=", " = ", ast.unparse(function.args))
+    returned = ast.unparse(function.returns) if function.returns is not None else "None"
+    line = f"    def {row.name}({arguments}) -> {returned}:"
+    lines = [line] if len(line) <= _WIDTH else [f"    def {row.name}(", f"        {arguments},", f"    ) -> {returned}:"]
+    doc = inspect.getdoc(row.method) or ""
+    quoted = textwrap.indent(f'"""{doc}\n"""' if "\n" in doc else f'"""{doc}"""', "        ", lambda line: bool(line.strip()))
+    return [*lines, *quoted.split("\n"), ""]
+
+
+if __name__ == "__main__":
+    STUB.write_text(render())

@@ -1,0 +1,42 @@
+"""What double buffers and rolling buffers share when they are lowered: storage that outlives an iteration of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, Expr, Node
+from ...ir.stmt import BufferStore, Stmt
+from ...ir.visit import rewrite
+from ..model.stage import Stage
+from .errors import StorageNotShared
+
+__all__ = ["moved_accesses", "not_at_a_loop"]
+
+
+def not_at_a_loop(stage: Stage, is_argument: bool) -> StorageNotShared:
+    """The error for a stage whose storage no iterations share."""
+    return StorageNotShared(
+        f"cannot lower: stage {stage.name} is to have a {stage.overlap} buffer", declared=stage.op.source, called=user_source(),
+        reason="it is among the arguments, so all of it is kept" if is_argument else
+        "it is computed at root, once, so there are no iterations to share its storage",
+        fix="do not pass it" if is_argument else f"s[{stage.name}].compute_at(s[consumer], a serial loop)")
+
+
+def moved_accesses(
+    body: Stmt, places: Mapping[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]], analyzer: Analyzer,
+) -> Stmt:
+    """`body` with accesses of buffers moved to others, at the indices that are said there. Expressions that contain one
+    are simplified."""
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in places:
+            buffer, at = places[node.buffer]
+            return replace(node, buffer=buffer, indices=tuple(analyzer.simplify(index) for index in at(node.indices)))
+        return None
+
+    return rewrite(body, rule)
+

@@ -1,0 +1,190 @@
+"""The lowering of rolling_buffer: what the last iteration computed is used again, and only the rest computed.
+
+    for y in 6:                           B: float32[3, 8]
+        B: float32[3, 8]                  for y in 6:
+        for r in 3:                           for r in 3:
+            for x in 8:             →             for x in 8:
+                B[r, x] = A[y + r, x]                 if y == 0 or r >= 2: B[(y + r) % 3, x] = A[y + r, x]
+        ... B[r, x] ...                       ... B[(y + r) % 3, x] ...
+
+The dimension that moves with the outermost of the loops is stored around a ring of its extent in the region. Where further
+loops inside move other dimensions, those are stored in full, so that the ring turns by whole rows. As TVM's
+InjectRollingBuffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.expr import Expr, IntImm, IterVar
+from ...ir.ops import any_of, cast, const, floormod
+from ...ir.stmt import Allocate, Stmt
+from ...ir.visit import free_vars, substitute
+from ..model.axes import outline
+from .errors import CannotRoll
+from .overlap import moved_accesses
+
+if TYPE_CHECKING:
+    from ..model.stage import Stage
+    from .bounds import Loop, StageBounds
+    from .dataflow import Computation
+    from .nest import Storage
+
+__all__ = ["Rolling", "plan_rolling", "rolled"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Dimension:
+    """How the region moves in one dimension: by `step` in each iteration of `loop`."""
+
+    axis: IterVar
+    begin: Expr
+    extent: Expr
+    loop: Loop | None
+    step: int
+
+    @property
+    def kept(self) -> int:
+        """How many of its values are those of the last iteration too."""
+        return max(self.extent.value - self.step, 0) if self.loop is not None and isinstance(self.extent, IntImm) else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rolling:
+    """place: of the loop of the parent around which the storage lies. ring: the dimension that is stored around."""
+
+    computation: Computation
+    place: int
+    dimensions: tuple[_Dimension, ...]
+    ring: int
+
+    def fresh(self, offsets: Mapping[IterVar, Expr]) -> list[Expr]:
+        """What holds of the elements, at `offsets` from the begin of the region, that no iteration before computed. An element
+        is known if the last iteration of any of the loops had it, all its dimensions that move with that loop considered."""
+        conditions: list[Expr] = []
+        for loop in dict.fromkeys(one.loop for one in self.dimensions):
+            moved = [one for one in self.dimensions if one.loop is loop]
+            if loop is not None and all(one.kept and one.axis in offsets for one in moved):
+                new = (offsets[one.axis] >= const(one.kept, offsets[one.axis].dtype) for one in moved)
+                conditions.append(any_of(loop.value.equal(0), *new))
+        return conditions
+
+
+def plan_rolling(found: StageBounds, parent: StageBounds, readers: Sequence[Stage], analyzer: Analyzer) -> Rolling:
+    """How the region of a stage moves with the loops that it is computed in. readers: the stages that read it.
+
+    Raises CannotRoll."""
+    computation = found.computation
+    axes = computation.op.axis
+    _check_elementwise(computation.stage, readers, parent.loops[computation.place])
+    candidates = _serial_loops(computation, parent)
+    moving: dict[IterVar, tuple[Loop, int]] = {}
+    best: tuple[int, dict[IterVar, tuple[Loop, int]]] | None = None
+    problem = "no serial loop is around it" if not candidates else ""
+    for place, loop in candidates:
+        steps = {axis: _step(found, axis, loop, analyzer) for axis in axes}
+        odd = next((axis for axis, step in steps.items() if step is None or (step and axis in moving)), None)
+        if odd is not None or _changes(found, axes, loop):
+            problem = f"what {loop.axis.name} needs of {axes[0].name if odd is None else odd.name} does not move by a constant step"
+            break
+        moving = moving | {axis: (loop, step) for axis, step in steps.items() if step}
+        if any(step and _extent(found, axis) > step for axis, step in steps.items()):
+            best = place, moving
+    if best is None:
+        loop = candidates[0][1] if candidates else parent.loops[computation.place]
+        raise _refused(computation.stage, loop, problem or f"iterations of {loop.axis.name} need nothing of {computation.name} "
+                       "that the last one computed", "drop rolling_buffer, or compute it at the loop along which regions overlap")
+    place, moving = best
+    dimensions = tuple(_Dimension(axis, found.ranges[axis].begin, found.ranges[axis].extent, *moving.get(axis, (None, 0)))
+                       for axis in axes)
+    outermost = parent.loops[place]
+    ring = next(at for at, one in enumerate(dimensions) if one.loop is outermost and one.kept)
+    return Rolling(computation, place, dimensions, ring)
+
+
+def _check_elementwise(stage: Stage, readers: Sequence[Stage], loop: Loop) -> None:
+    """A ring has no strides that instructions, or functions that get pointers, could be told."""
+    for one in (stage, *readers):
+        if one.op.kind != "compute" or any(attr.kind == "tensorized" for attr in one.iter_attrs.values()):
+            how = "is tensorized" if one.op.kind == "compute" else f"is a {one.op.kind}"
+            raise _refused(stage, loop, f"{one.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer")
+
+
+def _serial_loops(computation: Computation, parent: StageBounds) -> list[tuple[int, Loop]]:
+    """The loops around a stage in its parent that run in order, innermost first, with their places."""
+    found: list[tuple[int, Loop]] = []
+    for place in range(computation.place, -1, -1):
+        loop = parent.loops[place]
+        if loop.var is None:
+            continue
+        if loop.attr.kind not in ("serial", "unrolled"):
+            break
+        found.append((place, loop))
+    return found
+
+
+def _extent(found: StageBounds, axis: IterVar) -> int:
+    extent = found.ranges[axis].extent
+    return extent.value if isinstance(extent, IntImm) else 0
+
+
+def _step(found: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) -> int | None:
+    """By how much the begin of a dimension moves with a loop; None where that is no constant, or is negative."""
+    begin, var = found.ranges[axis].begin, loop.var
+    assert var is not None
+    if var not in free_vars(begin):
+        return 0
+    moved = analyzer.simplify(substitute(begin, {var: var + 1}) - begin)
+    if not isinstance(moved, IntImm) or moved.value < 0 or not isinstance(found.ranges[axis].extent, IntImm):
+        return None
+    return moved.value
+
+
+def _changes(found: StageBounds, axes: Sequence[IterVar], loop: Loop) -> bool:
+    """Whether the extent of the region changes with a loop."""
+    return any(loop.var in free_vars(found.ranges[axis].extent) for axis in axes)
+
+
+def _refused(stage: Stage, loop: Loop, reason: str, fix: str) -> CannotRoll:
+    where = stage.attach_stage
+    return CannotRoll(f"cannot give stage {stage.name} a rolling buffer", reason=reason, declared=stage.op.source,
+                      called=user_source(), loops="" if where is None else outline(where, [loop.axis]), fix=fix)
+
+
+def rolled(nest: Stmt, plan: Rolling, storage: Storage, strides: Callable[[tuple[Expr, ...]], tuple[Expr, ...]],
+           analyzer: Analyzer) -> Stmt:
+    """The statement `nest` of the loop at plan.place, the storage around it. strides: of a buffer of a shape."""
+    shape: list[Expr] = []
+    for at, one in enumerate(plan.dimensions):
+        extent = storage.buffers[plan.computation.op.output(0)].shape[at]
+        if one.loop is not None and at != plan.ring:
+            last = cast(one.loop.extent, extent.dtype) - 1
+            extent = analyzer.simplify(extent + last * const(one.step, extent.dtype))
+        shape.append(extent)
+
+    def at_place(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        result: list[Expr] = []
+        for at, (one, index) in enumerate(zip(plan.dimensions, indices, strict=True)):
+            if one.loop is None:
+                result.append(index)
+            elif at == plan.ring:
+                result.append(floormod(index + one.begin, cast(one.extent, index.dtype)))
+            else:
+                result.append(index + cast(one.loop.value, index.dtype) * const(one.step, index.dtype))
+        return tuple(result)
+
+    made: dict[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]] = {}
+    for tensor in plan.computation.op.outputs:
+        old = storage.buffers[tensor]
+        new = storage.buffers[tensor] = replace(old, shape=tuple(shape), strides=strides(tuple(shape)))
+        made[old] = new, at_place
+    result = moved_accesses(nest, made, analyzer)
+    for new, _ in made.values():
+        result = Allocate(new, result)
+    return result
+

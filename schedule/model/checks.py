@@ -1,0 +1,78 @@
+"""What several primitives need to hold before they change anything, each with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import ScheduleError, user_source
+from ...ir.buffer import SCOPES
+from ...ir.expr import IterVar
+from ...te.scan import ScanOp
+from ..errors import ScanLoopsStay, UnknownScope, WrongArgument
+from .axes import derived_roots, outline
+from .group import Group
+from .stage import Stage
+
+__all__ = ["check_scope", "enclosing_parallel", "race_over", "refuse_ordered", "wrong_stage"]
+
+
+def check_scope(scope: object, doing: str) -> str:
+    """`scope`, if it is one ("" means the default of its place). Raises UnknownScope."""
+    if not isinstance(scope, str) or scope not in ("", *SCOPES):
+        raise UnknownScope(doing, reason=f"{scope!r} is no storage scope"[:200], called=user_source(),
+                           allowed=", ".join(f'"{one}"' for one in SCOPES) + ', or "" for the default of its place',
+                           fix='"local" for what one thread uses, "shared" for a block of threads, "global" for all')
+    return scope
+
+
+def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgument:
+    """The error for something that should be a stage."""
+    return WrongArgument(
+        f"{doing} {stage.name}",
+        reason=f"a stage is asked for, {type(given).__name__} was given",
+        called=user_source(),
+        fix="pass s[T], T being a tensor or an operation",
+    )
+
+
+def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
+    """Raise ScanLoopsStay where one of `axes` is a scan's time, or a thread around it."""
+    fixed = next((axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and isinstance(stage.op, ScanOp))),
+                 None)
+    if fixed is not None:
+        why = "each step is computed from earlier ones" if fixed.kind == "ordered" else "it stands around all steps"
+        raise ScanLoopsStay(
+            f"{doing} '{fixed.name}' of stage {stage.name}", reason=f"{fixed.name} is a loop of a scan: {why}",
+            declared=stage.op.source, called=user_source(), loops=outline(stage, [fixed]),
+            fix="schedule the loops of the updates: s[update].op.axis[1:]")
+
+
+def enclosing_parallel(stage: Stage) -> tuple[Stage, IterVar] | None:
+    """The innermost parallel loop of other stages that the stage is computed in, with its stage."""
+    while stage.attach_type == "at" and stage.attach_stage is not None:
+        at, stage = stage.attach_axis, stage.attach_stage
+        innermost = None
+        for axis in stage.leaf_iter_vars:
+            if stage.attr(axis).kind == "parallel":
+                innermost = axis
+            if axis is at:
+                break
+        if innermost is not None:
+            return stage, innermost
+    return None
+
+
+def race_over(
+    error: type[ScheduleError], stage: Stage, axis: IterVar, doing: str, after: str, who: str, instead: str,
+) -> ScheduleError:
+    """The error for lanes or threads over a reduce axis. who: what would race. instead: the fix, up to the axes that it names."""
+    element = f"{stage.name}[{', '.join(one.name for one in stage.op.axis)}]"
+    data = ", ".join(one.name for one in stage.leaf_iter_vars if one.kind == "data")
+    alone = all(root.kind == "reduce" for root in derived_roots(stage, axis))
+    what = axis.name if alone else f"{axis.name}, which holds a reduce axis"
+    tensor = f"s.rfactor({stage.name}, {axis.name}) first" if alone else "fuse data axes alone"
+    return error(
+        f"{doing} '{axis.name}' of stage {stage.name}{after}",
+        reason=f"{stage.name} is a reduction over {what}: {who} would race on {element}", declared=stage.op.source,
+        called=user_source(), loops=outline(stage, [axis]), fix=f"{instead} ({data}), or {tensor}" if data else tensor,
+    )

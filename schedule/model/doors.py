@@ -1,0 +1,78 @@
+"""What is asked of a schedule and answered elsewhere: the rooms above it, loaded when they are first asked for.
+
+The types of what they return are in doors.pyi, which names what lives above; nothing here does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["ScheduleDoors"]
+
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+def _room(name: str) -> Any:
+    return import_module(name, _PACKAGE)
+
+
+class ScheduleDoors:
+    """What a schedule is replayed from, printed as, lowered to, and looked at with."""
+
+    def normalize(self) -> Any:
+        """A copy for lowering: inlined stages put into their readers, loops over root axes counted from 0."""
+        return _room("..lowering.normalize").normalize(self)
+
+    @staticmethod
+    def replay(records: Any, ops: Any, intrinsics: Any = None) -> Any:
+        """A new schedule of `ops` to which the records are applied.
+
+        ops: the operations that they were recorded for, or others of the same make-up. intrinsics: tensor intrinsics of
+        one's own by name, for records that were read from a text. Raises BadRecords, IntrinsicNotGiven, and what the
+        primitives raise.
+        """
+        return _room(".replay").replayed(records, ops, intrinsics)
+
+    def as_python(self) -> str:
+        """Python code that makes this schedule again in `s`, given `te` and `ops` (what create_schedule took); and, where
+        it uses tensor intrinsics of one's own, `intrinsics`, these by name."""
+        return _room(".python_code").as_python(self)
+
+    def explain(self, stage: Any) -> Any:
+        """What becomes of a stage (or of that of a tensor or operation), to print: which part is computed where and how
+        often, the memory that takes, the bytes touched at each loop; with a warning where it is computed several times over.
+
+        Raises LoweringError where the schedule does not hold together, UnknownStage.
+        """
+        return _room("...views.explain").explain(self, stage)
+
+    def options(self, stage: Any) -> Any:
+        """Which primitives a stage (or that of a tensor or operation) can take now, on which of its axes, and why not the
+        others, to print. Each is tried on a copy, so what it says is what a call would. Raises UnknownStage."""
+        return _room("...views.options").options(self, stage)
+
+    def show(self, path: Any = None, target: str = "llvm") -> Any:
+        """A page that links the records, the loops with their costs, and the assembly for `target`, a CPU: written to
+        `path`; without one displayed in a notebook, or written to a temporary file that the browser opens where there is a
+        screen. Returns the file. Raises PageNeedsJinja.
+        """
+        return _room("...views.report").show(self, path, target)
+
+    def verify(self, shapes: Any = None, seed: int = 0, target: str = "llvm") -> Any:
+        """Checks the schedule against the program without it, on inputs drawn with `seed`: by the interpreter, which also
+        finds accesses out of bounds, unwritten elements and races, and by native code for `target`. What is too large is cut
+        down: the same operations, scheduled by the same records, on a corner of the outputs and reductions.
+
+        shapes: a number for each symbol of the shapes (by its te.var or its name), or several such; chosen where None.
+        Returns what was checked, to print. Raises ResultsDiffer, which names an element, what it should be and is, and the
+        primitive since which it is wrong; CannotVerify; LoweringError for what the interpreter finds.
+        """
+        return _room("...views.verify").verify(self, shapes, seed, target)
+
+    def _repr_html_(self) -> str:
+        return _room("...views.report").notebook_html(self)
+
+    def __str__(self) -> str:
+        """The loops as they stand now, or, of a schedule that does not hold together yet, what is still open."""
+        return _room("..lowering.text").schedule_text(self)

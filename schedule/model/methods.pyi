@@ -1,0 +1,411 @@
+# Written by docs/make_stubs.py from the rows of schedule/primitives/.
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...ir.expr import IterVar
+from ...te.tensor import Tensor
+from ...te.tensor_intrin import TensorIntrin
+from .group import Group
+from .stage import Stage
+
+__all__ = ["GroupPrimitives", "SchedulePrimitives", "StagePrimitives"]
+
+class StagePrimitives:
+    def fuse(self, *axes: IterVar) -> IterVar:
+        """Make one loop of loops directly inside each other, in their order; of none, a new outermost loop that runs once.
+
+            for i in 6:
+                for j in 4:       →      for i.j.fused in 24:
+                    ...                      ... at i = i.j.fused // 4, j = i.j.fused % 4
+
+        axes: loops of the stage; as in TVM the first two may be given in either order. A loop over data and reduce axes at once
+        is a reduce loop. Returns the loop, which counts in 64 bits where the extents are not known to fit 32.
+
+        Raises FuseApart, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, HybridLoopsApart.
+        """
+
+    def reorder(self, *axes: IterVar) -> None:
+        """Permute the listed loops among the places that they hold; the others stay where they are.
+
+            for i in 6:                  for k in 8:                          # reorder(k, i)
+                for j in 4:      →           for j in 4:
+                    for k in 8: ...              for i in 6: ...
+
+        axes: loops of the stage, each once, in the order that they are to have.
+
+        Raises BadReorder, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopsApart, HybridLoopCarries.
+        """
+
+    def skew(self, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
+        """Let the loop `axis` begin `factor` iterations later for each iteration of the loop `by`, and go around.
+
+            for i in 4:                  for i in 4:                          # skew(j, i)
+                for j in 4:      →           for j.skewed in 4:
+                    C[i, j] = ...                C[i, (j.skewed + i) % 4] = ...
+
+        axis, by: two loops of the stage, in any order; a data axis is skewed by a loop over data, a reduce axis by any. factor: an
+        integer other than 0, in iterations of `axis`. An element is computed from the same values as before; the terms of a sum
+        whose reduce axis is skewed come in another order. Returns the loop that stands in place of `axis`, of the same extent and
+        dtype, named "j.skewed". For vectors of elements side by side, split first and skew the outer loop.
+
+        Raises BadSkew, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, ScanLoopsStay, NotOfHybridStages.
+        """
+
+    def split(
+        self, parent: IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False,
+    ) -> tuple[IterVar, IterVar]:
+        """Make two loops of one: (outer, inner), inner of `factor` iterations or outer of `nparts`.
+
+            for i in 10:                 for i.outer in 3:                    # factor=4
+                ...              →           for i.inner in 4:
+                                                 if i.outer * 4 + i.inner < 10: ...
+
+        parent: a loop of the stage. factor, nparts: a positive integer, or an expression over symbols of shapes; one of both.
+        An extent that does not divide leaves a guarded tail, unless disable_predication vouches that there is none to guard.
+        A loop that is annotated is not split, since the annotation would be lost: split first.
+
+        Raises BadSplit, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost.
+        """
+
+    def tile(self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """Split both loops and order them (x_outer, y_outer, x_inner, y_inner), which it returns.
+
+            for x in 64:                 for x.outer in 8:                    # x_factor=8, y_factor=4
+                for y in 64:                 for y.outer in 16:
+                    ...          →               for x.inner in 8:
+                                                     for y.inner in 4: ...
+
+        x_parent, y_parent: two loops of the stage. x_factor, y_factor: how many iterations of each a block has; positive
+        integers, or expressions over symbols of shapes.
+
+        Raises what split and reorder raise.
+        """
+
+    def parallel(self, axis: IterVar) -> None:
+        """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
+
+            for i in 64:      →      parallel for i in 64:
+                ...                      ...
+
+        axis: a loop of the stage, over data alone. A loop whose extents are constants and whose work takes less time than
+        waking a thread runs serially all the same.
+
+        Raises ParallelReduction, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+        """
+
+    def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+        """Say something to the passes about a loop. A key that was set before takes the new value.
+
+            for i in 3:       →      C[0] = A[0]               # pragma(i, "unroll_explicit", True)
+                C[i] = A[i]          C[1] = A[1]
+                                     C[2] = A[2]
+
+        axis: a loop of the stage. pragma_type, and the values that it takes:
+        auto_unroll_max_step: the number of statements up to which loops below are unrolled.
+        unroll_explicit: unroll here rather than leave it to LLVM (0 or 1).
+        import_llvm: LLVM IR as text that defines functions which the program calls, whatever the loop; import_c: the same in C.
+        debug_skip_region: the loop is left out, with all that it holds.
+        parallel_stride_pattern: of a parallel loop; neighbouring iterations go to different tasks.
+        parallel_launch_point: of a loop around a parallel one; the threads are launched here, once, where iterations are shown
+        not to depend on each other. parallel_barrier_when_finish: of a parallel loop; they are not, all threads finish it before
+        anything goes on.
+        nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
+        read soon; a hint, for loops whose lanes store side by side to one tensor.
+        The last five take no value, a bool or an integer.
+
+        Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument.
+        """
+
+    def unroll(self, axis: IterVar) -> None:
+        """Write the iterations out. Like parallel, vectorize and bind it replaces the kind given before.
+
+            for i in 3:       →      C[0] = A[0]
+                C[i] = A[i]          C[1] = A[1]
+                                     C[2] = A[2]
+
+        axis: a loop of the stage. That its extent is a constant is looked at when the schedule is lowered.
+
+        Raises AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay.
+        """
+
+    def vectorize(self, axis: IterVar) -> None:
+        """Run the iterations in vector lanes. Like parallel, unroll and bind it replaces the kind given before.
+
+            for i in 8:                  →      C[0:8] = A[0:8] + B[0:8]
+                C[i] = A[i] + B[i]
+
+        axis: a loop of the stage, over data alone, of any constant extent: one that is longer than the machine's vectors is
+        cut into several, and an odd one is masked. That the extent is constant is looked at when the schedule is lowered.
+
+        Raises VectorizeReduction, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+        """
+
+    def bind(self, axis: IterVar, thread_axis: IterVar) -> None:
+        """Run the iterations on a thread axis. Like parallel, vectorize and unroll it replaces the kind given before.
+
+            for i in 64:                        blockIdx.x in 64:
+                for j in 32: ...      →             threadIdx.x in 32: ...
+
+        axis: a loop of the stage that counts from 0; over a reduce axis only to threadIdx, which then joins the parts. thread_axis:
+        te.thread_axis("blockIdx.x"), "threadIdx.y", "vthread" (a virtual thread: interleaved work of one thread), with or without
+        an extent. Whether all loops on one thread axis have one extent is looked at when the schedule is lowered.
+
+        Raises BadThreadBinding, ThreadBoundTwice, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+        """
+
+    def env_threads(self, threads: Sequence[IterVar] | IterVar) -> None:
+        """Of a scan: put thread axes around the loop over time, so that all steps run in one kernel.
+
+            for t in 100:                      threadIdx.x in 256:            # s[scan].env_threads([threadIdx.x])
+                for i in 256: ...      →           for t in 100:
+                                                       ...                    # loops bound to threadIdx.x share the work
+
+        threads: thread axes whose extents are declared, te.thread_axis((0, 256), "threadIdx.x"), or one of them; each tag once.
+        Loops of the scan's updates that are bound to the same tags share the work among these threads.
+
+        Raises BadEnvThreads.
+        """
+
+    def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
+        """Let a tensor intrinsic do the work of this loop and of all inside it.
+
+            for i in 4:                            for i in 4:
+              for j in 16:            →              gemv(C[i * 16 : i * 16 + 16], A, B)
+                for k in 64:
+                  C[i * 16 + j] += ...
+
+        axis: a loop of the stage. intrinsic: what te.decl_tensor_intrin or te.intrinsics.get returned. Whether it computes what
+        the loops do is decided when the schedule is lowered, once their ranges are known.
+
+        Raises BadTensorize, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+        """
+
+    def compute_at(self, parent: Stage, scope: IterVar) -> None:
+        """Compute what one iteration of the loop `scope` of `parent` needs, within that iteration.
+
+            for i in 64:                       for i in 64:
+                B[i] = A[i] + 1                    B: float32[1]
+            for i in 64:               →           B[0] = A[i] + 1
+                C[i] = B[i] * 2                    C[i] = B[0] * 2
+
+        parent: a stage, s[C], that reads this one, directly or through others. scope: a loop of it; where that is split later,
+        the place is in the inner loop, where it is fused, in the fused one. Every stage that reads this one has to lie within
+        that loop, which is looked at when the schedule is lowered.
+
+        Raises CannotAttach, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+        """
+
+    def compute_inline(self) -> None:
+        """Put its expression wherever it is read.
+
+            for i in 64:                       for i in 64:
+                B[i] = A[i] + 1        →           C[i] = (A[i] + 1) * 2
+            for i in 64:
+                C[i] = B[i] * 2
+
+        The stage computes one tensor, element by element, without a reduction, and is no output.
+
+        Raises CannotInline.
+        """
+
+    def compute_root(self) -> None:
+        """Compute all of it before the stages that read it: where every stage is to begin with.
+
+            for i in 64:                       for i in 64:
+                B: float32[1]                      B[i] = A[i] + 1
+                B[0] = A[i] + 1        →       for i in 64:
+                C[i] = B[0] * 2                    C[i] = B[i] * 2
+
+        Of a member of a group, that is the root of the group.
+        """
+
+    def double_buffer(self) -> None:
+        """Compute what an iteration of the loop that it is computed at needs one iteration ahead.
+
+            for k in 4:                           B: float32[2, 8]
+                B: float32[8]                     for i in 8: B[0, i] = A[i]
+                for i in 8:                 →     for k in 4:
+                    B[i] = A[k * 8 + i]               if k + 1 < 4:
+                ... B[i] ...                              for i in 8: B[(k + 1) % 2, i] = A[(k + 1) * 8 + i]
+                                                      ... B[k % 2, i] ...
+
+        Its storage is twice as large: two halves take turns. Whether the loop allows that (a serial one, in which what is read
+        does not change) is decided when the schedule is lowered.
+
+        Raises BadOverlap.
+        """
+
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1) -> None:
+        """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
+
+            for i in 64:                       for i in 64:                   # prefetch(A, i, 1)
+                for j in 32:                       for line in 2:
+                    C[i, j] = A[i, j]      →           if i + 1 < 64: prefetch(&A[i + 1, line * 16])
+                                                   for j in 32:
+                                                       C[i, j] = A[i, j]
+
+        A hint, which means nothing to what is computed, and which targets other than CPUs leave out. tensor: one that the stage
+        reads. axis: a loop of the stage. offset: an integer, in iterations. around: what this iteration reads when the loop that
+        the stage is computed at is `offset` iterations further on. level: 1 asks the first cache; 2 the second one, for streams
+        from memory: where a row ends, for the one that follows it.
+
+        Raises BadPrefetch, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, UnknownStage, NotOfHybridStages.
+        """
+
+    def rolling_buffer(self) -> None:
+        """Use again what the last iteration of the loop that it is computed at computed, and compute the rest.
+
+            for y in 6:                           B: float32[3, 8]
+                B: float32[3, 8]                  for y in 6:
+                for r in 3:                           for r in 3:
+                    for x in 8:             →             for x in 8:
+                        B[r, x] = A[y + r, x]                 if y == 0 or r >= 2: B[(y + r) % 3, x] = A[y + r, x]
+                ... B[r, x] ...                       ... B[(y + r) % 3, x] ...
+
+        What is read must move by constant steps that are smaller than its extent, which is decided when the schedule is lowered.
+
+        Raises BadOverlap.
+        """
+
+    def set_scope(self, scope: str) -> None:
+        """Keep its results in the memory `scope`.
+
+            B: float32[64]          →      B: float32[64], shared             # set_scope("shared")
+
+        scope: "global", "shared" (of a block of threads), "local" (of one thread) or "warp"; "" for the default of its place:
+        global without threads around, shared under blocks, local under threads. Outputs and placeholders are global.
+
+        Raises UnknownScope.
+        """
+
+    def set_store_predicate(self, predicate: Any) -> None:
+        """Store results only where the condition holds.
+
+            for i in 64:                       for i in 64:                   # set_store_predicate(i < n)
+                C[i] = A[i]            →           if i < n: C[i] = A[i]
+
+        predicate: a bool, or an expression of dtype bool over axes of the stage and thread axes that its loops run on.
+
+        Raises BadStorePredicate, NotOfHybridStages.
+        """
+
+    def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
+        """Pad so that the stride of the dimension `axis` is `offset` modulo `factor`, in elements.
+
+            B: float32[32, 32]      →      B: float32[32, 32], strides (33, 1)    # storage_align(i, 32, 1)
+
+        axis: a data axis of the operation, s[B].op.axis, of a stage that is no output. factor: at least 1.
+
+        Raises BadStorageAlign, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+        """
+
+    def transform_layout(self, mapping_function: Callable[..., Any], pad_value: Any = None) -> list[IterVar] | None:
+        """Lay the elements out as mapping_function says.
+
+            for n in 2:                         for n in 2:       # transform_layout(lambda n, c: [n, c // 4, c % 4])
+              for c in 6:                         for c.outer in 2:
+                A[n, c] = ...            →          for c.inner in 4:
+            B[n, c] = A[n, c] ...                     A[n, c.outer, c.inner] = ... if c.outer * 4 + c.inner < 6 else 0.0
+                                                B[n, c] = A[n, c // 4, c % 4] ...
+
+        mapping_function: takes the indices of an element and returns those of its place, `lambda n, c, h, w: [n, c // 4, h, w,
+        c % 4]`; the tensor then has the shape that these span; where it is an argument, callers pass and get arrays of that
+        shape. pad_value: of the tensor's dtype, or a list with one for each output; what stands where no element lies (a C of 6
+        in fours), or 0 where none is given: computed tensors are filled with it. Returns the loops of a stage that computes, one
+        for each new dimension; a placeholder has none (None).
+
+        Raises BadLayout: where elements would share a place, or where the loops are scheduled already.
+        """
+
+
+class SchedulePrimitives:
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
+
+            for i in 64:                       for i in 64:                   # cache_read(A, "local", [C])
+                C[i] = A[i] * 2        →           A.local[i] = A[i]
+                                               for i in 64:
+                                                   C[i] = A.local[i] * 2
+
+        scope: "global", "shared", "local", "warp" or "" (the default of its place). readers: a tensor, operation or stage that
+        reads the tensor, or a list of these. Returns the copy, "A.local", of the tensor's shape and dtype: a stage of its own,
+        of which what is needed is computed where it is placed.
+
+        Raises BadCacheRead, UnknownScope, UnknownStage.
+        """
+
+    def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
+        """Compute `tensor` into a cache in the memory `scope` first; its stage becomes a copy of the cache, with its loops anew.
+
+            for i in 64:                       for i.c in 64:                 # cache_write(C, "local")
+                C[i] = A[i] * 2        →           C.local[i.c] = A[i.c] * 2
+                                               for i in 64:
+                                                   C[i] = C.local[i]
+
+        tensor: or a list of all outputs of one operation. scope: "global", "shared", "local", "warp" or "". Splits and reorders
+        made before define the layout of the cache: a dimension for each loop over data, in their order; what was done to reduce
+        axes moves to the cache. Stages attached at loops that vanish move to the cache's. Returns the cache, "C.local" for C in
+        "local", of the same dtype, or a list for a list.
+
+        Raises BadCacheWrite, AnnotationWouldBeLost, UnknownScope, UnknownStage, NotOfHybridStages.
+        """
+
+    def clone_in(self, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
+        """A second stage, "B.clone", that computes `tensor` again; `readers` read it in its place.
+
+            for i:  B[i] = f(A[i])                        for i:  B[i] = f(A[i])          # clone_in(B, [C])
+            for i:  C[i] = B[i] + 1              →        for i:  B.clone[i] = f(A[i])
+            for i:  D[i] = B[i] * 2                       for i:  C[i] = B.clone[i] + 1
+                                                          for i:  D[i] = B[i] * 2
+
+        tensor: or a list of all outputs of one operation; somebody else reads it, or it is an output. readers: a tensor,
+        operation or stage that reads it, or a list of these. The clone has its loops as they are declared, and its own place:
+        readers far apart can each have theirs near. Returns the clone, of the same shape and dtype (a list for a list).
+
+        Raises BadClone, UnknownStage.
+        """
+
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
+        """A group of the stages on the ways from `inputs` to `outputs`, which its compute_at places together.
+
+            for i in 64: B[i] = A[i] + 1       for i in 64:                   # s.create_group(C, A).compute_at(s[D], i)
+            for i in 64: C[i] = B[i] * 2   →       B[0] = A[i] + 1
+            for i in 64: D[i] = C[i] - 3           C[0] = B[0] * 2
+                                                   D[i] = C[0] - 3
+
+        outputs, inputs: tensors or operations, or lists of these; the outputs belong to the group. include_inputs: whether the
+        inputs' stages belong to it; placeholders never do. Groups contain each other or have nothing in common.
+
+        Raises BadGroup, UnknownStage.
+        """
+
+    def rfactor(self, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
+        """Reduce in two stages: partial results, with a dimension for the reduce loop `axis`, and the tensor over that dimension.
+
+            for k.o in 4:                      for k.i in 8:                  # rfactor(C, k.i)
+                for k.i in 8:          →           for k.o in 4:
+                    C += A[k.o * 8 + k.i]              C.rf[k.i] += A[k.o * 8 + k.i]
+                                               for k.i.v in 8:
+                                                   C += C.rf[k.i.v]
+
+        tensor: or a list of all outputs of one reduction. axis: a reduce loop of it that counts from 0, not fused with data
+        axes. factor_axis: the place of the new dimension among those of the tensor, from the end where it is negative. Both
+        stages start with their loops as declared; the tensor keeps its data axes. Returns the tensor of partial results, "C.rf",
+        of the same dtype (a list for several outputs or for a list).
+
+        Raises BadRfactor, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, UnknownStage.
+        """
+
+
+class GroupPrimitives:
+    def compute_at(self, parent: Stage, scope: IterVar) -> None:
+        """Compute all members that were not placed themselves within an iteration of the loop `scope` of `parent`.
+
+        parent: a stage, s[D], that reads results of the group. scope: a loop of it.
+
+        Raises CannotAttach, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument.
+        """
+
+    def compute_root(self) -> None:
+        """Compute its members before the stages that read them, at the root of the group around it where there is one."""
+

@@ -1,0 +1,169 @@
+"""skew: a loop that begins elsewhere in each iteration of another one.
+
+    for i in 4:                  for i in 4:                              # skew(j, i)
+        for j in 4:      →           for j.skewed in 4:
+            C[i, j] = ...                C[i, (j.skewed + i) % 4] = ...
+
+It goes around: each iteration of `i` still runs over all of `j`, from another one on. (DISTAL calls that rotating; the skew of
+polyhedral compilers, which runs over a parallelogram so that loops can be exchanged across dependences, has nothing to gain
+here, since no loops of a stage depend on each other's order.) What it is for: threads that would all begin with the same
+panel of a matrix, or with banks or channels of memory that they share, begin with different ones; and a cache that is
+written for a skewed loop (cache_write) lies skewed in memory, so that its columns are spread over the banks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...errors import SourceLine, user_source
+from ...ir.dtype import INT64, DType
+from ...ir.expr import Expr, IntImm, IterVar, Range
+from ...ir.ops import cast, const, floormod
+from ...te.shape import INT64_FROM
+from ..errors import BadSkew
+from ..lowering.bounds import reads_memory
+from ..model.axes import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation
+from ..model.checks import refuse_ordered
+from ..model.hybrid_loops import refuse_hybrid
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, Try, primitive
+from ..model.relations import Relation, counted, from_zero, shifted
+from ..model.stage import Stage
+
+__all__ = ["Skew", "skew"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skew(Relation):
+    """parent = parent_begin + (skewed + factor * by) % (extent of parent). dtype: of the sum, which must not wrap."""
+
+    parent: IterVar
+    by: IterVar
+    factor: int
+    skewed: IterVar
+    dtype: DType
+    source: SourceLine | None = None
+
+    @property
+    def parents(self) -> tuple[IterVar, ...]:
+        return (self.parent,)
+
+    @property
+    def children(self) -> tuple[IterVar, ...]:
+        return (self.skewed,)
+
+    @property
+    def uses(self) -> tuple[IterVar, ...]:
+        return (self.by,)
+
+    def ranges(self, known: Mapping[IterVar, Range], keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
+        return {self.skewed: from_zero(known[self.parent].extent)}
+
+    def values_up(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
+        within = ranges[self.parent]
+        return {self.parent: shifted(self._around(values[self.skewed], self.factor, values, within), within, self.parent)}
+
+    def values_down(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
+        within = ranges[self.parent]
+        return {self.skewed: self._around(counted(values[self.parent], within), -self.factor, values, within)}
+
+    def _around(self, value: Expr, factor: int, values: Mapping[IterVar, Expr], within: Range) -> Expr:
+        """A number of the range, moved by `factor` times the value of the other loop, around its end."""
+        moved = cast(value, self.dtype) + cast(values[self.by], self.dtype) * const(factor, self.dtype)
+        return cast(floormod(moved, cast(within.extent, self.dtype)), self.skewed.dtype)
+
+    def heir(self, axis: IterVar) -> IterVar:
+        return self.skewed
+
+    def sentence(self, axis: IterVar) -> str:
+        return f"{axis.name} was skewed into {self.skewed.name}"
+
+
+def _tries(stage: Stage) -> Iterator[Try]:
+    for axis in stage.leaf_iter_vars:
+        for by in stage.leaf_iter_vars:
+            if by is not axis:
+                yield f"{axis.name}, {by.name}", lambda one, axis=axis, by=by: one.skew(axis, by)
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: len(drawer.plain(stage)) > 1)
+    if stage is None:
+        return None
+    axis, by = drawer.some(drawer.plain(stage), 2)
+    if drawer.chance(0.7):
+        axis, by = by, axis
+    factor = drawer.pick([1, 1, 2, -1, 3])
+    return f"skew({axis.name}, {by.name}, {factor}) of {stage.name}", lambda: stage.skew(axis, by, factor)
+
+
+@primitive(StagePrimitives, "loops", tries=_tries, draw=_draw, weight=3, rare=True)
+def skew(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
+    """Let the loop `axis` begin `factor` iterations later for each iteration of the loop `by`, and go around.
+
+        for i in 4:                  for i in 4:                          # skew(j, i)
+            for j in 4:      →           for j.skewed in 4:
+                C[i, j] = ...                C[i, (j.skewed + i) % 4] = ...
+
+    axis, by: two loops of the stage, in any order; a data axis is skewed by a loop over data, a reduce axis by any. factor: an
+    integer other than 0, in iterations of `axis`. An element is computed from the same values as before; the terms of a sum
+    whose reduce axis is skewed come in another order. Returns the loop that stands in place of `axis`, of the same extent and
+    dtype, named "j.skewed". For vectors of elements side by side, split first and skew the outer loop.
+
+    Raises BadSkew, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, ScanLoopsStay, NotOfHybridStages.
+    """
+    place = find_leaf(stage, axis, "cannot skew")
+    find_leaf(stage, by, "cannot skew by")
+    refuse_hybrid(stage, f"cannot skew '{axis.name}' of", "its statements run in the order in which they are written",
+                  "write the loop in the order that it is to have")
+    refuse_ordered(stage, [axis, by], "cannot skew")
+    _check(stage, axis, by)
+    refuse_lost_annotation(stage, axis, "cannot skew", f"skew first, then annotate {axis.name}.skewed")
+    times = _factor(stage, axis, by, factor)
+    stage.schedule.record("skew", stage, axis=axis, by=by, factor=times)
+    skewed = replace(axis, name=f"{axis.name}.skewed", dom=None)
+    relation = Skew(axis, by, times, skewed, _sum_dtype(stage, axis, by, times), user_source())
+    stage.derive(relation, place, 1, (skewed,))
+    return skewed
+
+
+def _bad(stage: Stage, axis: IterVar, by: IterVar, reason: str, fix: str) -> BadSkew:
+    return BadSkew(f"cannot skew '{axis.name}' of stage {stage.name} by '{by.name}'", reason=reason, declared=stage.op.source,
+                   called=user_source(), loops=outline(stage, [axis, by]), fix=fix)
+
+
+def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
+    if axis is by:
+        raise _bad(stage, axis, by, "both are the same loop", f"s[{stage.name}].skew(axis, by) takes two loops")
+    kinds = {one.kind for one in derived_roots(stage, axis)}
+    if len(kinds) != 1:
+        over = "data and reduce axes at once" if kinds else f"no axis of {stage.name}"
+        raise _bad(stage, axis, by, f"{axis.name} runs over {over}", "skew a loop over data, or one over reduce axes")
+    if "data" in kinds and any(one.kind == "reduce" for one in derived_roots(stage, by)):
+        raise _bad(stage, axis, by, f"{by.name} is a loop over a reduce axis, in which each element is finished at its own place: "
+                   "another one would be started in each iteration", "skew a data axis by a loop over data, or the reduce axis")
+    within = declared_ranges(stage).get(axis)
+    if within is None or reads_memory(within.extent):
+        raise _bad(stage, axis, by, f"the extent of {axis.name} is read from a tensor", "skew a loop whose extent is known before")
+
+
+def _factor(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
+    number = given.value if isinstance(given, IntImm) else given
+    if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= INT64_FROM:
+        raise _bad(stage, axis, by, f"the factor is {given!r}: no integer other than 0, of 32 bits"[:200],
+                   f"s[{stage.name}].skew({axis.name}, {by.name}, 1)")
+    return number
+
+
+def _sum_dtype(stage: Stage, axis: IterVar, by: IterVar, factor: int) -> DType:
+    """Of axis + factor * by: 32 bits must be known to be enough."""
+    ranges = declared_ranges(stage)
+    extents = [ranges[one].extent if one in ranges else None for one in (axis, by)]
+    begin = ranges[by].begin if by in ranges else None
+    if all(isinstance(one, IntImm) for one in (*extents, begin)):
+        length, count, first = (int(one) for one in (*extents, begin))  # pyright: ignore[reportArgumentType]
+        if length + abs(factor) * (count + abs(first)) < INT64_FROM:
+            return axis.dtype
+    return INT64

@@ -1,0 +1,58 @@
+"""storage_align: rows of a tensor padded, so that they begin where they should."""
+
+from __future__ import annotations
+
+from ...errors import user_source
+from ...ir.expr import IterVar
+from ..errors import BadStorageAlign
+from ..model.axes import find_axis, outline, place_of
+from ..model.hybrid_loops import refuse_hybrid
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, primitive
+from ..model.stage import Stage
+from .trials import each_dimension
+
+__all__ = ["storage_align"]
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    stage = drawer.some_stage(lambda stage: not stage.is_output and stage.op.axis)
+    if stage is None:
+        return None
+    axis, factor, offset = drawer.pick(stage.op.axis), drawer.pick([1, 2, 8, 16, 32]), drawer.below(9)
+    return f"storage_align({axis.name}, {factor}, {offset}) of {stage.name}", lambda: stage.storage_align(axis, factor, offset)
+
+
+@primitive(StagePrimitives, "storage", named=("factor", "offset"), draw=_draw, weight=2,
+           tries=each_dimension(lambda stage, axis: stage.storage_align(axis, 8, 1)))
+def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None:
+    """Pad so that the stride of the dimension `axis` is `offset` modulo `factor`, in elements.
+
+        B: float32[32, 32]      →      B: float32[32, 32], strides (33, 1)    # storage_align(i, 32, 1)
+
+    axis: a data axis of the operation, s[B].op.axis, of a stage that is no output. factor: at least 1.
+
+    Raises BadStorageAlign, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+    """
+    find_axis(stage, axis, "cannot align the stride of")
+    headline = f"cannot align the stride of '{axis.name}' of stage {stage.name}"
+    refuse_hybrid(stage, f"cannot align the stride of '{axis.name}' of", "its axes are loops, no dimensions",
+                  f's.cache_read({stage.name}, "global", readers) gives a copy to align')
+
+    def bad(reason: str, fix: str) -> BadStorageAlign:
+        return BadStorageAlign(headline, reason=reason, declared=stage.op.source, called=user_source(),
+                               loops=outline(stage, [axis]), fix=fix)
+
+    dimensions = [one for dims in stage.op.dimensions for one in dims]
+    if place_of(dimensions, axis) < 0:
+        names = ", ".join(one.name for one in dimensions)
+        raise bad(f"{axis.name} is no dimension of {stage.name}", f"use one of s[{stage.name}].op.axis: {names}")
+    if stage.is_output:
+        raise bad(f"{stage.name} is an output: the caller decides how its memory is laid out",
+                  f's.cache_write({stage.name}, "global") gives an intermediate to align')
+    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
+        raise bad(f"the factor is {factor!r}, no positive integer"[:200], f"storage_align({axis.name}, 32, 1)")
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        raise bad(f"the offset is {offset!r}, no integer"[:200], f"storage_align({axis.name}, {factor}, 0)")
+    stage.schedule.record("storage_align", stage, axis=axis, factor=factor, offset=offset)
+    stage.annotate(axis, storage_align=(factor, offset % factor))

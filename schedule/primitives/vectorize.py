@@ -1,0 +1,48 @@
+"""vectorize: the iterations of a loop run in vector lanes."""
+
+from __future__ import annotations
+
+from ...ir.expr import IterVar
+from ..errors import VectorizeReduction
+from ..model.axes import find_leaf
+from ..model.checks import race_over, refuse_ordered
+from ..model.hybrid_loops import check_independent
+from ..model.methods import StagePrimitives
+from ..model.primitive import Attempt, Drawer, primitive
+from ..model.stage import Stage
+from .trials import each_loop
+
+__all__ = ["vectorize"]
+
+
+def _draw(drawer: Drawer) -> Attempt | None:
+    def short(stage: Stage) -> list[IterVar]:
+        return [axis for axis in drawer.data(stage) if (drawer.extent(stage, axis) or 99) <= 65]
+
+    stage = drawer.some_stage(short)
+    if stage is None:
+        return None
+    axes = short(stage)
+    axis = axes[-1] if drawer.chance(0.7) else drawer.pick(axes)
+    return f"vectorize({axis.name}) of {stage.name}", lambda: stage.vectorize(axis)
+
+
+@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.vectorize(axis)), draw=_draw, weight=7)
+def vectorize(stage: Stage, axis: IterVar) -> None:
+    """Run the iterations in vector lanes. Like parallel, unroll and bind it replaces the kind given before.
+
+        for i in 8:                  →      C[0:8] = A[0:8] + B[0:8]
+            C[i] = A[i] + B[i]
+
+    axis: a loop of the stage, over data alone, of any constant extent: one that is longer than the machine's vectors is
+    cut into several, and an odd one is masked. That the extent is constant is looked at when the schedule is lowered.
+
+    Raises VectorizeReduction, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+    """
+    find_leaf(stage, axis, "cannot vectorize")
+    refuse_ordered(stage, [axis], "cannot vectorize")
+    check_independent(stage, axis, "cannot vectorize")
+    if axis.kind == "reduce":
+        raise race_over(VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis")
+    stage.schedule.record("vectorize", stage, axis=axis)
+    stage.annotate(axis, kind="vectorized", bind_thread=None)

@@ -1,0 +1,157 @@
+"""Calls of tensor intrinsics on parts of tensors, in the function of a te.compute (see te/tensor_compute.py).
+
+    vadd(A[i, 0:16], B[i * 16 : i * 16 + 16])          a part for each tensor that the intrinsic reads
+    gemv(A[i, k, 0:4], W[j, k, 0:8, 0:4], reduce_axis=k)
+    scale(A[i, 0:16], i * 2)                           scalars where the intrinsic has parameters for them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from ..errors import user_source
+from ..ir import ops
+from ..ir.arith.analyzer import Analyzer
+from ..ir.errors import NotAnExpression
+from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Var
+from .errors import BadTensorIntrin
+from .intrin_shapes import solved, specialised
+from .shape import extent_text
+from .tensor import Tensor, TensorRegion, TensorSlice, tensor_text
+
+if TYPE_CHECKING:
+    from .tensor_intrin import TensorIntrin
+
+__all__ = ["IntrinsicCall", "TensorPart", "call_intrinsic"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPart:
+    """A box of a tensor. begin: its first element. dims: the dimensions that are those of the intrinsic's tensor; in the
+    others it is one element wide."""
+
+    begin: ProducerLoad
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IntrinsicCall:
+    """What a tensor intrinsic gives when it is called: the value of a whole part of the compute.
+
+    parts: one for each tensor that the intrinsic reads. scalars: one for each scalar parameter. reduce_axis: the axes
+    that the compute reduces over beside the intrinsic's own.
+    """
+
+    intrinsic: TensorIntrin
+    parts: tuple[TensorPart, ...]
+    scalars: tuple[Expr, ...]
+    reduce_axis: tuple[IterVar, ...]
+
+
+def call_intrinsic(
+    intrinsic: TensorIntrin, arguments: Sequence[Any], scalars: Sequence[Any] | None, reduce_axis: Any,
+) -> IntrinsicCall:
+    """See TensorIntrin.__call__."""
+    tensors, found = _sorted_arguments(intrinsic, list(arguments), scalars)
+    boxes = [_box(tensor) for tensor in tensors]
+    values: dict[Var, Expr] = {}
+    dims: list[tuple[int, ...]] = []
+    for box, formal in zip(boxes, intrinsic.inputs, strict=True):
+        fit = solved(box.extents, formal.shape, values)
+        if fit is None:
+            raise _bad(intrinsic, f"the part {box.text} has the extents ({_listed(box.extents)}), and "
+                                  f"{tensor_text(formal)} is asked for", f"pass a part of shape ({_listed(formal.shape)})")
+        if box.begin.dtype != formal.dtype:
+            raise _bad(intrinsic, f"the part {box.text} is {box.begin.dtype}, and {tensor_text(formal)} is asked for",
+                       "declare the intrinsic for the type of the tensor, or convert the tensor in a stage of its own")
+        dims.append(fit)
+    axes = _axes(intrinsic, reduce_axis)
+    typed = tuple(_scalar(intrinsic, value, param) for value, param in zip(found, intrinsic.scalar_params, strict=True))
+    parts = tuple(TensorPart(box.begin, fit) for box, fit in zip(boxes, dims, strict=True))
+    return IntrinsicCall(specialised(intrinsic, values), parts, typed, axes)
+
+
+def _sorted_arguments(intrinsic: TensorIntrin, given: list[Any], scalars: Sequence[Any] | None) -> tuple[list[Any], list[Any]]:
+    """The parts of tensors and the scalars. An element `A[i]` may be either: the first ones are parts, as many as lack."""
+    lacking = len(intrinsic.inputs) - sum(isinstance(one, (Tensor, TensorSlice)) for one in given)
+    tensors: list[Any] = []
+    values: list[Any] = [] if scalars is None else list(scalars)
+    for one in given:
+        if isinstance(one, (Tensor, TensorSlice)):
+            tensors.append(one)
+        elif isinstance(one, ProducerLoad) and lacking > 0:
+            tensors.append(one)
+            lacking -= 1
+        else:
+            values.append(one)
+    if len(tensors) != len(intrinsic.inputs) or len(values) != len(intrinsic.scalar_params):
+        inputs = ", ".join(map(tensor_text, intrinsic.inputs)) or "no tensor"
+        scalar = ", ".join(f"{param.name}: {param.dtype}" for param in intrinsic.scalar_params) or "no scalar"
+        raise _bad(intrinsic, f"it was given {len(tensors)} parts of tensors and {len(values)} scalars; it takes {inputs}, and "
+                              f"{scalar}", f"{intrinsic.name}(A[i, 0:16], ...): a part for each tensor, a value for each scalar")
+    return tensors, values
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    text: str
+    begin: ProducerLoad
+    extents: tuple[Expr, ...]
+
+
+def _box(given: Any) -> _Box:
+    if isinstance(given, ProducerLoad):
+        return _Box(str(given), given, (ops.const(1),) * len(given.indices))
+    tensor: Tensor = given if isinstance(given, Tensor) else given.tensor
+    indices: tuple[Any, ...] = () if isinstance(given, Tensor) else given.indices
+    begins: list[Expr] = []
+    extents: list[Expr] = []
+    shown: list[str] = []
+    for index in indices:
+        if isinstance(index, slice):
+            begins.append(index.start)
+            extents.append(Analyzer().simplify(ops.subtract(index.stop, index.start)))
+            shown.append(f"{index.start}:{index.stop}")
+        else:
+            begins.append(index)
+            extents.append(ops.const(1))
+            shown.append(str(index))
+    for extent in tensor.shape[len(indices):]:
+        begins.append(ops.const(0, extent.dtype))
+        extents.append(extent)
+    text = f"{tensor.name}[{', '.join(shown)}]" if isinstance(given, TensorRegion) or shown else tensor.name
+    return _Box(text, ProducerLoad(tensor, tuple(begins)), tuple(extents))
+
+
+def _axes(intrinsic: TensorIntrin, given: Any) -> tuple[IterVar, ...]:
+    axes = () if given is None else tuple(cast("Sequence[Any]", given)) if isinstance(given, (list, tuple)) else (given,)
+    if not all(isinstance(axis, IterVar) and axis.kind == "reduce" for axis in axes):
+        raise _bad(intrinsic, f"its reduce_axis is {given!r}"[:200], 'reduce_axis=te.reduce_axis((0, n), "k")')
+    if axes and intrinsic.op.reduction is None:
+        raise _bad(intrinsic, f"it is to reduce over {axes[0].name}, and {intrinsic.op.name} does not reduce",
+                   "declare an operation that reduces (te.sum(..., axis=k)), and a reduce_update")
+    if axes and intrinsic.reduce_update is None:
+        raise _bad(intrinsic, f"it is to go on with a reduction over {axes[0].name}, and has no reduce_update",
+                   "return (body, reduce_init, reduce_update) from its function")
+    return axes
+
+
+def _scalar(intrinsic: TensorIntrin, given: Any, param: Var) -> Expr:
+    try:
+        value = ops.convert(given)
+    except NotAnExpression:
+        value = None
+    if value is None or value.dtype.lanes != 1 or not (value.dtype.is_integer or value.dtype.is_float or value.dtype.is_bool):
+        raise _bad(intrinsic, f"the scalar {param.name} is {given!r}"[:200], f"pass a number or an expression of {param.dtype}")
+    return ops.cast(value, param.dtype)
+
+
+def _listed(extents: Sequence[Expr]) -> str:
+    return ", ".join(extent_text(extent) if isinstance(extent, IntImm) else str(extent) for extent in extents)
+
+
+def _bad(intrinsic: TensorIntrin, reason: str, fix: str) -> BadTensorIntrin:
+    return BadTensorIntrin(f"cannot call the tensor intrinsic {intrinsic.name}", reason=reason, declared=intrinsic.source,
+                           called=user_source(), fix=fix)
