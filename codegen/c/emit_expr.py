@@ -1,19 +1,17 @@
-"""Expressions as C11 text, lane by lane, as CUDA C writes them. What C has no expression for (names within a branch, calls that
+"""Expressions as C11 text. What C has no expression for (names within a branch, calls that
 must happen once) becomes lines before the statement: those of a branch that may not be evaluated, within an `if`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import DType
-from ...ir.expr import BufferLoad, Call, Expr, IfThenElse, IntImm, Let
+from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let
 from ...ir.visit import children
-from ..cuda.emit_expr import ExprEmitter
-from ..cuda.shared_values import in_several_places
-from ..cuda.types import bare
-from .intrinsics import emit_call
+from ..clike.emit_expr import COMMON, CallTable, ExprEmitter
+from ..clike.shared_values import in_several_places
+from ..clike.types import bare
 from .types import constant, suffix, value_type
 
 __all__ = ["CExprEmitter"]
@@ -23,8 +21,10 @@ class CExprEmitter(ExprEmitter):
     """The text of values. lines: what has to stand before the statement that is being written. fail: writes the lines that leave
     the kernel where a condition holds. declarations: of outside functions, by name."""
 
-    def __init__(self, analyzer: Analyzer, fail: Callable[[str, str], Iterable[str]]) -> None:
-        super().__init__(analyzer)
+    byte = "uint8_t"
+
+    def __init__(self, analyzer: Analyzer, calls: CallTable, fail: Callable[[str, str], Iterable[str]]) -> None:
+        super().__init__(analyzer, calls)
         self.fail = fail
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
@@ -44,9 +44,6 @@ class CExprEmitter(ExprEmitter):
 
     def typed(self, name: str, dtype: DType) -> str:
         return f"{name}_{suffix(dtype)}"
-
-    def stored(self, text: str, dtype: DType) -> str:
-        return f"(uint8_t)({text})" if dtype.is_bool else super().stored(text, dtype)
 
     def value(self, expr: Expr, lane: int = 0) -> str:
         lane = lane if expr.dtype.lanes > 1 else 0
@@ -108,9 +105,4 @@ def _load(em: CExprEmitter, expr: BufferLoad, lane: int) -> str:
     return em.chosen(condition, expr.dtype, read, lambda: em.constant(0, expr.dtype))
 
 
-_OWN: dict[type[Expr], Callable[[Any, Any, int], str]] = {
-    IfThenElse: _if_then_else, Let: _let, BufferLoad: _load, Call: emit_call,
-}
-"""What C writes otherwise than CUDA C."""
-
-CExprEmitter.builders = {**ExprEmitter.builders, **_OWN}
+CExprEmitter.builders = {**COMMON, IfThenElse: _if_then_else, Let: _let, BufferLoad: _load}

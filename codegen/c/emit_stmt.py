@@ -8,26 +8,24 @@ the iteration's end, and the status is looked at after the loop.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.constant import Constant
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, StringImm, Var
 from ...ir.passes.common.simplify import MAX_SYMBOL, analyzer_for
 from ...ir.pointers import WRITES, pointed_to
-from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.visit import walk
 from ...runtime.abi import OUT_OF_MEMORY
 from ...runtime.signature import Signature
-from ..cuda.types import bare
-from ..cuda.writer import Writer
+from ..clike.emit_stmt import StmtEmitter
+from ..clike.types import bare
 from ..export.header import declarations
 from ..export.names import parameter_names
 from .emit_expr import CExprEmitter
-from .intrinsics import STANDARD, outside_call
+from .intrinsics import CALLS, STANDARD, outside_call
 from .loops import VECTORIZE
 from .types import storage_type, value_type
 
@@ -70,14 +68,14 @@ def emit_kernel(
     return _Emitter(function).emit(signature, symbols, guards, constants)
 
 
-class _Emitter(Writer):
+class _Emitter(StmtEmitter):
     exprs: CExprEmitter
+    scoped = (LetStmt, Allocate)
 
     def __init__(self, function: Function) -> None:
-        self.function, self.analyzer = function, analyzer_for(function)
-        super().__init__(CExprEmitter(self.analyzer, self._fail_lines))
+        self.function, analyzer = function, analyzer_for(function)
+        super().__init__(CExprEmitter(analyzer, CALLS, self._fail_lines), analyzer, [])
         self.taken |= {"restrict", "inline", "typeof", "signed", "NULL", "tw_status", "unix", "linux"}
-        self.messages: list[str] = []
         self.parallel = False
         self._frames: list[_Frame] = []
         self._labels = 0
@@ -164,12 +162,6 @@ class _Emitter(Writer):
 
     # Statements
 
-    def statement(self, stmt: Stmt) -> None:
-        builder = _BUILDERS.get(type(stmt))
-        if builder is None:
-            raise InternalError(f"a {type(stmt).__name__} reached code generation")
-        builder(self, stmt)
-
     def values(self, *roots: Expr) -> list[list[str]]:
         """The lanes of values, whose lines are written."""
         self.exprs.lines = []
@@ -178,30 +170,6 @@ class _Emitter(Writer):
         self._raw(self.exprs.lines)
         self.exprs.lines = []
         return found
-
-    def sequence(self, stmt: Seq) -> None:
-        for part in stmt.body:
-            if isinstance(part, (LetStmt, Allocate)):  # what they declare ends with them
-                with self.block(""):
-                    self.statement(part)
-            else:
-                self.statement(part)
-
-    def let(self, stmt: LetStmt) -> None:
-        values = self.values(stmt.value)[0]
-        name, kind = self.bind(stmt.var), value_type(stmt.var.dtype)
-        if len(values) == 1:
-            self.line(f"const {kind} {name} = {values[0]};")
-            if stmt.value.dtype.is_integer:
-                self.analyzer.bind(stmt.var, stmt.value)
-        else:
-            self.exprs.lanes[stmt.var] = [f"{name}_{lane}" for lane in range(len(values))]
-            for lane, value in enumerate(values):
-                self.line(f"const {kind} {name}_{lane} = {value};")
-        self.statement(stmt.body)
-
-    def attribute(self, stmt: Attr) -> None:
-        self.statement(stmt.body)
 
     def evaluate(self, stmt: Evaluate) -> None:
         call = stmt.value
@@ -217,17 +185,7 @@ class _Emitter(Writer):
 
     def assertion(self, stmt: Assert) -> None:
         holds = " && ".join(f"({lane})" for lane in self.values(stmt.condition)[0])
-        if stmt.message not in self.messages:
-            self.messages.append(stmt.message)
-        self._fail(f"!({holds})", str(1 + self.messages.index(stmt.message)))
-
-    def condition(self, stmt: If) -> None:
-        text = self.values(stmt.condition)[0][0]
-        with self.block(f"if ({text})"), self.analyzer.constraint(stmt.condition):
-            self.statement(stmt.then_body)
-        if stmt.else_body is not None:
-            with self.block("else"):
-                self.statement(stmt.else_body)
+        self._fail(f"!({holds})", str(1 + self.message_number(stmt.message)))
 
     def store(self, stmt: BufferStore) -> None:
         index = stmt.indices[0] if stmt.indices else IntImm(0)
@@ -332,10 +290,3 @@ def _written(body: Stmt) -> set[Buffer]:
         elif pointed is not None and pointed[1] & WRITES:
             found.add(pointed[0])
     return found
-
-
-_BUILDERS: dict[type[Stmt], Callable[[_Emitter, Any], None]] = {
-    Seq: _Emitter.sequence, BufferStore: _Emitter.store, LetStmt: _Emitter.let, Evaluate: _Emitter.evaluate,
-    Attr: _Emitter.attribute, Assert: _Emitter.assertion, If: _Emitter.condition, For: _Emitter.loop,
-    Allocate: _Emitter.allocate,
-}

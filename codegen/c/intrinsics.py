@@ -1,26 +1,20 @@
-"""How C spells each intrinsic: CUDA C's rows, and those that differ."""
+"""How C spells each intrinsic: the rows that CUDA C has too, and its own."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.pointers import pointed_to
 from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
-from ..cuda import intrinsics as common
-from ..cuda.types import bare
+from ..clike import intrinsics as clike
+from ..clike.emit_expr import CallTable, FloatRow
+from ..clike.types import bare
 from ..errors import UnsupportedIntrinsic
+from .emit_expr import CExprEmitter
 from .types import value_type
 
-if TYPE_CHECKING:
-    from .emit_expr import CExprEmitter
-
-__all__ = ["OTHER_ROWS", "STANDARD", "emit_call", "outside_call"]
-
-OwnRow = Callable[["CExprEmitter", Call, int], str]
+__all__ = ["CALLS", "STANDARD", "outside_call"]
 
 STANDARD = frozenset(
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin fmod "
@@ -29,16 +23,8 @@ STANDARD = frozenset(
 """Functions that the headers declare (those of floats again with an f)."""
 
 
-def emit_call(em: CExprEmitter, call: Call, lane: int) -> str:
-    """The value of one lane of a Call."""
-    return common.from_rows(em, call, lane, "C", _FLOAT_ROWS, OTHER_ROWS)
-
-
-def _own(name: str) -> common.FloatRow:
+def _own(name: str) -> FloatRow:
     return lambda operands, double: f"{name}{'' if double else 'f'}({', '.join(map(bare, operands))})"
-
-
-_FLOAT_ROWS: dict[str, common.FloatRow] = {**common.FLOAT_ROWS, "sigmoid": _own("tw_sigmoid"), "exp10": _own("tw_exp10")}
 
 
 # Bits
@@ -192,9 +178,9 @@ def _llvm(em: CExprEmitter, call: Call, lane: int) -> str:
         reason="an intrinsic of LLVM's has no name in C", fix='target="llvm", or a portable body beside it under te.target_has')
 
 
-OTHER_ROWS: dict[str, OwnRow] = {
-    **common.OTHER_ROWS,
+CALLS = CallTable("C", {**clike.FLOAT_ROWS, "sigmoid": _own("tw_sigmoid"), "exp10": _own("tw_exp10")}, {
+    **clike.OTHER_ROWS,
     "reinterpret": _reinterpret, "call_extern": _outside, "call_pure_extern": _outside, "access_ptr": _address,
     "prefetch": _prefetch, "unaligned_elements": _unaligned_elements, "call_packed": _packed, "trace": _trace,
     "call_llvm_intrinsic": _llvm, "target_has": lambda em, call, lane: "false",
-}
+})

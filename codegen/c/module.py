@@ -13,6 +13,7 @@ from ...ir.constant import ALIGNMENT, Constant
 from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from ..abi.stub import integer_bounds
+from ..clike.functions import used_functions
 from ..constants import symbols_of
 from ..errors import UnsupportedIntrinsic
 from ..export.header import declarations
@@ -21,7 +22,7 @@ from ..export.program import Program
 from ..export.statuses import status_texts
 from .emit_stmt import EmittedKernel, emit_kernel
 from .options import compiler_options
-from .prelude import HEADER, used_functions
+from .prelude import FUNCTIONS, HEADER
 
 __all__ = ["CText", "c_text", "entry_symbol", "entry_text"]
 
@@ -71,7 +72,7 @@ def c_text(programs: Sequence[Program], fast_math: bool) -> CText:
     options = " ".join(compiler_options(fast_math=fast_math, parallel=parallel, native=False))
     parts = [
         _ABOUT.format(names=", ".join(emitted), options=options) + HEADER + (_THREADS if parallel else ""),
-        used_functions(kernels),
+        used_functions(kernels, FUNCTIONS),
         "\n".join(outside.values()),
         "\n".join(_constant(held, symbol) for held, symbol in constants.items()),
         kernels,

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import re
 
-from ..cuda import device_functions
-
-__all__ = ["HEADER", "used_functions"]
+__all__ = ["FUNCTIONS", "HEADER"]
 
 HEADER = """\
 #include <math.h>
@@ -209,9 +207,5 @@ def _functions() -> dict[str, str]:
     return {name: text.strip() for name, text in found.items()}
 
 
-_FUNCTIONS = _functions()
-
-
-def used_functions(text: str) -> str:
-    """The functions that `text` calls, and what they call, in order."""
-    return device_functions.used_functions(text, _FUNCTIONS)
+FUNCTIONS = _functions()
+"""By name, each after those that it needs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.dtype import DType
-from ..cuda.types import constant as common_constant
+from ..clike import types as clike
 
 __all__ = ["constant", "storage_type", "suffix", "value_type"]
 
@@ -33,4 +33,4 @@ def constant(value: float, dtype: DType) -> str:
     """A constant, in the type that values of `dtype` are computed in."""
     if dtype.is_integer and dtype.bits < 32:
         return str(int(value)) if value >= 0 else f"({int(value)})"
-    return common_constant(value, dtype)
+    return clike.constant(value, dtype)

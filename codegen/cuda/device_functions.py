@@ -6,12 +6,9 @@ for the emulator elsewhere. Everything else is plain C++ that means the same on 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
 from .tensor_core import TENSOR_CORE_ROWS
 
-__all__ = ["DEVICE_FUNCTIONS", "used_functions"]
+__all__ = ["DEVICE_FUNCTIONS"]
 
 _ROWS = {
     "tw_half": """
@@ -226,14 +223,3 @@ static __device__ __forceinline__ void tw_fail(int message) {
 
 DEVICE_FUNCTIONS: dict[str, str] = {name: text.strip() for name, text in {**_ROWS, **TENSOR_CORE_ROWS}.items()}
 """By name, each after those that it needs."""
-
-_NAME = re.compile(r"\btw_\w+")
-
-
-def used_functions(text: str, functions: Mapping[str, str] = DEVICE_FUNCTIONS) -> str:
-    """The functions that `text` calls, and what they call, in the order of `functions`."""
-    wanted, called = set[str](), set(_NAME.findall(text)) & set(functions)
-    while called:
-        wanted |= called
-        called = {name for one in called for name in _NAME.findall(functions[one])} & set(functions) - wanted
-    return "\n\n".join(body for name, body in functions.items() if name in wanted)

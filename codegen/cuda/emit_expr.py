@@ -1,105 +1,30 @@
-"""Expressions as CUDA C text, lane by lane: a vector expression is written once for each lane, and contiguous loads of
-vectors, which are written before the statement, are what makes lanes worth having."""
+"""Expressions as CUDA C text. Contiguous loads of vectors, which are written before the statement, are what makes lanes worth
+having; a lambda gives names in the middle of an expression."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
-from ...errors import InternalError
-from ...ir.analysis.linear import is_index
 from ...ir.arith.analyzer import Analyzer
-from ...ir.buffer import Buffer
 from ...ir.dtype import DType
-from ...ir.expr import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
-    Broadcast,
-    BufferLoad,
-    Call,
-    Cast,
-    Div,
-    Expr,
-    FloatImm,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    IntImm,
-    IterVar,
-    Let,
-    Max,
-    Min,
-    Mul,
-    Not,
-    Or,
-    Ramp,
-    Select,
-    Shuffle,
-    SizeVar,
-    Sub,
-    TruncDiv,
-    TruncMod,
-    Var,
-)
+from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let
 from ...ir.visit import children
-from .intrinsics import emit_call
-from .shared_values import WRITTEN_OUT, shared_values, written_size
-from .types import bare, constant, value_type
+from ..clike.emit_expr import COMMON, CallTable, ExprEmitter
+from ..clike.shared_values import shared_values
+from ..clike.types import bare
+from .types import constant, value_type
 
-__all__ = ["ExprEmitter"]
-
-
-_Builder = Callable[["ExprEmitter", Any, int], str]
+__all__ = ["CudaExprEmitter"]
 
 
-class _Infix(str):
-    """Text whose outermost operator binds with `level`: 8 products, 7 sums, 5 comparisons, 2 and, 1 or, 0 choices. All
-    other text is closed: it needs no parentheses anywhere."""
+class CudaExprEmitter(ExprEmitter):
+    """The text of values. packed: vector loads that were written before, by identity, with the variables that hold their parts."""
 
-    __slots__ = ("level",)
-    level: int
+    byte = "unsigned char"
 
-    def __new__(cls, text: str, level: int) -> _Infix:
-        made = super().__new__(cls, text)
-        made.level = level
-        return made
-
-
-def _within(text: str, level: int) -> str:
-    """`text` as an operand of an operator that binds with `level`."""
-    return f"({text})" if isinstance(text, _Infix) and text.level < level else text
-
-
-_LEVELS = {"*": 8, "/": 8, "%": 8, "+": 7, "-": 7, "<": 5, "<=": 5, ">": 5, ">=": 5, "==": 4, "!=": 4, "&&": 2, "||": 1}
-
-
-def _infix(a: str, symbol: str, b: str) -> _Infix:
-    level = _LEVELS[symbol]
-    return _Infix(f"{_within(a, level)} {symbol} {_within(b, level + 1)}", level)
-
-
-class ExprEmitter:
-    """The text of values. names: of variables and buffers. packed: vector loads that were written before, by identity,
-    with the C variables that hold their parts. shared: the names of values that were written before, by identity and lane."""
-
-    builders: ClassVar[Mapping[type[Expr], _Builder]] = {}
-    """How each kind of node is written: of CUDA C below; a dialect replaces what it writes otherwise."""
-
-    def __init__(self, analyzer: Analyzer) -> None:
-        self.analyzer = analyzer
-        self.names: dict[Var | Buffer, str] = {}
-        self.lanes: dict[Var, list[str]] = {}
+    def __init__(self, analyzer: Analyzer, calls: CallTable) -> None:
+        super().__init__(analyzer, calls)
         self.packed: dict[int, list[str]] = {}
-        self.shared: dict[tuple[int, int], str] = {}
-        self._sizes: dict[int, int] = {}
-        self._lets = 0
 
     def forget(self) -> None:
         """Another statement begins: it may stand in another block, and after stores."""
@@ -107,36 +32,14 @@ class ExprEmitter:
         self.shared.clear()
         self._sizes.clear()
 
-    def value(self, expr: Expr, lane: int = 0) -> str:
-        """One lane of a value; a scalar has the same in every lane."""
-        named = self.shared.get((id(expr), lane))
-        if named is not None:
-            return named
-        builder = self.builders.get(type(expr))
-        if builder is None:
-            raise InternalError(f"a {type(expr).__name__} reached code generation: {expr}")
-        return builder(self, expr, lane)
-
     def kind(self, dtype: DType) -> str:
-        """The type that values of `dtype` are computed in."""
         return value_type(dtype)
 
     def constant(self, value: float, dtype: DType) -> str:
-        """A constant, in the type that values of `dtype` are computed in."""
         return constant(value, dtype)
 
     def typed(self, name: str, dtype: DType) -> str:
-        """The function `name` of values of `dtype`."""
         return f"{name}<{self.kind(dtype)}>"
-
-    def is_long(self, expr: Expr) -> bool:
-        """Whether what it shares must have names."""
-        return written_size(expr, self._sizes) > WRITTEN_OUT
-
-    def named(self, value: str, dtype: DType) -> tuple[str, str]:
-        """(a new name of a value, its declaration)."""
-        self._lets += 1
-        return f"tw_let_{self._lets}", f"const {self.kind(dtype)} tw_let_{self._lets} = {bare(value)};"
 
     def declared(self, roots: Sequence[Expr], lane: int | None) -> list[str]:
         """Declarations of what `roots` share, which `value` knows by name from now on. lane: the only one that is needed."""
@@ -150,156 +53,12 @@ class ExprEmitter:
                     lines.append(line)
         return lines
 
-    def closed(self, expr: Expr, lane: int = 0) -> str:
-        """One lane of a value, as text that may stand anywhere."""
-        return _within(self.value(expr, lane), 9)
 
-    def rounded(self, text: str, dtype: DType) -> str:
-        """A float result in the precision of its dtype."""
-        if dtype.bits != 16:
-            return text
-        return f"tw_round_{'half' if dtype.kind == 'float' else 'bfloat16'}({text})"
-
-    def narrowed(self, text: str, dtype: DType) -> str:
-        """An integer result of C's int arithmetic, wrapped to its dtype."""
-        return f"({self.kind(dtype)}){text}" if dtype.bits < 32 else text
-
-    def stored(self, text: str, dtype: DType) -> str:
-        """A value as memory holds it."""
-        if dtype.is_float and dtype.bits == 16:
-            name = "half" if dtype.kind == "float" else "bfloat16"
-            inner = text.removeprefix(f"tw_from_{name}")
-            copied = inner != text and bare(inner) != inner  # what memory held is stored as it is
-            return bare(inner) if copied else f"tw_to_{name}({text})"
-        return f"(unsigned char)({text})" if dtype.is_bool else text
-
-    def loaded(self, text: str, dtype: DType) -> str:
-        """What memory holds, as a value."""
-        if dtype.is_float and dtype.bits == 16:
-            return f"tw_from_{'half' if dtype.kind == 'float' else 'bfloat16'}({text})"
-        return f"({text} != 0)" if dtype.is_bool else text
-
-    def element(self, buffer: Buffer, index: Expr, lane: int) -> str:
-        """The place in memory that an access of one lane touches."""
-        return f"{self.name(buffer)}[{self.value(index, lane)}]"
-
-    def name(self, item: Var | Buffer) -> str:
-        found = self.names.get(item)
-        if found is None:
-            raise InternalError(f"{item.name} is used where it is not bound")
-        return found
-
-    def not_negative(self, expr: Expr) -> bool:
-        """Whether an integer is proved not to be negative."""
-        if expr.dtype.kind == "uint":
-            return True
-        low = self.analyzer.interval(expr).lo
-        return low is not None and low >= 0
-
-
-# Leaves
-
-
-def _variable(em: ExprEmitter, expr: Var, lane: int) -> str:
-    found = em.lanes.get(expr)
-    return found[lane] if found is not None else em.name(expr)
-
-
-def _integer(em: ExprEmitter, expr: IntImm, _lane: int) -> str:
-    return em.constant(expr.value, expr.dtype)
-
-
-def _float(em: ExprEmitter, expr: FloatImm, _lane: int) -> str:
-    return em.constant(expr.value, expr.dtype)
-
-
-# Operators
-
-
-def _arithmetic(symbol: str) -> Callable[[ExprEmitter, BinaryOp, int], str]:
-    def build(em: ExprEmitter, expr: BinaryOp, lane: int) -> str:
-        a, b, dtype = em.value(expr.a, lane), em.value(expr.b, lane), expr.dtype
-        if dtype.is_float:
-            return em.rounded(_infix(a, symbol, b), dtype)
-        if dtype.bits < 32:
-            if dtype.kind == "uint" and symbol == "*":  # C's int does not hold the product of two uint16
-                a = _Infix(f"(unsigned int){_within(a, 9)}", 8)
-            return f"({em.kind(dtype)})({_infix(a, symbol, b)})"
-        if dtype.kind == "uint" or is_index(expr):
-            return _infix(a, symbol, b)
-        unsigned = em.kind(DType(f"uint{dtype.bits}"))  # values wrap; C's signed overflow does not
-        return f"({em.kind(dtype)})(({unsigned}){_within(a, 9)} {symbol} ({unsigned}){_within(b, 9)})"
-
-    return build
-
-
-def _division(name: str, symbol: str) -> Callable[[ExprEmitter, BinaryOp, int], str]:
-    def build(em: ExprEmitter, expr: BinaryOp, lane: int) -> str:
-        a, b, dtype = em.value(expr.a, lane), em.value(expr.b, lane), expr.dtype
-        if dtype.is_float:
-            return em.rounded(_float_division(em, name, a, b, dtype), dtype)
-        divisor = expr.b.value if isinstance(expr.b, Broadcast) else expr.b
-        if isinstance(divisor, IntImm) and divisor.value > 0 and em.not_negative(expr.a):
-            text = _infix(a, symbol, b)
-            return text if dtype.bits >= 32 else em.narrowed(f"({text})", dtype)
-        return f"{em.typed(name, dtype)}({a}, {b})"
-
-    return build
-
-
-def _float_division(em: ExprEmitter, name: str, a: str, b: str, dtype: DType) -> str:
-    suffix = "" if dtype.bits == 64 else "f"
-    if name == "tw_truncmod":
-        return f"fmod{suffix}({a}, {b})"
-    if name == "tw_truncdiv":
-        return f"trunc{suffix}({_infix(a, '/', b)})"
-    function = name.replace("tw_", "tw_float_")
-    return f"{em.typed(function, dtype)}({a}, {b})"
-
-
-def _extremum(name: str) -> Callable[[ExprEmitter, BinaryOp, int], str]:
-    def build(em: ExprEmitter, expr: BinaryOp, lane: int) -> str:
-        return f"{em.typed(name, expr.dtype)}({em.value(expr.a, lane)}, {em.value(expr.b, lane)})"
-
-    return build
-
-
-def _symbol(symbol: str) -> Callable[[ExprEmitter, BinaryOp, int], str]:
-    def build(em: ExprEmitter, expr: BinaryOp, lane: int) -> str:
-        return _infix(em.value(expr.a, lane), symbol, em.value(expr.b, lane))
-
-    return build
-
-
-def _not(em: ExprEmitter, expr: Not, lane: int) -> str:
-    return f"(!{em.closed(expr.value, lane)})"
-
-
-def _cast(em: ExprEmitter, expr: Cast, lane: int) -> str:
-    value, source, target = em.value(expr.value, lane), expr.value.dtype, expr.dtype
-    if target.is_bool:
-        return f"({_within(value, 9)} != 0)"
-    if source.is_float and not target.is_float:
-        least, greatest = em.constant(target.least, target), em.constant(target.greatest, target)
-        return f"{em.typed('tw_to_integer', target)}({value}, {least}, {greatest})"
-    if target.is_float and target.bits == 16:
-        if source.is_float and source.bits == 64:
-            value = f"tw_round_to_odd({value})"
-        elif source == target:
-            return value
-        return em.rounded(f"(float){_within(value, 9)}", target)
-    return f"({em.kind(target)}){_within(value, 9)}"
-
-
-def _select(em: ExprEmitter, expr: Select, lane: int) -> str:
-    return f"({em.value(expr.condition, lane)} ? {em.value(expr.true_value, lane)} : {em.value(expr.false_value, lane)})"
-
-
-def _if_then_else(em: ExprEmitter, expr: IfThenElse, lane: int) -> str:
+def _if_then_else(em: CudaExprEmitter, expr: IfThenElse, lane: int) -> str:
     return f"({em.value(expr.condition, lane)} ? {_scope(em, expr.true_value, lane)} : {_scope(em, expr.false_value, lane)})"
 
 
-def _scope(em: ExprEmitter, expr: Expr, lane: int, *declared: str) -> str:
+def _scope(em: CudaExprEmitter, expr: Expr, lane: int, *declared: str) -> str:
     """A value that is evaluated where it stands, with names of its own: those `declared` and, if it is long, of what it shares.
     A lambda gives names in the middle of an expression."""
     outside = dict(em.shared)
@@ -309,7 +68,7 @@ def _scope(em: ExprEmitter, expr: Expr, lane: int, *declared: str) -> str:
     return f"[&] {{ {' '.join(lines)} return {bare(text)}; }}()" if lines else text
 
 
-def _let(em: ExprEmitter, expr: Let, lane: int) -> str:
+def _let(em: CudaExprEmitter, expr: Let, lane: int) -> str:
     value = em.value(expr.value, lane)
     if not children(expr.value):
         em.names[expr.var] = f"({value})"
@@ -318,35 +77,7 @@ def _let(em: ExprEmitter, expr: Let, lane: int) -> str:
     return _scope(em, expr.body, lane, line)
 
 
-# Vectors
-
-
-def _ramp(em: ExprEmitter, expr: Ramp, lane: int) -> str:
-    base = em.value(expr.base)
-    if lane == 0:
-        return base
-    if isinstance(expr.stride, IntImm):
-        return _infix(base, "+", em.constant(expr.stride.value * lane, expr.stride.dtype))
-    return _infix(base, "+", _infix(em.value(expr.stride), "*", str(lane)))
-
-
-def _broadcast(em: ExprEmitter, expr: Broadcast, _lane: int) -> str:
-    return em.value(expr.value)
-
-
-def _shuffle(em: ExprEmitter, expr: Shuffle, lane: int) -> str:
-    wanted = expr.indices[lane]
-    for vector in expr.vectors:
-        if wanted < vector.dtype.lanes:
-            return em.value(vector, wanted)
-        wanted -= vector.dtype.lanes
-    raise InternalError(f"lane {expr.indices[lane]} of {expr} does not exist")
-
-
-# Memory
-
-
-def _load(em: ExprEmitter, expr: BufferLoad, lane: int) -> str:
+def _load(em: CudaExprEmitter, expr: BufferLoad, lane: int) -> str:
     packed = em.packed.get(id(expr))
     if packed is not None:
         return em.loaded(packed[lane], expr.dtype)
@@ -357,13 +88,4 @@ def _load(em: ExprEmitter, expr: BufferLoad, lane: int) -> str:
     return f"({em.value(expr.predicate, lane)} ? {text} : {em.constant(0, expr.dtype)})"
 
 
-ExprEmitter.builders = {
-    Var: _variable, SizeVar: _variable, IterVar: _variable, IntImm: _integer, FloatImm: _float,
-    Add: _arithmetic("+"), Sub: _arithmetic("-"), Mul: _arithmetic("*"), Div: _arithmetic("/"),
-    FloorDiv: _division("tw_floordiv", "/"), FloorMod: _division("tw_floormod", "%"),
-    TruncDiv: _division("tw_truncdiv", "/"), TruncMod: _division("tw_truncmod", "%"),
-    Min: _extremum("tw_min"), Max: _extremum("tw_max"),
-    LT: _symbol("<"), LE: _symbol("<="), GT: _symbol(">"), GE: _symbol(">="), EQ: _symbol("=="), NE: _symbol("!="),
-    And: _symbol("&&"), Or: _symbol("||"), Not: _not, Cast: _cast, Let: _let, Select: _select, IfThenElse: _if_then_else,
-    Ramp: _ramp, Broadcast: _broadcast, Shuffle: _shuffle, BufferLoad: _load, Call: emit_call,
-}
+CudaExprEmitter.builders = {**COMMON, IfThenElse: _if_then_else, Let: _let, BufferLoad: _load}

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import InternalError
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let, Ramp, Range, Var
 from ...ir.passes.common.simplify import analyzer_for
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
-from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.visit import children, walk
-from .emit_expr import ExprEmitter
+from ..clike.emit_stmt import StmtEmitter
+from ..clike.types import bare
+from .emit_expr import CudaExprEmitter
+from .intrinsics import CALLS
 from .split import VECTOR_BITS, DeviceKernel
-from .types import bare, storage_type, value_type
-from .writer import Writer
+from .types import storage_type, value_type
 
 __all__ = ["STATIC_SHARED_LIMIT", "KernelText", "emit_kernel"]
 
@@ -50,11 +50,14 @@ def emit_kernel(kernel: DeviceKernel, whole: Function, shared_limit: int, messag
     return _Emitter(kernel, analyzer_for(whole), shared_limit, messages).emit()
 
 
-class _Emitter(Writer):
+class _Emitter(StmtEmitter):
+    exprs: CudaExprEmitter
+    scoped = (LetStmt,)
+
     def __init__(self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str]) -> None:
-        super().__init__(ExprEmitter(analyzer))
-        self.kernel, self.function, self.analyzer = kernel, kernel.function, analyzer
-        self.shared_limit, self.messages = shared_limit, messages
+        super().__init__(CudaExprEmitter(analyzer, CALLS), analyzer, messages)
+        self.kernel, self.function = kernel, kernel.function
+        self.shared_limit = shared_limit
         self.aligned: set[int] = set()
         self.shared_granule = 16
 
@@ -129,19 +132,14 @@ class _Emitter(Writer):
     # Statements
 
     def statement(self, stmt: Stmt) -> None:
-        builder = _BUILDERS.get(type(stmt))
-        if builder is None:
-            raise InternalError(f"a {type(stmt).__name__} reached code generation")
         self.exprs.forget()
-        builder(self, stmt)
+        super().statement(stmt)
 
-    def sequence(self, stmt: Seq) -> None:
-        for part in stmt.body:
-            if isinstance(part, LetStmt):  # what it declares ends with it
-                with self.block(""):
-                    self.statement(part)
-            else:
-                self.statement(part)
+    def values(self, *roots: Expr) -> list[list[str]]:
+        for root in roots:
+            self._pack(root)
+        self._name_what_is_shared(*roots)
+        return [[bare(self.exprs.value(root, lane)) for lane in range(root.dtype.lanes)] for root in roots]
 
     def loop(self, stmt: For) -> None:
         begin, extent = self.exprs.value(stmt.begin), self.exprs.value(stmt.extent)
@@ -157,30 +155,6 @@ class _Emitter(Writer):
             self.statement(stmt.body)
         self.taken = taken
 
-    def condition(self, stmt: If) -> None:
-        self._name_what_is_shared(stmt.condition)
-        with self.block(f"if ({bare(self.exprs.value(stmt.condition))})"), self.analyzer.constraint(stmt.condition):
-            self.statement(stmt.then_body)
-        if stmt.else_body is not None:
-            with self.block("else"):
-                self.statement(stmt.else_body)
-
-    def let(self, stmt: LetStmt) -> None:
-        lanes = stmt.value.dtype.lanes
-        self._pack(stmt.value)
-        self._name_what_is_shared(stmt.value)
-        values = [bare(self.exprs.value(stmt.value, lane)) for lane in range(lanes)]
-        name, kind = self.bind(stmt.var), value_type(stmt.var.dtype)
-        if lanes == 1:
-            self.line(f"const {kind} {name} = {values[0]};")
-        else:
-            self.exprs.lanes[stmt.var] = [f"{name}_{lane}" for lane in range(lanes)]
-            for lane, value in enumerate(values):
-                self.line(f"const {kind} {name}_{lane} = {value};")
-        if stmt.value.dtype.is_integer and lanes == 1:
-            self.analyzer.bind(stmt.var, stmt.value)
-        self.statement(stmt.body)
-
     def allocate(self, stmt: Allocate) -> None:
         if stmt.buffer.scope != "shared":
             count = max(self._count(stmt.buffer), 1)
@@ -192,14 +166,10 @@ class _Emitter(Writer):
     def evaluate(self, stmt: Evaluate) -> None:
         self.line(self.exprs.value(stmt.value) + ";")
 
-    def attribute(self, stmt: Attr) -> None:
-        self.statement(stmt.body)
-
     def assertion(self, stmt: Assert) -> None:
-        if stmt.message not in self.messages:
-            self.messages.append(stmt.message)
+        number = self.message_number(stmt.message)
         with self.block(f"if (!{self.exprs.closed(stmt.condition)})"):
-            self.line(f"tw_fail({self.messages.index(stmt.message)});")
+            self.line(f"tw_fail({number});")
 
     def store(self, stmt: BufferStore) -> None:
         index = stmt.indices[0] if stmt.indices else IntImm(0)
@@ -285,10 +255,3 @@ class _Emitter(Writer):
     def _multiple(self, value: Expr, of: int) -> bool:
         found = self.analyzer.modular(value)
         return found.coeff % of == 0 and found.base % of == 0
-
-
-_BUILDERS: dict[type[Stmt], Callable[[_Emitter, Any], None]] = {
-    Seq: _Emitter.sequence, BufferStore: _Emitter.store, LetStmt: _Emitter.let, Evaluate: _Emitter.evaluate,
-    Attr: _Emitter.attribute, Assert: _Emitter.assertion, If: _Emitter.condition, For: _Emitter.loop,
-    Allocate: _Emitter.allocate,
-}

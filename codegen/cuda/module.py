@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.stmt import Function
-from .device_functions import used_functions
+from ..clike.functions import used_functions
+from .device_functions import DEVICE_FUNCTIONS
 from .emit_stmt import KernelText, emit_kernel
 from .split import Program
 
@@ -28,6 +29,6 @@ def cuda_text(program: Program, whole: Function, shared_limit: int) -> CudaText:
     messages: list[str] = []
     kernels = tuple(emit_kernel(kernel, whole, shared_limit, messages) for kernel in program.kernels)
     bodies = "\n\n".join(kernel.text for kernel in kernels)
-    parts = [_HEADER.format(name=whole.name), used_functions(bodies), bodies]
+    parts = [_HEADER.format(name=whole.name), used_functions(bodies, DEVICE_FUNCTIONS), bodies]
     return CudaText("\n\n".join(part for part in parts if part) + "\n", kernels, tuple(messages))
 

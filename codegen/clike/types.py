@@ -1,0 +1,60 @@
+"""Constants, and the text of values, in C and what grew from it."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from ...ir.dtype import DType
+
+__all__ = ["bare", "constant", "signed"]
+
+
+def constant(value: float, dtype: DType) -> str:
+    """A constant in the type that values of `dtype` are computed in: a bool, a float, or an integer of 32 or 64 bits."""
+    if dtype.kind == "bool":
+        return "true" if value else "false"
+    if dtype.is_float:
+        return _float(float(value), "" if dtype.bits == 64 else "f")
+    number = int(value)
+    if dtype.bits == 64:
+        suffix = "LL" if dtype.kind == "int" else "ULL"
+        return f"(-{-number - 1}LL - 1)" if number == dtype.least < 0 else signed(number, suffix)
+    return "(-2147483647 - 1)" if number == dtype.least < 0 else signed(number, "" if dtype.kind == "int" else "u")
+
+
+def signed(number: int, suffix: str) -> str:
+    """An integer, in parentheses where it has a sign."""
+    return f"({number}{suffix})" if number < 0 else f"{number}{suffix}"
+
+
+def _float(value: float, suffix: str) -> str:
+    if math.isnan(value):
+        return "tw_nan()" if suffix else "(double)tw_nan()"
+    if math.isinf(value):
+        text = "tw_infinity()" if suffix else "(double)tw_infinity()"
+        return text if value > 0 else f"(-{text})"
+    if suffix:  # the shortest text that reads back as this float32
+        value = struct.unpack("<f", struct.pack("<f", value))[0]
+        text = next(text for digits in range(6, 10) if _rounds_to(text := f"{value:.{digits}g}", value))
+    else:
+        text = repr(value)
+    if not any(mark in text for mark in ".en"):
+        text += ".0"
+    return f"({text}{suffix})" if math.copysign(1.0, value) < 0 else text + suffix
+
+
+def _rounds_to(text: str, value: float) -> bool:
+    return struct.unpack("<f", struct.pack("<f", float(text)))[0] == value
+
+
+def bare(text: str) -> str:
+    """A whole expression needs no parentheses around it."""
+    if not text.startswith("(") or not text.endswith(")"):
+        return text
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0 and at < len(text) - 1:
+            return text
+    return text[1:-1]
