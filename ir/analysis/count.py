@@ -116,6 +116,8 @@ def product(numbers: Iterable[Number]) -> Number:
 def least(a: Number, b: Number) -> Number:
     """The lesser of two bounds of one thing. Where symbols leave that open, the one that is an integer; of two with symbols
     the second, where it is certainly no more or the first is known as an expression alone."""
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
     x, y = value_of(a), value_of(b)
     if x is not None and y is not None:
         return a if x <= y else b

@@ -11,7 +11,7 @@ Widths, and what comes out, are integers, or Counts: symbolic, and telling upper
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -29,6 +29,7 @@ __all__ = ["LINE", "Access", "Array", "Widths", "box_of", "line_bytes", "touched
 Array = Buffer | Producer
 Widths = Mapping[Var, Number | None]
 """How many values each variable of the loops that run takes, None where that is not known; all others stay as they are."""
+Changing = Callable[[], Collection[Buffer]]
 LINE = 64
 """Bytes of a cache line."""
 
@@ -37,15 +38,15 @@ LINE = 64
 class Access:
     """An element that is read or written.
 
-    indices: None where it may be any. shape: of the array, as numbers. changing: buffers whose elements change while the
-    program runs, so that an index that is read from them may take other values each time.
+    indices: None where it may be any. shape: of the array, as numbers. changing: gives the buffers whose elements change while
+    the program runs, so that an index that is read from them may take other values each time.
     """
 
     array: Array
     indices: tuple[Expr, ...] | None
     shape: tuple[Number, ...]
     stored: bool = False
-    changing: frozenset[Buffer] = frozenset()
+    changing: Changing = frozenset
 
     @property
     def bytes(self) -> int:
@@ -113,7 +114,7 @@ def touched(accesses: Iterable[Access], widths: Widths) -> dict[Array, Number]:
 
 def width_of(value: Expr, widths: Widths) -> Number | None:
     """How many neighbouring values an integer expression takes; None where that is not known."""
-    return _width(linear(value), widths, frozenset(), 0)
+    return 1 if isinstance(value, IntImm) else _width(linear(value), widths, frozenset, 0)
 
 
 def _together(group: Sequence[Access], widths: Widths) -> Number:
@@ -145,7 +146,7 @@ def _lone(form: LinearForm) -> Min | Max | FloorDiv | FloorMod | None:
     return atom
 
 
-def _width(form: LinearForm, widths: Widths, changing: frozenset[Buffer], spread: int) -> Number | None:
+def _width(form: LinearForm, widths: Widths, changing: Changing, spread: int) -> Number | None:
     """How many neighbouring values a sum takes, and others that are up to `spread` apart from it."""
     if _lone(form) is not None:
         ((atom, _),) = terms(form)
@@ -163,7 +164,7 @@ def _width(form: LinearForm, widths: Widths, changing: frozenset[Buffer], spread
     return product((width, *scattered))
 
 
-def _values(atom: Expr, widths: Widths, changing: frozenset[Buffer], spread: int = 0) -> tuple[Number | None, bool]:
+def _values(atom: Expr, widths: Widths, changing: Changing, spread: int = 0) -> tuple[Number | None, bool]:
     """How many values a term takes, and whether they are neighbours."""
     if isinstance(atom, Var):
         return widths.get(atom, 1), True
@@ -177,7 +178,7 @@ def _values(atom: Expr, widths: Widths, changing: frozenset[Buffer], spread: int
         return _divided(atom, atom.b.value, widths, changing, spread)
     values: Number = 1
     for node in post_order(atom):
-        if isinstance(node, BufferLoad) and node.buffer in changing:
+        if isinstance(node, BufferLoad) and node.buffer in changing():
             return None, False
         if isinstance(node, Var):
             own = widths.get(node, 1)
@@ -188,7 +189,7 @@ def _values(atom: Expr, widths: Widths, changing: frozenset[Buffer], spread: int
 
 
 def _divided(
-    atom: FloorDiv | FloorMod, divisor: int, widths: Widths, changing: frozenset[Buffer], spread: int,
+    atom: FloorDiv | FloorMod, divisor: int, widths: Widths, changing: Changing, spread: int,
 ) -> tuple[Number | None, bool]:
     """The values of a quotient or a remainder. Where the dividend begins is known if what stays as it is are multiples."""
     form = linear(atom.a)
@@ -228,5 +229,5 @@ def _coefficient(form: LinearForm, var: Var) -> int:
     direct = form.coefficient(var)
     if direct:
         return direct
-    return next((factor for atom, factor in terms(form)
-                 if not isinstance(atom, Var) and any(node is var for node in post_order(atom))), 0)
+    others = ((atom, factor) for atom, factor in terms(form) if not isinstance(atom, Var))
+    return next((factor for atom, factor in others if any(node is var for node in post_order(atom))), 0)

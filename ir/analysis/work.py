@@ -232,17 +232,21 @@ class _Program:
 
     def __init__(self, program: Function | Stmt, values: Mapping[Var, int]) -> None:
         self.body = program.body if isinstance(program, Function) else program
-        self.of_shapes = ([symbol for buffer in program.buffers for extent in buffer.shape for symbol in free_vars(extent)]
-                          if isinstance(program, Function) else [])
-        self.scalars = program.scalars if isinstance(program, Function) else free_vars(program)
-        self.values = values
+        self.program, self.values = program, values
         self.unbound: list[For] = []
         """Loops of which the analyzer has not been told: most programs never ask it."""
 
     @cached_property
+    def of_shapes(self) -> list[Var]:
+        """The symbols of the shapes of parameters, which are not negative."""
+        buffers = self.program.buffers if isinstance(self.program, Function) else ()
+        return [symbol for buffer in buffers for extent in buffer.shape for symbol in free_vars(extent)]
+
+    @cached_property
     def symbols(self) -> set[Var]:
         """What is one number throughout the program, and stays a symbol."""
-        return {*self.of_shapes, *self.scalars}.difference(self.values)
+        scalars = self.program.scalars if isinstance(self.program, Function) else free_vars(self.program)
+        return {*self.of_shapes, *scalars}.difference(self.values)
 
     @cached_property
     def analyzer(self) -> Analyzer:
@@ -255,9 +259,12 @@ class _Program:
         return analyzer
 
     @cached_property
+    def _written(self) -> frozenset[Buffer]:
+        return frozenset(written_buffers(self.body))
+
     def written(self) -> frozenset[Buffer]:
         """The buffers that the program writes."""
-        return frozenset(written_buffers(self.body))
+        return self._written
 
     def trips(self, loop: For) -> Count:
         """How often a loop runs; from here on its variable is known."""
