@@ -74,6 +74,9 @@ class ExternOp(Operation):
     def input_tensors(self) -> tuple[Tensor, ...]:
         return tuple(dict.fromkeys(self.inputs))
 
+    def statement(self) -> Stmt:
+        return self.body
+
     def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ExternOp:
         """The same body reading other tensors; itself where it reads none of them."""
         inputs = tuple(tensors.get(tensor, tensor) for tensor in self.inputs)

@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 from ..errors import InternalError, SourceLine, user_source
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, Reduce
+from ..ir.stmt import Seq, Stmt
 from .errors import AmbiguousTensorTruth
+from .loops import compute_loops
 from .rewrite import collect_loads, redirect, rewrite_reduction
 from .tensor import Tensor
 
@@ -91,6 +93,10 @@ class Operation:
     def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> Operation:
         """The same operation reading other tensors; itself where it reads none of them."""
         return self
+
+    def statement(self) -> Stmt:
+        """What it does without a schedule, as loops over buffers and what it reads: nothing, unless it computes."""
+        return Seq(())
 
     def truth(self) -> bool:
         """The truth value of its output (see Tensor.__bool__)."""
@@ -175,6 +181,9 @@ class ComputeOp(Operation):
         Its axes stay the same objects, save reduce axes whose domain reads a replaced tensor: those are made anew.
         """
         return self.rewritten(lambda value: redirect(value, tensors))
+
+    def statement(self) -> Stmt:
+        return compute_loops(self.axis, self.body, self.outputs)
 
     def rewritten(self, rule: Callable[[Any], Any]) -> ComputeOp:
         """The operation with `rule` applied to its body and to the domains of its reduce axes; itself where nothing

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.analysis.regions import Span, SpanEvaluator
+from ..ir.analysis.work import innermost, work_of
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ..ir.ops import const
-from ..ir.stmt import BufferStore, For, Stmt
-from ..ir.visit import children, post_order, rewrite, substitute
+from ..ir.stmt import BufferStore, For
+from ..ir.visit import post_order, rewrite, substitute
 from ..te.extern import ExternOp
 from ..te.hybrid.op import HybridOp
 from ..te.operation import ComputeOp, Operation, PlaceholderOp, producers_first
@@ -50,43 +51,9 @@ def shrunk(outputs: Sequence[Operation], length: Callable[[int, int], int]) -> l
 
 
 def iterations(outputs: Sequence[Operation], values: Mapping[Var, int]) -> int:
-    """About how often bodies are evaluated, unscheduled. values: of the symbols. Extents that change with other axes count
-    with the greatest value that they are known to take, those that are data as 8."""
-    symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
-    total = 0
-    computed = [op for op in producers_first(outputs) if not op.is_given]
-    for axes in [axes for op in computed for axes in _nests(op)]:
-        count, analyzer = 1, Analyzer()
-        for axis in axes:
-            extent = const(8) if axis.dom is None else substitute(axis.dom.extent, symbols)
-            greatest = analyzer.interval(extent).hi
-            analyzer.bind(axis, (0, None if greatest is None else greatest - 1))
-            count *= 8 if greatest is None else max(greatest, 0)
-        total += count
-    return total + sum(_work(op.body, symbols) for op in computed if isinstance(op, ExternOp))
-
-
-def _work(body: Stmt, symbols: Mapping[Var, Expr]) -> int:
-    """About how many stores a statement does."""
-    total, analyzer = 0, Analyzer()
-    stack: list[tuple[Node, int]] = [(body, 1)]
-    while stack:
-        node, times = stack.pop()
-        if isinstance(node, For):
-            extent = substitute(node.extent, symbols)
-            greatest = analyzer.interval(extent).hi
-            analyzer.bind(node.var, (0, None if greatest is None else greatest - 1))
-            times *= 8 if greatest is None else max(greatest, 0)
-        total += times if isinstance(node, BufferStore) else 0
-        stack.extend((child, times) for child in children(node) if isinstance(child, Stmt))
-    return total
-
-
-def _nests(op: Operation) -> list[tuple[IterVar, ...]]:
-    """The axes of every nest of loops that the operation has."""
-    if isinstance(op, HybridOp):
-        return [(*op.around(nest), *nest) for nest in op.nests]
-    return [(*op.axis, *op.reduce_axis)]
+    """About how often innermost bodies are evaluated, unscheduled. values: of the symbols. Extents that change with other axes
+    count with the greatest value that they are known to take, those that are data as 8."""
+    return sum(innermost(work_of(op.statement(), values), unknown=8) for op in producers_first(outputs) if not op.is_given)
 
 
 _Need = int | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from math import prod
 
+from ...ir.analysis.work import innermost, work_of
 from ...schedule import create_schedule
 from ...schedule.primitives.auto_inline import is_elementwise
 from ...te import Tensor
@@ -39,7 +39,7 @@ class Program:
     @cached_property
     def work(self) -> int:
         """How many elements are computed, those of reductions included."""
-        return sum(prod(map(extent_of, (*op.axis, *op.reduce_axis))) for op in self.ops)
+        return sum(innermost(work_of(op.statement()), unknown=0) for op in self.ops)
 
     @cached_property
     def tails(self) -> dict[ComputeOp, list[ComputeOp]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...errors import user_source
+from ...ir.analysis.work import executions, work_of
 from ...ir.buffer import Buffer
 from ...ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
-from ...ir.stmt import For, Function, LoopKind
+from ...ir.stmt import Function, LoopKind
 from ...ir.visit import walk
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
 from ..errors import ExtentNotCheckable
@@ -83,21 +84,5 @@ def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> 
 
 def _runs_long(function: Function) -> bool:
     """Whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
-    stack: list[tuple[object, int]] = [(function.body, 1)]
-    while stack:
-        node, turns = stack.pop()
-        if isinstance(node, For):
-            if node.kind is LoopKind.PARALLEL:
-                return True
-            turns *= node.extent.value if isinstance(node.extent, IntImm) else 1
-            if turns >= _LONG_RUN:
-                return True
-            stack.append((node.body, turns))
-        else:
-            stack.extend((child, turns) for child in _statements(node))
-    return False
-
-
-def _statements(node: object) -> list[object]:
-    found = [getattr(node, name, None) for name in ("body", "then_body", "else_body")]
-    return [s for one in found for s in (one if isinstance(one, tuple) else (one,)) if s is not None]
+    return any(work.loop is not None and (work.loop.kind is LoopKind.PARALLEL or turns >= _LONG_RUN)
+               for work, turns in executions(work_of(function, bounds=False), unknown=1))

@@ -31,7 +31,7 @@ from .count import ONE, ZERO, Count, Number
 from .footprint import Access, Array, touched, width_of
 from .operations import Kind, Operations, operations_of
 
-__all__ = ["Statement", "Work", "elementary", "executions", "widths_of", "work_of"]
+__all__ = ["Statement", "Work", "elementary", "executions", "innermost", "widths_of", "work_of"]
 
 _FREE_CALLS = frozenset({"likely", "reinterpret", "target_has", "address_of", "access_ptr"})
 
@@ -182,9 +182,10 @@ def elementary(operations: Operations) -> int:
     return operations.values.number(Kind.ARITHMETIC, Kind.DIVISION, Kind.COMPARISON, Kind.CALL, but=_FREE_CALLS)
 
 
-def work_of(program: Function | Stmt, values: Mapping[Var, int] | None = None) -> Work:
-    """The work of a function of stage "loops", or of a statement. values: those of symbols; the others stay symbols."""
-    known = _Program(program, values or {})
+def work_of(program: Function | Stmt, values: Mapping[Var, int] | None = None, bounds: bool = True) -> Work:
+    """The work of a function of stage "loops", or of a statement. values: those of symbols; the others stay symbols. bounds:
+    whether the greatest value is looked for of an extent that changes, which takes longer; else it counts as not known."""
+    known = _Program(program, values or {}, bounds)
     whole = Work(None, ONE, ONE)
     stack: list[tuple[Stmt, tuple[Work, ...], int, Mapping[Var, Expr]]] = [(known.body, (whole,), 0, {})]
     while stack:
@@ -215,6 +216,11 @@ def executions(work: Work, unknown: int) -> Iterator[tuple[Work, int]]:
         stack.extend((part, times) for part in reversed(inner.parts))
 
 
+def innermost(work: Work, unknown: int) -> int:
+    """How often the bodies of the innermost loops run, where one run of the whole has them. unknown: see executions."""
+    return sum(times for inner, times in executions(work, unknown) if not inner.parts)
+
+
 def widths_of(loops: Iterable[Work], unknown: int | None = None) -> dict[Var, Number | None]:
     """How many values the variable of each loop takes while they all run, outer loops before inner ones: where a loop begins
     may change too. unknown: what an extent counts as that is a symbol, where widths are to be integers."""
@@ -230,9 +236,9 @@ def widths_of(loops: Iterable[Work], unknown: int | None = None) -> dict[Var, Nu
 class _Program:
     """What is known of the symbols and the loops of a program."""
 
-    def __init__(self, program: Function | Stmt, values: Mapping[Var, int]) -> None:
+    def __init__(self, program: Function | Stmt, values: Mapping[Var, int], bounds: bool) -> None:
         self.body = program.body if isinstance(program, Function) else program
-        self.program, self.values = program, values
+        self.program, self.values, self.bounds = program, values, bounds
         self.unbound: list[For] = []
         """Loops of which the analyzer has not been told: most programs never ask it."""
 
@@ -276,6 +282,8 @@ class _Program:
         """An extent as a number."""
         if isinstance(extent, IntImm):
             return extent.value
+        if not self.bounds:
+            return Count.symbol(f"({extent})")
         for loop in self.unbound:
             self.analyzer.bind(loop.var, Range(loop.begin, cast(loop.extent, loop.begin.dtype)))
         self.unbound.clear()

@@ -70,6 +70,9 @@ class HybridOp(Operation):
     def input_tensors(self) -> tuple[Tensor, ...]:
         return self.reads_of(self.body)
 
+    def statement(self) -> Stmt:
+        return self.body
+
     def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> HybridOp:
         """The same operation reading other tensors, over the same axes; itself where it reads none of them."""
         return self.rewritten(lambda body: redirect(body, tensors))

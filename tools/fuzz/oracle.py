@@ -11,10 +11,9 @@ import numpy as np
 from ... import te
 from ...driver.build import build, lower
 from ...errors import CudaError, LoweringError, TilewrightError
-from ...ir import BufferStore, For, Range, Stmt, Var, equal, parse, verify
-from ...ir.arith.analyzer import Analyzer
+from ...ir import BufferStore, Var, equal, parse, verify
+from ...ir.analysis.work import executions, work_of
 from ...ir.interpret import interpreter
-from ...ir.visit import children
 from ...schedule import from_json, to_json
 from .guard import Guarded
 from .program import Program
@@ -87,21 +86,12 @@ def _interpreted(step: str, program: Program, function: Any) -> list[Any]:
 def _work(program: Program, function: Any) -> int:
     """About how often the program stores something, from above: a drawn schedule may compute a tensor anew for each of
     thousands of iterations."""
-    analyzer = Analyzer()
+    values: dict[Var, int] = {}
     for parameter, value in zip(function.arguments, program.values, strict=True):
-        for extent, size in zip(getattr(parameter, "shape", ()), np.shape(value), strict=True):
-            if isinstance(extent, Var):
-                analyzer.bind(extent, (size, size))
-    total, stack = 0, [(function.body, 1)]
-    while stack:
-        node, times = stack.pop()
-        if isinstance(node, For):
-            high = analyzer.interval(node.extent).hi
-            times *= max(high, 0) if high is not None else 1
-            analyzer.bind(node.var, Range(node.begin, node.extent))
-        total += times if isinstance(node, BufferStore) else 0
-        stack.extend((child, times) for child in children(node) if isinstance(child, Stmt))
-    return total
+        extents = zip(getattr(parameter, "shape", ()), np.shape(value), strict=True)
+        values.update({extent: size for extent, size in extents if isinstance(extent, Var)})
+    return sum(times * sum(isinstance(statement.node, BufferStore) for statement in work.statements)
+               for work, times in executions(work_of(function, values), unknown=1))
 
 
 def _check_text(function: Any, s: Any, program: Program) -> None:

@@ -10,10 +10,12 @@ when vectors and what is unrolled are seen.
 
 from __future__ import annotations
 
-from ...expr import BufferLoad, Call, Expr, IntImm
+from ...analysis.operations import Kind
+from ...analysis.work import Statement, executions, work_of
+from ...dtype import DType
 from ...intrinsics import INTRINSICS, is_pure
-from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ...visit import Rewriter, children, rebuild
+from ...stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
+from ...visit import Rewriter, rebuild
 
 __all__ = ["SMALL", "run_small_serially"]
 
@@ -33,50 +35,39 @@ class _Small(Rewriter):
         self.vector_bits = vector_bits
 
     def For(self, node: For) -> Stmt:
-        if node.kind is LoopKind.PARALLEL:
-            work = self._work(node, SMALL)
-            if work is None or work >= SMALL:
-                return node  # no parallel loop stands within another
-            return For(node.var, node.begin, node.extent, LoopKind.SERIAL, node.body, node.thread, node.pragmas, node.line)
+        if node.kind is LoopKind.PARALLEL:  # no parallel loop stands within another
+            return For(node.var, node.begin, node.extent, LoopKind.SERIAL, node.body, node.thread, node.pragmas,
+                       node.line) if self._is_small(node) else node
         return rebuild(node, [node.begin, node.extent, self.visit(node.body)])
 
-    def _work(self, stmt: Stmt, limit: int) -> int | None:
-        """The operations of a statement; None if they are not known or no fewer than `limit`."""
-        match stmt:
-            case For(extent=IntImm(value=count)):
-                once = self._work(stmt.body, limit)
-                return None if once is None else self._below(limit, count * (once + 1))
-            case BufferStore():
-                value = self._of_expr(stmt.value)
-                return None if value is None else self._below(limit, value + self._registers(stmt.value))
-            case Seq() | Allocate() | LetStmt() | Attr() | If():
-                total = 0
-                for child in children(stmt):
-                    part = self._work(child, limit) if isinstance(child, Stmt) else self._of_expr(child)
-                    if part is None:
-                        return None
-                    total += part
-                return self._below(limit, total)
-            case _:  # outside code, or a loop of an extent that is not known
-                return None
+    def _is_small(self, loop: For) -> bool:
+        """Whether a loop certainly does less than SMALL operations."""
+        total = 0
+        for work, times in executions(work_of(loop, bounds=False), unknown=0):
+            if work.trips.value is None:
+                return False
+            total += times if work.loop is not None else 0
+            for statement in work.statements:
+                once = self._registers_of(statement)
+                if once is None:  # outside code
+                    return False
+                total += once * times
+            if total >= SMALL:
+                return False
+        return True
 
-    def _of_expr(self, root: object) -> int | None:
-        total, stack = 0, [root]
-        while stack:
-            node = stack.pop()
-            if not isinstance(node, Expr):
-                continue
-            if isinstance(node, Call) and (not is_pure(node.name) or node.name == "call_pure_extern"):
+    def _registers_of(self, statement: Statement) -> int | None:
+        """The operations on whole registers of one execution; None where that is not known."""
+        if not isinstance(statement.node, (BufferStore, LetStmt, If)):
+            return None
+        total = self._registers(statement.node.value.dtype) if isinstance(statement.node, BufferStore) else 0
+        for operator, count in statement.operations.all.items():
+            is_call = operator.kind is Kind.CALL
+            if is_call and (not is_pure(operator.name) or operator.name == "call_pure_extern"):
                 return None
-            weight = _FUNCTION if isinstance(node, Call) and INTRINSICS[node.name].operands == "float" else 1
-            total += weight * self._registers(node)
-            if not isinstance(node, BufferLoad):  # addresses cost next to nothing
-                stack.extend(children(node))
+            weight = _FUNCTION if is_call and INTRINSICS[operator.name].operands == "float" else 1
+            total += weight * count * self._registers(operator.dtype)
         return total
 
-    def _registers(self, node: Expr) -> int:
-        return max(1, -(-node.dtype.bits * node.dtype.lanes // self.vector_bits))
-
-    @staticmethod
-    def _below(limit: int, work: int) -> int | None:
-        return work if work < limit else None
+    def _registers(self, dtype: DType) -> int:
+        return max(1, -(-dtype.bits * dtype.lanes // self.vector_bits))
