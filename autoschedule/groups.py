@@ -25,7 +25,6 @@ from ..schedule import Schedule
 from ..te.operation import ComputeOp, Operation, extent_of
 from ..te.scan import ScanOp
 from ..te.shape import same_extent
-from ..te.tensor_compute import TensorComputeOp
 from .operations import elements, is_expensive, is_plain, loads_of, weight
 from .slice_gradients import GRADIENTS, gradients_of_slices
 
@@ -248,7 +247,7 @@ def _of_other_kinds(order: list[Operation]) -> Iterator[Operation]:
     """Placeholders, what is no ordinary compute, and what is computed step by step within a scan."""
     stepwise = {op for scan in order if isinstance(scan, ScanOp) for op in steps_of(scan, order)}
     for op in order:
-        if not isinstance(op, ComputeOp) or isinstance(op, TensorComputeOp) or op in stepwise:
+        if not op.values or op.calls_intrinsic or op in stepwise:
             yield op
 
 

@@ -10,7 +10,6 @@ from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.visit import children, post_order
 from ..te.operation import ComputeOp, Operation
 from ..te.tensor import Tensor
-from ..te.tensor_compute import TensorComputeOp
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -50,7 +49,7 @@ def is_known(tensor: Tensor) -> bool:
         op = stack.pop()
         if op not in met:
             met.add(op)
-            if op.kind != "constant" and (not isinstance(op, ComputeOp) or not op.input_tensors):
+            if op.constant is None and not (op.values and op.input_tensors):
                 return False
             stack.extend(one.op for one in op.input_tensors)
     return True
@@ -100,7 +99,7 @@ def is_expensive(op: ComputeOp) -> bool:
 
 def is_plain(op: Operation) -> bool:
     """Whether it computes one tensor element by element, so that readers can take its expression in its place."""
-    return isinstance(op, ComputeOp) and not isinstance(op, TensorComputeOp) and op.reduction is None and op.num_outputs == 1
+    return bool(op.values) and not op.calls_intrinsic and op.reduction is None and op.num_outputs == 1
 
 
 def inlined_into(s: Schedule, op: Operation) -> list[ComputeOp]:

@@ -36,7 +36,7 @@ def schedule(
     s = create_schedule(outputs)
     if tuned is not None:
         given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
-        inputs = [stage.op.output(0) for stage in s.stages if stage.op.kind == "placeholder"]
+        inputs = [stage.op.output(0) for stage in s.stages if stage.op.is_passed]
         args = [*inputs, *(each if isinstance(each, Tensor) else each.output(0) for each in given)]
         best = tuned_schedule(args, chosen, tuned)
         if best is not None:

@@ -29,8 +29,7 @@ from ..ir.visit import post_order
 from ..runtime import num_threads
 from ..runtime.array import numpy_dtype
 from ..te import Tensor
-from ..te.hybrid.op import HybridOp
-from ..te.operation import ComputeOp, producers_first
+from ..te.operation import producers_first
 from .errors import WorkerFailed, WrongInputs
 from .task import Task
 
@@ -376,11 +375,9 @@ def _drawn(shape: tuple[int, ...], kind: np.dtype[Any], rng: np.random.Generator
 def _indices(task: Task) -> Iterable[Tensor]:
     """The tensors whose values say where others are read."""
     for op in producers_first([tensor.op for tensor in task.outputs]):
-        if isinstance(op, HybridOp) and op.data_indexed:
+        if op.data_indexed:
             yield from (tensor for tensor in op.input_tensors if tensor.dtype.is_integer)
-        if not isinstance(op, ComputeOp):
-            continue
-        for value in op.body:
+        for value in op.values:
             for load in post_order(value):
                 if isinstance(load, ProducerLoad):
                     for index in load.indices:

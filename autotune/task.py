@@ -87,7 +87,7 @@ class Task:
 
 def outputs_of(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Those that are computed and passed: also intermediate ones that the caller asks for."""
-    return [tensor for tensor in tensors if tensor.op.kind != "placeholder"]
+    return [tensor for tensor in tensors if not tensor.op.is_passed]
 
 
 def _checked_args(args: Any) -> tuple[Tensor, ...]:

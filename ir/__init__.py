@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-# The nodes come first: the printer, which they import last, needs statements and buffers, and those need the nodes.
-from .expr import (  # isort: skip
-    EQ, GE, GT, LE, LT, NE, Add, And, BinaryOp, Broadcast, BufferLoad, Call, Cast, CommReducer, CompareOp, Div,
-    Expr, FloatImm, FloorDiv, FloorMod, IfThenElse, IntImm, IterVar, Let, Max, Min, Mul, Node, Not, Or, Producer,
-    ProducerLoad, Ramp, Range, Reduce, Select, Shuffle, SizeVar, StringImm, Sub, TruncDiv, TruncMod, Var,
-)
 from .buffer import SCOPES, Buffer
 from .dtype import DType
+from .expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    CommReducer,
+    CompareOp,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Node,
+    Not,
+    Or,
+    Producer,
+    ProducerLoad,
+    Ramp,
+    Range,
+    Reduce,
+    Select,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from .structural import equal, structural_hash
 from .text.parser import parse, parse_expression

@@ -23,7 +23,7 @@ through `ir.ops`, where types are matched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -49,9 +49,11 @@ class Node:
 
     __slots__ = ()
     _children: ClassVar[tuple[str, ...]] = ()
+    text_of: ClassVar[Callable[[Any], str]] = object.__repr__
+    """The text of a node or a function: the printer, which knows every class of node, puts itself here."""
 
     def __str__(self) -> str:
-        return _printer.to_text(self)
+        return Node.text_of(self)
 
     __repr__ = __str__
 
@@ -554,4 +556,3 @@ class Reduce(Expr):
 
 
 from . import ops as _ops  # noqa: E402  (the operators above build nodes through it; it needs the nodes)
-from .text import printer as _printer  # noqa: E402  (str of a node is its text)

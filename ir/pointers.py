@@ -17,10 +17,8 @@ from .errors import BadBufferAccess
 from .expr import BufferLoad, Call, Expr, IntImm, Node, Ramp
 from .ops import cast, const, convert, floordiv, floormod, is_const
 from .stmt import BufferStore
-from .visit import post_order, rewrite
 
-__all__ = ["READS", "WRITES", "packed_array", "pointed_to", "pointer", "reading_only", "vector_load", "vector_store",
-           "written_buffers"]
+__all__ = ["READS", "WRITES", "access_pointer", "packed_array", "pointed_to", "pointer", "vector_load", "vector_store"]
 
 READS, WRITES = 1, 2
 
@@ -44,33 +42,6 @@ def packed_array(buffer: Buffer) -> Call:
     out where it is compact."""
     start = access_pointer(buffer, READS | WRITES, 0)
     return Call("packed_array", (start, const(buffer.ndim), *buffer.shape, *buffer.strides), HANDLE)
-
-
-def reading_only(body: Any, buffers: Sequence[Buffer]) -> Any:
-    """`body` whose packed arrays of `buffers` are only read."""
-
-    def rule(node: Node) -> Node | None:
-        if isinstance(node, Call) and node.name == "packed_array":
-            start = node.args[0]
-            pointed = pointed_to(start)
-            if pointed is not None and pointed[0] in buffers and isinstance(start, Call):
-                return Call(node.name, (Call(start.name, (*start.args[:2], const(READS)), HANDLE), *node.args[1:]), HANDLE)
-        return None
-
-    return rewrite(body, rule)
-
-
-def written_buffers(body: Node) -> set[Buffer]:
-    """The buffers that are stored to, or that outside code may write through a pointer."""
-    found: set[Buffer] = set()
-    for node in post_order(body):
-        if isinstance(node, BufferStore):
-            found.add(node.buffer)
-        else:
-            pointed = pointed_to(node)
-            if pointed is not None and pointed[1] & WRITES:
-                found.add(pointed[0])
-    return found
 
 
 def access_pointer(buffer: Buffer, mode: Any, offset: Any) -> Call:

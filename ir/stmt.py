@@ -178,9 +178,8 @@ class Function:
         return tuple(p for p in self.params if isinstance(p, Var))
 
     def __str__(self) -> str:
-        return _printer.to_text(self)
+        return Node.text_of(self)
 
     __repr__ = __str__
 
 
-from .text import printer as _printer  # noqa: E402  (str of a function is its text)

@@ -19,6 +19,7 @@ from .extern_calls import (
     call_pure_extern,
     target_has,
 )
+from .intrin_declaration import decl_buffer, decl_tensor_intrin
 from .math import (
     abs,
     acos,
@@ -87,7 +88,7 @@ from .scan import ScanOp, scan
 from .tag import tag_scope
 from .tensor import Tensor, TensorRegion, TensorSlice
 from .tensor_compute import TensorComputeOp
-from .tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from .tensor_intrin import TensorIntrin
 from .trace import trace
 
 if TYPE_CHECKING:

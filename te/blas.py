@@ -42,10 +42,10 @@ def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = 
         raise BadExtern(f"cannot declare the matrix product {name}", reason=reason[:300], called=user_source(),
                         fix="pip install scipy" if "scipy" in reason else "te.blas.matmul(A, B): (n, k) times (k, m)")
     shape = (A.shape[1 if transpose_a else 0], B.shape[0 if transpose_b else 1])
-    made: Tensor = extern(
+    product: Tensor = extern(
         shape, [A, B], lambda ins, outs: call_packed(_FUNCTION, ins[0], ins[1], outs[0], int(transpose_a), int(transpose_b)),
         name=name, dtype=A.dtype, tag="blas")
-    return made
+    return product
 
 
 _FUNCTION = "tilewright.blas.matmul"

@@ -12,13 +12,13 @@ from ..ir.expr import Expr, IterVar
 from ..ir.ops import convert
 from .body import check_body, join_reductions
 from .errors import BadBody, WrongNumberOfIndices, WrongParameters
-from .intrin_call import IntrinsicCall
 from .operation import ComputeOp, PlaceholderOp
-from .reads import LATER, check_reads
+from .reads import check_reads
 from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
 from .tensor_compute import tensor_compute
+from .tensor_intrin import IntrinsicCall
 from .wraparound import wrapping
 
 __all__ = ["compute", "placeholder"]
@@ -67,12 +67,10 @@ def compute(
     values = _values(returned, name, source)
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
-    later = check_reads(name, axis, body)
-    made = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis,
-                     body=wrapping(axis, body))
-    if later:
-        LATER[made] = later
-    outputs = tuple(made.output(at) for at in chosen)
+    check_reads(name, axis, body)
+    op = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis,
+                   body=wrapping(axis, body))
+    outputs = tuple(op.output(at) for at in chosen)
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -116,7 +114,7 @@ def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, 
     """What fcompute returned, as one expression for each output."""
     several = isinstance(returned, (tuple, list))
     items = tuple(cast("Sequence[Any]", returned)) if several else (returned,)
-    found: list[Expr] = []
+    values: list[Expr] = []
     for item in items:
         if isinstance(item, Tensor) and item.ndim:
             raise BadBody(
@@ -134,8 +132,8 @@ def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, 
                 fix="return the element: does the function lack a `return`?" if item is None else
                     "build the element from tensors' elements, indices and numbers",
             )
-        found.append(value)
-    if not found:
+        values.append(value)
+    if not values:
         raise BadBody(f"the function of {name} returned an empty {type(returned).__name__}", declared=source,
                       called=user_source(), fix="return one expression for each output")
-    return tuple(found)
+    return tuple(values)

@@ -30,6 +30,11 @@ class ConstantOp(GivenOp):
 
     value: Constant
     kind: ClassVar[str] = "constant"
+    noun: ClassVar[str] = "a constant: its elements are known"
+
+    @property
+    def constant(self) -> Constant | None:
+        return self.value
 
 
 def constant(array: Any, name: str = "constant") -> Tensor:
@@ -40,9 +45,9 @@ def constant(array: Any, name: str = "constant") -> Tensor:
     What is computed from constants alone and stored at root is computed when the kernel is built, not when it is called.
     Raises BadConstant.
     """
-    found = _as_array(array, name)
-    op = ConstantOp(name=name, shape=as_shape(found.shape, name), dtype=scalar_dtype(str(found.dtype)),
-                    value=Constant(name, aligned_copy(found)), source=user_source())
+    elements = _as_array(array, name)
+    op = ConstantOp(name=name, shape=as_shape(elements.shape, name), dtype=scalar_dtype(str(elements.dtype)),
+                    value=Constant(name, aligned_copy(elements)), source=user_source())
     return op.output(0)
 
 
@@ -51,28 +56,28 @@ def _as_array(value: Any, name: str) -> NDArray[Any]:
     if isinstance(value, (Tensor, Expr)):
         raise _bad(name, f"{value!r} is computed by the program"[:200], "pass a numpy array")
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as problem:
         raise _bad(name, f"numpy makes no array of it: {problem}"[:300], "pass a numpy array") from None
     if not hasattr(value, "dtype"):
-        found = _of_numbers(found, name)
-    kind = found.dtype.newbyteorder("=")
+        array = _of_numbers(array, name)
+    kind = array.dtype.newbyteorder("=")
     try:
         scalar_dtype(kind.name)
     except TilewrightError:
-        raise _bad(name, f"its elements are of numpy's {found.dtype}, which no kernel computes with",
+        raise _bad(name, f"its elements are of numpy's {array.dtype}, which no kernel computes with",
                    'array.astype("float32")') from None
-    return found.astype(kind, copy=False)
+    return array.astype(kind, copy=False)
 
 
-def _of_numbers(found: NDArray[Any], name: str) -> NDArray[Any]:
+def _of_numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Python's floats are float32 and its integers int32, as te.const makes them."""
-    if found.dtype == np.float64:
-        return found.astype(np.float32)
-    if found.dtype != np.int64:
-        return found
-    narrow = found.astype(np.int32)
-    if not np.array_equal(narrow, found):
+    if array.dtype == np.float64:
+        return array.astype(np.float32)
+    if array.dtype != np.int64:
+        return array
+    narrow = array.astype(np.int32)
+    if not np.array_equal(narrow, array):
         raise _bad(name, "integers of Python are int32, and one of them does not fit", 'np.asarray(values, "int64")')
     return narrow
 

@@ -15,18 +15,18 @@ from functools import cached_property
 from typing import Any, ClassVar, cast
 
 from ..errors import user_source
+from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import Buffer
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, Var
-from ..ir.pointers import reading_only, written_buffers
 from ..ir.stmt import Allocate, Evaluate, Stmt
 from ..ir.visit import free_vars, post_order
 from .errors import BadExtern
+from .intrin_declaration import decl_buffer
 from .operation import Operation
 from .shape import as_shape, same_extent, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
-from .tensor_intrin import decl_buffer
 
 __all__ = ["ExternOp", "extern"]
 
@@ -45,6 +45,7 @@ class ExternOp(Operation):
     body: Stmt
     dims: tuple[tuple[IterVar, ...], ...]
     kind: ClassVar[str] = "extern"
+    noun: ClassVar[str] = "an extern: outside code computes it whole"
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:
@@ -104,8 +105,8 @@ def extern(
     outs = _buffers(name, "out_buffers", out_buffers, list(zip(names, shapes, dtypes, strict=True)))
     body = reading_only(_body(name, fcompute(list(ins), list(outs))), ins)
     _check_body(name, body, ins, outs)
-    dims = tuple(tuple(IterVar(f"ax{at}", (dom := zero_based(extent)).begin.dtype, dom) for at, extent in enumerate(one))
-                 for one in shapes)
+    dims = tuple(tuple(IterVar(f"ax{at}", (dom := zero_based(extent)).begin.dtype, dom) for at, extent in enumerate(output_shape))
+                 for output_shape in shapes)
     op = ExternOp(name=name, tag=tag or current_tag(), attrs=attrs or {}, source=source, inputs=tensors, in_buffers=ins,
                   out_buffers=outs, body=body, dims=dims)
     return op.outputs[0] if len(shapes) == 1 else list(op.outputs)
@@ -117,53 +118,53 @@ def _bad(name: str, reason: str, fix: str) -> BadExtern:
 
 def _inputs(name: str, inputs: object) -> tuple[Tensor, ...]:
     given: tuple[object, ...] = tuple(cast("Sequence[object]", inputs)) if isinstance(inputs, (list, tuple)) else (inputs,)
-    wrong = next((one for one in given if not isinstance(one, Tensor)), None)
+    wrong = next((tensor for tensor in given if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
         raise _bad(name, f"an input is {wrong!r}, no tensor", "pass the tensors that it reads: te.extern(shape, [A, B], ...)")
-    return tuple(one for one in given if isinstance(one, Tensor))
+    return tuple(tensor for tensor in given if isinstance(tensor, Tensor))
 
 
 def _shapes(shape: Any, name: str) -> list[tuple[Expr, ...]]:
     """One shape, or a list of shapes."""
-    several = isinstance(shape, (list, tuple)) and bool(shape) and all(isinstance(one, (list, tuple)) for one in cast("Any", shape))
-    return [as_shape(one, name) for one in (shape if several else [shape])]
+    several = isinstance(shape, (list, tuple)) and bool(shape) and all(isinstance(s, (list, tuple)) for s in cast("Any", shape))
+    return [as_shape(each, name) for each in (shape if several else [shape])]
 
 
 def _dtypes(name: str, dtype: Any, inputs: tuple[Tensor, ...], count: int) -> list[DType]:
     if dtype is None:
-        found = {tensor.dtype for tensor in inputs}
-        if len(found) != 1:
+        known = {tensor.dtype for tensor in inputs}
+        if len(known) != 1:
             had = ", ".join(f"{tensor.name} is {tensor.dtype}" for tensor in inputs) or "there are no inputs"
             raise _bad(name, f"its dtype is not given, and the inputs do not tell: {had}", 'dtype="float32"')
-        return [found.pop()] * count
+        return [known.pop()] * count
     given: list[object] = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * count
     if len(given) != count:
         raise _bad(name, f"{len(given)} dtypes for {count} outputs", "give one dtype, or one for each output")
-    return [scalar_dtype(one) for one in given]
+    return [scalar_dtype(element) for element in given]
 
 
 def _buffers(name: str, what: str, given: Any, wanted: list[tuple[str, tuple[Expr, ...], DType]]) -> tuple[Buffer, ...]:
     """Declared buffers, checked, or compact ones."""
     if given is None:
         return tuple(decl_buffer(shape, dtype, label) for label, shape, dtype in wanted)
-    found: list[object] = list(given) if isinstance(given, (list, tuple)) else [given]
-    if len(found) != len(wanted):
-        raise _bad(name, f"{len(found)} {what} for {len(wanted)} tensors", "declare a buffer for each")
-    for buffer, (label, shape, dtype) in zip(found, wanted, strict=True):
+    declared: list[object] = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(declared) != len(wanted):
+        raise _bad(name, f"{len(declared)} {what} for {len(wanted)} tensors", "declare a buffer for each")
+    for buffer, (label, shape, dtype) in zip(declared, wanted, strict=True):
         if not isinstance(buffer, Buffer) or buffer.dtype != dtype or buffer.ndim != len(shape) or not all(
                 map(same_extent, buffer.shape, shape)):
             raise _bad(name, f"the buffer of {label} is {buffer!r}, the tensor {dtype} of shape {shape_text(shape)}",
                        "te.decl_buffer(T.shape, T.dtype, ...)")
-    return tuple(buffer for buffer in found if isinstance(buffer, Buffer))
+    return tuple(buffer for buffer in declared if isinstance(buffer, Buffer))
 
 
-def _body(name: str, made: object) -> Stmt:
-    if isinstance(made, Expr):
-        return Evaluate(made)
-    if not isinstance(made, Stmt):
-        raise _bad(name, f"its function returned {made!r}, no statement and no call",
+def _body(name: str, returned: object) -> Stmt:
+    if isinstance(returned, Expr):
+        return Evaluate(returned)
+    if not isinstance(returned, Stmt):
+        raise _bad(name, f"its function returned {returned!r}, no statement and no call",
                    "return te.call_packed(...), te.call_extern(...), or ib.get() of a tw.ir_builder()")
-    return made
+    return returned
 
 
 def _check_body(name: str, body: Stmt, ins: tuple[Buffer, ...], outs: tuple[Buffer, ...]) -> None:

@@ -85,11 +85,11 @@ def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
                              fix="call a C function by te.call_extern, an instruction by te.call_llvm_intrin")
     if row.result == "given":
         return call(plain, *args, dtype=dtype)
-    found = call(plain, *args)
-    if found.dtype != DType(dtype):
-        raise BadOutsideCall(f"the intrinsic {name!r} gives {found.dtype} here, not {dtype}", called=user_source(),
+    result = call(plain, *args)
+    if result.dtype != DType(dtype):
+        raise BadOutsideCall(f"the intrinsic {name!r} gives {result.dtype} here, not {dtype}", called=user_source(),
                              reason=f"operands `{', '.join(map(str, args))}`"[:200], fix="convert the operands, or the result")
-    return found
+    return result
 
 
 def target_has(feature: str) -> Expr:

@@ -87,8 +87,8 @@ def _taken_up(intrinsic: TensorIntrin, reduction: Reduce, axes: Mapping[IterVar,
 
 
 def _loops(axes: Sequence[IterVar]) -> tuple[list[tuple[Var, IterVar]], dict[IterVar, Var]]:
-    made = [(Var(axis.name, axis.dtype), axis) for axis in axes]
-    return made, {axis: var for var, axis in made}
+    loops = [(Var(axis.name, axis.dtype), axis) for axis in axes]
+    return loops, {axis: var for var, axis in loops}
 
 
 def _nest(loops: list[tuple[Var, IterVar]], body: Stmt) -> Stmt:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
@@ -21,10 +21,7 @@ from ..ir.visit import rewrite, substitute
 from .operation import ComputeOp, PlaceholderOp
 from .tensor import Tensor
 
-if TYPE_CHECKING:
-    from .tensor_intrin import TensorIntrin
-
-__all__ = ["solved", "specialised"]
+__all__ = ["sized_body", "sized_buffer", "sized_operation", "sized_placeholder", "solved"]
 
 
 def solved(extents: Sequence[Expr | int], wanted: Sequence[Expr], values: dict[Var, Expr]) -> tuple[int, ...] | None:
@@ -50,52 +47,38 @@ def solved(extents: Sequence[Expr | int], wanted: Sequence[Expr], values: dict[V
     return tuple(dims) if all(sizes[at] == 1 for at in rest) else None
 
 
-def specialised(intrinsic: TensorIntrin, values: Mapping[Var, Expr]) -> TensorIntrin:
-    """The intrinsic with symbols replaced in its operation, its buffers and its bodies; itself without any."""
-    if not values:
-        return intrinsic
-    inputs = {tensor: _placeholder(tensor, values) for tensor in intrinsic.inputs}
-    op = _operation(intrinsic.op, inputs, values)
-    tensors = {**inputs, **dict(zip(intrinsic.op.outputs, op.outputs, strict=True))}
-    buffers = {tensors[tensor]: _buffer(buffer, values) for tensor, buffer in intrinsic.buffers.items()}
-    renamed = {buffer: buffers[tensors[tensor]] for tensor, buffer in intrinsic.buffers.items()}
-
-    def made(part: Stmt | None) -> Stmt | None:
-        return None if part is None else _body(part, renamed, values)
-
-    body = _body(intrinsic.body, renamed, values)
-    return replace(intrinsic, op=op, inputs=tuple(inputs.values()), buffers=buffers, body=body,
-                   reduce_init=made(intrinsic.reduce_init), reduce_update=made(intrinsic.reduce_update))
-
-
 def _known(value: Expr, values: Mapping[Var, Expr]) -> Expr:
     return Analyzer().simplify(substitute(value, values))
 
 
-def _placeholder(tensor: Tensor, values: Mapping[Var, Expr]) -> Tensor:
+def sized_placeholder(tensor: Tensor, values: Mapping[Var, Expr]) -> Tensor:
+    """The placeholder with symbols in its shape replaced."""
     shape = tuple(_known(extent, values) for extent in tensor.shape)
     return PlaceholderOp(name=tensor.name, shape=shape, dtype=tensor.dtype, source=tensor.source).output(0)
 
 
-def _buffer(buffer: Buffer, values: Mapping[Var, Expr]) -> Buffer:
-    shape, strides = (tuple(_known(one, values) for one in ones) for ones in (buffer.shape, buffer.strides))
+def sized_buffer(buffer: Buffer, values: Mapping[Var, Expr]) -> Buffer:
+    """The buffer with symbols in its shape and strides replaced."""
+    shape, strides = (tuple(_known(size, values) for size in sizes) for sizes in (buffer.shape, buffer.strides))
     return replace(buffer, shape=shape, strides=strides)
 
 
-def _body(part: Stmt, renamed: Mapping[Buffer, Buffer], values: Mapping[Var, Expr]) -> Stmt:
+def sized_body(part: Stmt, renamed: Mapping[Buffer, Buffer], values: Mapping[Var, Expr]) -> Stmt:
+    """A body of an intrinsic with symbols replaced, on other buffers."""
     copier = Copier(values, fresh=False)
     for old, new in renamed.items():
         copier.rename(old, new)
     return copier.visit(part)
 
 
-def _operation(op: ComputeOp, inputs: Mapping[Tensor, Tensor], values: Mapping[Var, Expr]) -> ComputeOp:
+def sized_operation(op: ComputeOp, inputs: Mapping[Tensor, Tensor], values: Mapping[Var, Expr]) -> ComputeOp:
+    """The operation with symbols replaced, over axes of these sizes, reading other tensors."""
     known: dict[Var, Expr] = dict(values)
     axes: dict[IterVar, IterVar] = {}
     for axis in (*op.axis, *op.reduce_axis):
         assert axis.dom is not None, "the axes of an operation have domains"
-        made = replace(axis, dom=Range(_known(axis.dom.begin, known), _known(axis.dom.extent, known)))
-        axes[axis] = known[axis] = made
+        sized = replace(axis, dom=Range(_known(axis.dom.begin, known), _known(axis.dom.extent, known)))
+        axes[axis] = known[axis] = sized
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, Var):

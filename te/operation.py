@@ -1,4 +1,8 @@
-"""Operations: what makes tensors. Immutable; the object is its identity."""
+"""Operations: what makes tensors. Immutable; the object is its identity.
+
+A kind of operation is a class in a file of its own (compute, scan, extern, ...), which answers for itself what others ask: whatever
+stands in `Operation` has an answer for every kind. How a kind is lowered is its row in schedule/lowering.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ..errors import InternalError, SourceLine, user_source
+from ..ir.constant import Constant
 from ..ir.dtype import DType
-from ..ir.expr import Expr, IterVar, Node, Reduce
+from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce
 from ..ir.stmt import Seq, Stmt
 from .errors import AmbiguousTensorTruth
 from .loops import compute_loops
@@ -38,14 +43,25 @@ class Operation:
     outputs: tuple[Tensor, ...] = field(init=False)
     """Its tensors, made once: an output is the same object each time."""
     kind: ClassVar[str] = "operation"
+    """The kind's name, by which its row in schedule/lowering is found."""
+    noun: ClassVar[str] = "an operation"
+    """What it is, as messages say after "X is"."""
     is_given: ClassVar[bool] = False
-    """Whether its elements are there before the kernel runs."""
+    """Whether its elements are there before the kernel runs, so that nothing is computed."""
+    is_passed: ClassVar[bool] = False
+    """Whether the caller of the kernel passes its elements."""
+    is_stepwise: ClassVar[bool] = False
+    """Whether its loop runs over time, each step being computed by stages of their own."""
+    takes_definitions: ClassVar[bool] = False
+    """Whether it is made of expressions, in which the definition of an element can stand in place of its read (`rewritten`)."""
+    calls_intrinsic: ClassVar[bool] = False
+    """Whether it was declared as calls of a tensor intrinsic."""
 
     def __post_init__(self) -> None:
         dtypes, shapes = self.output_dtypes, self.output_shapes
         names = [self.name] if len(dtypes) == 1 else [f"{self.name}.v{at}" for at in range(len(dtypes))]
-        made = tuple(Tensor(self, at, names[at], shapes[at], dtype) for at, dtype in enumerate(dtypes))
-        _set(self, "outputs", made)
+        outputs = tuple(Tensor(self, at, names[at], shapes[at], dtype) for at, dtype in enumerate(dtypes))
+        _set(self, "outputs", outputs)
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:
@@ -73,7 +89,64 @@ class Operation:
         return ()
 
     @property
+    def values(self) -> tuple[Expr, ...]:
+        """The element at `axis`, one for each output; none where it is no expression element by element."""
+        return ()
+
+    @property
+    def reduction(self) -> Reduce | None:
+        """The reduction that the elements are (the first output's), or None."""
+        return None
+
+    @property
+    def loads(self) -> Sequence[ProducerLoad]:
+        """The reads of tensors in its elements and in the domains of its reduce axes, each node once, in the order of evaluation;
+        none where it is no expression element by element."""
+        return ()
+
+    @property
+    def loop_nests(self) -> Sequence[tuple[IterVar, ...]]:
+        """The axes of each nest of loops that it has, outermost first."""
+        return [(*self.axis, *self.reduce_axis)]
+
+    @property
+    def whole_axes(self) -> tuple[IterVar, ...]:
+        """The axes of which a tensor intrinsic takes in all values at once."""
+        return ()
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The tensors of which a tensor intrinsic is passed parts or elements."""
+        return ()
+
+    @property
+    def scalar_arguments(self) -> tuple[Expr, ...]:
+        """The values that a tensor intrinsic is passed beside its operands."""
+        return ()
+
+    @property
+    def data_indexed(self) -> tuple[Expr, ...]:
+        """The extents of the dimensions whose indices may depend on data, where statements read and write them."""
+        return ()
+
+    @property
+    def own_placeholders(self) -> tuple[Tensor, ...]:
+        """The placeholders that stand for its own outputs, which nobody passes."""
+        return ()
+
+    @property
+    def shared_memory(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """Pairs of a tensor and the output in whose memory it lies."""
+        return ()
+
+    @property
+    def constant(self) -> Constant | None:
+        """Its elements, where they are known."""
+        return None
+
+    @property
     def num_outputs(self) -> int:
+        """The number of its tensors."""
         return len(self.outputs)
 
     def output(self, index: int) -> Tensor:
@@ -92,6 +165,11 @@ class Operation:
 
     def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> Operation:
         """The same operation reading other tensors; itself where it reads none of them."""
+        return self
+
+    def rewritten(self, rule: Callable[[Any], Any]) -> Operation:
+        """The operation with `rule`, which maps an expression to its replacement, applied to the expressions that it is made
+        of; itself where nothing changed, or where it is made of none."""
         return self
 
     def statement(self) -> Stmt:
@@ -128,6 +206,8 @@ class PlaceholderOp(GivenOp):
     """A tensor that the caller of the kernel passes."""
 
     kind: ClassVar[str] = "placeholder"
+    noun: ClassVar[str] = "a placeholder: the caller passes it"
+    is_passed: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -141,6 +221,8 @@ class ComputeOp(Operation):
 
     body: tuple[Expr, ...]
     kind: ClassVar[str] = "compute"
+    noun: ClassVar[str] = "a compute"
+    takes_definitions: ClassVar[bool] = True
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:
@@ -157,8 +239,16 @@ class ComputeOp(Operation):
         return (*(part for dom in domains for part in (dom.begin, dom.extent)), *values)
 
     @property
+    def values(self) -> tuple[Expr, ...]:
+        return self.body
+
+    @property
+    def loads(self) -> Sequence[ProducerLoad]:
+        domains = [axis.dom for axis in self.reduce_axis if axis.dom is not None]
+        return collect_loads(*self.body, *(part for dom in domains for part in (dom.begin, dom.extent)))
+
+    @property
     def reduction(self) -> Reduce | None:
-        """The reduction that the body is (its first element), or None."""
         first = self.body[0]
         return first if isinstance(first, Reduce) else None
 
@@ -172,7 +262,7 @@ class ComputeOp(Operation):
 
     def tensors_read(self) -> tuple[Tensor, ...]:
         """The tensors that its body and the domains of its reduce axes read."""
-        producers = (load.producer for load in collect_loads(self))
+        producers = (load.producer for load in self.loads)
         return tuple(dict.fromkeys(producer for producer in producers if isinstance(producer, Tensor)))
 
     def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
@@ -186,8 +276,8 @@ class ComputeOp(Operation):
         return compute_loops(self.axis, self.body, self.outputs)
 
     def rewritten(self, rule: Callable[[Any], Any]) -> ComputeOp:
-        """The operation with `rule` applied to its body and to the domains of its reduce axes; itself where nothing
-        changed. `rule` maps an expression to its replacement."""
+        """The operation with `rule`, which maps an expression to its replacement, applied to its body and to the domains of its
+        reduce axes; itself where nothing changed."""
         body = rewrite_reduction(self.body, rule)
         return self if body is self.body else replace(self, body=body)
 

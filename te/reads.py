@@ -7,10 +7,9 @@ alone, and so are symbolic extents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from weakref import WeakKeyDictionary
+from collections.abc import Container, Iterator
 
-from ..errors import user_source
+from ..errors import SourceLine, user_source
 from ..ir.expr import (
     Add,
     And,
@@ -23,6 +22,7 @@ from ..ir.expr import (
     LogicalOp,
     Mul,
     Node,
+    Producer,
     ProducerLoad,
     Reduce,
     Select,
@@ -32,46 +32,55 @@ from ..ir.ops import is_const
 from ..ir.visit import children, post_order
 from .errors import IndexOutOfRange
 from .operation import Operation
+from .rewrite import collect_loads
 from .shape import extent_text, same_extent
 from .tensor import Tensor, tensor_text
 
-__all__ = ["LATER", "check_reads", "unguarded_loads"]
-
-LATER: WeakKeyDictionary[Operation, dict[Tensor, IndexOutOfRange]] = WeakKeyDictionary()
-"""What check_reads found and left open, by the operation that was made of it: te.create_schedule knows the scans."""
+__all__ = ["check_reads", "check_states", "unguarded_loads"]
 
 
-def check_reads(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> dict[Tensor, IndexOutOfRange]:
-    """Raises IndexOutOfRange where the compute `name` certainly reads outside a tensor.
+def check_reads(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
+    """Raises IndexOutOfRange where the compute `name` over `axis` certainly reads outside a tensor.
 
-    Returns the placeholders of which that is certain only if they are no states of a scan, with the errors to raise then:
-    they are read at earlier steps of the first axis alone, `state[t - 1, i]`.
+    A placeholder that is read at earlier steps of the first axis alone, `state[t - 1, i]`, may be the state of a scan that is
+    yet to be declared; `check_states` tells once that is known.
     """
+    for load, at, index in _reads_outside(axis, body):
+        if at or not _may_be_state(load.producer, axis, body):
+            raise _error(name, load, at, index, user_source())
+
+
+def check_states(op: Operation, states: Container[Tensor]) -> None:
+    """Raises IndexOutOfRange where `op` reads a placeholder outside of its shape as only the state of a scan may be read.
+
+    states: the placeholders that are states of scans.
+    """
+    suspects = [tensor for tensor in op.input_tensors if tensor not in states and _may_be_state(tensor, op.axis, op.values)]
+    if op.values and suspects:
+        for load, at, index in _reads_outside(op.axis, op.values):
+            if any(load.producer is tensor for tensor in suspects):
+                raise _error(op.name, load, at, index, op.source)
+
+
+def _reads_outside(axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> Iterator[tuple[ProducerLoad, int, Expr]]:
+    """The reads of tensors that certainly leave their shape, each with the place and the expression of the index that does."""
     first = body[0]
     axes = (*axis, *first.axes) if isinstance(first, Reduce) else axis
-    if any(_may_be_empty(one) for one in axes):
-        return {}
-    found: dict[Tensor, IndexOutOfRange] = {}
+    if any(_may_be_empty(loop) for loop in axes):
+        return
     for value in body if not isinstance(first, Reduce) else (first,):
         for load in unguarded_loads(value):
-            for at, index in enumerate(load.indices):
-                error = _outside(name, load, at, index)
-                if error is None:
-                    continue
-                tensor = load.producer
-                if at or not isinstance(tensor, Tensor) or not _may_be_state(tensor, axis, body):
-                    raise error
-                found.setdefault(tensor, error)
-    return found
+            if isinstance(load.producer, Tensor):
+                yield from ((load, at, index) for at, index in enumerate(load.indices) if _leaves(load.producer.shape[at], index))
 
 
-def _may_be_state(tensor: Tensor, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> bool:
-    """Whether a placeholder is only read some steps back from the first axis, which is as long as its own."""
-    if tensor.op.kind != "placeholder" or not axis or axis[0].dom is None or not same_extent(axis[0].dom.extent, tensor.shape[0]):
+def _may_be_state(tensor: Producer, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> bool:
+    """Whether this is a placeholder that is only read some steps back from the first axis, which is as long as its own."""
+    if not isinstance(tensor, Tensor) or not tensor.op.is_passed or not axis or axis[0].dom is None or not (
+            tensor.ndim and same_extent(axis[0].dom.extent, tensor.shape[0])):
         return False
-    loads = [node for value in body for node in post_order(value) if isinstance(node, ProducerLoad) and node.producer is tensor]
-    return all(isinstance(load.indices[0], Sub) and load.indices[0].a is axis[0] and isinstance(load.indices[0].b, IntImm)
-               and load.indices[0].b.value > 0 for load in loads)
+    steps = [load.indices[0] for load in collect_loads(*body) if load.producer is tensor]
+    return all(isinstance(step, Sub) and step.a is axis[0] and isinstance(step.b, IntImm) and step.b.value > 0 for step in steps)
 
 
 def _may_be_empty(axis: IterVar) -> bool:
@@ -113,20 +122,19 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
             yield part
 
 
-def _outside(name: str, load: ProducerLoad, at: int, index: Expr) -> IndexOutOfRange | None:
-    """The error for an index that certainly leaves the tensor."""
-    extent = load.producer.shape[at]
+def _leaves(extent: Expr, index: Expr) -> bool:
+    """Whether an index certainly leaves a dimension of this extent."""
     reach = _reach(index) if isinstance(extent, IntImm) else None
-    tensor = load.producer
-    if reach is None or not isinstance(extent, IntImm) or not isinstance(tensor, Tensor):
-        return None
-    least, greatest = reach
-    if least >= 0 and greatest < extent.value:
-        return None
+    return reach is not None and isinstance(extent, IntImm) and not (reach[0] >= 0 and reach[1] < extent.value)
+
+
+def _error(name: str, load: ProducerLoad, at: int, index: Expr, called: SourceLine | None) -> IndexOutOfRange:
+    tensor, reach = load.producer, _reach(index)
+    assert isinstance(tensor, Tensor) and reach is not None
     return IndexOutOfRange(
-        f"{name} reads outside {tensor.name}", declared=tensor.source, called=user_source(),
-        reason=f"index {at}, `{index}`, runs from {least} to {greatest}; "
-               f"dimension {at} of {tensor_text(tensor)} has the indices 0 to {extent_text(extent)} - 1",
+        f"{name} reads outside {tensor.name}", declared=tensor.source, called=called,
+        reason=f"index {at}, `{index}`, runs from {reach[0]} to {reach[1]}; "
+               f"dimension {at} of {tensor_text(tensor)} has the indices 0 to {extent_text(tensor.shape[at])} - 1",
         fix="choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), "
             f"{tensor.name}[...], 0), or compute fewer elements",
     )
@@ -148,16 +156,16 @@ def _reach(index: Expr) -> tuple[int, int] | None:
     axes = [node for node in order if isinstance(node, IterVar)]
     if len({id(axis) for axis in axes}) != len(axes):
         return None
-    found: dict[int, tuple[int, int]] = {}
+    reaches: dict[int, tuple[int, int]] = {}
     for node in reversed(order):
-        bounds = _bounds(node, found)
+        bounds = _bounds(node, reaches)
         if bounds is None:
             return None
-        found[id(node)] = bounds
-    return found[id(index)]
+        reaches[id(node)] = bounds
+    return reaches[id(index)]
 
 
-def _bounds(node: Expr, found: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
+def _bounds(node: Expr, reaches: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
     if isinstance(node, IntImm):
         return node.value, node.value
     if isinstance(node, IterVar):
@@ -167,7 +175,7 @@ def _bounds(node: Expr, found: dict[int, tuple[int, int]]) -> tuple[int, int] | 
         return dom.begin.value, dom.begin.value + dom.extent.value - 1
     if not isinstance(node, (Add, Sub, Mul, FloorDiv)):
         return None
-    (a, b), (c, d) = found[id(node.a)], found[id(node.b)]
+    (a, b), (c, d) = reaches[id(node.a)], reaches[id(node.b)]
     if isinstance(node, Add):
         return a + c, b + d
     if isinstance(node, Sub):

@@ -61,17 +61,17 @@ class Reducer:
 
     def _axes(self, axis: Any) -> tuple[IterVar, ...]:
         axes = tuple(cast("Sequence[Any]", axis)) if isinstance(axis, (list, tuple)) else (axis,)
-        for at, one in enumerate(axes):
-            if not isinstance(one, IterVar) or one.kind != "reduce":
-                shown = f"the data axis '{one.name}'" if isinstance(one, IterVar) else repr(one)[:200]
+        for at, candidate in enumerate(axes):
+            if not isinstance(candidate, IterVar) or candidate.kind != "reduce":
+                shown = f"the data axis '{candidate.name}'" if isinstance(candidate, IterVar) else repr(candidate)[:200]
                 raise NotAReduceAxis(
                     f"{self.name} has no axis to reduce over" if axis is None else
                     f"{self.name} cannot reduce over {shown}", called=user_source(),
                     reason="only axes that te.reduce_axis made can be reduced over",
                     fix="k = te.reduce_axis((0, n), \"k\"), and use k as the index that runs",
                 )
-            if any(one is other for other in axes[:at]):
-                raise NotAReduceAxis(f"{self.name} lists the axis '{one.name}' twice", called=user_source(),
+            if any(candidate is other for other in axes[:at]):
+                raise NotAReduceAxis(f"{self.name} lists the axis '{candidate.name}' twice", called=user_source(),
                                      fix="name each reduce axis once")
         if not axes:
             raise NotAReduceAxis(f"{self.name} has no axis to reduce over", called=user_source(),
@@ -90,8 +90,8 @@ class Reducer:
             raise BadReducer(f"init= of {self.name} has {len(first)} elements for {len(sources)} values",
                              called=user_source(), fix="give one init for each reduced value")
         inits = tuple(self._fitting(value, sources[at].dtype, "init=") for at, value in enumerate(first))
-        made = tuple(Reduce(combiner, sources, axes, condition, inits, at) for at in range(len(sources)))
-        return made if is_tuple else made[0]
+        elements = tuple(Reduce(combiner, sources, axes, condition, inits, at) for at in range(len(sources)))
+        return elements if is_tuple else elements[0]
 
     def combiner(self, dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
         """The combiner over fresh variables of `dtypes`."""
@@ -114,13 +114,13 @@ class Reducer:
         return self.identity(*map(str, dtypes))
 
     def _tuple_of(self, values: Any, dtypes: tuple[DType, ...], what: str) -> tuple[Expr, ...]:
-        found = tuple(cast("Sequence[Any]", values)) if isinstance(values, (list, tuple)) else (values,)
-        if len(found) != len(dtypes):
+        given = tuple(cast("Sequence[Any]", values)) if isinstance(values, (list, tuple)) else (values,)
+        if len(given) != len(dtypes):
             raise BadReducer(
-                f"the {what} of {self.name} gives {len(found)} values for {len(dtypes)} reduced ones",
+                f"the {what} of {self.name} gives {len(given)} values for {len(dtypes)} reduced ones",
                 called=user_source(), fix="fcombine and fidentity return as many values as are reduced",
             )
-        return tuple(self._fitting(value, dtype, what) for value, dtype in zip(found, dtypes, strict=True))
+        return tuple(self._fitting(value, dtype, what) for value, dtype in zip(given, dtypes, strict=True))
 
     def _fitting(self, value: Any, dtype: DType, what: str) -> Expr:
         """`value` in the reduced value's own dtype."""

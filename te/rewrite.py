@@ -1,43 +1,25 @@
-"""Reading and rewriting what operations compute: which tensors are read, reads redirected, definitions inlined."""
+"""Rewriting the expressions of operations: which tensors they read, reads redirected, definitions put in place of reads."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.expr import Expr, IterVar, Node, Producer, ProducerLoad, Range, Reduce, Var
 from ..ir.ops import cast
 from ..ir.visit import post_order, rewrite, substitute
 
-if TYPE_CHECKING:
-    from .operation import ComputeOp
-    from .tensor import Tensor
-
 __all__ = ["collect_loads", "inline", "redirect", "rewrite_reduction", "substitute_axes"]
 
 
-def collect_loads(of: Expr | ComputeOp) -> list[ProducerLoad]:
-    """Every read of a tensor in an expression, or in an operation's body and the domains of its reduce axes; each
-    node once, in the order of evaluation."""
-    roots: list[Expr]
-    if isinstance(of, Expr):
-        roots = [of]
-    else:
-        roots = list(of.body)
-        for axis in of.reduce_axis:
-            if axis.dom is not None:
-                roots += (axis.dom.begin, axis.dom.extent)
-    found: dict[ProducerLoad, None] = {}
-    for root in roots:
-        for node in post_order(root):
-            if isinstance(node, ProducerLoad):
-                found.setdefault(node)
-    return list(found)
+def collect_loads(*roots: Node) -> list[ProducerLoad]:
+    """Every read of a tensor in expressions and statements, each node once, in the order of evaluation."""
+    return [node for node in post_order(*roots) if isinstance(node, ProducerLoad)]
 
 
-def redirect(value: Expr, tensors: Mapping[Tensor, Tensor]) -> Expr:
+def redirect(value: Any, tensors: Mapping[Any, Producer]) -> Any:
     """`value` reading, in place of each tensor that is a key, the one that it maps to."""
     targets: dict[int, Producer] = {id(old): new for old, new in tensors.items()}
 
@@ -49,17 +31,17 @@ def redirect(value: Expr, tensors: Mapping[Tensor, Tensor]) -> Expr:
     return rewrite(value, rule)
 
 
-def inline(value: Expr, tensor: Tensor, axes: Sequence[IterVar], definition: Expr) -> Expr:
+def inline(value: Expr, tensor: Producer, axes: Sequence[IterVar], definition: Expr) -> Expr:
     """`value` with every read of `tensor` replaced by `definition`, its element at `axes`, at the read's indices."""
 
-    made: dict[tuple[int, ...], Expr] = {}  # reads at the same indices share one definition: chains of x * x stay small
+    definitions: dict[tuple[int, ...], Expr] = {}  # reads at the same indices share one definition: chains of x * x stay small
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and node.producer is tensor:
             key = tuple(map(id, node.indices))
-            if key not in made:
-                made[key] = substitute_axes(definition, axes, node.indices)
-            return made[key]
+            if key not in definitions:
+                definitions[key] = substitute_axes(definition, axes, node.indices)
+            return definitions[key]
         return None
 
     return rewrite(value, rule)
@@ -84,11 +66,11 @@ def rewrite_reduction(body: tuple[Expr, ...], rule: Callable[[Any], Any]) -> tup
         axes.append(_with_domain(axis, lambda value: substitute(rule(value), renamed)))
         if axes[-1] is not axis:
             renamed[axis] = axes[-1]
-    made = rule(first)
-    if made is first and not renamed:
+    reduction = rule(first)
+    if reduction is first and not renamed:
         return body
-    made = replace(substitute(made, renamed), axes=tuple(axes))
-    return tuple(replace(made, value_index=at) for at in range(len(body)))
+    reduction = replace(substitute(reduction, renamed), axes=tuple(axes))
+    return tuple(replace(reduction, value_index=at) for at in range(len(body)))
 
 
 def _with_domain(axis: IterVar, rule: Callable[[Any], Any]) -> IterVar:

@@ -22,7 +22,6 @@ from ..ir.ops import cast as cast_to
 from .compute import compute
 from .errors import BadScan
 from .operation import ComputeOp, Operation
-from .rewrite import collect_loads
 from .shape import axis_dtype, same_extent, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor, tensor_text
@@ -45,6 +44,8 @@ class ScanOp(Operation):
     inputs: tuple[Tensor, ...]
     dims: tuple[tuple[IterVar, ...], ...]
     kind: ClassVar[str] = "scan"
+    noun: ClassVar[str] = "a scan: its steps are computed by stages of their own"
+    is_stepwise: ClassVar[bool] = True
 
     @property
     def scan_axis(self) -> IterVar:
@@ -71,6 +72,16 @@ class ScanOp(Operation):
     @property
     def dimensions(self) -> tuple[tuple[IterVar, ...], ...]:
         return self.dims
+
+    @property
+    def own_placeholders(self) -> tuple[Tensor, ...]:
+        return self.states
+
+    @property
+    def shared_memory(self) -> Sequence[tuple[Tensor, Tensor]]:
+        """Initial values, updates and states lie in the memory of the scan's outputs."""
+        memory = zip(self.init, self.update, self.states, self.outputs, strict=True)
+        return [(tensor, output) for *tensors, output in memory for tensor in tensors]
 
     @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -104,8 +115,8 @@ def scan(
     if not states or not len(inits) == len(updates) == len(states):
         raise _bad(name, f"it has {len(inits)} initial tensors, {len(updates)} updates and {len(states)} states",
                    "give one of each for every state")
-    for one in zip(inits, updates, states, strict=True):
-        _check_state(name, *one)
+    for state_parts in zip(inits, updates, states, strict=True):
+        _check_state(name, *state_parts)
     _check_together(name, inits, updates, states)
     inits = tuple(_computed(name, at, inits) for at in range(len(inits)))
     labels = [name] if len(states) == 1 else [f"{name}.v{at}" for at in range(len(states))]
@@ -130,14 +141,14 @@ def _bad(name: str, reason: str, fix: str, tensor: Tensor | None = None) -> BadS
 
 def _tensors(name: str, what: str, given: object) -> tuple[Tensor, ...]:
     several: tuple[object, ...] = tuple(cast("Sequence[object]", given)) if isinstance(given, (list, tuple)) else (given,)
-    wrong = next((one for one in several if not isinstance(one, Tensor)), None)
+    wrong = next((tensor for tensor in several if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
         raise _bad(name, f"{what} has {wrong!r}, no tensor", "te.scan(init, update, state, inputs=[X]), all of them tensors")
-    return tuple(one for one in several if isinstance(one, Tensor))
+    return tuple(tensor for tensor in several if isinstance(tensor, Tensor))
 
 
 def _check_state(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
-    if state.op.kind != "placeholder" or state.ndim == 0:
+    if not state.op.is_passed or state.ndim == 0:
         raise _bad(name, f"the state is {tensor_text(state)}, no placeholder with a first axis for time",
                    "state = te.placeholder((time, ...)), which the update reads", state)
     if not isinstance(update.op, ComputeOp):
@@ -149,7 +160,7 @@ def _check_state(name: str, init: Tensor, update: Tensor, state: Tensor) -> None
             raise _bad(name, f"the {what} is {tensor_text(tensor)}, the state {tensor_text(state)}",
                        f"the {what} of a state has its dtype and the shape {wanted}", tensor)
     first = update.op.axis[0]
-    same = next((load for load in collect_loads(update.op) if load.producer is state and load.indices[0] is first), None)
+    same = next((load for load in update.op.loads if load.producer is state and load.indices[0] is first), None)
     if same is not None:
         raise _bad(name, f"the update {update.name} reads {same}, the step that it computes",
                    f"read an earlier step: {state.name}[{first.name} - 1, ...]", update)

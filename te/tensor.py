@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SourceLine, user_source
+from ..errors import InternalError, SourceLine, user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, Producer, ProducerLoad
@@ -160,6 +160,13 @@ def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad | TensorSlice
         return TensorRegion(tensor, tuple(_range(tensor, at, index) for at, index in enumerate(indices)))
     checked = tuple(_index(tensor, at, index) for at, index in enumerate(indices))
     return ProducerLoad(tensor, checked) if len(checked) == tensor.ndim else TensorSlice(tensor, checked)
+
+
+def tensor_of(load: ProducerLoad) -> Tensor:
+    """The tensor that a read is of."""
+    if not isinstance(load.producer, Tensor):
+        raise InternalError(f"a read of {load.producer!r}, which is no tensor")
+    return load.producer
 
 
 def wrong_number(tensor: Tensor, given: int) -> WrongNumberOfIndices:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from ..errors import user_source
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
@@ -24,17 +24,14 @@ from ..ir.ops import cast, const
 from ..ir.visit import rewrite, substitute
 from .body import check_body
 from .errors import BadTensorIntrin
-from .intrin_call import IntrinsicCall, TensorPart
-from .intrin_shapes import solved, specialised
+from .intrin_shapes import solved
 from .operation import ComputeOp
-from .reads import check_reads
+from .reads import check_reads, check_states
 from .rewrite import collect_loads, rewrite_reduction
 from .shape import extent_text, shape_text, zero_based
 from .tensor import Tensor
+from .tensor_intrin import IntrinsicCall, TensorIntrin, TensorPart
 from .wraparound import wrapping
-
-if TYPE_CHECKING:
-    from .tensor_intrin import TensorIntrin
 
 __all__ = ["TensorComputeOp", "tensor_compute"]
 
@@ -54,6 +51,15 @@ class TensorComputeOp(ComputeOp):
     tensor_axis: tuple[IterVar, ...]
     inner_reduce: tuple[IterVar, ...]
     out_dims: tuple[int, ...]
+    calls_intrinsic: ClassVar[bool] = True
+
+    @property
+    def whole_axes(self) -> tuple[IterVar, ...]:
+        return self.tensor_axis
+
+    @property
+    def scalar_arguments(self) -> tuple[Expr, ...]:
+        return self.scalars
 
     @property
     def outer_axis(self) -> tuple[IterVar, ...]:
@@ -62,8 +68,7 @@ class TensorComputeOp(ComputeOp):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """The tensors that the call is passed parts or elements of."""
-        loads = [load for value in (*(part.begin for part in self.boxes), *self.scalars) for load in collect_loads(value)]
+        loads = collect_loads(*(part.begin for part in self.boxes), *self.scalars)
         return tuple(dict.fromkeys(load.producer for load in loads if isinstance(load.producer, Tensor)))
 
     @cached_property
@@ -98,7 +103,7 @@ def tensor_compute(
     inside = shape[len(axis):]
     values: dict[Var, Expr] = {}
     out_dims = solved([*[const(1)] * len(axis), *inside], call.intrinsic.op.output_shape, values)
-    intrinsic = specialised(call.intrinsic, values)
+    intrinsic = call.intrinsic.specialised(values)
     if out_dims is None:
         raise BadTensorIntrin(
             f"cannot compute {name} by the tensor intrinsic {intrinsic.name}", declared=intrinsic.source, called=user_source(),
@@ -107,21 +112,21 @@ def tensor_compute(
             fix=f"te.compute((..., {', '.join(map(extent_text, intrinsic.op.output_shape))}), lambda i: {intrinsic.name}(...))")
     domains = map(zero_based, inside)
     tensor_axis = tuple(IterVar(f"ax{at}", domain.begin.dtype, domain) for at, domain in enumerate(domains))
-    inner_reduce = tuple(replace(one, name=one.name) for one in intrinsic.op.reduce_axis)
+    inner_reduce = tuple(replace(reduced, name=reduced.name) for reduced in intrinsic.op.reduce_axis)
     axes = (*axis, *tensor_axis)
     scalars = wrapping(axes, call.scalars) if call.scalars else ()
-    made = replace(call, intrinsic=intrinsic, scalars=scalars)
+    sized_call = replace(call, intrinsic=intrinsic, scalars=scalars)
     values_at: dict[Var, Expr] = {}
     values_at.update(zip(intrinsic.op.reduce_axis, inner_reduce, strict=True))
     for own, dim in zip(intrinsic.op.axis, out_dims, strict=True):
         values_at[own] = cast(axes[dim], own.dtype) if dim >= len(axis) else const(0, own.dtype)
-    body = _body(made, values_at, (*call.reduce_axis, *inner_reduce))
+    body = _body(sized_call, values_at, (*call.reduce_axis, *inner_reduce))
     check_body(name, axes, body)
-    for error in check_reads(name, axes, body).values():
-        raise error
+    check_reads(name, axes, body)
     op = TensorComputeOp(
         name=name, tag=tag, attrs=dict(attrs), source=user_source(), axis=axes, body=wrapping(axes, body), intrinsic=intrinsic,
         boxes=call.parts, scalars=scalars, tensor_axis=tensor_axis, inner_reduce=inner_reduce, out_dims=out_dims)
+    check_states(op, ())  # no scan is computed by an intrinsic
     return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
 
@@ -142,12 +147,12 @@ def _body(call: IntrinsicCall, axes: Mapping[Var, Expr], reduce_axis: Sequence[I
     first = intrinsic.op.body[0]
     if not isinstance(first, Reduce):
         return tuple(rewrite(value, rule) for value in intrinsic.op.body)
-    made = replace(rewrite(first, rule), axes=tuple(reduce_axis))
-    return tuple(replace(made, value_index=at) for at in range(len(intrinsic.op.body)))
+    reduction = replace(rewrite(first, rule), axes=tuple(reduce_axis))
+    return tuple(replace(reduction, value_index=at) for at in range(len(intrinsic.op.body)))
 
 
 def _element(part: TensorPart, indices: Sequence[Expr]) -> Expr:
-    found = list(part.begin.indices)
+    indices_there = list(part.begin.indices)
     for dim, index in zip(part.dims, indices, strict=True):
-        found[dim] = found[dim] + cast(index, found[dim].dtype)
-    return ProducerLoad(part.begin.producer, tuple(found))
+        indices_there[dim] = indices_there[dim] + cast(index, indices_there[dim].dtype)
+    return ProducerLoad(part.begin.producer, tuple(indices_there))

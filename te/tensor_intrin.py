@@ -1,33 +1,53 @@
-"""Tensor intrinsics: what a piece of hardware or of outside code computes, and the code that makes it do so.
+"""Tensor intrinsics, and their calls on parts of tensors in the function of a te.compute (see te/tensor_compute.py).
 
-    a, b = te.placeholder((4,), ...), te.placeholder((16, 4), ...)
-    c = te.compute((16,), lambda i: te.sum(a[k] * b[i, k], axis=k))       what it computes
-    te.decl_tensor_intrin(c.op, lambda ins, outs: body)                   how, in terms of buffers
-
-The declared buffers stand for parts of larger ones: their strides and offset may be symbols, which take the values that
-the part has where the intrinsic is used.
+    vadd(A[i, 0:16], B[i * 16 : i * 16 + 16])          a part for each tensor that the intrinsic reads
+    gemv(A[i, k, 0:4], W[j, k, 0:8, 0:4], reduce_axis=k)
+    scale(A[i, 0:16], i * 2)                           scalars where the intrinsic has parameters for them
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ..errors import SourceLine, user_source
-from ..ir.buffer import SCOPES, Buffer
-from ..ir.dtype import HANDLE, INT32
-from ..ir.expr import Expr, IterVar, Node, Var
-from ..ir.pointers import reading_only, written_buffers
-from ..ir.stmt import Evaluate, Stmt
-from ..ir.visit import post_order
-from .errors import BadDeclaredBuffer, BadTensorIntrin
-from .intrin_call import IntrinsicCall, call_intrinsic
-from .operation import ComputeOp, Operation
-from .shape import as_shape, integer_expr, same_extent, scalar_dtype, shape_text
-from .tensor import Tensor
+from ..ir import ops
+from ..ir.arith.analyzer import Analyzer
+from ..ir.buffer import Buffer
+from ..ir.errors import NotAnExpression
+from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Var
+from ..ir.stmt import Stmt
+from .errors import BadTensorIntrin
+from .intrin_shapes import sized_body, sized_buffer, sized_operation, sized_placeholder, solved
+from .operation import ComputeOp
+from .shape import extent_text
+from .tensor import Tensor, TensorRegion, TensorSlice, tensor_text
 
-__all__ = ["TensorIntrin", "decl_buffer", "decl_tensor_intrin"]
+__all__ = ["IntrinsicCall", "TensorIntrin", "TensorPart"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPart:
+    """A box of a tensor. begin: its first element. dims: the dimensions that are those of the intrinsic's tensor; in the
+    others it is one element wide."""
+
+    begin: ProducerLoad
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IntrinsicCall:
+    """What a tensor intrinsic gives when it is called: the value of a whole part of the compute.
+
+    parts: one for each tensor that the intrinsic reads. scalars: one for each scalar parameter. reduce_axis: the axes
+    that the compute reduces over beside the intrinsic's own.
+    """
+
+    intrinsic: TensorIntrin
+    parts: tuple[TensorPart, ...]
+    scalars: tuple[Expr, ...]
+    reduce_axis: tuple[IterVar, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +68,7 @@ class TensorIntrin:
     reduce_init: Stmt | None = None
     reduce_update: Stmt | None = None
     source: SourceLine | None = None
-    shipped: tuple[str, tuple[int | str, ...]] | None = field(default=None)
+    shipped: tuple[str, tuple[int | str, ...]] | None = None
     scalar_params: tuple[Var, ...] = ()
 
     def __call__(self, *arguments: Any, reduce_axis: Any = None, scalar_inputs: Sequence[Any] | None = None) -> IntrinsicCall:
@@ -60,152 +80,129 @@ class TensorIntrin:
         element), and between them, or in scalar_inputs, the values of its scalar parameters, each in order. reduce_axis:
         one or several axes that the parts move along; its results are added up by reduce_update. Raises BadTensorIntrin.
         """
-        return call_intrinsic(self, arguments, scalar_inputs, reduce_axis)
+        return _call(self, arguments, scalar_inputs, reduce_axis)
+
+    def specialised(self, values: Mapping[Var, Expr]) -> TensorIntrin:
+        """The intrinsic with symbols for sizes replaced in its operation, its buffers and its bodies; itself without any."""
+        if not values:
+            return self
+        inputs = {tensor: sized_placeholder(tensor, values) for tensor in self.inputs}
+        op = sized_operation(self.op, inputs, values)
+        tensors = {**inputs, **dict(zip(self.op.outputs, op.outputs, strict=True))}
+        buffers = {tensors[tensor]: sized_buffer(buffer, values) for tensor, buffer in self.buffers.items()}
+        renamed = {buffer: buffers[tensors[tensor]] for tensor, buffer in self.buffers.items()}
+        body, init, update = (None if part is None else sized_body(part, renamed, values)
+                              for part in (self.body, self.reduce_init, self.reduce_update))
+        assert body is not None, "every intrinsic has a body"
+        return replace(self, op=op, inputs=tuple(inputs.values()), buffers=buffers, body=body, reduce_init=init,
+                       reduce_update=update)
 
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
 
 
-def decl_buffer(
-    shape: Any, dtype: object = "float32", name: str = "buffer", data: Var | None = None, strides: Sequence[Any] | None = None,
-    elem_offset: Any = None, scope: str = "", data_alignment: int = -1, offset_factor: int = 0,
-) -> Buffer:
-    """A buffer that stands for a part of another in a tensor intrinsic.
-
-    strides: in elements, a number or a te.var each; None demands that the part is compact. offset_factor: what the
-    offset of the first element is a multiple of. data_alignment: of its address, in bytes (-1: of an element's).
-    scope: where the memory must be; "" takes any. Raises BadDeclaredBuffer and BadExtent.
-    """
-    extents = as_shape(shape, name)
-    steps = () if strides is None else tuple(integer_expr(stride, f"a stride of {name}") for stride in strides)
-    problem = ""
-    if steps and len(steps) != len(extents):
-        problem = f"{len(steps)} strides for {len(extents)} dimensions"
-    elif scope and scope not in SCOPES:
-        problem = f"its scope is {scope!r}, none of {', '.join(SCOPES)}"
-    elif data_alignment > 0 and data_alignment & (data_alignment - 1):
-        problem = f"its alignment is {data_alignment}, no power of two"
-    elif offset_factor < 0:
-        problem = f"its offset_factor is {offset_factor}"
-    if problem:
-        raise BadDeclaredBuffer(f"cannot declare the buffer {name}", reason=problem, called=user_source(),
-                                fix='te.decl_buffer((16, 4), "int8", "B", strides=[te.var("s"), 1], offset_factor=1)')
-    offset = elem_offset if elem_offset is not None else Var(f"{name}_elem_offset", INT32)
-    pointer = data if data is not None else Var(f"{name}_data", HANDLE)
-    return Buffer(name, extents, scalar_dtype(dtype), steps, integer_expr(offset, f"the offset of {name}"), scope or "global",
-                  max(data_alignment, 0), pointer, offset_factor)
+def _call(
+    intrinsic: TensorIntrin, arguments: Sequence[Any], scalars: Sequence[Any] | None, reduce_axis: Any,
+) -> IntrinsicCall:
+    """See TensorIntrin.__call__."""
+    tensors, scalar_values = _sorted_arguments(intrinsic, list(arguments), scalars)
+    boxes = [_box(tensor) for tensor in tensors]
+    values: dict[Var, Expr] = {}
+    dims: list[tuple[int, ...]] = []
+    for box, formal in zip(boxes, intrinsic.inputs, strict=True):
+        fit = solved(box.extents, formal.shape, values)
+        if fit is None:
+            raise _bad(intrinsic, f"the part {box.text} has the extents ({_listed(box.extents)}), and "
+                                  f"{tensor_text(formal)} is asked for", f"pass a part of shape ({_listed(formal.shape)})")
+        if box.begin.dtype != formal.dtype:
+            raise _bad(intrinsic, f"the part {box.text} is {box.begin.dtype}, and {tensor_text(formal)} is asked for",
+                       "declare the intrinsic for the type of the tensor, or convert the tensor in a stage of its own")
+        dims.append(fit)
+    axes = _axes(intrinsic, reduce_axis)
+    typed = tuple(_scalar(intrinsic, value, param) for value, param in zip(scalar_values, intrinsic.scalar_params, strict=True))
+    parts = tuple(TensorPart(box.begin, fit) for box, fit in zip(boxes, dims, strict=True))
+    return IntrinsicCall(intrinsic.specialised(values), parts, typed, axes)
 
 
-def decl_tensor_intrin(
-    op: Operation, fcompute: Callable[..., Any], name: str = "tensor_intrin",
-    binds: Mapping[Tensor, Buffer] | None = None, scalar_params: Sequence[Var] | None = None,
-    default_buffer_params: Mapping[str, Any] | None = None,
-) -> TensorIntrin:
-    """An intrinsic for Stage.tensorize, and to be called in a te.compute.
-
-    op: what it computes, on placeholders. fcompute(ins, outs): gets a buffer for each input and each output, and returns
-    the body (a statement or a call), or (body, reduce_init, reduce_update) for a reduction of which one call may do a
-    part; reduce_init None lets the body begin. binds: declared buffers for tensors; others get compact ones, made with
-    default_buffer_params. scalar_params: te.vars that op and the bodies use; fcompute then is called with (ins, outs,
-    scalar_params). Their values are passed where the intrinsic is called, and found in what is computed where a loop is
-    tensorized. Raises BadTensorIntrin.
-    """
-    if not isinstance(op, ComputeOp) or any(tensor.op.kind != "placeholder" for tensor in op.input_tensors):
-        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", declared=getattr(op, "source", None),
-                              reason="what it computes must be one te.compute over placeholders", called=user_source(),
-                              fix="pass c.op, c being te.compute(shape, lambda ...) that reads te.placeholders alone")
-    given = dict(binds or {})
-    buffers: dict[Tensor, Buffer] = {}
-    for tensor in (*op.input_tensors, *op.outputs):
-        buffer = given.pop(tensor, None)
-        if buffer is None:
-            buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.name, **dict(default_buffer_params or {}))
-        _check_bind(name, tensor, buffer)
-        buffers[tensor] = buffer
-    if given:
-        strangers = ", ".join(getattr(tensor, "name", str(tensor)) for tensor in given)
-        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=op.source,
-                              reason=f"binds has {strangers}, which {op.name} does not read",
-                              allowed=", ".join(tensor.name for tensor in buffers), fix="bind the tensors of the operation")
-    scalars = _scalars(name, op, scalar_params)
-    ins, outs = [buffers[tensor] for tensor in op.input_tensors], [buffers[tensor] for tensor in op.outputs]
-    made = fcompute(ins, outs, list(scalars)) if scalars else fcompute(ins, outs)
-    body, init, update = _bodies(name, op, made)
-    body, init, update = (None if part is None else reading_only(part, ins) for part in (body, init, update))
-    assert body is not None, "a body was made"
-    for part in (body, init, update):
-        if part is not None:
-            _check_buffers(name, op, part, buffers)
-            _check_writes(name, op, part, buffers)
-    return TensorIntrin(name, op, op.input_tensors, buffers, body, init, update, user_source(), scalar_params=scalars)
+def _sorted_arguments(intrinsic: TensorIntrin, given: list[Any], scalars: Sequence[Any] | None) -> tuple[list[Any], list[Any]]:
+    """The parts of tensors and the scalars. An element `A[i]` may be either: the first ones are parts, as many as lack."""
+    lacking = len(intrinsic.inputs) - sum(isinstance(argument, (Tensor, TensorSlice)) for argument in given)
+    tensors: list[Any] = []
+    values: list[Any] = [] if scalars is None else list(scalars)
+    for argument in given:
+        if isinstance(argument, (Tensor, TensorSlice)):
+            tensors.append(argument)
+        elif isinstance(argument, ProducerLoad) and lacking > 0:
+            tensors.append(argument)
+            lacking -= 1
+        else:
+            values.append(argument)
+    if len(tensors) != len(intrinsic.inputs) or len(values) != len(intrinsic.scalar_params):
+        inputs = ", ".join(map(tensor_text, intrinsic.inputs)) or "no tensor"
+        scalar = ", ".join(f"{param.name}: {param.dtype}" for param in intrinsic.scalar_params) or "no scalar"
+        raise _bad(intrinsic, f"it was given {len(tensors)} parts of tensors and {len(values)} scalars; it takes {inputs}, and "
+                              f"{scalar}", f"{intrinsic.name}(A[i, 0:16], ...): a part for each tensor, a value for each scalar")
+    return tensors, values
 
 
-def _scalars(name: str, op: ComputeOp, given: Sequence[Var] | None) -> tuple[Var, ...]:
-    found = tuple(given or ())
-    bad = next((one for one in found if not isinstance(one, Var) or isinstance(one, IterVar)), None)
-    if bad is not None or len(set(found)) != len(found):
-        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=op.source,
-                              reason=f"its scalar_params are {', '.join(map(repr, found))}"[:300],
-                              allowed="te.vars, each once", fix='v = te.var("v", "float32"); scalar_params=[v]')
-    return found
+@dataclass(frozen=True, slots=True)
+class _Box:
+    text: str
+    begin: ProducerLoad
+    extents: tuple[Expr, ...]
 
 
-def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:
-    same = isinstance(buffer, Buffer) and buffer.dtype == tensor.dtype and buffer.ndim == tensor.ndim and all(
-        same_extent(a, b) for a, b in zip(buffer.shape, tensor.shape, strict=True))
-    if not same:
-        shown = f"{buffer.dtype} of shape {shape_text(buffer.shape)}" if isinstance(buffer, Buffer) else repr(buffer)
-        raise BadTensorIntrin(
-            f"cannot bind {tensor.name} in the tensor intrinsic {name}", declared=tensor.source, called=user_source(),
-            reason=f"the buffer is {shown}, the tensor {tensor.dtype} of shape {shape_text(tensor.shape)}"[:300],
-            fix=f"te.decl_buffer({tensor.name}.shape, {tensor.name}.dtype, ...)")
+def _box(given: Any) -> _Box:
+    if isinstance(given, ProducerLoad):
+        return _Box(str(given), given, (ops.const(1),) * len(given.indices))
+    tensor: Tensor = given if isinstance(given, Tensor) else given.tensor
+    indices: tuple[Any, ...] = () if isinstance(given, Tensor) else given.indices
+    begins: list[Expr] = []
+    extents: list[Expr] = []
+    shown: list[str] = []
+    for index in indices:
+        if isinstance(index, slice):
+            begins.append(index.start)
+            extents.append(Analyzer().simplify(ops.subtract(index.stop, index.start)))
+            shown.append(f"{index.start}:{index.stop}")
+        else:
+            begins.append(index)
+            extents.append(ops.const(1))
+            shown.append(str(index))
+    for extent in tensor.shape[len(indices):]:
+        begins.append(ops.const(0, extent.dtype))
+        extents.append(extent)
+    text = f"{tensor.name}[{', '.join(shown)}]" if isinstance(given, TensorRegion) or shown else tensor.name
+    return _Box(text, ProducerLoad(tensor, tuple(begins)), tuple(extents))
 
 
-def _bodies(name: str, op: ComputeOp, made: Any) -> tuple[Stmt, Stmt | None, Stmt | None]:
-    """What fcompute returned, as (body, reduce_init, reduce_update)."""
-    given: list[object] = list(cast("Sequence[object]", made)) if isinstance(made, (tuple, list)) else [made]
-    parts = [Evaluate(one) if isinstance(one, Expr) else one for one in given]
-    if len(parts) not in (1, 3) or any(not isinstance(one, Stmt) for one in (parts[0], *(p for p in parts[1:] if p is not None))):
-        raise BadTensorIntrin(
-            f"the function of the tensor intrinsic {name} returned no body", declared=op.source, called=user_source(),
-            reason=f"got {made!r}"[:200], allowed="a statement (ib.get()), a call, or (body, reduce_init, reduce_update)",
-            fix="ib = tw.ir_builder(); ib.emit(...); return ib.get()")
-    if len(parts) == 3 and parts[2] is None:
-        raise BadTensorIntrin(
-            f"the tensor intrinsic {name} has a reduce_init and no reduce_update", declared=op.source, called=user_source(),
-            reason="a reduction that begins must go on", fix="return (body, reduce_init, reduce_update), or the body alone")
-    if len(parts) == 3 and op.reduction is None:
-        raise BadTensorIntrin(
-            f"the tensor intrinsic {name} has a reduce_update, but does not reduce", declared=op.source, called=user_source(),
-            reason=f"{op.name} is no reduction", fix="return the body alone")
-    body, init, update = (*parts, None, None)[:3]
-    return cast(Stmt, body), cast("Stmt | None", init), cast("Stmt | None", update)
+def _axes(intrinsic: TensorIntrin, given: Any) -> tuple[IterVar, ...]:
+    axes = () if given is None else tuple(cast("Sequence[Any]", given)) if isinstance(given, (list, tuple)) else (given,)
+    if not all(isinstance(axis, IterVar) and axis.kind == "reduce" for axis in axes):
+        raise _bad(intrinsic, f"its reduce_axis is {given!r}"[:200], 'reduce_axis=te.reduce_axis((0, n), "k")')
+    if axes and intrinsic.op.reduction is None:
+        raise _bad(intrinsic, f"it is to reduce over {axes[0].name}, and {intrinsic.op.name} does not reduce",
+                   "declare an operation that reduces (te.sum(..., axis=k)), and a reduce_update")
+    if axes and intrinsic.reduce_update is None:
+        raise _bad(intrinsic, f"it is to go on with a reduction over {axes[0].name}, and has no reduce_update",
+                   "return (body, reduce_init, reduce_update) from its function")
+    return axes
 
 
-def _check_buffers(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor, Buffer]) -> None:
-    """Every buffer that a body uses must be one that it was given, or allocates itself."""
-    known: set[object] = set(buffers.values())
-    known.update(node.buffer for node in post_order(part) if type(node).__name__ == "Allocate")  # pyright: ignore[reportAttributeAccessIssue]
-    for node in post_order(part):
-        buffer = _buffer_of(node)
-        if buffer is not None and buffer not in known:
-            raise BadTensorIntrin(
-                f"the body of the tensor intrinsic {name} uses the buffer {buffer.name}", declared=op.source, called=user_source(),
-                reason="it is none of those that the function was given", allowed=", ".join(b.name for b in buffers.values()),
-                fix="use ins[...] and outs[...], and pass declared buffers by binds={tensor: buffer}")
+def _scalar(intrinsic: TensorIntrin, given: Any, param: Var) -> Expr:
+    try:
+        value = ops.convert(given)
+    except NotAnExpression:
+        value = None
+    if value is None or value.dtype.lanes != 1 or not (value.dtype.is_integer or value.dtype.is_float or value.dtype.is_bool):
+        raise _bad(intrinsic, f"the scalar {param.name} is {given!r}"[:200], f"pass a number or an expression of {param.dtype}")
+    return ops.cast(value, param.dtype)
 
 
-def _check_writes(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor, Buffer]) -> None:
-    """No body may write what the operation only reads."""
-    written = written_buffers(part)
-    for tensor in op.input_tensors:
-        if buffers[tensor] in written:
-            raise BadTensorIntrin(
-                f"the body of the tensor intrinsic {name} writes the buffer {buffers[tensor].name}", declared=op.source,
-                called=user_source(), reason=f"{op.name} only reads {tensor.name}: others may still need what is there",
-                fix=f'{buffers[tensor].name}.access_ptr("r")')
+def _listed(extents: Sequence[Expr]) -> str:
+    return ", ".join(extent_text(extent) if isinstance(extent, IntImm) else str(extent) for extent in extents)
 
 
-def _buffer_of(node: Node) -> Buffer | None:
-    found = getattr(node, "buffer", None)
-    return found if isinstance(found, Buffer) else None
+def _bad(intrinsic: TensorIntrin, reason: str, fix: str) -> BadTensorIntrin:
+    return BadTensorIntrin(f"cannot call the tensor intrinsic {intrinsic.name}", reason=reason, declared=intrinsic.source,
+                           called=user_source(), fix=fix)

@@ -22,7 +22,7 @@ def trace(args: Sequence[Any], tag: str = "trace") -> Expr:
     of parallel iterations is open. Raises BadOutsideCall.
     """
     given = list(args) if isinstance(args, (list, tuple)) else [args]
-    values = [convert(one) for one in given]
+    values = [convert(argument) for argument in given]
     wrong = "" if values else "there is nothing to print"
     if values and isinstance(values[-1], StringImm):
         wrong = "its last argument, which it gives, is a string"

@@ -50,10 +50,10 @@ def wrapping(axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> tuple[Expr, .
         return body
     wrapper = _Wrapper(_sizes(axis, roots))
     with deep_recursion():
-        made = tuple(map(wrapper.visit, roots))
-    if all(new is old for new, old in zip(made, roots, strict=True)):
+        wrapped = tuple(map(wrapper.visit, roots))
+    if all(new is old for new, old in zip(wrapped, roots, strict=True)):
         return body
-    return tuple(replace(made[0], value_index=at) for at in range(len(body))) if isinstance(made[0], Reduce) else made
+    return tuple(replace(wrapped[0], value_index=at) for at in range(len(body))) if isinstance(wrapped[0], Reduce) else wrapped
 
 
 def _is_index_arithmetic(node: Any) -> bool:
@@ -67,31 +67,31 @@ def _may_be_index(dtype: DType) -> bool:
 
 def _sizes(axis: tuple[IterVar, ...], roots: Iterable[Expr]) -> set[Var]:
     """The symbols that are seen to be extents."""
-    found: set[Var] = set()
-    for one in axis:
-        if one.dom is not None:
-            found.update(free_vars(one.dom.extent))
+    symbols: set[Var] = set()
+    for loop in axis:
+        if loop.dom is not None:
+            symbols.update(free_vars(loop.dom.extent))
     for root in roots:
         for node in post_order(root):
             if isinstance(node, ProducerLoad):
                 for extent in node.producer.shape:
-                    found.update((extent,) if isinstance(extent, Var) else free_vars(extent))
-    return found
+                    symbols.update((extent,) if isinstance(extent, Var) else free_vars(extent))
+    return symbols
 
 
 class _Wrapper(Rewriter):
     def __init__(self, sizes: set[Var]) -> None:
         self.sizes = sizes
-        self.made: dict[int, Any] = {}
+        self.wrapped: dict[int, Any] = {}
         self.bounds_of: dict[Expr, Interval | None] = {}
         self.fits: dict[Expr, bool] = {}
         self.unsigned: dict[Expr, Expr] = {}
 
     def visit(self, node: Any) -> Any:
-        found = self.made.get(id(node))
-        if found is None:
-            found = self.made[id(node)] = super().visit(node)
-        return found
+        wrapped = self.wrapped.get(id(node))
+        if wrapped is None:
+            wrapped = self.wrapped[id(node)] = super().visit(node)
+        return wrapped
 
     def ProducerLoad(self, node: ProducerLoad) -> Expr:
         return node  # its indices are index arithmetic
@@ -135,26 +135,26 @@ class _Wrapper(Rewriter):
 
     def _fits(self, node: BinaryOp) -> bool:
         """Whether the sum, and those that it is made of, are their values over the integers."""
-        found = self.fits.get(node)
-        if found is None:
+        fits = self.fits.get(node)
+        if fits is None:
             a, b = self.bounds(node.a), self.bounds(node.b)
-            found = a is not None and b is not None and INTERVAL_OF[type(node)](a, b).within(
+            fits = a is not None and b is not None and INTERVAL_OF[type(node)](a, b).within(
                 node.dtype.least, node.dtype.greatest)
             for side in (node.a, node.b):
-                if found and isinstance(side, (Add, Sub, Mul)):
-                    found = self._fits(side)
-            self.fits[node] = found
-        return found
+                if fits and isinstance(side, (Add, Sub, Mul)):
+                    fits = self._fits(side)
+            self.fits[node] = fits
+        return fits
 
     def _unsigned(self, node: Expr, dtype: DType) -> Expr:
-        found = self.unsigned.get(node)
-        if found is None:
+        unsigned = self.unsigned.get(node)
+        if unsigned is None:
             if isinstance(node, (Add, Sub, Mul)):
-                found = ops.binary(type(node), self._unsigned(node.a, dtype), self._unsigned(node.b, dtype))
+                unsigned = ops.binary(type(node), self._unsigned(node.a, dtype), self._unsigned(node.b, dtype))
             else:
-                found = ops.cast(self.visit(node), dtype)
-            self.unsigned[node] = found
-        return found
+                unsigned = ops.cast(self.visit(node), dtype)
+            self.unsigned[node] = unsigned
+        return unsigned
 
     def bounds(self, node: Expr) -> Interval | None:
         """What the values of an index expression lie within; None where it is none."""
@@ -164,17 +164,17 @@ class _Wrapper(Rewriter):
 
     def _bounds(self, node: Expr) -> Interval | None:
         everything = Interval(node.dtype.least, node.dtype.greatest)
-        found: Interval | None = None
+        interval: Interval | None = None
         if isinstance(node, IntImm):
-            found = Interval(node.value, node.value)
+            interval = Interval(node.value, node.value)
         elif isinstance(node, Var):
-            found = self._range(node) or everything
+            interval = self._range(node) or everything
         elif isinstance(node, BinaryOp) and type(node) in INTERVAL_OF:
             a, b = self.bounds(node.a), self.bounds(node.b)
-            found = None if a is None or b is None else INTERVAL_OF[type(node)](a, b)
+            interval = None if a is None or b is None else INTERVAL_OF[type(node)](a, b)
         elif isinstance(node, Cast):
-            found = self.bounds(node.value)
-        return found if found is None or found.within(everything.lo or 0, everything.hi or 0) else everything
+            interval = self.bounds(node.value)
+        return interval if interval is None or interval.within(everything.lo or 0, everything.hi or 0) else everything
 
     def _range(self, var: Var) -> Interval | None:
         if isinstance(var, IterVar) and var.dom is not None:

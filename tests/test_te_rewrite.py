@@ -66,5 +66,5 @@ def test_inlining_within_the_indices_of_a_read():
 def test_loads_are_collected_in_order_of_evaluation():
     A, B = te.placeholder((4,), name="A"), te.placeholder((4,), "int32", name="B")
     C = te.compute((4,), lambda i: A[B[i]] + A[i])
-    assert [str(load) for load in rewrite.collect_loads(C.op)] == ["B[i]", "A[B[i]]", "A[i]"]
+    assert [str(load) for load in C.op.loads] == ["B[i]", "A[B[i]]", "A[i]"]
     assert [load.producer for load in rewrite.collect_loads(C.op.body[0])] == [B, A, A]

@@ -14,8 +14,7 @@ from ..schedule.lowering.lower import Lowered, lower_whole
 from ..schedule.lowering.text import all_arguments
 from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage
-from ..te.operation import ComputeOp, Operation
-from ..te.rewrite import collect_loads
+from ..te.operation import Operation
 from ..te.tensor import Tensor
 
 __all__ = ["Explanation", "Level", "Region", "explain"]
@@ -103,7 +102,7 @@ def explain(
     that is known already. Raises LoweringError where the schedule does not hold together, UnknownStage."""
     stage = given if isinstance(given, Stage) else schedule[given]
     if stage.op.is_given:
-        passed = stage.op.kind == "placeholder"
+        passed = stage.op.is_passed
         return Explanation(stage.name, "passed by the caller" if passed else "known when the kernel is built")
     lowered = lowered or lower_whole(schedule, all_arguments(schedule))
     fixed = set(schedule.symbols)
@@ -222,4 +221,4 @@ def _size(axes: Sequence[IterVar], lowered: Lowered, fixed: set[Var]) -> Count:
 
 
 def _loads(op: Operation) -> list[ProducerLoad]:
-    return collect_loads(op) if isinstance(op, ComputeOp) else []
+    return list(op.loads)

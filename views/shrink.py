@@ -26,7 +26,7 @@ from ..ir.visit import post_order, rewrite, substitute
 from ..te.extern import ExternOp
 from ..te.hybrid.op import HybridOp
 from ..te.operation import ComputeOp, Operation, PlaceholderOp, producers_first
-from ..te.rewrite import collect_loads, redirect
+from ..te.rewrite import redirect
 from ..te.scan import ScanOp
 from ..te.shape import zero_based
 from ..te.tensor import Tensor
@@ -115,7 +115,7 @@ class _Shrinking:
         for axis in op.reduce_axis:
             self.extents[axis] = self._extent(_whole(axis), 0, True)
         evaluate = SpanEvaluator({axis: self._span(axis) for axis in (*op.axis, *op.reduce_axis)}, self.analyzer)
-        for load in collect_loads(op):
+        for load in op.loads:
             assert isinstance(load.producer, Tensor)
             self._need(load.producer, self._reach(load.indices, evaluate))
 

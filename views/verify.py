@@ -28,9 +28,7 @@ from ..runtime.array import numpy_dtype
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments
-from ..te.hybrid.op import HybridOp
-from ..te.operation import ComputeOp, Operation, producers_first
-from ..te.rewrite import collect_loads
+from ..te.operation import Operation, producers_first
 from .errors import CannotVerify, ResultsDiffer
 from .shrink import iterations, shrunk
 
@@ -328,8 +326,8 @@ def _data_indexed(outputs: Sequence[Operation]) -> list[Expr]:
     """The extents of the dimensions that data are indices of."""
     found: list[Expr] = []
     for op in producers_first(outputs):
-        found += op.data_indexed if isinstance(op, HybridOp) else ()
-        for load in collect_loads(op) if isinstance(op, ComputeOp) else ():
+        found += op.data_indexed
+        for load in op.loads:
             found += [load.producer.shape[at] for at, index in enumerate(load.indices)
                       if any(isinstance(node, ProducerLoad) for node in post_order(index))]
     return found

@@ -42,7 +42,7 @@ def fetch_ahead(stage: Stage, axis: IterVar, step: int) -> None:
     for tensor in stage.op.input_tensors:
         known, read = [extent.value for extent in tensor.shape if isinstance(extent, IntImm)], step * tensor.dtype.bytes
         fits = len(known) < tensor.ndim or prod(known) * tensor.dtype.bytes < last_cache()
-        if tensor.op.kind == "placeholder" and not fits and read * STEPS >= PAGE:
+        if tensor.op.is_passed and not fits and read * STEPS >= PAGE:
             stage.prefetch(tensor, axis, max(PAGE // read, 1), level=2)
 
 

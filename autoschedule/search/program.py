@@ -10,7 +10,6 @@ from ...schedule import create_schedule
 from ...schedule.primitives.auto_inline import is_elementwise
 from ...te import Tensor
 from ...te.operation import ComputeOp, Operation
-from ...te.tensor_compute import TensorComputeOp
 from ..operations import axes_in, extent_of, extents_of, loads_of
 
 __all__ = ["Program"]
@@ -27,7 +26,7 @@ class Program:
         self.args, self.output_tensors = tuple(args), list(outputs)
         stages = create_schedule(self.output_tensors).stages
         self.ops: list[ComputeOp] = [stage.op for stage in stages if isinstance(stage.op, ComputeOp)]
-        self.other_ops = [stage.op for stage in stages if not isinstance(stage.op, ComputeOp) and not stage.op.is_given]
+        self.other_ops = [stage.op for stage in stages if not stage.op.values and not stage.op.is_given]
         self.outputs: set[Operation] = {tensor.op for tensor in outputs}
         self.outputs.update(tensor.op for other in self.other_ops for tensor in other.input_tensors)
         self.consumers: dict[Operation, list[ComputeOp]] = {op: [] for op in self.ops}
@@ -68,7 +67,7 @@ class Program:
 
 def _reads_at_axes(reader: ComputeOp, source: ComputeOp) -> bool:
     """Whether `reader`, no reduction, reads `source` at exactly its own axes."""
-    if reader.reduction is not None or isinstance(reader, TensorComputeOp):
+    if reader.reduction is not None or reader.calls_intrinsic:
         return False
     if is_elementwise(reader):
         return True
@@ -80,7 +79,7 @@ def _reads_at_axes(reader: ComputeOp, source: ComputeOp) -> bool:
 def has_reuse(op: ComputeOp) -> bool:
     """Whether it is a reduction in which each of two or more tensors lacks one of the data axes: what is read can be
     used for a whole tile. What a tensor intrinsic computes is tiled by that."""
-    if isinstance(op, TensorComputeOp):
+    if op.calls_intrinsic:
         return False
     if op.reduction is None or op.num_outputs > 1 or any(extent_of(axis) == 0 for axis in (*op.axis, *op.reduce_axis)):
         return False

@@ -131,7 +131,7 @@ class Derivation:
     def place(self, op: ComputeOp) -> None:
         """Decide where something that others read is computed."""
         ways = ["at 0", *(["at 1"] if self.heads else []), "root"]
-        called = any(isinstance(one, TensorComputeOp) for one in (op, *self.program.consumers[op]))
+        called = any(one.calls_intrinsic for one in (op, *self.program.consumers[op]))
         if op.reduction is None and op.num_outputs == 1 and not called:
             ways.insert(len(ways) if is_expensive(op) else 0, "inline")
         self.cfg.define_knob(f"{op.name} place", ways)
@@ -150,7 +150,7 @@ class Derivation:
             raise Rejected
         self.anchors[op], axis = anchor, sites[site]
         self.s[op].compute_at(self.s[anchor], axis)
-        if isinstance(op, TensorComputeOp):
+        if op.calls_intrinsic:
             return
         if op.reduction is not None:
             Reducing(self, op).attached(anchor, axis)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...ir.accesses import written_buffers
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, Range, Var
@@ -32,7 +33,6 @@ from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
 from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.vthread import inject_virtual_threads
-from ...ir.pointers import written_buffers
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import free_vars, walk
 

@@ -15,10 +15,10 @@ from typing import Any, cast
 from ...ir import expr as _expr
 from ...ir import ops as _ops
 from ...ir import stmt as _stmt
+from ...ir.accesses import written_buffers
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType as _DType
 from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IterVar, Let, Node, ProducerLoad, Ramp, Reduce, Shuffle
-from ...ir.pointers import written_buffers
 from ...ir.stmt import Allocate, BufferStore, Evaluate, Function, LetStmt, Stmt
 from ...ir.transform import transform as _transform
 from ...ir.visit import substitute as _substitute

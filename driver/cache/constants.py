@@ -16,7 +16,6 @@ from ...ir.constant import Constant, aligned_empty
 from ...runtime.array import numpy_dtype
 from ...schedule import Schedule
 from ...te import Tensor
-from ...te.constant import ConstantOp
 from ...te.operation import Operation
 from ..compile import Program
 
@@ -36,8 +35,8 @@ def constants_of(programs: Sequence[Program]) -> list[Constant]:
         if op not in met:
             met.add(op)
             roots.extend(tensor.op for tensor in op.input_tensors)
-            if isinstance(op, ConstantOp):
-                found[op.value] = None
+            if op.constant is not None:
+                found[op.constant] = None
     return list(found)
 
 

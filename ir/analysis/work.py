@@ -20,11 +20,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..accesses import written_buffers
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
 from ..expr import BufferLoad, Expr, IntImm, ProducerLoad, Range, Var
 from ..ops import cast
-from ..pointers import pointed_to, written_buffers
+from ..pointers import pointed_to
 from ..stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
 from ..visit import children, free_vars, post_order, substitute
 from .count import ONE, ZERO, Count, Number

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..accesses import written_buffers
 from ..buffer import Buffer
 from ..expr import Expr, Var
-from ..pointers import written_buffers
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import post_order
 from .scalars import zero_of

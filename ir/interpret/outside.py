@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,52 +18,93 @@ from ..expr import Call, Expr, StringImm
 from ..packed import call_func, find_func, registered_names, trace_line
 from .faults import Pointer
 from .scalars import numpy_dtype
-from .source import Code
+from .source import Code, Source
 
-if TYPE_CHECKING:
-    from .values import ValueWriter
-
-__all__ = ["c_function", "packed_array", "packed_call", "trace_call"]
+__all__ = ["OutsideCalls", "c_function", "checked_result"]
 
 
-def packed_call(writer: ValueWriter, node: Call) -> Code:
-    """A call of a registered function."""
-    name = getattr(node.args[0], "value", "?")
-    found = find_func(name)
-    if found is None:
-        raise UnknownOutsideCode(
-            f"the interpreter cannot call the packed function '{name}'", reason="no function of this name is registered",
-            called=user_source(), allowed=", ".join(registered_names()) or "nothing is registered",
-            fix=f'@tw.register_func("{name}") above a Python function of its arguments')
-    function = writer.constant(_guarded(name, found), ("packed", name))
-    return Code(writer.spill(f"{function}({_listed(writer, node.args[1:])})"))
+class OutsideCalls(Source, ABC):
+    """Writes calls of outside code."""
+
+    externs: Mapping[str, Callable[..., Any]]
+    """Python functions that stand for outside code, by name."""
+
+    @abstractmethod
+    def exact(self, node: Expr) -> Code:
+        """Source of a value, wrapped into its dtype."""
+
+    @abstractmethod
+    def value(self, node: Expr) -> Code:
+        """Source of a value, which may still have to be wrapped."""
+
+    def outside(self, node: Call) -> Code:
+        """A call of outside code: what it is, or else its first argument, says whose."""
+        if node.name == "call_packed":
+            return self._packed_call(node)
+        if node.name == "packed_array":
+            return self._packed_array(node)
+        if node.name == "trace":
+            return self._trace(node)
+        if node.name.startswith("call_"):
+            return self.by_name(node, node.args[1:], getattr(node.args[0], "value", "?"))
+        return self.by_name(node, node.args, node.name)
+
+    def by_name(self, node: Call, args: tuple[Expr, ...], name: str) -> Code:
+        """A call of outside code, which is looked up by name. Raises UnknownOutsideCode."""
+        called = self.externs.get(name)
+        if called is None and node.name in ("call_extern", "call_pure_extern"):
+            called = c_function(name, args, node.dtype)
+        if called is None:
+            raise UnknownOutsideCode(
+                f"the interpreter cannot call '{name}'", reason=f"`{node}`", called=user_source(),
+                fix=f"give it an implementation: ir.interpret.interpreter.EXTERNS['{name}'] = a Python function of its arguments")
+        function = self.constant(called, ("extern", name))
+        result = self.constant(checked_result(node.dtype), ("result", str(node.dtype)))
+        return Code(self.spill(f"{result}({function}({', '.join(self.exact(a).text for a in args)}))"))
+
+    def _packed_call(self, node: Call) -> Code:
+        """A call of a registered function."""
+        name = getattr(node.args[0], "value", "?")
+        registered = find_func(name)
+        if registered is None:
+            raise UnknownOutsideCode(
+                f"the interpreter cannot call the packed function '{name}'", reason="no function of this name is registered",
+                called=user_source(), allowed=", ".join(registered_names()) or "nothing is registered",
+                fix=f'@tw.register_func("{name}") above a Python function of its arguments')
+        function = self.constant(_guarded(name, registered), ("packed", name))
+        return Code(self.spill(f"{function}({', '.join(self._texts(node.args[1:]))})"))
+
+    def _packed_array(self, node: Call) -> Code:
+        """What a registered function gets for a buffer."""
+        start, rank, *layout = node.args
+        count = int(getattr(rank, "value", 0))
+        extents, strides = layout[:count], layout[count:]
+        dtype = start.args[0].dtype if isinstance(start, Call) else start.dtype
+        kind = self.constant(numpy_dtype(dtype), ("numpy", str(dtype)))
+        array = self.constant(_Packed, ("packed array",))
+        shape, steps = (f"({''.join(text + ', ' for text in self._texts(part))})" for part in (extents, strides))
+        return Code(self.spill(f"{array}({self.value(start).text}, {shape}, {steps}, {kind})"))
+
+    def _trace(self, node: Call) -> Code:
+        """Prints, and gives the last value."""
+        tag = getattr(node.args[0], "value", "")
+        function = self.constant(_printing(tag), ("trace", tag))
+        return Code(self.spill(f"{function}({', '.join(self._texts(node.args[1:]))})"))
+
+    def _texts(self, values: Sequence[Expr]) -> list[str]:
+        return [repr(value.value) if isinstance(value, StringImm) else self.exact(value).text for value in values]
 
 
-def packed_array(writer: ValueWriter, node: Call) -> Code:
-    """What a registered function gets for a buffer."""
-    start, rank, *layout = node.args
-    count = int(getattr(rank, "value", 0))
-    extents, strides = layout[:count], layout[count:]
-    dtype = start.args[0].dtype if isinstance(start, Call) else start.dtype
-    kind = writer.constant(numpy_dtype(dtype), ("numpy", str(dtype)))
-    made = writer.constant(_Packed, ("packed array",))
-    shape, steps = (f"({''.join(text + ', ' for text in _texts(writer, part))})" for part in (extents, strides))
-    return Code(writer.spill(f"{made}({writer.value(start).text}, {shape}, {steps}, {kind})"))
-
-
-def trace_call(writer: ValueWriter, node: Call) -> Code:
-    """Prints, and gives the last value."""
-    tag = getattr(node.args[0], "value", "")
-    function = writer.constant(_printing(tag), ("trace", tag))
-    return Code(writer.spill(f"{function}({_listed(writer, node.args[1:])})"))
-
-
-def _texts(writer: ValueWriter, values: Sequence[Expr]) -> list[str]:
-    return [repr(value.value) if isinstance(value, StringImm) else writer.exact(value).text for value in values]
-
-
-def _listed(writer: ValueWriter, values: Sequence[Expr]) -> str:
-    return ", ".join(_texts(writer, values))
+def checked_result(dtype: DType) -> Callable[[Any], Any]:
+    """What outside code returned, in the type that the call says."""
+    if dtype.kind == "handle":
+        return lambda value: value
+    held = numpy_dtype(dtype)
+    if dtype.lanes > 1:
+        return lambda value: [held.type(x) if dtype.is_float else held.type(x).item() for x in value]
+    if dtype.is_float:
+        return held.type
+    return lambda value: 0 if value is None else held.type(value).item()
 
 
 def _printing(tag: str) -> Callable[..., Any]:
@@ -106,11 +148,11 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., int]:
     """The function on arrays, its exceptions wrapped."""
 
     def run(*given: Any) -> int:
-        arrays = [one.read() if isinstance(one, _Packed) else one for one in given]
+        arrays = [value.read() if isinstance(value, _Packed) else value for value in given]
         number = call_func(name, function, arrays)
-        for one, array in zip(given, arrays, strict=True):
-            if isinstance(one, _Packed) and one.pointer.mode & 2:
-                one.write(array)
+        for value, array in zip(given, arrays, strict=True):
+            if isinstance(value, _Packed) and value.pointer.mode & 2:
+                value.write(array)
         return number
 
     return run
@@ -126,14 +168,14 @@ def c_function(name: str, arguments: Sequence[Expr], result: DType) -> Callable[
     through.
     """
     kinds = [_c_type(argument.dtype) for argument in arguments]
-    returned = _c_type(result)
-    if returned is None or any(kind is None for kind in kinds):
+    returns = _c_type(result)
+    if returns is None or any(kind is None for kind in kinds):
         return None
     try:
         function = getattr(ctypes.CDLL(None), name)
     except AttributeError:
         return None
-    function.restype, function.argtypes = returned, kinds
+    function.restype, function.argtypes = returns, kinds
 
     def run(*values: Any) -> Any:
         passed: list[Any] = []
@@ -144,12 +186,12 @@ def c_function(name: str, arguments: Sequence[Expr], result: DType) -> Callable[
                 passed.append(memory[-1][1].ctypes.data)
             else:
                 passed.append(value.encode() if isinstance(value, str) else value)
-        found = function(*passed)
+        returned = function(*passed)
         for pointer, array in memory:
             if pointer.mode & 2:
                 for place, value in enumerate(array.tolist()):
                     pointer[place] = value
-        return found
+        return returned
 
     return run
 

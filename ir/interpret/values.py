@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
 from ..buffer import Buffer
 from ..dtype import DType
-from ..errors import NotWellFormed, UnknownOutsideCode
+from ..errors import NotWellFormed
 from ..expr import (
     Add,
     And,
@@ -42,13 +41,13 @@ from ..expr import (
 )
 from ..visit import children, post_order
 from . import scalars
-from .outside import c_function, packed_array, packed_call, trace_call
-from .source import MAX_NESTING, Code, Memory, Race, Source
+from .outside import OutsideCalls, checked_result
+from .source import MAX_NESTING, Code, Memory, Race
 
 __all__ = ["ValueWriter"]
 
 
-class ValueWriter(Source):
+class ValueWriter(OutsideCalls):
     """Writes expressions."""
 
     def __init__(
@@ -376,10 +375,8 @@ class ValueWriter(Source):
             return Code("1")
         if node.name == "access_ptr":
             return self.pointer(node)
-        if node.name in _OUTSIDE:
-            return _OUTSIDE[node.name](self, node)
-        if node.name.startswith("call_"):
-            return self.outside(node, node.args[1:], getattr(node.args[0], "value", "?"))
+        if node.name in ("packed_array", "trace") or node.name.startswith("call_"):
+            return self.outside(node)
         operands = [self.exact(argument) for argument in node.args]
         if node.name == "reinterpret":
             source, target = node.args[0].dtype, node.dtype
@@ -388,7 +385,7 @@ class ValueWriter(Source):
         dtype = node.args[0].dtype if node.args else node.dtype
         found = scalars.intrinsic_function(node.name, dtype.element) if dtype.kind not in ("bool", "handle") else None
         if found is None:
-            return self.outside(node, node.args, node.name)
+            return self.outside(node)
         function = self.constant(found, (node.name, str(dtype.element)))
         texts = [code.text for code in operands]
         if dtype.lanes == 1:
@@ -402,29 +399,11 @@ class ValueWriter(Source):
         memory = self.reached(load.buffer)
         place = self.place(memory, load.indices, pointed=True).text
         tracked = memory.tracked and not self.quiet
-        held = self.constant(_checked_result(load.dtype), ("result", str(load.dtype)))
+        held = self.constant(checked_result(load.dtype), ("result", str(load.dtype)))
         first = f"{place} + {self.exact(offset).text}"
         dtype = self.constant(scalars.numpy_dtype(load.dtype), ("numpy", str(load.dtype)))
         parts = f"{memory.data}, {first}, {memory.number}, {self.exact(mode).text}, {tracked}, {held}, {dtype}"
         return Code(self.spill(f"Pointer({parts})"))
-
-    def outside(self, node: Call, args: tuple[Expr, ...], name: str) -> Code:
-        """A call of outside code, which is looked up by name."""
-        found = self.externs.get(name)
-        if found is None and node.name in ("call_extern", "call_pure_extern"):
-            found = c_function(name, args, node.dtype)
-        if found is None:
-            raise UnknownOutsideCode(
-                f"the interpreter cannot call '{name}'", reason=f"`{node}`", called=user_source(),
-                fix=f"give it an implementation: ir.interpreter.EXTERNS['{name}'] = a Python function of its arguments")
-        function = self.constant(found, ("extern", name))
-        result = self.constant(_checked_result(node.dtype), ("result", str(node.dtype)))
-        return Code(self.spill(f"{result}({function}({', '.join(self.exact(a).text for a in args)}))"))
-
-
-_OUTSIDE: dict[str, Callable[[ValueWriter, Call], Code]] = {
-    "call_packed": packed_call, "packed_array": packed_array, "trace": trace_call,
-}
 
 
 def _number(value: Any) -> str:
@@ -473,15 +452,3 @@ def _reinterpretation(source: DType, target: DType) -> Callable[[Any], Any]:
         return found[0] if target.lanes == 1 else found
 
     return reinterpret
-
-
-def _checked_result(dtype: DType) -> Callable[[Any], Any]:
-    """What outside code returned, in the type that the call says."""
-    if dtype.kind == "handle":
-        return lambda value: value
-    held = scalars.numpy_dtype(dtype)
-    if dtype.lanes > 1:
-        return lambda value: [held.type(x) if dtype.is_float else held.type(x).item() for x in value]
-    if dtype.is_float:
-        return held.type
-    return lambda value: 0 if value is None else held.type(value).item()

@@ -15,6 +15,7 @@ from .. import expr as E
 from ..dtype import FLOAT32, INT32, DType
 from ..expr import Expr, FloatImm, IntImm, Var
 from ..intrinsics import INTRINSICS
+from ..ops import round_float
 
 __all__ = ["INFIX", "INFIX_CALLS", "NAME", "PREFIX_FUNCTIONS", "RESERVED", "Names", "beside", "call_dtype",
            "expression_text", "indexed", "number_text", "value_text"]
@@ -89,9 +90,9 @@ def number_text(value: float, dtype: DType) -> str:
     if dtype.bits == 64 or not math.isfinite(value):
         return repr(float(value))
     text = f"{value:.6g}"
-    if _ops.round_float(float(text), dtype) != value:
+    if round_float(float(text), dtype) != value:
         longer = (f"{value:.{digits}g}" for digits in (7, 8))
-        text = next((t for t in longer if _ops.round_float(float(t), dtype) == value), f"{value:.9g}")
+        text = next((t for t in longer if round_float(float(t), dtype) == value), f"{value:.9g}")
     return text if "." in text or "e" in text else text + ".0"
 
 
@@ -258,6 +259,3 @@ def expression_text(pieces: list[Piece], names: Names) -> str:
 
 def value_text(value: Expr, names: Names, like: DType | None = None) -> str:
     return expression_text(beside((value,), like=like), names)
-
-
-from .. import ops as _ops  # noqa: E402  (rounding of literals; it needs the nodes, whose text comes from here)

@@ -39,6 +39,7 @@ from ..constant import Constant
 from ..dtype import INT32
 from ..expr import Expr, IntImm, Node, SizeVar, Var
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ..visit import children, walk
 from .expr_printer import NAME, RESERVED, Names, expression_text, indexed, value_text
 
 __all__ = ["excerpt", "lines_of", "loop_header", "loops_outline", "to_text"]
@@ -98,7 +99,7 @@ def shape_symbols(function: Function) -> list[Var]:
     for buffer in function.buffers:
         offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
         for value in (*buffer.shape, *buffer.strides, *offset):
-            for node in visit.walk(value):
+            for node in walk(value):
                 if isinstance(node, Var) and node not in scalars:
                     found.setdefault(node)
     return list(found)
@@ -304,9 +305,9 @@ def loops_outline(statement: Stmt, mark: Var | None = None) -> str:
             if node.var is mark:
                 lines.append("  " * depth + "    ^")
             depth += 1
-        inner = [child for child in visit.children(node) if isinstance(child, Stmt)]
+        inner = [child for child in children(node) if isinstance(child, Stmt)]
         stack.extend((child, depth) for child in reversed(inner))
     return "\n".join(lines)
 
 
-from .. import visit  # noqa: E402
+Node.text_of = to_text

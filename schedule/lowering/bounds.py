@@ -9,7 +9,7 @@ pass up.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,16 +20,12 @@ from ...ir.ops import cast, const, floordiv, floormod, is_const, maximum
 from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
 from ...te.tensor import Tensor
-from ...te.tensor_compute import TensorComputeOp
 from ..model.attributes import IterAttr
 from ..model.relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
+from .computation import Computation, Dataflow
 
 if TYPE_CHECKING:
     from ..model.stage import Stage
-    from .dataflow import Computation, Dataflow
-
-if TYPE_CHECKING:
-    from .rolling_buffer import Rolling
 
 __all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
            "span_over", "spans_within", "thread_rank"]
@@ -52,6 +48,10 @@ class Loop:
     def thread(self) -> str:
         """The tag of the thread axis that it is bound to; empty for none."""
         return self.attr.bind_thread.thread_tag if self.attr.bind_thread is not None else ""
+
+
+def _no_conditions(_: dict[IterVar, Expr]) -> list[Expr]:
+    return []
 
 
 @dataclass(slots=True, eq=False)
@@ -77,8 +77,8 @@ class StageBounds:
     parts: dict[IterVar, Range] = field(default_factory=dict)
     """What is needed of a dimension at most, where that may be less than what its loops run over: the states of a recurrence hold
     no more."""
-    rolling: Rolling | None = None
-    """How the region moves, where what was computed of it is used again."""
+    fresh: Callable[[dict[IterVar, Expr]], list[Expr]] = _no_conditions
+    """The conditions, given offsets, that hold of the elements that no iteration before has computed (rolling_buffer)."""
 
     def storage_shape(self, tensor: Tensor) -> tuple[Expr, ...]:
         """The shape of the storage of one of the outputs."""
@@ -174,8 +174,7 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
         spans.update((axis, found) for axis in together)
         if not unknown.isdisjoint(together):
             unknown.update(together)
-    whole: Container[IterVar] = (
-        computation.op.tensor_axis if isinstance(computation.op, TensorComputeOp) else _filled(computation.stage))
+    whole: Container[IterVar] = computation.op.whole_axes if computation.op.calls_intrinsic else _filled(computation.stage)
     if computation.linked:
         whole = {*axes}.difference(*computation.linked)
     for axis, found in spans.items():

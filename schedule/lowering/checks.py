@@ -7,7 +7,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm
 from ..model.axes import outline
 from .bounds import Bounds, Loop, StageBounds
-from .dataflow import Computation
+from .computation import Computation
 from .errors import InitReadsUnrealised, NestedParallel, ThreadExtentsDiffer, VectorExtentNotConstant
 
 __all__ = ["check_loops"]

@@ -1,101 +1,26 @@
 """What the stages of a schedule compute from each other, once inlined definitions stand in their consumers' bodies, and
 under which loops each one lies.
-
-The plan that bounds, nests and storage are built from, made anew each time a schedule is lowered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ...errors import user_source
-from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range, Reduce
+from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range
 from ...ir.visit import rewrite
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.rewrite import substitute_axes
-from ...te.tensor import Tensor
+from ...te.tensor import Tensor, tensor_of
 from ..model.axes import outline, place_of
 from ..model.schedule import Schedule
 from ..model.stage import Stage
+from .computation import Computation, Dataflow
 from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
-from .kinds import kind_of, tensor_of
-from .scan import place_bodies, scan_states
+from .kinds import kind_of
+from .scan import check_states
 
-__all__ = ["Computation", "Dataflow", "analyse"]
-
-
-@dataclass(slots=True, eq=False)
-class Computation:
-    """A stage that has loops of its own.
-
-    values: of each output at op.axis, or the one reduction (none where the operation is no expression element by
-    element); domains: of the reduce axes; inlined definitions are substituted in both. parent, place: the computation at
-    whose loop it is computed, and the index of that loop among the parent's leaves; None and -1 at root.
-    """
-
-    stage: Stage
-    op: Operation
-    values: tuple[Expr, ...]
-    domains: dict[IterVar, Range]
-    is_output: bool
-    parent: Computation | None = None
-    place: int = -1
-    reads: dict[Tensor, list[tuple[Expr, ...]]] = field(default_factory=dict)
-    """The indices at which it reads each tensor."""
-    early_reads: dict[Tensor, None] = field(default_factory=dict)
-    """The tensors read before its reduction begins: by `init=` and by the domains of reduce axes."""
-    linked: tuple[tuple[IterVar, ...], ...] = ()
-    """Of a scan: the dimensions of which less than all may be computed, those that go together."""
-    held: dict[IterVar, Computation] = field(default_factory=dict)
-    """Of what is computed in a step of a scan: the dimensions that are its time, and the scan."""
-    parts: dict[IterVar, tuple[Computation, IterVar]] = field(default_factory=dict)
-    """Of what is computed in a step of a scan: the dimensions of which no more is needed than of one of the scan's, and which."""
-    home: Computation | None = None
-    """The scan in whose memory its results lie."""
-    free: dict[IterVar, Range] = field(default_factory=dict)
-    """Dimensions of outputs, and axes in `reads`, of which there is no loop: they always take all of their values."""
-
-    @property
-    def name(self) -> str:
-        return self.stage.name
-
-    @property
-    def reduction(self) -> Reduce | None:
-        """The reduction that the body is, if it is one."""
-        first = self.values[0] if self.values else None
-        return first if isinstance(first, Reduce) else None
-
-    @property
-    def whole(self) -> bool:
-        """Whether all of it is computed, whatever is read of it."""
-        return kind_of(self.op).whole and not self.linked
-
-    @property
-    def in_step(self) -> bool:
-        """Whether it stands in a step of a scan, or before the first, without being computed at a loop of it."""
-        return self.parent is not None and not 0 <= self.place < len(self.parent.stage.leaf_iter_vars)
-
-    def path(self) -> list[Computation]:
-        """The computations that it lies in, itself first, outwards."""
-        found: list[Computation] = []
-        current: Computation | None = self
-        while current is not None:
-            found.append(current)
-            current = current.parent
-        return found
-
-
-@dataclass(slots=True, eq=False)
-class Dataflow:
-    """computations: producers first. consumers: what reads the outputs of an operation. placeholders: the tensors that
-    come from outside, in the order of first use."""
-
-    schedule: Schedule
-    computations: list[Computation]
-    by_op: dict[Operation, Computation]
-    consumers: dict[Operation, list[Computation]]
-    placeholders: dict[Tensor, None]
+__all__ = ["analyse", "scan_states"]
 
 
 def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
@@ -128,6 +53,11 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
     return dataflow
 
 
+def scan_states(schedule: Schedule) -> set[Tensor]:
+    """The placeholders that stand for states of scans, which nobody passes."""
+    return {state for stage in schedule.stages for state in stage.op.own_placeholders}
+
+
 def _check_output(stage: Stage) -> None:
     if stage.attach_type == "root":
         return
@@ -145,7 +75,7 @@ def _check_output(stage: Stage) -> None:
 def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
     """Every stage that computes something, the definitions of inlined stages substituted in it."""
     found: dict[Operation, Computation] = {}
-    inlined: dict[Tensor, ComputeOp] = {}
+    inlined: dict[Tensor, Operation] = {}
     expanded: dict[tuple[Tensor, tuple[Expr, ...]], Expr] = {}
 
     def rule(node: Node) -> Node | None:
@@ -156,22 +86,22 @@ def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
         value = expanded.get(key)
         if value is None:
             op = inlined[key[0]]
-            value = expanded[key] = rewrite(substitute_axes(op.body[0], op.axis, node.indices), rule)
+            value = expanded[key] = rewrite(substitute_axes(op.values[0], op.axis, node.indices), rule)
         return value
 
     for stage in schedule.stages:
         op = stage.op
-        kind = kind_of(op)
-        if not kind.is_computed:
+        if op.is_given:
             continue
-        if isinstance(op, ComputeOp) and stage.attach_type == "inline":
+        if stage.attach_type == "inline":
             inlined[op.output(0)] = op
             continue
+        kind = kind_of(op)
         values, domains = kind.definition(op)
         if values and inlined and not inlined.keys().isdisjoint(op.input_tensors):
             values = tuple(rewrite(value, rule) for value in values)
             domains = {axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()}
-        found[op] = Computation(stage, op, values, domains, stage.is_output)
+        found[op] = Computation(stage, op, values, domains, stage.is_output, kind.whole)
         found[op].free.update(_without_loops(op))
     return found
 
@@ -191,7 +121,9 @@ def _attach(dataflow: Dataflow) -> None:
         stage = computation.stage
         if stage.attach_type == "at":
             computation.parent, computation.place = _attach_point(dataflow, computation)
-    place_bodies(dataflow)
+    for computation in reversed(dataflow.computations):
+        kind_of(computation.op).place(dataflow, computation)
+    check_states(dataflow)
     for computation in dataflow.computations:
         _check_no_cycle(computation)
     for computation in dataflow.computations:

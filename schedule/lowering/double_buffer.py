@@ -18,12 +18,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...errors import user_source
+from ...ir.accesses import written_buffers
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm
 from ...ir.ops import cast, const, floormod
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.passes.common.simplify import simplify_stmt
-from ...ir.pointers import pointed_to, written_buffers
+from ...ir.pointers import pointed_to
 from ...ir.stmt import Allocate, For, If, Stmt
 from ...ir.visit import seq, substitute, walk
 from ..model.axes import outline
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ...ir.arith.analyzer import Analyzer
     from ..model.stage import Stage
     from .bounds import Loop
-    from .dataflow import Computation
+    from .computation import Computation
     from .nest import Storage
 
 __all__ = ["loaded_ahead"]

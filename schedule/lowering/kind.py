@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ...errors import InternalError
-from ...ir.expr import Expr, IterVar, ProducerLoad, Range
+from ...ir.expr import Expr, IterVar, Range
 from ...ir.stmt import Stmt
 from ...te.operation import Operation
-from ...te.tensor import Tensor
+from .bounds import Bounds
+from .computation import Computation, Dataflow
+from .nest import Nest
 
-if TYPE_CHECKING:
-    from .dataflow import Computation
-    from .nest import Nest
-
-__all__ = ["Definition", "OperationKind", "tensor_of"]
+__all__ = ["Definition", "OperationKind"]
 
 Definition = tuple[tuple[Expr, ...], dict[IterVar, Range]]
 """The values of an operation's outputs (or its one reduction), and the domains of its reduce axes."""
@@ -26,41 +22,29 @@ def _no_definition(_: Operation) -> Definition:
     return (), {}
 
 
-def _nothing_read(_: Computation) -> None:
-    """No reads."""
+def _nothing_placed(dataflow: Dataflow, computation: Computation) -> None:
+    """All its stages stand where the schedule has put them."""
 
 
-def _nothing_shared(_: Operation) -> Iterable[tuple[Tensor, Tensor]]:
-    return ()
-
-
-def _no_nest(nest: Nest) -> Stmt:
-    raise InternalError(f"{nest.computation.name} is not computed")
+def _nothing_checked(bounds: Bounds, computation: Computation) -> None:
+    """Any bounds will do."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationKind:
-    """One kind of operation.
+    """How operations of one kind are lowered.
 
-    noun: what it is, as messages say after "X is". is_computed: whether code is made for it. definition: its values as
-    expressions, into which inlined definitions are put; none where it is no expression element by element, and then what
-    it reads cannot be inlined. collect_reads: fills Computation.reads with the indices, over the operation's axes and
-    Computation.free, at which it reads each tensor (and early_reads). nest: the statement that computes it. whole: all of
-    it is computed, whatever is read of it. shared: pairs of a tensor and the output in whose memory it lies.
+    name: the operations' `kind`. collect_reads: fills Computation.reads with the indices, over the operation's axes and
+    Computation.free, at which it reads each tensor (and early_reads). nest: the statement that computes it. definition: its
+    values as expressions, into which inlined definitions are put; none where it is no expression element by element. whole:
+    all of it is computed, whatever is read of it. place: puts the stages that compute a part of it where they belong. check:
+    raises where the bounds do not allow what it does.
     """
 
-    noun: str
-    is_computed: bool = False
+    name: str
+    collect_reads: Callable[[Computation], None]
+    nest: Callable[[Nest], Stmt]
     definition: Callable[[Operation], Definition] = _no_definition
-    collect_reads: Callable[[Computation], None] = _nothing_read
-    nest: Callable[[Nest], Stmt] = _no_nest
-    inlines: bool = False
     whole: bool = False
-    shared: Callable[[Operation], Iterable[tuple[Tensor, Tensor]]] = _nothing_shared
-
-
-def tensor_of(load: ProducerLoad) -> Tensor:
-    """The tensor that a read is of."""
-    if not isinstance(load.producer, Tensor):
-        raise InternalError(f"a read of {load.producer!r}, which is no tensor")
-    return load.producer
+    place: Callable[[Dataflow, Computation], None] = _nothing_placed
+    check: Callable[[Bounds, Computation], None] = _nothing_checked

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ...ir.expr import Expr, ProducerLoad, Reduce
+from ...ir.expr import Expr, ProducerLoad
 from ...ir.stmt import Stmt
 from ...ir.visit import post_order
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.rewrite import collect_loads
-from ...te.tensor_compute import TensorComputeOp
+from ...te.tensor import tensor_of
 from ..tensorize.match import tensorized_place
 from ..tensorize.nest import tensorized_nest
-from .kind import Definition, OperationKind, tensor_of
+from .computation import Computation
+from .kind import Definition, OperationKind
+from .nest import Nest
 from .reduction import reduction_nest
 
-if TYPE_CHECKING:
-    from .dataflow import Computation
-    from .nest import Nest
-
-__all__ = ["COMPUTE"]
+__all__ = ["KIND"]
 
 
 def _definition(op: Operation) -> Definition:
-    assert isinstance(op, ComputeOp)
-    values = op.body[:1] if isinstance(op.body[0], Reduce) else op.body
+    values = op.values if op.reduction is None else op.values[:1]
     return values, {axis: axis.dom for axis in op.reduce_axis if axis.dom is not None}
 
 
@@ -35,10 +30,8 @@ def _collect_reads(computation: Computation) -> None:
         for node in post_order(value):
             if isinstance(node, ProducerLoad):
                 computation.reads.setdefault(tensor_of(node), []).append(node.indices)
-    if isinstance(computation.op, TensorComputeOp):
-        for value in computation.op.scalars:
-            for load in collect_loads(value):
-                computation.reads.setdefault(tensor_of(load), []).append(load.indices)
+    for load in collect_loads(*computation.op.scalar_arguments):
+        computation.reads.setdefault(tensor_of(load), []).append(load.indices)
     early: list[Expr] = list(reduction.init) if reduction is not None else []
     for domain in computation.domains.values():
         early += (domain.begin, domain.extent)
@@ -63,5 +56,4 @@ def _nest(nest: Nest) -> Stmt:
     return nest.loops(nest.found.loops, nest.guarded(nest.predicated(stored, offsets), offsets), attach=True)
 
 
-COMPUTE = OperationKind("a compute", is_computed=True, definition=_definition, collect_reads=_collect_reads, nest=_nest,
-                        inlines=True)
+KIND = OperationKind("compute", _collect_reads, _nest, _definition)

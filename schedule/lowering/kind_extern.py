@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...errors import LoweringError, user_source
 from ...ir.expr import IterVar
 from ...ir.ops import const
@@ -14,14 +12,12 @@ from ...te.shape import zero_based
 from ...te.tensor import Tensor
 from ..tensorize.bind import bind_parts
 from ..tensorize.plan import Part
+from .computation import Computation
 from .errors import ExternBuffer
 from .kind import OperationKind
+from .nest import Nest
 
-if TYPE_CHECKING:
-    from .dataflow import Computation
-    from .nest import Nest
-
-__all__ = ["EXTERN", "read_whole"]
+__all__ = ["KIND", "read_whole"]
 
 
 def read_whole(computation: Computation, tensor: Tensor) -> None:
@@ -58,5 +54,4 @@ def _whole(tensor: Tensor) -> Part:
     return Part(tensor, tuple(const(0, zero_based(extent).begin.dtype) for extent in tensor.shape), tuple(range(tensor.ndim)))
 
 
-EXTERN = OperationKind("an extern: outside code computes it whole", is_computed=True, collect_reads=_collect_reads, nest=_nest,
-                       whole=True)
+KIND = OperationKind("extern", _collect_reads, _nest, whole=True)

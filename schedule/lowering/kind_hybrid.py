@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
@@ -21,14 +21,12 @@ from ...te.hybrid.zeros import with_zeros
 from ...te.operation import Operation
 from ..model.axes import derived_roots
 from ..model.relations import spread_down
+from .computation import Computation
 from .kind import Definition, OperationKind
 from .kind_extern import read_whole
+from .nest import Nest
 
-if TYPE_CHECKING:
-    from .dataflow import Computation
-    from .nest import Nest
-
-__all__ = ["HYBRID"]
+__all__ = ["KIND"]
 
 
 def _definition(op: Operation) -> Definition:
@@ -121,5 +119,4 @@ class _HybridNest(Rewriter):
         return self.nest.loops(loops, body, attach=True)
 
 
-HYBRID = OperationKind("a hybrid script", is_computed=True, definition=_definition, collect_reads=_collect_reads, nest=_nest,
-                       inlines=True, whole=True)
+KIND = OperationKind("hybrid", _collect_reads, _nest, _definition, whole=True)

@@ -10,23 +10,17 @@ before the loop (inside the threads of env_threads), the stages of a step in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
 from ...ir.expr import IterVar
 from ...ir.stmt import Stmt
 from ...ir.visit import seq
-from ...te.operation import Operation
 from ...te.scan import ScanOp
 from ...te.shape import zero_based
-from ...te.tensor import Tensor
+from .computation import Computation
 from .kind import OperationKind
+from .nest import Nest
+from .scan import check_steps, place_body
 
-if TYPE_CHECKING:
-    from .dataflow import Computation
-    from .nest import Nest
-
-__all__ = ["SCAN"]
+__all__ = ["KIND"]
 
 
 def _collect_reads(computation: Computation) -> None:
@@ -41,14 +35,6 @@ def _collect_reads(computation: Computation) -> None:
         computation.reads.setdefault(update, []).append((op.scan_axis, *dims[1:]))
 
 
-def _shared(op: Operation) -> Iterable[tuple[Tensor, Tensor]]:
-    """(tensor, the output whose memory it is)."""
-    assert isinstance(op, ScanOp)
-    for at, output in enumerate(op.outputs):
-        for tensor in (op.init[at], op.update[at], op.states[at]):
-            yield tensor, output
-
-
 def _nest(nest: Nest) -> Stmt:
     loops = nest.found.loops
     step = nest.wrap(len(loops), seq())
@@ -56,5 +42,4 @@ def _nest(nest: Nest) -> Stmt:
     return nest.wrap(-1, body)
 
 
-SCAN = OperationKind("a scan: its steps are computed by stages of their own", is_computed=True, collect_reads=_collect_reads,
-                     nest=_nest, whole=True, shared=_shared)
+KIND = OperationKind("scan", _collect_reads, _nest, whole=True, place=place_body, check=check_steps)

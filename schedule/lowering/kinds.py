@@ -1,31 +1,31 @@
-"""What scheduling and lowering ask of an operation, by its kind: a row each in `KINDS`, made in a file of its own.
+"""How operations are lowered, by their kind: a row each, the `KIND` of a file `kind_*` in this folder.
 
-Beside its row, a kind is a class of te (see te/operation.py) that says what its loops (`axis`, `reduce_axis`), the
-dimensions of its outputs (`dimensions`), its inputs and its parts are.
+Beside its row, a kind is a class of te (see te/operation.py), which says what its loops (`axis`, `reduce_axis`), the dimensions of
+its outputs (`dimensions`), its inputs and its parts are, and answers what schedules ask of it. A kind is added by these two files.
 """
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
+from pkgutil import iter_modules
+
 from ...te.operation import Operation
-from .kind import OperationKind, tensor_of
-from .kind_compute import COMPUTE
-from .kind_extern import EXTERN
-from .kind_hybrid import HYBRID
-from .kind_scan import SCAN
+from .kind import OperationKind
 
-__all__ = ["KINDS", "OperationKind", "kind_of", "tensor_of"]
+__all__ = ["KINDS", "kind_of"]
 
-KINDS: dict[str, OperationKind] = {
-    "placeholder": OperationKind("a placeholder: the caller passes it"),
-    "constant": OperationKind("a constant: its elements are known"),
-    "compute": COMPUTE,
-    "extern": EXTERN,
-    "scan": SCAN,
-    "hybrid": HYBRID,
-}
-"""By Operation.kind."""
+
+def _rows() -> dict[str, OperationKind]:
+    names = [module.name for module in iter_modules([os.path.dirname(__file__)]) if module.name.startswith("kind_")]
+    rows: list[OperationKind] = [import_module(f".{name}", __package__).KIND for name in names]
+    return {row.name: row for row in rows}
+
+
+KINDS = _rows()
+"""By Operation.kind: a row for every kind that is computed."""
 
 
 def kind_of(op: Operation) -> OperationKind:
-    """The row of an operation."""
+    """The row of an operation that is computed."""
     return KINDS[op.kind]

@@ -20,7 +20,6 @@ from ...ir.expr import Expr, IterVar, StringImm, Var
 from ...ir.ops import const, floormod
 from ...ir.stmt import Allocate, Function, If, Stmt
 from ...ir.visit import deep_recursion, free_vars, seq
-from ...te.constant import ConstantOp
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..model.attributes import IMPORTS
@@ -28,14 +27,14 @@ from ..model.schedule import Schedule
 from .alignment import with_alignments
 from .bounds import Bounds, Loop, StageBounds, infer_bounds
 from .checks import check_loops
-from .dataflow import Computation, Dataflow, analyse
+from .computation import Computation, Dataflow
+from .dataflow import analyse
 from .double_buffer import loaded_ahead
 from .errors import MissingArgument, MissingSymbol, NotAnArgument
 from .kinds import kind_of
 from .nest import Nest, Storage
 from .overlap import not_at_a_loop
 from .rolling_buffer import Rolling, plan_rolling, rolled
-from .scan import check_steps
 
 __all__ = ["Lowered", "lower", "lower_whole"]
 
@@ -102,7 +101,8 @@ class _Lowering:
         _check_arguments(self.schedule, dataflow, given)
         bounds = infer_bounds(dataflow, self.analyzer)
         check_loops(bounds)
-        check_steps(bounds)
+        for computation in dataflow.computations:
+            kind_of(computation.op).check(bounds, computation)
         self._plan_overlaps(bounds)
         for tensor, buffer in given.items():
             self.storage.place(tensor, buffer)
@@ -125,11 +125,11 @@ class _Lowering:
         """What is read and known becomes the last parameters, which nobody passes."""
         found: list[Constant] = []
         for tensor in (stage.op.output(0) for stage in self.schedule.stages):  # in an order that scheduling does not change
-            if isinstance(tensor.op, ConstantOp) and tensor in dataflow.placeholders:
+            if (value := tensor.op.constant) is not None and tensor in dataflow.placeholders:
                 buffer = Buffer(tensor.name, tensor.shape, tensor.dtype, alignment=ALIGNMENT)
                 self.arguments.buffers[tensor] = buffer
                 self.arguments.params.append(buffer)
-                found.append(tensor.op.value)
+                found.append(value)
         return tuple(found)
 
     def _facts(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class _Lowering:
     def _share(self, found: StageBounds) -> None:
         """Give a stage storage, where that is other tensors' too, and these the same."""
         op = found.computation.op
-        for tensor, home in kind_of(op).shared(op):
+        for tensor, home in op.shared_memory:
             self._place(found)
             self.storage.place(tensor, self.storage.buffers[home], self.storage.origins.get(home, ()))
             self.shared.add(tensor)
@@ -182,7 +182,8 @@ class _Lowering:
                 nest = rolled(nest, plan, self.storage, strides, self.analyzer)
             return nest
 
-        statement = self._by_first(bounds.of[computation], Nest(bounds, bounds.of[computation], self.storage, wrap, around).build())
+        nest = Nest(bounds, bounds.of[computation], self.storage, wrap, around)
+        statement = self._by_first(bounds.of[computation], kind_of(computation.op).nest(nest))
         parent, made = computation.parent, (computation, statement)
         loop = None if parent is None or computation.in_step else bounds.of[parent].loops[computation.place]
         if parent is not None and computation.stage.overlap == "double" and loop is not None and loop.var is not None:
@@ -195,7 +196,7 @@ class _Lowering:
         for: all would store the same. Other memory of a step is made in the threads, by each for itself."""
         if self.shared.isdisjoint(found.computation.op.outputs):
             return statement
-        stays = [loop for loop in found.enclosing if loop.thread and loop.stage.op.kind == "scan"]
+        stays = [loop for loop in found.enclosing if loop.thread and loop.stage.op.is_stepwise]
         shares = {loop.thread for loop in (*found.enclosing, *found.loops) if loop not in stays}
         for loop in reversed(stays):
             first = loop.value.equal(0)
@@ -213,8 +214,9 @@ class _Lowering:
                 continue
             if any(loop.var is not None for loop in bounds.of[parent].loops[: computation.place + 1]):
                 readers = [one.stage for one in bounds.dataflow.consumers.get(computation.op, ())]
-                found.rolling = plan_rolling(found, bounds.of[parent], readers, self.analyzer)
-                self.rolling.setdefault((parent, found.rolling.place), []).append(found.rolling)
+                plan = plan_rolling(found, bounds.of[parent], readers, self.analyzer)
+                found.fresh = plan.fresh
+                self.rolling.setdefault((parent, plan.place), []).append(plan)
                 self.outliving.add(computation)
 
     def _with_pending(self, parent: Computation | None, place: int, body: Stmt | None) -> Stmt:
@@ -254,7 +256,7 @@ def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
     found = _Arguments([], {})
     seen: set[Tensor | Var] = set()
     for position, arg in enumerate(args):
-        if isinstance(arg, Tensor) and arg.op.kind == "constant":
+        if isinstance(arg, Tensor) and arg.op.constant is not None:
             raise NotAnArgument(f"argument {position}, {arg.name}, is a constant", declared=arg.op.source, called=user_source(),
                                 reason="its elements are known, so that nobody passes them",
                                 fix=f"leave {arg.name} out, or declare it as te.placeholder to pass it")
@@ -278,7 +280,7 @@ def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
 def _current(schedule: Schedule, tensor: Tensor, position: int) -> Tensor:
     """The tensor that the schedule computes now for one that was declared."""
     if tensor not in schedule:
-        if tensor.op.kind == "placeholder":
+        if tensor.op.is_passed:
             return tensor  # a parameter that nothing reads
         raise NotAnArgument(
             f"argument {position}, {tensor.name}, is not computed by this schedule", declared=tensor.op.source,

@@ -28,7 +28,6 @@ from ..model.axes import outline
 from ..model.relations import pass_up_value
 from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
 from .errors import UnboundThread
-from .kinds import kind_of
 from .predicates import guards
 from .prefetch import prefetches
 
@@ -59,9 +58,9 @@ class Storage:
 
 
 class Nest:
-    """Builds the nest of one stage; `wrap` puts around the body of a loop (or of the loop at a place: -1 stands for none,
-    their number for what the innermost one guards) what is computed there, `around` what outlives its
-    iterations around the loop.
+    """What the nest of one stage is built with (see OperationKind.nest); `wrap` puts around the body of a loop (or of the loop
+    at a place: -1 stands for none, their number for what the innermost one guards) what is computed there, `around` what
+    outlives its iterations around the loop.
 
     renamed: the variables that stand for loops while a second nest over the same loops is built.
     """
@@ -75,10 +74,6 @@ class Nest:
         self.computation = found.computation
         self.buffers = [storage.buffers[tensor] for tensor in found.computation.op.outputs]
         self.renamed: dict[Loop, Var] = {}
-
-    def build(self) -> Stmt:
-        """The statement that computes the region of the stage."""
-        return kind_of(self.computation.op).nest(self)
 
     def rename(self, loops: Sequence[Loop]) -> dict[IterVar, Expr]:
         """Give `loops` new variables, for another nest over them, and return the offsets of the axes that `loops` and
@@ -121,7 +116,7 @@ class Nest:
         """`body` under the guards of an iteration, the outermost condition first."""
         for condition in reversed(guards(self.found, offsets, self.analyzer, skipped)):
             body = If(likely(self.value(condition, {})), body)
-        for condition in self.found.rolling.fresh(offsets) if self.found.rolling is not None else ():
+        for condition in self.found.fresh(offsets):
             body = If(self.value(condition, {}), body)
         return body
 

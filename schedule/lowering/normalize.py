@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import Expr, IterVar
-from ...te.hybrid.op import HybridOp
 from ...te.operation import ComputeOp
 from ...te.rewrite import inline
 from ...te.tensor import Tensor
@@ -44,7 +43,7 @@ def _inject_inline(schedule: Schedule) -> None:
 
         for consumer in schedule.stages[at + 1 :]:
             redirection.follow(consumer)
-            if isinstance(consumer.op, (ComputeOp, HybridOp)) and any(one is tensor for one in consumer.op.input_tensors):
+            if consumer.op.takes_definitions and any(one is tensor for one in consumer.op.input_tensors):
                 redirection.change(consumer, consumer.op.rewritten(rule))
 
 

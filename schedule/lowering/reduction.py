@@ -12,7 +12,6 @@ stores it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IterVar, Reduce, Var
@@ -21,9 +20,7 @@ from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
 from ...ir.visit import post_order, seq, substitute
 from ..model.relations import Fuse
 from .bounds import Loop, StageBounds, plain_loop
-
-if TYPE_CHECKING:
-    from .nest import Nest
+from .nest import Nest
 
 __all__ = ["reduction_nest"]
 

@@ -32,7 +32,7 @@ from .overlap import moved_accesses
 if TYPE_CHECKING:
     from ..model.stage import Stage
     from .bounds import Loop, StageBounds
-    from .dataflow import Computation
+    from .computation import Computation
     from .nest import Storage
 
 __all__ = ["Rolling", "plan_rolling", "rolled"]
@@ -110,8 +110,8 @@ def plan_rolling(found: StageBounds, parent: StageBounds, readers: Sequence[Stag
 def _check_elementwise(stage: Stage, readers: Sequence[Stage], loop: Loop) -> None:
     """A ring has no strides that instructions, or functions that get pointers, could be told."""
     for one in (stage, *readers):
-        if one.op.kind != "compute" or any(attr.kind == "tensorized" for attr in one.iter_attrs.values()):
-            how = "is tensorized" if one.op.kind == "compute" else f"is a {one.op.kind}"
+        if not one.op.values or any(attr.kind == "tensorized" for attr in one.iter_attrs.values()):
+            how = "is tensorized" if one.op.values else f"is a {one.op.kind}"
             raise _refused(stage, loop, f"{one.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer")
 
 

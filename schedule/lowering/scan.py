@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ...errors import LoweringError, user_source
 from ...ir.expr import Expr, IterVar, ProducerLoad
@@ -12,48 +11,38 @@ from ...ir.visit import post_order
 from ...te.reads import unguarded_loads
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
-from ...te.tensor import Tensor
+from ...te.tensor import Tensor, tensor_of
 from ..model.axes import outline
-from .bounds import reads_memory, span_over
+from .bounds import Bounds, StageBounds, reads_memory, span_over
+from .computation import Computation, Dataflow
 from .errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
-from .kinds import tensor_of
 
-if TYPE_CHECKING:
-    from ..model.schedule import Schedule
-    from ..model.stage import Stage
-    from .bounds import Bounds, StageBounds
-    from .dataflow import Computation, Dataflow
-
-__all__ = ["check_steps", "place_bodies", "scan_states"]
-
-
-def scan_states(schedule: Schedule) -> dict[Tensor, Stage]:
-    """The placeholders that stand for the states of scans, which nobody passes, with the scans' stages."""
-    return {state: stage for stage in schedule.stages if isinstance(stage.op, ScanOp) for state in stage.op.states}
+__all__ = ["check_states", "check_steps", "place_body"]
 
 
 # Placing
 
 
-def place_bodies(dataflow: Dataflow) -> None:
-    """Put the stages of every scan that stand at root where they belong, those of an outer scan first.
-
-    Raises PartOfScan and OutsideOfScan.
-    """
-    for scan in reversed(dataflow.computations):
-        if isinstance(scan.op, ScanOp):
-            _place(dataflow, scan, scan.op)
-    states = {state: scan for scan in dataflow.computations if isinstance(scan.op, ScanOp) for state in scan.op.states}
+def check_states(dataflow: Dataflow) -> None:
+    """Raises OutsideOfScan where the state of a scan is read by what is not computed in its steps."""
+    scans = {state: scan for scan in dataflow.computations for state in scan.op.own_placeholders}
     for computation in dataflow.computations:
         for state in computation.reads:
-            if state in states and not _within(computation, states[state]):
-                raise _outside(computation, states[state], f"reads the state {state.name}")
+            if state in scans and not _within(computation, scans[state]):
+                raise _outside(computation, scans[state], f"reads the state {state.name}")
 
 
-def _place(dataflow: Dataflow, scan: Computation, op: ScanOp) -> None:
+def place_body(dataflow: Dataflow, scan: Computation) -> None:
+    """Put the stages of a scan that stand at root where they belong. Of scans within each other the outer one comes first.
+
+    Raises PartOfScan.
+    """
+    op = scan.op
+    assert isinstance(op, ScanOp)
     innermost = len(scan.stage.leaf_iter_vars)
     body = _body(dataflow, op)
     scan.linked = _separable(list(body), scan, op)
+    scan.whole = not scan.linked
     _hold_time(dataflow, list(body), scan, op)
     threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
     updates = {tensor.op for tensor in op.update}
@@ -205,14 +194,13 @@ class _Groups:
             for axis in group))
 
 
-def check_steps(bounds: Bounds) -> None:
+def check_steps(bounds: Bounds, scan: Computation) -> None:
     """Raises ReadsOtherSteps where a stage reads steps of a state that no step before has computed, unless a condition
     decides whether it does: of one step it may; of what a layout mixes with time it says nothing."""
-    scans = {state: bounds.of[scan] for scan in bounds.dataflow.computations if isinstance(scan.op, ScanOp)
-             for state in scan.op.states}
-    if not scans:
-        return
+    states = scan.op.own_placeholders
     for computation in bounds.dataflow.computations:
+        if not any(state in computation.reads for state in states):
+            continue
         found = bounds.of[computation]
         values = computation.values
         if values:
@@ -222,8 +210,8 @@ def check_steps(bounds: Bounds) -> None:
         else:
             loads = [(tensor, indices, True) for tensor, reads in computation.reads.items() for indices in reads]
         for state, indices, sure in loads:
-            if state in scans:
-                _check_step(bounds, found, scans[state], state, indices[0], sure)
+            if any(state is own for own in states):
+                _check_step(bounds, found, bounds.of[scan], state, indices[0], sure)
 
 
 def _check_step(bounds: Bounds, found: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool) -> None:

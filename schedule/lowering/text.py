@@ -14,8 +14,8 @@ from ...ir.expr import Var
 from ...ir.passes.common.target_facts import resolve_facts
 from ...te.tensor import Tensor
 from ..model.axes import outline
+from .dataflow import scan_states
 from .lower import lower
-from .scan import scan_states
 
 if TYPE_CHECKING:
     from ..model.schedule import Schedule
@@ -27,7 +27,7 @@ __all__ = ["all_arguments", "schedule_text"]
 def all_arguments(schedule: Schedule) -> list[Tensor | Var]:
     """Scalars that no shape tells, then what the schedule reads from outside, then its outputs."""
     states = scan_states(schedule)
-    inputs = [tensor for stage in schedule.stages if stage.op.kind == "placeholder" for tensor in stage.op.outputs
+    inputs = [tensor for stage in schedule.stages if stage.op.is_passed for tensor in stage.op.outputs
               if tensor not in states]
     outputs = [tensor for stage in schedule.stages if stage.is_output for tensor in stage.op.outputs]
     told = {extent for tensor in (*inputs, *outputs) for extent in tensor.shape if isinstance(extent, Var)}

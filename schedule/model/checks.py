@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ...errors import ScheduleError, user_source
 from ...ir.buffer import SCOPES
 from ...ir.expr import IterVar
-from ...te.scan import ScanOp
 from ..errors import ScanLoopsStay, UnknownScope, WrongArgument
 from .axes import derived_roots, outline
 from .group import Group
@@ -37,7 +36,7 @@ def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgumen
 
 def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
     """Raise ScanLoopsStay where one of `axes` is a scan's time, or a thread around it."""
-    fixed = next((axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and isinstance(stage.op, ScanOp))),
+    fixed = next((axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and stage.op.is_stepwise)),
                  None)
     if fixed is not None:
         why = "each step is computed from earlier ones" if fixed.kind == "ordered" else "it stands around all steps"

@@ -8,8 +8,7 @@ from typing import Any
 from ...errors import InternalError, user_source
 from ...ir.expr import IterVar, Var
 from ...te.operation import Operation, producers_first
-from ...te.reads import LATER
-from ...te.scan import ScanOp
+from ...te.reads import check_states
 from ...te.tensor import Tensor
 from ..errors import NothingToSchedule, UnknownStage
 from .doors import ScheduleDoors
@@ -48,11 +47,9 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
 
 def _check_states(schedule: Schedule) -> None:
     """Raise the error of what reads a placeholder outside of its shape, as only the state of a scan may be read."""
-    states = {state for stage in schedule.stages if isinstance(stage.op, ScanOp) for state in stage.op.states}
+    states = {state for stage in schedule.stages for state in stage.op.own_placeholders}
     for stage in schedule.stages:
-        for tensor, error in LATER.get(stage.op, {}).items():
-            if tensor not in states:
-                raise error
+        check_states(stage.op, states)
 
 
 class Compound:

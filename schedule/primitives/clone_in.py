@@ -19,7 +19,6 @@ from ...ir.expr import Expr, IterVar, Range, Reduce, Var
 from ...ir.visit import substitute
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
-from ...te.tensor_compute import TensorComputeOp
 from ..errors import BadClone
 from ..model.layout import as_axis, check_outputs
 from ..model.methods import SchedulePrimitives
@@ -39,7 +38,7 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
-    stage = drawer.some_stage(lambda stage: stage.op.kind == "compute" and len(drawer.readers(stage)) + stage.is_output > 1)
+    stage = drawer.some_stage(lambda stage: stage.op.values and len(drawer.readers(stage)) + stage.is_output > 1)
     if stage is None:
         return None
     readers = drawer.readers(stage)
@@ -66,8 +65,8 @@ def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any
     """
     stage, tensors = check_outputs(schedule, tensor, BadClone, "cannot clone")
     op = stage.op
-    if not isinstance(op, ComputeOp) or isinstance(op, TensorComputeOp):
-        what = "is computed by a tensor intrinsic" if isinstance(op, TensorComputeOp) else f"is a {op.kind}"
+    if not isinstance(op, ComputeOp) or op.calls_intrinsic:
+        what = "is computed by a tensor intrinsic" if op.calls_intrinsic else f"is a {op.kind}"
         raise BadClone(f"cannot clone {stage.name}", declared=op.source, called=user_source(),
                        reason=f"{stage.name} {what}, and what te.compute declares is cloned",
                        fix=f's.cache_read({stage.name}, "local", readers)')

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from ...errors import user_source
 from ...ir.expr import IterVar
 from ..errors import CannotAttach, NestedParallel
-from ..lowering.kinds import kind_of
 from ..model.axes import find_leaf, outline
 from ..model.checks import enclosing_parallel, wrong_stage
 from ..model.hybrid_loops import refuse_hybrid
@@ -81,7 +80,7 @@ def _check_stage(stage: Stage, parent: Stage) -> None:
     if stage is parent:
         raise _bad(stage, parent, f"{name} cannot be computed within its own loops", "name a stage that reads it")
     if stage.op.is_given:
-        raise _bad(stage, parent, f"{name} is {kind_of(stage.op).noun}, nothing is computed",
+        raise _bad(stage, parent, f"{name} is {stage.op.noun}, nothing is computed",
                    f's.cache_read({name}, "local", readers) gives a copy that can be placed')
     if stage.is_output:
         raise _bad(stage, parent, f"{name} is an output: all of it is computed once, whatever {above} reads",

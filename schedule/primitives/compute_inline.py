@@ -6,7 +6,6 @@ from ...errors import user_source
 from ...te.operation import ComputeOp
 from ...te.tensor_compute import TensorComputeOp
 from ..errors import CannotInline
-from ..lowering.kinds import kind_of
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
@@ -49,7 +48,7 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     """Why the stage cannot be inlined, and what to do instead; None where it can."""
     name, op = stage.name, stage.op
     if op.is_given:
-        return f"{name} is {kind_of(op).noun}, there is no expression", f"read {name} as it is"
+        return f"{name} is {op.noun}, there is no expression", f"read {name} as it is"
     if not isinstance(op, ComputeOp):
         return f"{name} is no expression element by element", "compute it at root"
     if stage.is_output:
@@ -65,12 +64,12 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
         return (f"{name} has {op.num_outputs} outputs, and only a stage with one is inlined",
                 f"s[{name}].compute_at(s[consumer], axis), or declare its outputs as tensors of their own")
     reader = next((one for one in stage.schedule.stages if op.output(0) in one.op.input_tensors
-                   and not kind_of(one.op).inlines), None)
+                   and not one.op.takes_definitions), None)
     if reader is not None:
-        return (f"{reader.name}, which reads it, is {kind_of(reader.op).noun}: it reads memory, no expression",
+        return (f"{reader.name}, which reads it, is {reader.op.noun}: it reads memory, no expression",
                 f"s[{name}].compute_at(s[{reader.name}], axis), or leave it at root")
     caller = next((one for one in stage.schedule.stages
-                   if isinstance(one.op, TensorComputeOp) and op.output(0) in one.op.operands), None)
+                   if any(operand is op.output(0) for operand in one.op.operands)), None)
     if caller is not None:
         return (f"{caller.name} calls a tensor intrinsic on {name}, which reads memory",
                 f"s[{name}].compute_at(s[{caller.name}], axis) keeps it close to where it is read")

@@ -20,7 +20,7 @@ __all__ = ["env_threads"]
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
-    if isinstance(stage.op, ScanOp):
+    if stage.op.is_stepwise:
         yield "threadIdx.x", lambda one: one.env_threads([thread_axis((0, 32), "threadIdx.x")])
 
 
@@ -65,7 +65,7 @@ def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
         return BadEnvThreads(f"cannot put threads around stage {stage.name}", reason=reason[:300], declared=stage.op.source,
                              called=user_source(), loops=outline(stage), fix=fix)
 
-    if not isinstance(stage.op, ScanOp):
+    if not stage.op.is_stepwise:
         raise bad(f"{stage.name} is no scan", "bind its loops: s[...].bind(axis, thread)")
     if any(axis.kind == "thread" for axis in stage.leaf_iter_vars):
         raise bad("it has its threads already", "name all threads in one call")

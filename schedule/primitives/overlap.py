@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...errors import user_source
 from ..errors import BadOverlap
-from ..lowering.kinds import kind_of
 from ..model.attributes import Overlap
 from ..model.axes import outline
 from ..model.stage import Stage
@@ -16,7 +15,7 @@ def set_overlap(stage: Stage, kind: Overlap) -> None:
     """Note that the storage of a stage overlaps so. Raises BadOverlap."""
     reason = fix = ""
     if stage.op.is_given:
-        reason, fix = (f"{stage.name} is {kind_of(stage.op).noun}, and its memory is given",
+        reason, fix = (f"{stage.name} is {stage.op.noun}, and its memory is given",
                        f's.cache_read({stage.name}, "local", readers) gives a copy to do it with')
     elif stage.is_output:
         reason, fix = (f"{stage.name} is an output: the caller passes its memory",
@@ -26,7 +25,7 @@ def set_overlap(stage: Stage, kind: Overlap) -> None:
     elif stage.overlap not in ("", kind):
         reason, fix = (f"{stage.overlap}_buffer was called on it: its storage is reused in that way already",
                        "keep one of the two")
-    elif kind == "rolling" and stage.op.kind != "compute":
+    elif kind == "rolling" and not stage.op.values:
         reason, fix = f"{stage.name} is no expression element by element", f's.cache_read({stage.name}, "local", readers)'
     if reason:
         raise BadOverlap(f"cannot give stage {stage.name} a {kind} buffer", reason=reason,

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from ...errors import user_source
 from ...ir.buffer import SCOPES
 from ..errors import UnknownScope
-from ..lowering.kinds import kind_of
 from ..model.checks import check_scope
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -45,7 +44,7 @@ def set_scope(stage: Stage, scope: str) -> None:
     check_scope(scope, headline)
     if scope not in ("", "global") and (stage.is_output or stage.op.is_given):
         is_output = stage.is_output
-        what = "an output: the caller passes its memory" if is_output else kind_of(stage.op).noun
+        what = "an output: the caller passes its memory" if is_output else stage.op.noun
         fix = (
             f's.cache_write({stage.name}, "{scope}")'
             if is_output

@@ -10,7 +10,6 @@ from ...ir.expr import Expr, IterVar
 from ...ir.ops import all_of, const, likely
 from ...ir.visit import free_vars
 from ..errors import BadStorePredicate
-from ..lowering.kinds import kind_of
 from ..model.axes import outline, place_of
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
@@ -61,11 +60,11 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
             declared=stage.op.source, called=user_source(), loops=outline(stage),
             fix="compare: axis.equal(0), axis < 8",
         )
-    if stage.op.kind == "scan":
+    if stage.op.is_stepwise:
         raise BadStorePredicate(headline, reason=f"{stage.name} is a scan: its updates store", declared=stage.op.source,
                                 called=user_source(), fix="set it on the updates")
     if stage.op.is_given:
-        raise BadStorePredicate(headline, reason=f"{stage.name} is {kind_of(stage.op).noun}, nothing is stored",
+        raise BadStorePredicate(headline, reason=f"{stage.name} is {stage.op.noun}, nothing is stored",
                                 declared=stage.op.source, called=user_source(), fix="guard what is computed from it")
     for var in free_vars(condition):
         if isinstance(var, IterVar) and var.kind != "thread" and place_of(stage.all_iter_vars, var) < 0:

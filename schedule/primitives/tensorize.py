@@ -41,7 +41,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
     def fits(stage: Stage) -> bool:
         tile, depths = [_size(axis) for axis in stage.op.axis[2:]], [_size(axis) for axis in stage.op.reduce_axis]
-        return stage.op.kind == "compute" and len(stage.op.axis) == 4 and tile == [4, 4] and len(depths) == 1 and depths[0] > 0
+        return bool(stage.op.values) and len(stage.op.axis) == 4 and tile == [4, 4] and len(depths) == 1 and depths[0] > 0
 
     stage = drawer.some_stage(fits)
     if stage is None:

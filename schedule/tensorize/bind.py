@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ...errors import LoweringError
 from ...ir.buffer import Buffer
@@ -18,10 +18,8 @@ from ...ir.pointers import READS, WRITES, pointer
 from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import rewrite
 from ..lowering.errors import TensorizeBuffer
+from ..lowering.nest import Nest
 from .plan import Part, Plan
-
-if TYPE_CHECKING:
-    from ..lowering.nest import Nest
 
 __all__ = ["bind", "bind_parts"]
 

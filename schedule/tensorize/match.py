@@ -17,7 +17,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Var
 from ...ir.ops import cast, const, is_const
 from ...ir.visit import substitute
-from ...te.intrin_shapes import solved, specialised
+from ...te.intrin_shapes import solved
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp
 from ...te.tensor_intrin import TensorIntrin
@@ -102,7 +102,7 @@ def _sized(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> TensorIntr
     symbols: dict[Var, Expr] = {}
     for mine, wanted in ((op.axis, its.axis), (op.reduce_axis, its.reduce_axis)):
         solved([extents[axis] for axis in mine], [axis.dom.extent for axis in wanted if axis.dom is not None], symbols)
-    return specialised(stage.intrinsic, symbols)
+    return stage.intrinsic.specialised(symbols)
 
 
 def _partners(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> dict[IterVar, IterVar]:

@@ -15,7 +15,6 @@ begin instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ...errors import LoweringError, user_source
 from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Var
@@ -26,15 +25,13 @@ from ...ir.visit import free_vars, rewrite, seq
 from ...te.intrin_semantics import begun, interpretable
 from ..lowering.bounds import Loop
 from ..lowering.errors import TensorizeGuard, TensorizeLoops, TensorizeReduction
+from ..lowering.nest import Nest
 from ..lowering.predicates import guards
 from ..model.axes import outline
 from .bind import bind
 from .guard import without_inner
 from .match import match
 from .plan import Plan
-
-if TYPE_CHECKING:
-    from ..lowering.nest import Nest
 
 __all__ = ["tensorized_nest"]
 

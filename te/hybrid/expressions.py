@@ -78,54 +78,54 @@ class ExpressionReader:
 
     def number(self, node: ast.expr) -> Any:
         """A plain number or a scalar expression."""
-        found = self.value(node)
-        return self.as_number(found, node)
+        value = self.value(node)
+        return self.as_number(value, node)
 
-    def as_number(self, found: Any, node: ast.expr) -> Any:
-        """`found`, the value of `node`, if it is a scalar. Raises BadHybridValue."""
-        if is_number(found) or isinstance(found, Expr):
-            return found
-        if isinstance(found, Tensor) and not found.shape:
-            return read(found, ())
-        if isinstance(found, LocalBuffer) and not found.buffer.shape:
-            return BufferLoad(found.buffer, ())
-        if hasattr(found, "dtype") and getattr(found, "ndim", None) == 0 and hasattr(found, "item"):
-            return ops.const(found)
-        what, fix = f"a {type(found).__name__}", "use numbers, and elements such as a[i]"
-        if isinstance(found, (Tensor, TensorSlice, LocalBuffer)):
-            name = found.buffer.name if isinstance(found, LocalBuffer) else found.name
-            left = len(found.buffer.shape if isinstance(found, LocalBuffer) else found.shape)
-            rank = len(found.tensor.shape) if isinstance(found, TensorSlice) else left
+    def as_number(self, value: Any, node: ast.expr) -> Any:
+        """`value`, the value of `node`, if it is a scalar. Raises BadHybridValue."""
+        if is_number(value) or isinstance(value, Expr):
+            return value
+        if isinstance(value, Tensor) and not value.shape:
+            return read(value, ())
+        if isinstance(value, LocalBuffer) and not value.buffer.shape:
+            return BufferLoad(value.buffer, ())
+        if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+            return ops.const(value)
+        what, fix = f"a {type(value).__name__}", "use numbers, and elements such as a[i]"
+        if isinstance(value, (Tensor, TensorSlice, LocalBuffer)):
+            name = value.buffer.name if isinstance(value, LocalBuffer) else value.name
+            left = len(value.buffer.shape if isinstance(value, LocalBuffer) else value.shape)
+            rank = len(value.tensor.shape) if isinstance(value, TensorSlice) else left
             what = f"a buffer of {left}{' more' if left < rank else ''} dimension{'s' if left > 1 else ''}"
             fix = f"give an index for each dimension: {name}[{', '.join('ijklmn'[:rank]) if rank <= 6 else '...'}]"
-        elif getattr(found, "ndim", 0):
+        elif getattr(value, "ndim", 0):
             what, fix = "an array that is no argument", "pass it as an argument of the script"
         raise self.source.error(BadHybridValue, f"`{ast.unparse(node)}` is no number", node, reason=f"it is {what}", fix=fix)
 
     def condition(self, node: ast.expr) -> Any:
         """True or False where that is known, else a bool expression."""
-        found = self.number(node)
-        if is_number(found):
-            return bool(found)
-        made = ops.truth(found)
-        return bool(made.value) if isinstance(made, IntImm) else made
+        number = self.number(node)
+        if is_number(number):
+            return bool(number)
+        condition = ops.truth(number)
+        return bool(condition.value) if isinstance(condition, IntImm) else condition
 
     def static(self, node: ast.expr, what: str) -> Any:
         """An integer that is known now."""
-        found = plain(self.number(node))
-        if isinstance(found, int):
-            return int(found)
+        number = plain(self.number(node))
+        if isinstance(number, int):
+            return int(number)
         raise self.source.error(BadHybridValue, f"{what} is not known while the script is read", node,
-                                reason=f"it is {found}", fix="use a number, or a name of one")
+                                reason=f"it is {number}", fix="use a number, or a name of one")
 
     def integer(self, node: ast.expr, what: str) -> Any:
         """An integer, known or not, of int32 or int64."""
-        found = plain(self.number(node))
-        if isinstance(found, (bool, float)) or isinstance(found, Expr) and not found.dtype.is_integer:
-            kind = found.dtype if isinstance(found, Expr) else type(found).__name__
+        number = plain(self.number(node))
+        if isinstance(number, (bool, float)) or isinstance(number, Expr) and not number.dtype.is_integer:
+            kind = number.dtype if isinstance(number, Expr) else type(number).__name__
             raise self.source.error(BadHybridValue, f"{what} is no integer", node, reason=f"`{ast.unparse(node)}` is a {kind}",
                                     fix="use // between integers, and int32(x) to convert")
-        return index_expr(found) if isinstance(found, Expr) else found
+        return index_expr(number) if isinstance(number, Expr) else number
 
     # Names and literals
 
@@ -139,19 +139,19 @@ class ExpressionReader:
         name = node.id
         if name not in self.names:
             return self._captured(node)
-        found = self.names[name]
-        if isinstance(found, UnboundName):
-            raise self.source.error(HybridReadBeforeAssignment, f"'{name}' has no value here", node, reason=found.why,
-                                    fix=found.fix)
+        value = self.names[name]
+        if isinstance(value, UnboundName):
+            raise self.source.error(HybridReadBeforeAssignment, f"'{name}' has no value here", node, reason=value.why,
+                                    fix=value.fix)
         if name in self.unassigned:
             raise self.source.error(
                 HybridReadBeforeAssignment, f"'{name}' may be read before it has a value", node,
                 reason="not every way to this line assigns it, and what a loop assigned in an earlier iteration counts only "
                        "where it was assigned before the loop", fix=f"give it a value first, before the loop or the if: {name} = 0")
-        if isinstance(found, Scalar):
-            assert found.buffer is not None
-            return BufferLoad(found.buffer, ())
-        return found
+        if isinstance(value, Scalar):
+            assert value.buffer is not None
+            return BufferLoad(value.buffer, ())
+        return value
 
     def _captured(self, node: ast.Name) -> Any:
         name = node.id
@@ -166,18 +166,18 @@ class ExpressionReader:
             elif hasattr(builtins, name):
                 why, fix = "it is a function of Python: scripts have functions of numbers alone", "write out what it does"
             raise self.source.error(UnknownHybridName, f"the script does not know '{name}'", node, reason=why, fix=fix)
-        found = self.outside[name]
-        if isinstance(found, (Tensor, TensorSlice)):
+        value = self.outside[name]
+        if isinstance(value, (Tensor, TensorSlice)):
             raise self.source.error(BadHybridValue, f"the script reads the tensor '{name}', which is no argument of it", node,
                                     reason="what a script reads is passed to it, so that it runs on arrays too",
                                     fix=f"pass {name} as an argument")
-        return found
+        return value
 
     def Tuple(self, node: ast.Tuple) -> Any:
-        return tuple(self.value(one) for one in node.elts)
+        return tuple(self.value(element) for element in node.elts)
 
     def List(self, node: ast.List) -> Any:
-        return [self.value(one) for one in node.elts]
+        return [self.value(element) for element in node.elts]
 
     # Operators
 
@@ -198,10 +198,10 @@ class ExpressionReader:
 
     def UnaryOp(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
-            found = self.condition(node.operand)
-            return not found if isinstance(found, bool) else ops.logical_not(found)
-        found = self.number(node.operand)
-        return self._now(node, lambda: _UNARY[type(node.op)](found))
+            operand = self.condition(node.operand)
+            return not operand if isinstance(operand, bool) else ops.logical_not(operand)
+        operand = self.number(node.operand)
+        return self._now(node, lambda: _UNARY[type(node.op)](operand))
 
     def _now(self, node: ast.expr, compute: Callable[[], Any]) -> Any:
         """Something that Python computes. Its errors speak of the line."""
@@ -212,7 +212,7 @@ class ExpressionReader:
                                     fix="correct the numbers that it is computed from") from None
 
     def Compare(self, node: ast.Compare) -> Any:
-        operands = [self.value(one) for one in (node.left, *node.comparators)]
+        operands = [self.value(operand) for operand in (node.left, *node.comparators)]
         nodes = [node.left, *node.comparators]
         result: Any = True
         for at, kind in enumerate(node.ops):
@@ -247,13 +247,13 @@ class ExpressionReader:
     def BoolOp(self, node: ast.BoolOp) -> Any:
         conjunction = isinstance(node.op, ast.And)
         result: Any = self.number(node.values[0])
-        for one in node.values[1:]:
+        for operand in node.values[1:]:
             if is_number(result):
                 if bool(result) is not conjunction:
                     return result  # what follows is not evaluated, and need not mean anything
-                result = self.number(one)
+                result = self.number(operand)
             else:
-                result = self._joined(conjunction, result, self.number(one))
+                result = self._joined(conjunction, result, self.number(operand))
         return result
 
     def _joined(self, conjunction: bool, a: Expr, b: Any) -> Any:
@@ -275,52 +275,52 @@ class ExpressionReader:
     # Elements
 
     def Attribute(self, node: ast.Attribute) -> Any:
-        found = self.value(node.value)
-        if isinstance(found, (Tensor, TensorSlice, LocalBuffer)):
-            about = found.buffer if isinstance(found, LocalBuffer) else found
+        value = self.value(node.value)
+        if isinstance(value, (Tensor, TensorSlice, LocalBuffer)):
+            about = value.buffer if isinstance(value, LocalBuffer) else value
             known = {"shape": tuple(map(plain, about.shape)), "dtype": str(about.dtype), "ndim": len(about.shape)}
             if node.attr in known:
                 return known[node.attr]
-        elif isinstance(found, Expr) and node.attr == "dtype":
-            return str(found.dtype)
-        elif not isinstance(found, Expr) and hasattr(found, node.attr):
-            return getattr(found, node.attr)
+        elif isinstance(value, Expr) and node.attr == "dtype":
+            return str(value.dtype)
+        elif not isinstance(value, Expr) and hasattr(value, node.attr):
+            return getattr(value, node.attr)
         raise self.source.error(UnknownHybridName, f"`{ast.unparse(node.value)}` has no attribute '{node.attr}'", node,
-                                reason=f"it is {_kind(found)}", allowed="shape, dtype and ndim of tensors and buffers")
+                                reason=f"it is {_kind(value)}", allowed="shape, dtype and ndim of tensors and buffers")
 
     def Subscript(self, node: ast.Subscript) -> Any:
-        found = self.value(node.value)
-        if isinstance(found, (Tensor, TensorSlice)):
-            return found[self.indices(node)]
-        if isinstance(found, LocalBuffer):
-            return BufferLoad(found.buffer, self.element(found, node))
+        value = self.value(node.value)
+        if isinstance(value, (Tensor, TensorSlice)):
+            return value[self.indices(node)]
+        if isinstance(value, LocalBuffer):
+            return BufferLoad(value.buffer, self.element(value, node))
         at = plain(self.value(node.slice))
-        if isinstance(at, Expr) or isinstance(found, Expr):
-            why, fix = f"`{ast.unparse(node.value)}` is {_kind(found)}", "only tensors and buffers have elements"
-            if not isinstance(found, Expr):
+        if isinstance(at, Expr) or isinstance(value, Expr):
+            why, fix = f"`{ast.unparse(node.value)}` is {_kind(value)}", "only tensors and buffers have elements"
+            if not isinstance(value, Expr):
                 why, fix = f"{why}, and the index {at} is not known while the script is read", "pass the table as an argument"
             raise self.source.error(BadHybridValue, f"cannot read `{ast.unparse(node)}`", node, reason=why, fix=fix)
         try:
-            element = found[at]
+            element = value[at]
         except (IndexError, KeyError, TypeError) as error:
             raise self.source.error(BadHybridValue, f"cannot read `{ast.unparse(node)}`", node, reason=str(error),
-                                    fix=f"`{ast.unparse(node.value)}` is {_kind(found)}") from None
+                                    fix=f"`{ast.unparse(node.value)}` is {_kind(value)}") from None
         return ops.const(element) if getattr(element, "ndim", None) == 0 and hasattr(element, "dtype") else element
 
     def indices(self, node: ast.Subscript) -> tuple[Any, ...]:
         """The indices of a subscript, integers all. Raises BadHybridValue and NotInHybridScripts."""
         nodes = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if any(isinstance(one, (ast.Slice, ast.Starred)) for one in nodes):
+        if any(isinstance(index, (ast.Slice, ast.Starred)) for index in nodes):
             raise self.source.error(NotInHybridScripts, f"`{ast.unparse(node)}` is a slice", node,
                                     reason="scripts speak of elements, one at a time", fix="write a loop over the elements")
-        found = [self.value(one) for one in nodes]
-        if len(found) == 1 and isinstance(found[0], tuple):
-            return tuple(found[0])
-        return tuple(self.integer(one, f"index {at} of `{ast.unparse(node.value)}`") for at, one in enumerate(nodes))
+        values = [self.value(index) for index in nodes]
+        if len(values) == 1 and isinstance(values[0], tuple):
+            return tuple(values[0])
+        return tuple(self.integer(index, f"index {at} of `{ast.unparse(node.value)}`") for at, index in enumerate(nodes))
 
-    def element(self, found: LocalBuffer, node: ast.Subscript) -> tuple[Expr, ...]:
+    def element(self, local: LocalBuffer, node: ast.Subscript) -> tuple[Expr, ...]:
         """Which element of a buffer of the script is meant. Raises BadHybridValue."""
-        buffer, given = found.buffer, self.indices(node)
+        buffer, given = local.buffer, self.indices(node)
         if len(given) != buffer.ndim:
             raise self.source.error(
                 BadHybridValue, f"{buffer.name} has {buffer.ndim} dimension{'s' if buffer.ndim != 1 else ''}, and "
@@ -366,9 +366,10 @@ class ExpressionReader:
     def outside_call(self, node: ast.Call, function: Any) -> Any:
         """A call of something that is no function of hybrid scripts."""
         text = ast.unparse(node.func)
-        arguments = [self.value(one) for one in node.args]
-        named = {one.arg: self.value(one.value) for one in node.keywords if one.arg is not None}
-        symbolic = any(isinstance(one, (Expr, Producer, LocalBuffer, LoopSpec, Storage)) for one in (*arguments, *named.values()))
+        arguments = [self.value(argument) for argument in node.args]
+        named = {keyword.arg: self.value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+        values = (*arguments, *named.values())
+        symbolic = any(isinstance(value, (Expr, Producer, LocalBuffer, LoopSpec, Storage)) for value in values)
         if not callable(function) or symbolic:
             short = text.split(".")[-1]
             known = short in FUNCTIONS
@@ -383,12 +384,12 @@ class ExpressionReader:
     def _refuse_keywords(self, node: ast.Call, name: str) -> None:
         if node.keywords and name != "allocate" and name != "output_tensor" and name != "bind":
             raise self.source.error(BadHybridCall, f"{name} takes no arguments by name", node,
-                                    fix=f"{name}({', '.join(ast.unparse(one.value) for one in node.keywords)})")
+                                    fix=f"{name}({', '.join(ast.unparse(keyword.value) for keyword in node.keywords)})")
 
     def arguments(self, node: ast.Call, least: int, most: int | None, usage: str) -> Sequence[ast.expr]:
         """The arguments of a call, `least` to `most` of them. Raises BadHybridCall."""
         count = len(node.args)
-        if count < least or most is not None and count > most or any(isinstance(one, ast.Starred) for one in node.args):
+        if count < least or most is not None and count > most or any(isinstance(argument, ast.Starred) for argument in node.args):
             given = f"{count} argument{'s' if count != 1 else ''}"
             raise self.source.error(BadHybridCall, f"{ast.unparse(node.func)} was given {given}", node, fix=usage)
         return node.args
@@ -397,7 +398,7 @@ class ExpressionReader:
         row = FUNCTIONS[name]
         usage = f"{name}({', '.join('xyz'[: row.arity])})" if row.arity else f"{name}(x, ...)"
         arguments = self.arguments(node, row.arity or 1, row.arity, usage)
-        values = [self.number(one) for one in arguments]
+        values = [self.number(argument) for argument in arguments]
         if name in ("min", "max", "abs", "int", "bool", "ceil_div", "ceildiv") and all(is_number(value) for value in values):
             return self._now(node, lambda: {"int": int}.get(name, row.emulated)(*values))
         if name not in ("min", "max", "power", "pow", "select", "if_then_else"):
@@ -418,12 +419,12 @@ class ExpressionReader:
 
     def _len(self, node: ast.Call) -> Any:
         (given,) = self.arguments(node, 1, 1, "len(a)")
-        found = self.value(given)
-        if isinstance(found, (tuple, list)):
-            return len(cast("Sequence[Any]", found))
-        shape = found.buffer.shape if isinstance(found, LocalBuffer) else getattr(found, "shape", ())
+        value = self.value(given)
+        if isinstance(value, (tuple, list)):
+            return len(cast("Sequence[Any]", value))
+        shape = value.buffer.shape if isinstance(value, LocalBuffer) else getattr(value, "shape", ())
         if not shape:
-            raise self.source.error(BadHybridValue, f"`{ast.unparse(given)}` has no length", node, reason=f"it is {_kind(found)}",
+            raise self.source.error(BadHybridValue, f"`{ast.unparse(given)}` has no length", node, reason=f"it is {_kind(value)}",
                                     fix="len takes a tensor, a buffer, or a list of tensors")
         return plain(shape[0])
 
@@ -436,11 +437,11 @@ class ExpressionReader:
             return getattr(te_math, name)(self.dtype(given))
 
 
-def _kind(found: Any) -> str:
-    if isinstance(found, Expr):
-        return f"a number, {found.dtype}"
-    if isinstance(found, LocalBuffer):
-        return f"the buffer {found.buffer.name}"
-    if isinstance(found, (Tensor, TensorSlice)):
-        return f"the tensor {found.name}"
-    return f"a {type(found).__name__}"
+def _kind(value: Any) -> str:
+    if isinstance(value, Expr):
+        return f"a number, {value.dtype}"
+    if isinstance(value, LocalBuffer):
+        return f"the buffer {value.buffer.name}"
+    if isinstance(value, (Tensor, TensorSlice)):
+        return f"the tensor {value.name}"
+    return f"a {type(value).__name__}"

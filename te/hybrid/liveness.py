@@ -37,17 +37,17 @@ class Liveness:
 
     def occurs(self, statement: ast.AST, name: str) -> bool:
         """Whether `name` occurs in `statement`."""
-        found = self._occurring.get(id(statement))
-        if found is None:
-            found = frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
-            self._occurring[id(statement)] = found
-        return name in found
+        names = self._occurring.get(id(statement))
+        if names is None:
+            names = frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+            self._occurring[id(statement)] = names
+        return name in names
 
     def _place(self, block: list[ast.stmt], name: str) -> None:
         """Declare `name` in `block`, or further inside where no value goes from one statement to the next."""
         holding = [statement for statement in block if self.occurs(statement, name)]
-        inside = all(isinstance(one, (ast.For, ast.If)) and not self._in_header(one, name) for one in holding)
-        if holding and inside and (len(holding) == 1 or not any(self._effect(one, name)[0] for one in holding)):
+        inside = all(isinstance(holder, (ast.For, ast.If)) and not self._in_header(holder, name) for holder in holding)
+        if holding and inside and (len(holding) == 1 or not any(self._effect(holder, name)[0] for holder in holding)):
             for statement in holding:
                 for inner in _blocks(statement):
                     self._place(inner, name)
@@ -98,27 +98,27 @@ def _header(statement: ast.stmt) -> list[ast.AST]:
 
 def _statements(block: Sequence[ast.stmt]) -> list[ast.stmt]:
     """All statements of a block and of the blocks within."""
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     stack = list(reversed(block))
     while stack:
         statement = stack.pop()
-        found.append(statement)
+        statements.append(statement)
         for inner in reversed(_blocks(statement)):
             stack.extend(reversed(inner))
-    return found
+    return statements
 
 
 def written_elements(function: ast.FunctionDef) -> frozenset[str]:
     """The names of which elements are assigned."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             base: ast.expr = node
             while isinstance(base, ast.Subscript):
                 base = base.value
             if isinstance(base, ast.Name):
-                found.add(base.id)
-    return frozenset(found)
+                names.add(base.id)
+    return frozenset(names)
 
 
 def stored_names(statement: ast.stmt) -> list[str]:
@@ -128,11 +128,11 @@ def stored_names(statement: ast.stmt) -> list[str]:
         targets = list(statement.targets)
     elif isinstance(statement, ast.AugAssign):
         targets = [statement.target]
-    found: list[str] = []
+    names: list[str] = []
     while targets:
         target = targets.pop()
         if isinstance(target, (ast.Tuple, ast.List)):
             targets.extend(target.elts)
         elif isinstance(target, ast.Name):
-            found.append(target.id)
-    return found
+            names.append(target.id)
+    return names

@@ -39,7 +39,7 @@ class LoopReader(ExpressionReader):
     def _range(self, node: ast.Call) -> LoopSpec:
         assert isinstance(node.func, ast.Name)
         name = node.func.id
-        given = [self.integer(one, f"argument {at} of {name}") for at, one in enumerate(
+        given = [self.integer(argument, f"argument {at} of {name}") for at, argument in enumerate(
             self.arguments(node, 1, 3, f"{name}(end), {name}(begin, end) or {name}(begin, end, step)"))]
         begin, end = (0, given[0]) if len(given) == 1 else given[:2]
         step = given[2] if len(given) == 3 else 1
@@ -73,7 +73,7 @@ class LoopReader(ExpressionReader):
     def _storage(self, node: ast.Call) -> Storage:
         assert isinstance(node.func, ast.Name)
         name = node.func.id
-        named = {one.arg: one.value for one in node.keywords}
+        named = {argument.arg: argument.value for argument in node.keywords}
         parameters = ("shape", "dtype") if name == "output_tensor" else ("shape", "dtype", "scope")
         usage = 'output_tensor(shape, "float32")' if name == "output_tensor" else 'allocate(shape, "float32", "global")'
         given: dict[str, ast.expr] = dict(zip(parameters, self.arguments(node, 0, len(parameters), usage), strict=False))
@@ -92,8 +92,8 @@ class LoopReader(ExpressionReader):
         return Storage(self._shape(given["shape"], name), dtype, scope)
 
     def _shape(self, node: ast.expr, name: str) -> tuple[Expr, ...]:
-        found = self.value(node)
-        parts: tuple[Any, ...] = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        value = self.value(node)
+        parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
         for part in parts:
             if not is_number(part) and not isinstance(part, Expr) and not hasattr(part, "__index__"):
                 raise self.source.error(BadHybridCall, f"the shape of {name} is no tuple of integers", node,
@@ -109,16 +109,16 @@ class LoopReader(ExpressionReader):
         if not isinstance(node.target, ast.Name):
             raise self.source.error(BadHybridLoop, "a loop has one variable", node.target, reason="it counts",
                                     fix="for i in range(n), with further loops inside it")
-        found = self.value(node.iter)
-        if isinstance(found, LoopSpec):
-            return found
-        if isinstance(found, range):
-            found = tuple(found)
-        if isinstance(found, (tuple, list)) and len(cast("tuple[Any]", found)) <= GREATEST_CONST_RANGE:
-            return LoopSpec(kind=None, values=cast("tuple[Any]", found))
+        iterated = self.value(node.iter)
+        if isinstance(iterated, LoopSpec):
+            return iterated
+        if isinstance(iterated, range):
+            iterated = tuple(iterated)
+        if isinstance(iterated, (tuple, list)) and len(cast("tuple[Any]", iterated)) <= GREATEST_CONST_RANGE:
+            return LoopSpec(kind=None, values=cast("tuple[Any]", iterated))
         raise self.source.error(
             BadHybridLoop, f"cannot loop over `{ast.unparse(node.iter)}`", node.iter,
-            reason=f"it is a {type(found).__name__}, no range", allowed=", ".join((*LOOPS, "bind")),
+            reason=f"it is a {type(iterated).__name__}, no range", allowed=", ".join((*LOOPS, "bind")),
             fix=f"for {node.target.id} in range(n)")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -36,6 +36,8 @@ class HybridOp(Operation):
     buffers: tuple[Buffer, ...]
     dims: tuple[tuple[IterVar, ...], ...] = field(init=False)
     kind: ClassVar[str] = "hybrid"
+    noun: ClassVar[str] = "a hybrid script"
+    takes_definitions: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         shapes = [buffer.shape for buffer in self.buffers]
@@ -43,8 +45,8 @@ class HybridOp(Operation):
                            for at, extent in enumerate(shape)) for buffer, shape in zip(self.buffers, shapes, strict=True))
         _set(self, "dims", dims)
         _set(self, "axis", tuple(loop.var for loop in loops_of(self.body) if isinstance(loop.var, IterVar)))
-        made = tuple(Tensor(self, at, buffer.name, buffer.shape, buffer.dtype) for at, buffer in enumerate(self.buffers))
-        _set(self, "outputs", made)
+        outputs = tuple(Tensor(self, at, buffer.name, buffer.shape, buffer.dtype) for at, buffer in enumerate(self.buffers))
+        _set(self, "outputs", outputs)
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:
@@ -99,30 +101,30 @@ class HybridOp(Operation):
     @cached_property
     def chains(self) -> Mapping[IterVar, tuple[IterVar, ...]]:
         """For each axis the loops that stand directly inside each other, itself among them, outermost first."""
-        found: dict[IterVar, tuple[IterVar, ...]] = {}
+        chains: dict[IterVar, tuple[IterVar, ...]] = {}
         for axis in self.axis:
-            if axis in found:
+            if axis in chains:
                 continue
             chain, inner = [axis], self.loop(axis).body
             while isinstance(inner, For) and isinstance(inner.var, IterVar):
                 chain.append(inner.var)
                 inner = inner.body
-            found.update(dict.fromkeys(chain, tuple(chain)))
-        return found
+            chains.update(dict.fromkeys(chain, tuple(chain)))
+        return chains
 
     @cached_property
     def nests(self) -> Mapping[tuple[IterVar, ...], tuple[IterVar, ...]]:
         """Every chain, in the order of the program, with the chain that it stands in; () for none."""
-        found: dict[tuple[IterVar, ...], tuple[IterVar, ...]] = {}
+        outer: dict[tuple[IterVar, ...], tuple[IterVar, ...]] = {}
         stack: list[tuple[Node, tuple[IterVar, ...]]] = [(self.body, ())]
         while stack:
             node, around = stack.pop()
             if isinstance(node, For) and isinstance(node.var, IterVar):
                 chain = self.chain_of(node.var)
                 if chain != around:
-                    found[chain], around = around, chain
+                    outer[chain], around = around, chain
             stack.extend((child, around) for child in reversed(children(node)) if isinstance(child, Stmt))
-        return found
+        return outer
 
     def chain_of(self, axis: IterVar) -> tuple[IterVar, ...]:
         """The axes of the loops directly around and inside that of `axis`, outermost first; () for what is no axis."""
@@ -130,10 +132,14 @@ class HybridOp(Operation):
 
     def around(self, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
         """The axes of the loops around a chain, outermost first."""
-        found: tuple[IterVar, ...] = ()
+        axes: tuple[IterVar, ...] = ()
         while nest := self.nests[nest]:
-            found = (*nest, *found)
-        return found
+            axes = (*nest, *axes)
+        return axes
+
+    @property
+    def loop_nests(self) -> Sequence[tuple[IterVar, ...]]:
+        return [(*self.around(nest), *nest) for nest in self.nests]
 
     @cached_property
     def data_indexed(self) -> tuple[Expr, ...]:
@@ -144,18 +150,18 @@ class HybridOp(Operation):
             return any(isinstance(node, (BufferLoad, ProducerLoad)) or node in self.bound_variables and node not in known
                        for node in post_order(index))
 
-        found: list[Expr] = []
+        extents: list[Expr] = []
         for node in post_order(self.body):
             if isinstance(node, (BufferLoad, BufferStore, ProducerLoad)):
                 shape = node.producer.shape if isinstance(node, ProducerLoad) else node.buffer.shape
-                found += [extent for extent, index in zip(shape, node.indices, strict=True) if depends(index)]
-        return tuple(found)
+                extents += [extent for extent, index in zip(shape, node.indices, strict=True) if depends(index)]
+        return tuple(extents)
 
     @staticmethod
     def reads_of(body: Stmt) -> tuple[Tensor, ...]:
         """The tensors that a statement reads, each once, in the order of first use."""
-        found = (node.producer for node in post_order(body) if isinstance(node, ProducerLoad))
-        return tuple(dict.fromkeys(producer for producer in found if isinstance(producer, Tensor)))
+        producers = (node.producer for node in post_order(body) if isinstance(node, ProducerLoad))
+        return tuple(dict.fromkeys(producer for producer in producers if isinstance(producer, Tensor)))
 
     def rewritten(self, rule: Callable[[Any], Any]) -> HybridOp:
         """The operation with `rule` applied to its body; itself where nothing changed."""
@@ -165,7 +171,7 @@ class HybridOp(Operation):
 
 def loops_of(body: Stmt) -> list[For]:
     """The loops of a statement, outer ones before inner ones, and of loops after each other the last one first."""
-    found = [node for node in post_order(body) if isinstance(node, For)]
-    return found[::-1]
+    inner_first = [node for node in post_order(body) if isinstance(node, For)]
+    return inner_first[::-1]
 
 

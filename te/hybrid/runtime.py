@@ -66,7 +66,7 @@ EMULATED: dict[str, Any] = {
 
 def emulated(function: types.FunctionType) -> types.FunctionType:
     """The function with the names of hybrid scripts around it."""
-    made = types.FunctionType(function.__code__, {**function.__globals__, **EMULATED}, function.__name__, function.__defaults__,
+    emulated = types.FunctionType(function.__code__, {**function.__globals__, **EMULATED}, function.__name__, function.__defaults__,
                               function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    emulated.__kwdefaults__ = function.__kwdefaults__
+    return emulated

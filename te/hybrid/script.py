@@ -62,11 +62,12 @@ class HybridScript:
         bound = self._bound(args, kwargs)
         given = bound.arguments
         leaves = list(_leaves(given.values()))
-        if not any(isinstance(one, (Tensor, Expr)) for one in leaves):
+        if not any(isinstance(leaf, (Tensor, Expr)) for leaf in leaves):
             for name in written_elements(self.source.tree) & given.keys():
                 given[name] = np.array(given[name])
             return emulated(self.function)(*bound.args, **bound.kwargs)
-        array = next((name for name, value in given.items() if any(isinstance(one, np.ndarray) for one in _leaves([value]))), None)
+        array = next((name for name, value in given.items()
+                      if any(isinstance(leaf, np.ndarray) for leaf in _leaves([value]))), None)
         if array is not None:
             raise BadHybridCall(f"cannot call the script {self.source.name}", called=user_source(),
                                 reason=f"'{array}' is an array, and other arguments are tensors or expressions",
@@ -83,7 +84,7 @@ class HybridScript:
                 reader.run(arguments)
             if types.settle():
                 break
-        buffers = tuple(one.buffer for one in reader.returned)
+        buffers = tuple(local.buffer for local in reader.returned)
         return HybridOp(name=self.source.name, tag="hybrid", source=user_source(), body=reader.block.close(), buffers=buffers)
 
     def read_inlined(self, caller: ScriptReader, values: Sequence[Any], named: Mapping[str, Any]) -> list[LocalBuffer]:
@@ -121,20 +122,20 @@ def _leaves(values: Iterable[Any]) -> Iterable[Any]:
 
 def _closure(function: types.FunctionType) -> dict[str, Any]:
     """What stands around the function, save names that have no value yet."""
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            found[name] = cell.cell_contents
+            names[name] = cell.cell_contents
         except ValueError:
             continue
-    return found
+    return names
 
 
 def _analyzer(arguments: Mapping[str, Any]) -> Analyzer:
     """Knows that extents are not negative."""
-    made = Analyzer()
-    for one in _leaves(arguments.values()):
-        for extent in one.shape if isinstance(one, Tensor) else ():
+    analyzer = Analyzer()
+    for leaf in _leaves(arguments.values()):
+        for extent in leaf.shape if isinstance(leaf, Tensor) else ():
             if isinstance(extent, Var):
-                made.bind(extent, (0, None))
-    return made
+                analyzer.bind(extent, (0, None))
+    return analyzer

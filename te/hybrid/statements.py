@@ -105,12 +105,12 @@ class ScriptReader(LoopReader):
         self.block = Block()
         self.depth += 1
         self._statements(body)
-        made, self.block = self.block.close(), outer
+        statement, self.block = self.block.close(), outer
         self.depth -= 1
         gone = {name: UnboundName(f"it was assigned in a loop or an if that has ended, at {self.source.line(self._site(name))}",
                                   f"assign it before as well: {name} = 0") for name in self.names if name not in names}
         self.names = {**gone, **names}
-        return made
+        return statement
 
     def _statements(self, body: Sequence[ast.stmt]) -> None:
         for declaration in self.liveness.declared(body):
@@ -202,7 +202,7 @@ class ScriptReader(LoopReader):
                 node.iter, reason=f"where {racing.name} is written does not depend on {name}: the last one to write wins",
                 fix=f"write range(...), or let each iteration have its own: assign {racing.name} within the loop, or index it "
                     f"by {name}")
-        inner = next((one for one in post_order(loop.body) if isinstance(one, For) and one.kind is LoopKind.PARALLEL), None)
+        inner = next((node for node in post_order(loop.body) if isinstance(node, For) and node.kind is LoopKind.PARALLEL), None)
         if inner is not None and loop.kind is LoopKind.PARALLEL:
             raise self.source.error(
                 BadHybridLoop, f"the loop over '{inner.var.name}' is parallel within this parallel loop", node.iter,
@@ -251,9 +251,9 @@ class ScriptReader(LoopReader):
             raise self.source.error(BadHybridAssignment, f"{len(targets)} names, and {len(values)} values", node,
                                     reason="each name takes one value", fix="give as many values as names")
         nodes = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(values)
-        values = [self._bound("value", one) if isinstance(one, Expr) and reads_memory(one) else one for one in values]
-        for target, one, written in zip(targets, values, nodes, strict=True):
-            self._store(target, one, written)
+        values = [self._bound("value", new) if isinstance(new, Expr) and reads_memory(new) else new for new in values]
+        for target, new, written in zip(targets, values, nodes, strict=True):
+            self._store(target, new, written)
 
     def _augassign(self, node: ast.AugAssign) -> None:
         before = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node.target)
@@ -280,16 +280,16 @@ class ScriptReader(LoopReader):
 
     def _store_element(self, target: ast.Subscript, value: Any, written: ast.expr) -> None:
         base: ast.expr = target.value
-        found = self.value(base)
-        if isinstance(found, (Tensor, TensorSlice)):
-            raise self.source.error(BadHybridAssignment, f"cannot assign to an element of {found.name}", target,
-                                    reason=f"{found.name} is an input, which others may read too",
-                                    fix=f"copy it to a buffer first: own = allocate({found.name}.shape, {found.name}.dtype)")
-        if not isinstance(found, LocalBuffer):
+        local = self.value(base)
+        if isinstance(local, (Tensor, TensorSlice)):
+            raise self.source.error(BadHybridAssignment, f"cannot assign to an element of {local.name}", target,
+                                    reason=f"{local.name} is an input, which others may read too",
+                                    fix=f"copy it to a buffer first: own = allocate({local.name}.shape, {local.name}.dtype)")
+        if not isinstance(local, LocalBuffer):
             raise self.source.error(BadHybridAssignment, f"cannot assign to an element of `{ast.unparse(base)}`", target,
                                     reason="it is no buffer", fix="allocate(shape, dtype) gives memory to write to")
-        stored = ops.cast(self.converted(self.as_number(value, written), found.buffer, written), found.buffer.dtype)
-        self.block.add(BufferStore(found.buffer, self._wrapping(stored), self.element(found, target)))
+        stored = ops.cast(self.converted(self.as_number(value, written), local.buffer, written), local.buffer.dtype)
+        self.block.add(BufferStore(local.buffer, self._wrapping(stored), self.element(local, target)))
 
     def converted(self, value: Any, buffer: Buffer, node: ast.expr) -> Expr:
         """A number as an element of `buffer`."""
@@ -383,16 +383,16 @@ class ScriptReader(LoopReader):
                                     reason="all elements are computed, and then the script is done",
                                     fix="write what it guards in the other branch of an if")
         nodes = node.value.elts if isinstance(node.value, (ast.Tuple, ast.List)) else [node.value] if node.value is not None else []
-        for one in nodes:
-            found = self.value(one)
-            if not isinstance(found, LocalBuffer) or not (found.is_output or self.inlined is not None):
-                raise self.source.error(BadHybridReturn, f"`{ast.unparse(one)}` is no output tensor", one,
+        for expression in nodes:
+            local = self.value(expression)
+            if not isinstance(local, LocalBuffer) or not (local.is_output or self.inlined is not None):
+                raise self.source.error(BadHybridReturn, f"`{ast.unparse(expression)}` is no output tensor", expression,
                                         reason="what a script returns is what output_tensor(shape, dtype) gave",
                                         fix="declare it so: c = output_tensor(shape, dtype)")
-            if found in self.returned:
-                raise self.source.error(BadHybridReturn, f"`{ast.unparse(one)}` is returned twice", one,
+            if local in self.returned:
+                raise self.source.error(BadHybridReturn, f"`{ast.unparse(expression)}` is returned twice", expression,
                                         reason="each output is one tensor", fix="return it once")
-            self.returned.append(found)
+            self.returned.append(local)
         left = next((name for name, output in self.outputs.items() if output not in self.returned), None)
         if left is not None:
             raise self.source.error(BadHybridReturn, f"the output '{left}' is not returned", node, reason="an output is a result",
@@ -408,14 +408,14 @@ class ScriptReader(LoopReader):
         inline: Callable[..., Any] | None = getattr(function, "read_inlined", None)
         if inline is None:
             return super().outside_call(node, function)
-        values = [self.value(one) for one in node.args]
-        named = {one.arg: self.value(one.value) for one in node.keywords if one.arg is not None}
-        if any(one is function for one in self.callers()):
+        values = [self.value(argument) for argument in node.args]
+        named = {keyword.arg: self.value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+        if any(caller is function for caller in self.callers()):
             raise self.source.error(BadHybridCall, f"{ast.unparse(node.func)} calls itself", node,
                                     reason="scripts are written out where they are called", fix="write a loop")
         with self.source.at(node):
-            made = inline(self, values, named)
-        return made[0] if len(made) == 1 else tuple(made)
+            outputs = inline(self, values, named)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     written = 0
     """How many iterations of const_range have been written out."""
@@ -432,9 +432,9 @@ class ScriptReader(LoopReader):
 
     def callers(self) -> list[Any]:
         """The scripts that are being read, this one first."""
-        found: list[Any] = []
+        scripts: list[Any] = []
         reader: ScriptReader | None = self
         while reader is not None:
-            found.append(reader.script)
+            scripts.append(reader.script)
             reader = reader.inlined
-        return found
+        return scripts

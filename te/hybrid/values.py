@@ -101,10 +101,10 @@ class ScalarTypes:
 
     def of(self, key: object, value: Any) -> DType:
         """The dtype that the scalar has while the script is read this time; `value` is its first one."""
-        found = self.chosen.get(key)
-        if found is None:
-            found = self.chosen[key] = value.dtype if not isinstance(value, (bool, int, float)) else _of_literal(type(value))
-        return found
+        dtype = self.chosen.get(key)
+        if dtype is None:
+            dtype = self.chosen[key] = value.dtype if not isinstance(value, (bool, int, float)) else _of_literal(type(value))
+        return dtype
 
     def settle(self) -> bool:
         """Choose what was seen; whether that is what was chosen before."""

@@ -90,10 +90,10 @@ def _use(statement: Stmt, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
     if not _touches(statement, buffer):
         return _Use.NONE
     if isinstance(statement, Seq):
-        for one in statement.body:
-            found = _use(one, buffer, fixed)
-            if found is not _Use.NONE:
-                return found
+        for part in statement.body:
+            use = _use(part, buffer, fixed)
+            if use is not _Use.NONE:
+                return use
         return _Use.NONE
     if isinstance(statement, BufferStore):
         return _of_store(statement, buffer, fixed)
@@ -101,7 +101,7 @@ def _use(statement: Stmt, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
         return _of_loop(statement, buffer, fixed)
     if isinstance(statement, If):
         branches = [statement.then_body, statement.else_body]
-        whole = all(one is not None and _use(one, buffer, fixed) is _Use.WRITES for one in branches)
+        whole = all(part is not None and _use(part, buffer, fixed) is _Use.WRITES for part in branches)
         return _Use.WRITES if whole and not _touches(statement.condition, buffer) else _Use.OTHER
     below = [child for child in children(statement) if isinstance(child, Stmt)]
     if len(below) != 1 or any(_touches(child, buffer) for child in children(statement) if not isinstance(child, Stmt)):

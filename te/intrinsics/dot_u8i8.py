@@ -18,8 +18,9 @@ from ...ir.stmt import Stmt
 from ..axis import reduce_axis
 from ..compute import compute, placeholder
 from ..extern_calls import call_llvm_intrin, target_has
+from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
-from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from ..tensor_intrin import TensorIntrin
 from .registry import shipped
 
 __all__ = ["dot_i8u8_16x4", "dot_u8i8_16x4"]

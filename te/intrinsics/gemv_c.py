@@ -17,8 +17,9 @@ from ...ir.visit import seq
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..extern_calls import call_extern
+from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
-from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from ..tensor_intrin import TensorIntrin
 from .registry import shipped
 
 __all__ = ["SOURCE", "gemv_c"]

@@ -23,8 +23,9 @@ from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..errors import BadTensorIntrin
 from ..extern_calls import call_extern, target_has
+from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
-from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from ..tensor_intrin import TensorIntrin
 from .registry import shipped
 
 __all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k16", "mma_store"]
@@ -80,15 +81,15 @@ def mma_m16n8k16(layout: str = "kn") -> TensorIntrin:
 def mma_store() -> TensorIntrin:
     """Copies 16 by 8 float32 [m, n] from the scope "mma_c" to any memory."""
     c = placeholder((M, N), "float32", "c")
-    made = compute((M, N), lambda i, j: c[i, j], "made")
+    copied = compute((M, N), lambda i, j: c[i, j], "made")
     binds = {c: decl_buffer((M, N), "float32", "c", strides=[var("row"), 1], scope="mma_c"),
-             made: decl_buffer((M, N), "float32", "made", strides=[var("stride"), 1])}
+             copied: decl_buffer((M, N), "float32", "made", strides=[var("stride"), 1])}
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         call = ("tw_mma_store", outs[0].access_ptr("w"), ins[0].access_ptr("r"), cast(outs[0].strides[0], "int32"))
         return _program(lambda ib: _on_tensor_core(ib, call, _copied(outs[0], ins[0]), (M, N)))
 
-    return decl_tensor_intrin(made.op, body, "mma_store", binds)
+    return decl_tensor_intrin(copied.op, body, "mma_store", binds)
 
 
 def _b_scope(layout: str) -> str:
@@ -101,9 +102,9 @@ def _b_scope(layout: str) -> str:
 def _load(fragment: str, scope: str) -> TensorIntrin:
     shape = FRAGMENT_TILES[fragment]
     source = placeholder(shape, "float16", "source")
-    made = compute(shape, lambda i, j: source[i, j], "made")
+    copied = compute(shape, lambda i, j: source[i, j], "made")
     binds = {source: decl_buffer(shape, "float16", "source", strides=[var("stride"), 1], scope=scope),
-             made: decl_buffer(shape, "float16", "made", strides=[var("row"), 1], scope=fragment)}
+             copied: decl_buffer(shape, "float16", "made", strides=[var("row"), 1], scope=fragment)}
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         stride, offset = ins[0].strides[0], ins[0].elem_offset
@@ -113,7 +114,7 @@ def _load(fragment: str, scope: str) -> TensorIntrin:
                 cast(stride, "int32"), cast(aligned, "int32"))
         return _program(lambda ib: _on_tensor_core(ib, call, _copied(outs[0], ins[0]), shape))
 
-    return decl_tensor_intrin(made.op, body, f"mma_load_{fragment.removeprefix('mma_')}_{scope}", binds)
+    return decl_tensor_intrin(copied.op, body, f"mma_load_{fragment.removeprefix('mma_')}_{scope}", binds)
 
 
 def _program(*parts: Callable[[ProgramBuilder], None]) -> Stmt:

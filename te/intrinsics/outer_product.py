@@ -21,8 +21,9 @@ from ...ir.ops import cast, const
 from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
+from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
-from ..tensor_intrin import TensorIntrin, decl_buffer, decl_tensor_intrin
+from ..tensor_intrin import TensorIntrin
 from .registry import shipped
 
 __all__ = ["outer_product"]

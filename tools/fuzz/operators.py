@@ -58,7 +58,7 @@ def draw_operators(choices: Choices) -> Program:
         results.append(draw.pick(values[1:-1]))
     draw.program.name = "+".join(dict.fromkeys(names)) or "identity"
     for result in results:
-        if result.tensor.op.kind == "placeholder":
+        if result.tensor.op.is_passed:
             result = Value(topi.identity(result.tensor), result.array, result.dtype, result.error)
         draw.program.result(result.tensor, np.asarray(result.array).astype(numpy_type(result.dtype)))
     return draw.finish(max((output.error for output in results), default=0.0))

@@ -94,7 +94,7 @@ class Mutator:
     @property
     def stages(self) -> list[Stage]:
         return [stage for stage in self.s.stages
-                if stage.op.kind in ("compute", "hybrid", "extern") and stage.attach_type not in ("inline", "inlined")]
+                if not (stage.op.is_given or stage.op.is_stepwise) and stage.attach_type not in ("inline", "inlined")]
 
     def extent(self, stage: Stage, axis: IterVar) -> int | None:
         within = declared_ranges(stage).get(axis)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ir import expr as E
 from ...ir.visit import post_order
-from ...te import ComputeOp, ConstantOp, PlaceholderOp
+from ...te import ComputeOp
 from .program import Program
 
 __all__ = ["Unwritable", "program_source", "values_source"]
@@ -106,11 +106,11 @@ class _Writer:
         for extent in op.output_shape:
             self.symbols(extent)
         shape = _tuple(map(self.index, op.output_shape))
-        if isinstance(op, PlaceholderOp):
+        if op.is_passed:
             text = f'te.placeholder({shape}, "{op.dtype}", "{op.name}")'
-        elif isinstance(op, ConstantOp):
-            text = f'te.constant({_value(op.value.data)}, "{op.name}")'
-        elif isinstance(op, ComputeOp):
+        elif op.constant is not None:
+            text = f'te.constant({_value(op.constant.data)}, "{op.name}")'
+        elif op.values:
             text = f'te.compute({shape}, {self.function(op)}, "{op.name}")'
         else:
             raise Unwritable(type(op).__name__)

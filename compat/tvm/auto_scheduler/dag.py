@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ....autotune.task import outputs_of
 from ....ir.expr import Expr, Reduce
 from ....schedule import Schedule, create_schedule
-from ....te import PlaceholderOp, Tensor
-from ....te.operation import ComputeOp, Operation
+from ....te import Tensor
+from ....te.operation import Operation
 from ..autotvm.task.flop import compute_flop
 
 __all__ = ["ComputeDAG"]
@@ -31,13 +31,13 @@ class ComputeDAG:
 
 def _lines(op: Operation) -> list[str]:
     shape = ", ".join(map(str, op.output_shape))
-    if isinstance(op, PlaceholderOp):
+    if op.is_passed:
         return [f"{op.name} = PLACEHOLDER [{shape}]"]
-    if not isinstance(op, ComputeOp):
+    if not op.values:
         read = ", ".join(tensor.name for tensor in op.input_tensors)
         return [f"{op.name} = {op.kind}({read}) [{shape}]"]
     axes = ", ".join(axis.name for axis in op.axis)
-    return [f"{tensor.name}({axes}) {_value(value)}" for tensor, value in zip(op.outputs, op.body, strict=True)]
+    return [f"{tensor.name}({axes}) {_value(value)}" for tensor, value in zip(op.outputs, op.values, strict=True)]
 
 
 _SIGNS = {"sum": "+=", "prod": "*=", "max": "max=", "min": "min="}

@@ -10,7 +10,7 @@ from ....ir import Function
 from ....ir.ops import convert
 from ....schedule import Schedule, create_schedule
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
-from ....te import PlaceholderOp, Tensor, abs, all, any, max, min, pow, round, sum  # noqa: F401  (TVM's names, which hide Python's)
+from ....te import Tensor, abs, all, any, max, min, pow, round, sum  # noqa: F401  (TVM's names, which hide Python's)
 from ..tir import add, div, logaddexp, multiply, subtract
 from . import operation, schedule, tag, tensor
 from .schedule import Stage
@@ -23,5 +23,5 @@ __all__ += _te.__all__
 
 def create_prim_func(ops: Any) -> Function:
     """The loops of tensors in call order (inputs, then outputs), unscheduled: tvm.build takes it."""
-    made = [one.op for one in ops if isinstance(one, Tensor) and not isinstance(one.op, PlaceholderOp)]
+    made = [one.op for one in ops if isinstance(one, Tensor) and not one.op.is_passed]
     return lower(create_schedule(made), list(ops))

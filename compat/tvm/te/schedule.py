@@ -11,7 +11,6 @@ from ....schedule.lowering.bounds import infer_bounds
 from ....schedule.lowering.dataflow import analyse
 from ....schedule.model.relations import Fuse, Rebase, Singleton, Split
 from ....schedule.model.stage import Stage
-from ....te import PlaceholderOp
 
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound", "Rebase", "Schedule",
            "ScheduleOps", "Singleton", "Split", "Stage", "create_schedule"]
@@ -20,7 +19,7 @@ __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "
 def ScheduleOps(schedule: Schedule, dom_map: object = None, debug_keep_trivial_loop: bool = False) -> Stmt:
     """The loops of a schedule, before any pass. dom_map: what InferBound found, which is found again."""
     del dom_map, debug_keep_trivial_loop
-    given = [stage.op for stage in schedule.stages if isinstance(stage.op, PlaceholderOp)]
+    given = [stage.op for stage in schedule.stages if stage.op.is_passed]
     return lower(schedule, [tensor for op in (*given, *schedule.outputs) for tensor in op.outputs]).body
 
 

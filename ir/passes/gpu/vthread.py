@@ -16,10 +16,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ...accesses import written_buffers
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Node, Var
 from ...ops import const, is_const
-from ...pointers import written_buffers
 from ...stmt import Allocate, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...visit import Rewriter, children, loads, rebuild, rewrite, seq, walk
 from ..common.fresh_copy import fresh_copy

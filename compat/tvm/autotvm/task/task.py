@@ -13,7 +13,6 @@ from .....errors import user_source
 from .....ir.expr import IntImm, Var
 from .....schedule import Schedule, create_schedule
 from .....te import Tensor, placeholder
-from .....te.operation import PlaceholderOp
 from ...target import Target
 from .dispatcher import ApplyConfig, DispatchContext
 from .flop import compute_flop
@@ -53,7 +52,7 @@ def _inputs(out: Tensor) -> list[Tensor]:
         if tensor.op in seen:
             continue
         seen.add(tensor.op)
-        if isinstance(tensor.op, PlaceholderOp):
+        if tensor.op.is_passed:
             found.append(tensor)
         queue += tensor.op.input_tensors
     return found

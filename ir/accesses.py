@@ -1,0 +1,43 @@
+"""What a body does to buffers: by its stores, and by the pointers that it gives to outside code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .buffer import Buffer
+from .dtype import HANDLE
+from .expr import Call, Node
+from .ops import const
+from .pointers import READS, WRITES, pointed_to
+from .stmt import BufferStore
+from .visit import post_order, rewrite
+
+__all__ = ["reading_only", "written_buffers"]
+
+
+def reading_only(body: Any, buffers: Sequence[Buffer]) -> Any:
+    """`body` whose packed arrays of `buffers` are only read."""
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, Call) and node.name == "packed_array":
+            start = node.args[0]
+            pointed = pointed_to(start)
+            if pointed is not None and pointed[0] in buffers and isinstance(start, Call):
+                return Call(node.name, (Call(start.name, (*start.args[:2], const(READS)), HANDLE), *node.args[1:]), HANDLE)
+        return None
+
+    return rewrite(body, rule)
+
+
+def written_buffers(body: Node) -> set[Buffer]:
+    """The buffers that are stored to, or that outside code may write through a pointer."""
+    written: set[Buffer] = set()
+    for node in post_order(body):
+        if isinstance(node, BufferStore):
+            written.add(node.buffer)
+        else:
+            pointed = pointed_to(node)
+            if pointed is not None and pointed[1] & WRITES:
+                written.add(pointed[0])
+    return written

@@ -1,0 +1,89 @@
+"""What lowering knows of each stage that is computed, and of what they compute from each other.
+
+Found by dataflow.analyse, anew each time that a schedule is lowered; bounds, nests and storage are built from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...ir.expr import Expr, IterVar, Range, Reduce
+from ...te.operation import Operation
+from ...te.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..model.schedule import Schedule
+    from ..model.stage import Stage
+
+__all__ = ["Computation", "Dataflow"]
+
+
+@dataclass(slots=True, eq=False)
+class Computation:
+    """A stage that has loops of its own.
+
+    values: of each output at op.axis, or the one reduction (none where the operation is no expression element by
+    element); domains: of the reduce axes; inlined definitions are substituted in both. parent, place: the computation at
+    whose loop it is computed, and the index of that loop among the parent's leaves; None and -1 at root.
+    """
+
+    stage: Stage
+    op: Operation
+    values: tuple[Expr, ...]
+    domains: dict[IterVar, Range]
+    is_output: bool
+    whole: bool
+    """Whether all of it is computed, whatever is read of it."""
+    parent: Computation | None = None
+    place: int = -1
+    reads: dict[Tensor, list[tuple[Expr, ...]]] = field(default_factory=dict)
+    """The indices at which it reads each tensor."""
+    early_reads: dict[Tensor, None] = field(default_factory=dict)
+    """The tensors read before its reduction begins: by `init=` and by the domains of reduce axes."""
+    linked: tuple[tuple[IterVar, ...], ...] = ()
+    """Of a scan: the dimensions of which less than all may be computed, those that go together."""
+    held: dict[IterVar, Computation] = field(default_factory=dict)
+    """Of what is computed in a step of a scan: the dimensions that are its time, and the scan."""
+    parts: dict[IterVar, tuple[Computation, IterVar]] = field(default_factory=dict)
+    """Of what is computed in a step of a scan: the dimensions of which no more is needed than of one of the scan's, and which."""
+    home: Computation | None = None
+    """The scan in whose memory its results lie."""
+    free: dict[IterVar, Range] = field(default_factory=dict)
+    """Dimensions of outputs, and axes in `reads`, of which there is no loop: they always take all of their values."""
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @property
+    def reduction(self) -> Reduce | None:
+        """The reduction that the body is, if it is one."""
+        first = self.values[0] if self.values else None
+        return first if isinstance(first, Reduce) else None
+
+    @property
+    def in_step(self) -> bool:
+        """Whether it stands in a step of a scan, or before the first, without being computed at a loop of it."""
+        return self.parent is not None and not 0 <= self.place < len(self.parent.stage.leaf_iter_vars)
+
+    def path(self) -> list[Computation]:
+        """The computations that it lies in, itself first, outwards."""
+        found: list[Computation] = []
+        current: Computation | None = self
+        while current is not None:
+            found.append(current)
+            current = current.parent
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Dataflow:
+    """computations: producers first. consumers: what reads the outputs of an operation. placeholders: the tensors that
+    come from outside, in the order of first use."""
+
+    schedule: Schedule
+    computations: list[Computation]
+    by_op: dict[Operation, Computation]
+    consumers: dict[Operation, list[Computation]]
+    placeholders: dict[Tensor, None]
