@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.analysis.dependence import Iterations, Meets
 from ...ir.analysis.linear import linear, occurs
 from ...ir.buffer import Buffer
 from ...ir.expr import (
@@ -38,7 +39,7 @@ from ...ir.expr import (
     Var,
 )
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt
-from ...ir.structural import Key, equal, structural_key
+from ...ir.structural import equal
 from ...ir.visit import children, post_order, walk
 
 __all__ = ["plain_lanes"]
@@ -61,7 +62,8 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
     if any(isinstance(node, Call) and node.name in _OUTSIDE_CODE for node in nodes):
         return 0
     accesses = [node for node in nodes if isinstance(node, (BufferLoad, BufferStore))]
-    stored: dict[Buffer, Key] = {n.buffer: structural_key(n.indices[0]) for n in accesses if isinstance(n, BufferStore)}
+    stored = {node.buffer: node.indices for node in accesses if isinstance(node, BufferStore)}
+    iteration = Iterations(None, {}, constant={node.buffer for node in accesses} - stored.keys())
     for access in accesses:
         index = access.indices[0]
         stride = _stride(index, loop.var)
@@ -69,7 +71,7 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
             return 0
         if isinstance(access, BufferStore) and stride == 0 and access.buffer.dtype.is_float and not fast_math:
             return 0
-        if stored.get(access.buffer, structural_key(index)) != structural_key(index):
+        if access.buffer in stored and iteration.between(stored[access.buffer], access.indices).meets is not Meets.ALWAYS:
             return 0
     if not _Recurrences(nodes, loop.var).known:
         return 0

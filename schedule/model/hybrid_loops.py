@@ -2,10 +2,9 @@
 
 A script is taken to mean what it does when it runs line by line, so a primitive that could change that raises. Splits and
 fusions keep the order of iterations. `reorder`, `parallel`, `vectorize` and `bind` do not: they need loops whose
-iterations write elements of their own, as `i` in `c[i, j] += ...` does and `j` does not. That is proved by indices: for
-two accesses of a buffer, one of them a store, some index is `factor * i + rest` in both, where the rests differ by less
-than `factor`. What cannot be proved because places are read from memory is for the script to vouch for: it writes
-`parallel(n)` instead of `range(n)`.
+iterations write elements of their own, as `i` in `c[i, j] += ...` does and `j` does not (`ir.analysis.dependence` proves it).
+What cannot be proved because places are read from memory is for the script to vouch for: it writes `parallel(n)` instead of
+`range(n)`.
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import user_source
+from ...ir.analysis.dependence import Indices, Iterations, accesses_of
 from ...ir.arith.analyzer import Analyzer, simplify
-from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, ProducerLoad, Var
-from ...ir.stmt import Allocate, BufferStore, LoopKind
-from ...ir.structural import equal
-from ...ir.visit import free_vars, post_order
+from ...ir.buffer import Buffer
+from ...ir.expr import BufferLoad, IterVar, ProducerLoad, Range, Var
+from ...ir.stmt import LoopKind
+from ...ir.visit import walk
 from ...te.hybrid.op import HybridOp
 from .axes import derived_roots, in_program_order, outline, place_of
 from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 __all__ = ["check_fused", "check_independent", "check_reordered", "refuse_hybrid", "share_nest"]
-
-_MOST_PAIRS = 4096
-"""Accesses are compared pairwise; a script of more is taken to be dependent."""
 
 
 def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:
@@ -111,14 +108,16 @@ def _one_nest(stage: Stage, op: HybridOp, axes: Sequence[IterVar], doing: str) -
 class _Meeting:
     """Two accesses of one buffer, the first one a store, by iterations that may meet."""
 
-    store: BufferStore
-    other: BufferStore | BufferLoad
+    buffer: Buffer
+    first: Indices
+    second: Indices
 
     @property
     def text(self) -> str:
         """The accesses, for messages."""
-        a, b = (f"{one.buffer.name}[{', '.join(str(simplify(index)) for index in one.indices)}]" if one.indices else one.buffer.name
-                for one in (self.store, self.other))
+        name = self.buffer.name
+        a, b = (f"{name}[{', '.join(str(simplify(index)) for index in indices)}]" if indices else name
+                for indices in (self.first, self.second))
         return a if a == b else f"{a} and {b}"
 
 
@@ -136,8 +135,7 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
     root, meeting = found
     free = ", ".join(one.name for _, one in in_program_order(stage)
                      if one is not axis and not _conflict(stage, op, one, stage.leaf_iter_vars))
-    data = any(isinstance(node, (BufferLoad, ProducerLoad)) for one in (meeting.store, meeting.other)
-               for index in one.indices for node in post_order(index))
+    data = any(isinstance(node, (BufferLoad, ProducerLoad)) for index in (*meeting.first, *meeting.second) for node in walk(index))
     vouch = f"; if you know that they never meet, write `for {root.name} in parallel(...)` in the script" if data else ""
     raise HybridLoopCarries(
         f"{doing} '{axis.name}' of stage {stage.name}", reason=f"its iterations may meet in an element: {meeting.text}",
@@ -177,103 +175,16 @@ def _meets(op: HybridOp, root: IterVar, fixed: Iterable[IterVar]) -> _Meeting | 
 
 
 def _find_meeting(op: HybridOp, root: IterVar, fixed: set[IterVar]) -> _Meeting | None:
-    body, extent = op.loop(root).body, op.loop(root).extent
-    if isinstance(extent, IntImm) and extent.value <= 1:
-        return None
-    own = {node.buffer for node in post_order(body) if isinstance(node, Allocate)}
-    accesses = [node for node in post_order(body) if isinstance(node, (BufferStore, BufferLoad)) and node.buffer not in own]
-    proof = _Proof(op, root, fixed)
-    stores = [node for node in accesses if isinstance(node, BufferStore)]
-    apart = {buffer for buffer in dict.fromkeys(node.buffer for node in stores)
-             if proof.one_dimension_tells([node for node in accesses if node.buffer is buffer])}
-    pairs = [(store, other) for store in stores if store.buffer not in apart
-             for other in accesses if other.buffer is store.buffer]
-    if len(pairs) > _MOST_PAIRS:
-        return _Meeting(*pairs[0])
-    return next((_Meeting(store, other) for store, other in pairs if not proof.apart(store, other)), None)
-
-
-def _different(indices: Iterable[Expr]) -> list[Expr]:
-    """Each of the expressions once."""
-    found: dict[str, list[Expr]] = {}
-    for index in indices:
-        alike = found.setdefault(str(index), [])  # variables of one name may be several
-        if not any(equal(index, other) for other in alike):
-            alike.append(index)
-    return [index for alike in found.values() for index in alike]
-
-
-class _Proof:
-    """Proves of pairs of accesses that different iterations of one loop do not meet in them."""
-
-    def __init__(self, op: HybridOp, root: IterVar, fixed: set[IterVar]) -> None:
-        self.root, self.fixed, self.analyzer = root, fixed, Analyzer()
-        self.known: set[Var] = set(op.axis)
-        for tensor in op.input_tensors:
-            for extent in tensor.shape:
-                if isinstance(extent, Var):
-                    self.analyzer.bind(extent, (0, None))
-        for axis in op.axis:
-            if axis.dom is not None:
-                self.analyzer.bind(axis, axis.dom)
-        self.bound = op.bound_variables
-        self.factors: dict[Expr, int] = {}
-        self.ranges: dict[tuple[Expr, bool], tuple[Expr | None, Expr | None]] = {}
-
-    def one_dimension_tells(self, accesses: Sequence[BufferStore | BufferLoad]) -> bool:
-        """Whether by some dimension alone different iterations never meet in any of these accesses of one buffer."""
-        for at in range(accesses[0].buffer.ndim):
-            indices = _different([access.indices[at] for access in accesses])
-            if len(indices) ** 2 <= _MOST_PAIRS and all(self._differ(x, y) for x in indices for y in indices):
-                return True
-        return False
-
-    def apart(self, a: BufferStore, b: BufferStore | BufferLoad) -> bool:
-        """Whether different iterations never meet in these accesses."""
-        return any(self._differ(x, y) for x, y in zip(a.indices, b.indices, strict=True))
-
-    def _differ(self, x: Expr, y: Expr) -> bool:
-        if not self._speaks_of_loops(x) or not self._speaks_of_loops(y):
-            return False
-        factor = self._factor(x)
-        if factor and factor == self._factor(y):
-            (low, high), (other_low, other_high) = (self._range(one, False) for one in (x, y))
-            if low is None or high is None or other_low is None or other_high is None:
-                return False
-            prove, distance = self.analyzer.can_prove, abs(factor)
-            return prove(other_high - low < distance) and prove(high - other_low < distance)
-        (low, high), (other_low, other_high) = (self._range(one, True) for one in (x, y))
-        return (low is not None and other_high is not None and self.analyzer.can_prove(low > other_high)
-                or high is not None and other_low is not None and self.analyzer.can_prove(other_low > high))
-
-    def _speaks_of_loops(self, index: Expr) -> bool:
-        """Whether an index is made of axes and symbols alone."""
-        if any(isinstance(node, (BufferLoad, ProducerLoad)) for node in post_order(index)):
-            return False
-        return not any(var in self.bound and var not in self.known for var in free_vars(index))
-
-    def _factor(self, index: Expr) -> int:
-        """What the root is multiplied by; 0 where the index is no sum with it."""
-        if index not in self.factors:
-            self.factors[index] = self._find_factor(index)
-        return self.factors[index]
-
-    def _find_factor(self, index: Expr) -> int:
-        form = self.analyzer.linear(index)
-        if form is None or any(atom is not self.root and self.root in free_vars(atom) for atom in form.coeffs):
-            return 0
-        return form.coeffs.get(self.root, 0)
-
-    def _range(self, index: Expr, with_root: bool) -> tuple[Expr | None, Expr | None]:
-        """The least and greatest value while everything runs that is not the same for both iterations; without the root's
-        share of it, unless `with_root`."""
-        if (index, with_root) not in self.ranges:
-            rest = index if with_root else index - self.root * self._factor(index)
-            self.ranges[index, with_root] = self._find_range(rest, with_root)
-        return self.ranges[index, with_root]
-
-    def _find_range(self, index: Expr, with_root: bool) -> tuple[Expr | None, Expr | None]:
-        over = {var for var in free_vars(index) if var in self.known and var not in self.fixed}
-        if not with_root:
-            over.discard(self.root)
-        return self.analyzer.symbolic_bounds(index, over)
+    analyzer = Analyzer()
+    for tensor in op.input_tensors:
+        for extent in tensor.shape:
+            if isinstance(extent, Var):
+                analyzer.bind(extent, (0, None))
+    own: dict[Var, Range | None] = dict.fromkeys(op.bound_variables)
+    for axis in op.axis:
+        own[axis] = axis.dom
+        if axis.dom is not None:
+            analyzer.bind(axis, axis.dom)
+    own = {var: within for var, within in own.items() if var not in fixed}
+    meeting = accesses_of(op.loop(root).body).meeting(Iterations(root, own, analyzer=analyzer))
+    return None if meeting is None else _Meeting(*meeting)

@@ -29,11 +29,16 @@ class Accesses:
     opaque: bool = False
     """Whether some effect is not a store."""
 
+    @property
+    def constant(self) -> set[Buffer]:
+        """Memory that is read and not stored to."""
+        return self.loaded.keys() - self.stored.keys() - self.private
+
     def meeting(self, iterations: Iterations) -> tuple[Buffer, Indices, Indices] | None:
         """The first two accesses, one of them a store, in which different iterations may meet; None where there are none."""
         for buffer, stored in self.stored.items():
             if buffer not in self.private:
-                pair = iterations.meeting(stored, _distinct([*stored, *self.loaded.get(buffer, ())]))
+                pair = iterations.meeting(stored, _distinct([*self.loaded.get(buffer, ()), *stored]))
                 if pair is not None:
                     return buffer, *pair
         return None

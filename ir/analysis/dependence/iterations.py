@@ -40,6 +40,10 @@ _WRAPS = 1 << 31
 """A sum that stays below this is 0 where its int32 is."""
 
 
+_MOST_PAIRS = 4096
+"""Accesses are compared pairwise; of more pairs, some two are taken to meet."""
+
+
 class Meets(Enum):
     """Whether iterations touch a common element."""
 
@@ -108,17 +112,19 @@ class Iterations:
     def meeting(self, stored: Sequence[Indices], touched: Sequence[Indices]) -> tuple[Indices, Indices] | None:
         """The first two accesses of a buffer in which different iterations may meet; None where there are none.
 
-        stored: those of `touched` that store.
+        stored: those of `touched` that store. Of very many accesses no more is asked than whether one dimension tells.
         """
         if any(self._told_by(dimension, stored, touched) for dimension in range(len(touched[0]) if touched else 0)):
             return None
+        if len(stored) * len(touched) > _MOST_PAIRS:
+            return stored[0], touched[0]
         return next(((a, b) for a in stored for b in touched if self.between(a, b).carried), None)
 
     def _told_by(self, dimension: int, stored: Sequence[Indices], touched: Sequence[Indices]) -> bool:
         """Whether one dimension alone tells iterations apart: it has fewer different indices than there are accesses."""
         first, second = ({self._key(index): index for indices in accesses for index in indices[dimension : dimension + 1]}
                          for accesses in (stored, touched))
-        return len(first) * len(second) < len(stored) * len(touched) and not any(
+        return len(first) * len(second) < min(len(stored) * len(touched), _MOST_PAIRS) and not any(
             self.between((a,), (b,)).carried for a in first.values() for b in second.values())
 
     @property

@@ -14,17 +14,14 @@ It stands before guards and lanes are taken apart, while indices are sums of loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...analysis.linear import linear, terms
-from ...buffer import Buffer
-from ...expr import BufferLoad, Call, Expr, IntImm, Var
+from ...analysis.dependence import Iterations, accesses_of
+from ...expr import Call, Range
 from ...intrinsics import is_pure
 from ...ops import is_const
-from ...stmt import Allocate, BufferStore, For, Function, LetStmt, LoopKind, Stmt
-from ...structural import Key, structural_key
+from ...stmt import For, Function, LoopKind, Stmt
 from ...visit import free_vars, rewrite, walk
 
 __all__ = ["launch_once"]
@@ -69,65 +66,8 @@ def _launched(loop: For) -> Stmt | None:
 def _apart(parallel: For, around: list[For]) -> bool:
     """Whether different iterations of the parallel loop never touch one element that either stores, whatever the loops
     around it are at."""
-    digits = _Digits(parallel.var)
-    for loop in (*around, parallel):
-        digits.enter(loop)
-    own: set[Buffer] = set()
-    for node in walk(parallel.body):
-        if isinstance(node, For):
-            digits.enter(node)
-        elif isinstance(node, Allocate):
-            own.add(node.buffer)
-        elif isinstance(node, LetStmt) or (isinstance(node, Call) and not is_pure(node.name)):
-            return False  # what it stands for, or does, is not looked at
-    accesses = [node for node in walk(parallel.body) if isinstance(node, (BufferLoad, BufferStore)) and node.buffer not in own]
-    for stored in {node.buffer for node in accesses if isinstance(node, BufferStore)}:
-        told = [set(digits.told(node.indices)) for node in accesses if node.buffer is stored]
-        if not set.intersection(*told):
-            return False
-    return True
-
-
-class _Digits:
-    """Which dimensions of an access tell the iteration of the parallel loop.
-
-    An index does whose terms are digits: each step larger than all that the smaller terms can add up to, one of them of
-    the parallel loop. Two accesses of one element whose digits are alike are then of one iteration.
-    """
-
-    def __init__(self, parallel: Var) -> None:
-        self.parallel = parallel
-        self.spans: dict[Var, int | None] = {}
-        """By how much each loop variable goes beyond 0; None for a symbolic extent."""
-        self.odd: set[Var] = set()
-
-    def enter(self, loop: For) -> None:
-        """Note a loop."""
-        if is_const(loop.begin, 0):
-            self.spans[loop.var] = loop.extent.value - 1 if isinstance(loop.extent, IntImm) else None
-        else:
-            self.odd.add(loop.var)
-
-    def told(self, indices: tuple[Expr, ...]) -> Iterator[Key]:
-        """A key for each dimension that tells the iteration: what its index is made of."""
-        for at, index in enumerate(indices):
-            form = linear(index)
-            shape = self._shape(sorted(terms(form), key=lambda term: abs(term[1])))
-            if shape is not None and any(part[1] == "parallel" for part in shape):
-                yield at, form.const, shape
-
-    def _shape(self, terms: list[tuple[Expr, int]]) -> tuple[tuple[int, Key], ...] | None:
-        reach: int | None = 0
-        shape: list[tuple[int, Key]] = []
-        for atom, factor in terms:
-            if isinstance(atom, Var) and atom in self.spans:
-                if reach is None or abs(factor) <= reach:
-                    return None
-                span = self.spans[atom]
-                reach = None if span is None else reach + abs(factor) * span
-                shape.append((factor, "parallel" if atom is self.parallel else span))
-            elif any(isinstance(node, BufferLoad) or node in self.spans or node in self.odd for node in walk(atom)):
-                return None
-            else:
-                shape.append((factor, structural_key(atom)))
-        return tuple(shape)
+    accesses = accesses_of(parallel.body)
+    if accesses.opaque or any(isinstance(node, Call) and not is_pure(node.name) for node in walk(parallel.body)):
+        return False  # what is done is not looked at
+    own = {loop.var: Range(loop.begin, loop.extent) for loop in (*around, parallel)} | accesses.bound
+    return accesses.meeting(Iterations(parallel.var, own, constant=accesses.constant)) is None
