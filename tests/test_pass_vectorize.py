@@ -216,7 +216,7 @@ def triangle(A: float32[16, 16], C: out float32[16]):
 
 @pytest.mark.parametrize("body", [
     "C[0] = C[0] + A[j]", "C[j // 2] = A[j]", "C[j + 1] = C[j]", "C[j] = C[15 - j]",
-    "if j < 8:\n            C[j * 3 % 16] = A[j]",
+    "if j < 8:\n            C[j * 6 % 16] = A[j]",
 ])
 def test_lanes_that_meet_run_serially(body: str) -> None:
     text = text_of(f"""
@@ -239,6 +239,26 @@ def apart(A: int32[32], C: out int32[32]):
         {body}
 """)
     assert in_lanes(text)
+
+
+def test_tiles_of_different_widths_meet() -> None:
+    text = text_of("""
+def tiles(C: out int32[4, 16]):
+    for f in vectorized(32):
+        C[f // 8, f % 8] = C[f // 16, f % 16] + 1
+""")
+    assert not in_lanes(text)  # 16 reads what 8 has written
+
+
+def test_places_that_lanes_have_computed_may_meet() -> None:
+    text = text_of("""
+def scattered(A: int32[16], C: out int32[32]):
+    for j in vectorized(16):
+        t: local int32[1]
+        t[0] = 15 - j
+        C[t[0] + j] = A[j]
+""")
+    assert "for j in 16:" in text  # all of them at 15
 
 
 def test_fused_tile_is_told_apart() -> None:
