@@ -1,8 +1,8 @@
 """`tilewright run --demo`: the main job on real input, from declaring to shipping.
 
 A matrix product in six steps; a photograph sharpened by a scheduled image pipeline, bit for bit as numpy does it; a
-schedule that the tuner finds; the pipeline as a library that a C program calls; a GPU kernel run by the emulator. Needs
-scikit-image, for its bundled photographs.
+schedule that the tuner finds; the pipeline as a library that a C program calls; a GPU kernel run by the emulator. What needs a
+package or a compiler that is not there says so, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ..codegen.cuda.errors import EmulatorUnavailable
+from ..codegen.export.errors import NoLinker
 from ..driver.build import build
 from ..runtime import num_threads
 from . import gpu, library, matmul, unsharp
 from .clock import interleaved
+from .picture import read_picture, write_png
 
 __all__ = ["main"]
 
@@ -28,16 +31,11 @@ EMULATED_SIZE = 75
 
 def main(folder: str = "out") -> int:
     """Runs every part and leaves its files in `folder`. 0 when every result was right, else 1."""
-    try:
-        from skimage import data
-    except ImportError as error:
-        Console().print(f"the demo needs a photograph from scikit-image: {error}\nfix: pip install scikit-image", markup=False)
-        return 1
     demo = Demo(Path(folder).absolute())
     demo.folder.mkdir(parents=True, exist_ok=True)
-    image = np.ascontiguousarray(data.retina())
+    image, kind = read_picture()
     demo.show_matmul()
-    demo.show_unsharp(image)
+    demo.show_unsharp(image, kind)
     demo.show_tuning()
     demo.show_shipping(image)
     demo.show_gpu()
@@ -88,11 +86,9 @@ class Demo:
         self.note(f"matmul {size}, {name}", ours, f"{2 * size**3 / ours / 1e9:.1f} GFLOP/s", f"{numpys / ours:.2f} × numpy",
                   error < 1e-3, f"within {error:.0e}")
 
-    def show_unsharp(self, image: np.ndarray) -> None:
-        """The photograph sharpened, compared to the bit, before and after as pictures."""
-        from skimage import io
-
-        self.title(f"2. unsharp mask of a photograph, {' × '.join(map(str, image.shape))}, uint8")
+    def show_unsharp(self, image: np.ndarray, kind: str) -> None:
+        """The picture sharpened, compared to the bit, before and after as pictures."""
+        self.title(f"2. unsharp mask of {kind}, {' × '.join(map(str, image.shape))}, uint8")
         schedule, args = unsharp.scheduled(*image.shape)
         self.quiet(schedule.as_python())
         f = build(schedule, args, name="unsharp")
@@ -102,8 +98,8 @@ class Demo:
         ours, numpys = interleaved(lambda: f(image, sharp), lambda: unsharp.reference(image), rounds=7)
         self.note("unsharp mask", ours, f"{image.size / ours / 1e6:.0f} MB/s", f"{numpys / ours:.1f} × numpy", same,
                   "numpy's to the bit")
-        for what, name, picture in (("before", "photograph.png", image), ("after", "photograph-sharpened.png", sharp)):
-            io.imsave(self.folder / name, picture, check_contrast=False)
+        for what, name, picture in (("before", "picture.png", image), ("after", "picture-sharpened.png", sharp)):
+            write_png(self.folder / name, picture)
             self.files.append((what, self.folder / name))
 
     def show_tuning(self) -> None:
@@ -125,7 +121,11 @@ class Demo:
         self.title("4. the unsharp mask as a library, called from C")
         f = build(*unsharp.scheduled(*image.shape), name="unsharp")
         where = self.folder / "library"
-        self.files += [("library", path) for path in library.write_library(f, where)]
+        try:
+            self.files += [("library", path) for path in library.write_library(f, where)]
+        except NoLinker as error:
+            self.quiet(str(error))
+            return
         ran = library.run_from_c(image, where)
         if ran is None:
             self.quiet("no C compiler on this machine: the library is written, and nothing calls it here")
@@ -139,7 +139,11 @@ class Demo:
         """A tiled product in CUDA C, run thread by thread by the emulator, which looks for races and bad accesses."""
         self.title(f"5. a GPU kernel, matmul {EMULATED_SIZE}, run by the emulator")
         schedule, args = gpu.tiled(EMULATED_SIZE)
-        f = build(schedule, args, target="cuda -emulate", name="tiled")
+        try:
+            f = build(schedule, args, target="cuda -emulate", name="tiled")
+        except EmulatorUnavailable as error:
+            self.quiet(str(error))
+            return
         source = self.folder / "tiled.cu"
         source.write_text(f.source("cuda"))
         self.files.append(("CUDA C", source))

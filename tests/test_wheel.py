@@ -54,7 +54,7 @@ def test_the_wheel_is_one_package_under_a_megabyte_and_a_half(wheel: Path) -> No
     assert wheel.stat().st_size < 1_500_000
 
 
-def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel(wheel: Path, tmp_path: Path) -> None:
+def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel_and_the_demo(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     venv.create(environment, with_pip=True)
     python = environment / "bin" / "python"
@@ -65,3 +65,23 @@ def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel(wheel: Pat
     done = subprocess.run([python, "-P", tmp_path / "program.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert str(environment) in done.stdout
+    check_demo(python, tmp_path)
+
+
+SMALL_DEMO = """
+import sys
+import tilewright.demo as demo
+from tilewright.demo import picture
+
+demo.SIZE, demo.TUNED_SIZE, demo.TRIALS, demo.EMULATED_SIZE, picture.DRAWN_SIZE = 192, 64, 4, 20, 96
+raise SystemExit(demo.main(sys.argv[1]))
+"""
+
+
+def check_demo(python: Path, folder: Path) -> None:
+    """The demo runs where nothing but the package is installed; smaller, since it is not looked at here."""
+    (folder / "small_demo.py").write_text(SMALL_DEMO)
+    done = subprocess.run([python, "-P", folder / "small_demo.py", folder / "out"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "a zone plate (pip install scikit-image for a photograph)" in done.stdout
+    assert (folder / "out" / "picture-sharpened.png").read_bytes().startswith(b"\x89PNG")
