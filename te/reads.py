@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from ..errors import SourceLine, user_source
+from ..ir.analysis.bounds import IntervalEvaluator
+from ..ir.arith.interval import EVERYTHING, Interval
 from ..ir.expr import (
     Add,
     And,
@@ -27,6 +29,7 @@ from ..ir.expr import (
     Reduce,
     Select,
     Sub,
+    Var,
 )
 from ..ir.ops import is_const
 from ..ir.visit import children, post_order
@@ -125,7 +128,7 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
 def _leaves(extent: Expr, index: Expr) -> bool:
     """Whether an index certainly leaves a dimension of this extent."""
     reach = _reach(index) if isinstance(extent, IntImm) else None
-    return reach is not None and isinstance(extent, IntImm) and not (reach[0] >= 0 and reach[1] < extent.value)
+    return reach is not None and isinstance(extent, IntImm) and not reach.within(0, extent.value - 1)
 
 
 def _error(name: str, load: ProducerLoad, at: int, index: Expr, called: SourceLine | None) -> IndexOutOfRange:
@@ -133,56 +136,46 @@ def _error(name: str, load: ProducerLoad, at: int, index: Expr, called: SourceLi
     assert isinstance(tensor, Tensor) and reach is not None
     return IndexOutOfRange(
         f"{name} reads outside {tensor.name}", declared=tensor.source, called=called,
-        reason=f"index {at}, `{index}`, runs from {reach[0]} to {reach[1]}; "
+        reason=f"index {at}, `{index}`, runs from {reach.lo} to {reach.hi}; "
                f"dimension {at} of {tensor_text(tensor)} has the indices 0 to {extent_text(tensor.shape[at])} - 1",
         fix="choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), "
             f"{tensor.name}[...], 0), or compute fewer elements",
     )
 
 
-def _reach(index: Expr) -> tuple[int, int] | None:
-    """The least and the greatest value that an index takes, where that is certain."""
-    order: list[Expr] = []
+def _reach(index: Expr) -> Interval | None:
+    """The least and the greatest value that an index takes, where that is certain: each axis stands in it once, under what
+    takes its ends to the ends of the result."""
+    places: list[Expr] = []
     stack: list[Expr] = [index]
-    while stack:  # parents before children; each place once, so that an axis that occurs twice is noticed
+    while stack and len(places) < _MOST_PLACES:
         node = stack.pop()
-        order.append(node)
+        places.append(node)
         if isinstance(node, (Add, Sub, Mul, FloorDiv)):
             stack += (node.a, node.b)
         elif not isinstance(node, (IntImm, IterVar)):
             return None
-        if len(order) > 100:
-            return None
-    axes = [node for node in order if isinstance(node, IterVar)]
-    if len({id(axis) for axis in axes}) != len(axes):
+    axes = [node for node in places if isinstance(node, IterVar)]
+    if stack or len(set(axes)) != len(axes) or any(_domain(axis) is EVERYTHING for axis in axes):
         return None
-    reaches: dict[int, tuple[int, int]] = {}
-    for node in reversed(order):
-        bounds = _bounds(node, reaches)
-        if bounds is None:
-            return None
-        reaches[id(node)] = bounds
-    return reaches[id(index)]
+    values = IntervalEvaluator(_domain)
+    return values(index) if all(_keeps_ends(node, values) for node in places) else None
 
 
-def _bounds(node: Expr, reaches: dict[int, tuple[int, int]]) -> tuple[int, int] | None:
-    if isinstance(node, IntImm):
-        return node.value, node.value
-    if isinstance(node, IterVar):
-        dom = node.dom
-        if dom is None or not isinstance(dom.begin, IntImm) or not isinstance(dom.extent, IntImm):
-            return None
-        return dom.begin.value, dom.begin.value + dom.extent.value - 1
-    if not isinstance(node, (Add, Sub, Mul, FloorDiv)):
-        return None
-    (a, b), (c, d) = reaches[id(node.a)], reaches[id(node.b)]
-    if isinstance(node, Add):
-        return a + c, b + d
-    if isinstance(node, Sub):
-        return a - d, b - c
+_MOST_PLACES = 100
+"""An index of more is not looked into."""
+
+
+def _keeps_ends(node: Expr, values: IntervalEvaluator) -> bool:
+    """Whether the ends of an operator's interval are values of it where the ends of its operands' intervals are."""
     if isinstance(node, Mul):
-        if c == d or a == b:
-            ends = (a * c, a * d, b * c, b * d)
-            return min(ends), max(ends)
-        return None
-    return (a // c, b // c) if c == d > 0 else None
+        return values(node.a).is_point or values(node.b).is_point
+    return not isinstance(node, FloorDiv) or values(node.b).is_point and values(node.b).within(1, node.dtype.greatest)
+
+
+def _domain(var: Var) -> Interval:
+    """The values of an axis of constant extent."""
+    dom = var.dom if isinstance(var, IterVar) else None
+    if dom is None or not isinstance(dom.begin, IntImm) or not isinstance(dom.extent, IntImm):
+        return EVERYTHING
+    return Interval(dom.begin.value, dom.begin.value + dom.extent.value - 1)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-from ...ir.arith.interval import EVERYTHING, INTERVAL_OF, Interval
+from ...ir.analysis.bounds import IntervalEvaluator
+from ...ir.arith.interval import EVERYTHING, Interval
 from ...ir.expr import (
     Add,
-    BinaryOp,
     Broadcast,
     Cast,
     Expr,
@@ -43,7 +43,7 @@ class IndexFacts:
         self._multiples: dict[Var, int] = {}
         self._bounds: dict[Var, Interval] = {}
         self._is_index: dict[int, bool] = {}
-        self._bounds_of: dict[int, Interval] = {}
+        self._intervals = IntervalEvaluator(lambda var: self._bounds.get(var, EVERYTHING), self.is_index)
         self._is_not_negative: dict[int, bool] = {}
         self._kept: list[Expr] = []
 
@@ -117,29 +117,7 @@ class IndexFacts:
 
     def bounds(self, expr: Expr) -> Interval:
         """What an index expression lies within, over the integers; open where a symbol is in it."""
-        known = self._bounds_of.get(id(expr))
-        if known is None:
-            known = self._bounds_of[id(expr)] = self._compute_bounds(expr)
-            self._kept.append(expr)
-        return known
-
-    def _compute_bounds(self, expr: Expr) -> Interval:
-        match expr:
-            case IntImm():
-                return Interval(expr.value, expr.value)
-            case Var():
-                return self._bounds.get(expr, EVERYTHING)
-            case BinaryOp() if type(expr) in INTERVAL_OF:
-                return INTERVAL_OF[type(expr)](self.bounds(expr.a), self.bounds(expr.b))
-            case Cast() if self.is_index(expr):
-                return self.bounds(expr.value)
-            case Ramp():
-                steps = INTERVAL_OF[Mul](self.bounds(expr.stride), Interval(0, expr.dtype.lanes - 1))
-                return INTERVAL_OF[Add](self.bounds(expr.base), steps)
-            case Broadcast():
-                return self.bounds(expr.value)
-            case _:
-                return EVERYTHING
+        return self._intervals(expr)
 
     def not_negative(self, expr: Expr) -> bool:
         """Whether the value is known to be at least 0."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from ...ir import ops
+from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.arith import Analyzer as _Analyzer
 from ...ir.arith.modular import Modular
 from ...ir.dtype import DType
@@ -101,7 +102,7 @@ class Analyzer(_Analyzer):
                 within.bind(var, (_constant(lo), _constant(hi)))
             else:
                 within.bind(var, Range(lo, hi - lo + 1))
-        lo, hi = within.symbolic_bounds(expr, dom_map or {})
+        lo, hi = symbolic_bounds(within, expr, dom_map or {})
         return IntervalSet(_NEG_INF if lo is None else lo, _POS_INF if hi is None else hi)
 
     def modular_set(self, expr: Expr) -> Modular:

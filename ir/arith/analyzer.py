@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..expr import EQ, Expr, IntImm, Range, Var
@@ -18,7 +18,6 @@ from .remainders import modular_of
 from .scope import Scope
 from .simplify import simplifier
 from .sums import expression_of
-from .symbolic import symbolic_bounds
 
 __all__ = ["Analyzer", "detect_stride", "linear", "simplify"]
 
@@ -34,25 +33,26 @@ class Analyzer:
     """
 
     def __init__(self) -> None:
-        self._scope = Scope()
-        self._simplifier = simplifier(self._scope)
+        self.scope = Scope()
+        """What it knows, for the analyses that stand on it."""
+        self._simplifier = simplifier(self.scope)
 
     def copy(self) -> Analyzer:
         """An analyzer that knows the same, and from here on learns apart."""
         new = Analyzer.__new__(Analyzer)
-        new._scope = Scope(self._scope.nodes, self._scope.known.copy())
-        new._simplifier = simplifier(new._scope)
+        new.scope = Scope(self.scope.nodes, self.scope.known.copy())
+        new._simplifier = simplifier(new.scope)
         return new
 
     def bind(self, var: Var, value: Range | tuple[int | None, int | None] | Expr) -> None:
         """`var` lies in a range ([begin, begin + extent - 1], either may be symbolic), or between two integers (both
         included), or is a value."""
         if isinstance(value, Range):
-            facts.bind_range(self._scope, var, self.simplify(value.begin), self.simplify(value.extent))
+            facts.bind_range(self.scope, var, self.simplify(value.begin), self.simplify(value.extent))
         elif isinstance(value, tuple):
-            facts.bind_interval(self._scope, var, Interval(*value))
+            facts.bind_interval(self.scope, var, Interval(*value))
         else:
-            facts.bind_value(self._scope, var, self.simplify(value))
+            facts.bind_value(self.scope, var, self.simplify(value))
 
     @contextmanager
     def constraint(self, condition: Expr) -> Iterator[None]:
@@ -73,11 +73,11 @@ class Analyzer:
 
     def interval(self, expr: Expr) -> Interval:
         """Bounds of the value of `expr`, over all lanes."""
-        return interval_of(self._scope, self.simplify(expr))
+        return interval_of(self.scope, self.simplify(expr))
 
     def modular(self, expr: Expr) -> Modular:
         """What is known of the remainders of an integer scalar."""
-        return modular_of(self._scope, self.simplify(expr))
+        return modular_of(self.scope, self.simplify(expr))
 
     def can_prove(self, condition: Expr) -> bool:
         """Whether `condition` is proved to hold in every case. False says nothing."""
@@ -95,19 +95,13 @@ class Analyzer:
             return left.dtype is right.dtype and left.dtype.is_bool and self.can_prove(EQ(left, right))
         return self.can_prove(left.equal(right))
 
-    def symbolic_bounds(self, expr: Expr, over: Iterable[Var]) -> tuple[Expr | None, Expr | None]:
-        """The least and the greatest value of an integer scalar where the variables in `over` run over their ranges
-        and all others stay as they are. Each is exact where every variable occurs in linear terms alone, otherwise a
-        bound; None where there is none."""
-        return symbolic_bounds(self._scope, self.simplify(expr), set(over), self.simplify)
-
     def linear(self, expr: Expr) -> LinearForm | None:
         """The linear form of an integer scalar whose sum does not wrap, else None."""
         if not expr.dtype.is_integer or expr.dtype.lanes > 1:
             return None
         found = self.simplify(expr)
-        form = self._scope.nodes.form(found)
-        return form if exact_form(self._scope, form, found.dtype) else None
+        form = self.scope.nodes.form(found)
+        return form if exact_form(self.scope, form, found.dtype) else None
 
 
 
@@ -131,4 +125,4 @@ def detect_stride(expr: Expr, var: Var) -> tuple[int, Expr] | None:
     base = form.without(var)
     if any(var in free_vars(atom) for atom in base.coeffs):
         return None
-    return stride, expression_of(analyzer._scope, base, expr.dtype)  # pyright: ignore[reportPrivateUsage]
+    return stride, expression_of(analyzer.scope, base, expr.dtype)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ...errors import user_source
 from ...ir import ops
+from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32, INT64, DType
 from ...ir.expr import GT, LT, NE, Add, CommReducer, Expr, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Range, Reduce, Var
@@ -123,7 +124,7 @@ def _most(axis: IterVar, reduction: Reduce, op: ComputeOp, analyzer: Analyzer) -
     if not any(isinstance(node, IterVar) and node in reduction.axes for node in post_order(extent)):
         return extent
     most = None if any(isinstance(node, ProducerLoad) for node in post_order(extent)) else \
-        analyzer.symbolic_bounds(extent, reduction.axes)[1]
+        symbolic_bounds(analyzer, extent, reduction.axes)[1]
     if most is None:
         raise NotDifferentiable(
             f"the gradient of {op.name} needs the greatest extent of '{axis.name}'", declared=op.source,

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeGuard
 
+from ...analysis.bounds import symbolic_bounds
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
@@ -119,7 +120,7 @@ class _Interior:
             if any(isinstance(node, BufferLoad) for node in nodes) or not any(node in about for node in nodes):
                 return None
             less = isinstance(part, (LT, LE))
-            low, high = self.analyzer.symbolic_bounds(part.a - part.b, varying)
+            low, high = symbolic_bounds(self.analyzer, part.a - part.b, varying)
             bound = high if less else low
             if bound is None or any(node in varying for node in walk(bound)):
                 return None

@@ -1,18 +1,69 @@
-"""Least and greatest values of an expression over some of its variables, as expressions of the others."""
+"""Least and greatest values of integer expressions: as numbers, operator by operator, and as expressions of what stays fixed.
+
+    0 <= i < 4, 0 <= j < 8:      i * 8 + j in [0, 31];      over j alone in [i * 8, i * 8 + 7]
+
+`Analyzer.interval` knows more than IntervalEvaluator does, facts and what cancels, and takes longer to know it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from ..expr import Cast, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Mul, Select, Var
+from ..arith.analyzer import Analyzer
+from ..arith.bounds import form_interval, interval_of, is_exact, value_form
+from ..arith.interval import EVERYTHING, INTERVAL_OF, Interval
+from ..arith.linear import LinearForm
+from ..arith.scope import Scope
+from ..arith.sums import converted, expression_of, factors_of, product
+from ..expr import Add, BinaryOp, Broadcast, Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Ramp, Select, Var
 from ..visit import free_vars
-from .bounds import form_interval, interval_of, is_exact, value_form
-from .linear import LinearForm
-from .scope import Scope
-from .sums import converted, expression_of, factors_of, product
+from .linear import is_index
 
-__all__ = ["symbolic_bounds"]
+__all__ = ["IntervalEvaluator", "symbolic_bounds"]
+
+
+class IntervalEvaluator:
+    """Intervals of integer expressions, by one look at each node, remembered.
+
+    variable: the interval of a variable. is_index: whether an expression is index arithmetic, whose value is that over the
+    integers; the sum of anything else may wrap, and has any value where its interval leaves its dtype.
+    """
+
+    def __init__(self, variable: Callable[[Var], Interval], is_index: Callable[[Expr], bool] = is_index) -> None:
+        self._variable, self._is_index = variable, is_index
+        self._known: dict[Expr, Interval] = {}
+
+    def __call__(self, expr: Expr) -> Interval:
+        """What the values of an expression lie within, over all lanes; open where nothing is known."""
+        known = self._known.get(expr)
+        if known is None:
+            known = self._known[expr] = self._compute(expr)
+        return known
+
+    def _compute(self, expr: Expr) -> Interval:
+        match expr:
+            case IntImm():
+                return Interval(expr.value, expr.value)
+            case Var():
+                return self._variable(expr)
+            case BinaryOp() if type(expr) in INTERVAL_OF:
+                return self._of_operator(expr)
+            case Cast() if self._is_index(expr):
+                return self(expr.value)
+            case Ramp():
+                return INTERVAL_OF[Add](self(expr.base), INTERVAL_OF[Mul](self(expr.stride), Interval(0, expr.lanes - 1)))
+            case Broadcast():
+                return self(expr.value)
+            case _:
+                return EVERYTHING
+
+    def _of_operator(self, expr: BinaryOp) -> Interval:
+        values, dtype = INTERVAL_OF[type(expr)](self(expr.a), self(expr.b)), expr.dtype.element
+        if dtype.is_integer and not values.within(dtype.least, dtype.greatest) and not (
+                self._is_index(expr.a) and self._is_index(expr.b)):
+            return EVERYTHING
+        return values
 
 
 class _Ends(NamedTuple):
@@ -22,12 +73,14 @@ class _Ends(NamedTuple):
     hi: LinearForm | None
 
 
-def symbolic_bounds(
-    scope: Scope, node: Expr, over: set[Var], simplified: Callable[[Expr], Expr],
-) -> tuple[Expr | None, Expr | None]:
-    """Bounds of `node`, a simplified integer scalar, where the variables in `over` take every value of their ranges."""
-    ends = _Elimination(scope, over, simplified).of_form(value_form(scope, node))
-    return tuple(None if end is None else simplified(expression_of(scope, end, node.dtype)) for end in ends)  # pyright: ignore[reportReturnType]
+def symbolic_bounds(analyzer: Analyzer, expr: Expr, over: Iterable[Var]) -> tuple[Expr | None, Expr | None]:
+    """The least and the greatest value of an integer scalar where the variables in `over` run over the ranges that the
+    analyzer knows and all others stay as they are. Each is exact where every variable occurs in linear terms alone, otherwise
+    a bound; None where there is none."""
+    scope, node = analyzer.scope, analyzer.simplify(expr)
+    low, high = _Elimination(scope, set(over), analyzer.simplify).of_form(value_form(scope, node))
+    return (None if low is None else analyzer.simplify(expression_of(scope, low, node.dtype)),
+            None if high is None else analyzer.simplify(expression_of(scope, high, node.dtype)))
 
 
 class _Elimination:
@@ -38,10 +91,10 @@ class _Elimination:
         self._free: dict[Expr, bool] = {}
 
     def depends(self, atom: Expr) -> bool:
-        found = self._free.get(atom)
-        if found is None:
-            found = self._free[atom] = any(var in self.over for var in free_vars(atom))
-        return found
+        depends = self._free.get(atom)
+        if depends is None:
+            depends = self._free[atom] = any(var in self.over for var in free_vars(atom))
+        return depends
 
     def of_form(self, form: LinearForm) -> _Ends:
         return _Ends(self._end(form, -1), self._end(form, 1))
@@ -68,18 +121,18 @@ class _Elimination:
         if isinstance(atom, Var):
             known = (self.scope.known.highs if upwards else self.scope.known.lows).get(atom)
             return known if known is not None else self._constant(atom, upwards)
-        found: LinearForm | None = None
+        end: LinearForm | None = None
         if isinstance(atom, FloorDiv | FloorMod):
-            found = self._of_division(atom, upwards)
+            end = self._of_division(atom, upwards)
         elif isinstance(atom, Min | Max):
-            found = self._of_pair(type(atom), atom.a, atom.b, upwards)
+            end = self._of_pair(type(atom), atom.a, atom.b, upwards)
         elif isinstance(atom, Select | IfThenElse):
-            found = self._of_pair(Max if upwards else Min, atom.true_value, atom.false_value, upwards)
+            end = self._of_pair(Max if upwards else Min, atom.true_value, atom.false_value, upwards)
         elif isinstance(atom, Mul) and is_exact(self.scope, atom):
-            found = self._of_product(atom, upwards)
+            end = self._of_product(atom, upwards)
         elif isinstance(atom, Cast) and atom.value.dtype.is_integer and is_exact(self.scope, atom):
-            found = self._end(value_form(self.scope, atom.value), 1 if upwards else -1)
-        return found if found is not None else self._constant(atom, upwards)
+            end = self._end(value_form(self.scope, atom.value), 1 if upwards else -1)
+        return end if end is not None else self._constant(atom, upwards)
 
     def _constant(self, atom: Expr, upwards: bool) -> LinearForm | None:
         lo, hi = interval_of(self.scope, atom)
@@ -143,5 +196,5 @@ class _Elimination:
         end = self._inner(moving[0], upwards != negative)
         if end is None or rest is None:
             return None
-        made = product(self.scope, converted(self.scope, end, rest.dtype), rest)
-        return value_form(self.scope, made) if is_exact(self.scope, made) else None
+        extreme = product(self.scope, converted(self.scope, end, rest.dtype), rest)
+        return value_form(self.scope, extreme) if is_exact(self.scope, extreme) else None
