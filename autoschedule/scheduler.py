@@ -1,10 +1,8 @@
-"""topi.schedule: a schedule for any composition of operators."""
+"""Schedules by rules, for any composition of operators."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from os import PathLike
-from typing import TYPE_CHECKING
 
 from ..codegen.machine import machine_of
 from ..codegen.target import Target
@@ -14,44 +12,19 @@ from ..te.operation import ComputeOp, Operation
 from ..te.scan import ScanOp
 from .groups import Group, Piece, cut, steps_of
 
-if TYPE_CHECKING:
-    from ..autotune.records import Database
-
-__all__ = ["schedule", "tuned_schedule"]
+__all__ = ["schedule"]
 
 
-def schedule(
-    outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm",
-    tuned: str | PathLike[str] | Database | None = None,
-) -> Schedule:
-    """The best schedule that we know for `outputs` and what they are computed from.
+def schedule(outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm") -> Schedule:
+    """The schedule that the rules choose for `outputs` and what they are computed from (see driver.schedule).
 
-    outputs: a tensor or several (or their operations); tensors that are to be stored as well as read are among them.
-    target: as tw.build takes it. tuned: a database of autotune's, whose result for these tensors is taken where it has one.
-    What comes back is an ordinary schedule: `print(s)`, `s.as_python()`, and further primitives on what was left alone.
-    For "interpret", which is slow and exact, operations stay as they were declared.
-    Raises NothingToSchedule, a CodegenError for an unknown target, and RecordError for a database that cannot be read.
+    Raises NothingToSchedule (TW02), and a CodegenError (TW04) for an unknown target.
     """
     chosen = Target.parse(target)
     s = create_schedule(outputs)
-    if tuned is not None:
-        given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
-        inputs = [stage.op.output(0) for stage in s.stages if stage.op.is_passed]
-        args = [*inputs, *(each if isinstance(each, Tensor) else each.output(0) for each in given)]
-        best = tuned_schedule(args, chosen, tuned)
-        if best is not None:
-            return best
     if chosen.backend.rules:
         _schedule(s, chosen)
     return s
-
-
-def tuned_schedule(args: Sequence[Tensor], target: Target, database: str | PathLike[str] | Database) -> Schedule | None:
-    """The best schedule that a database has for the function of `args`, inputs then outputs; None where it has no result for it.
-    Raises RecordError for a database that cannot be read."""
-    from ..autotune.records import find_schedule  # what schedules by rules need not load what measures
-
-    return find_schedule(args, target, database)
 
 
 def _schedule(s: Schedule, target: Target) -> None:

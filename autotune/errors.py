@@ -29,18 +29,6 @@ class BadTuningOption(TuningError):
     code = "TW0604"
 
 
-class BadDefinition(TuningError):
-    """A part of a search space that is defined twice, has no choices, or follows no known policy."""
-
-    code = "TW0605"
-
-
-class UnknownPart(TuningError):
-    """A part of a search space that the template does not define."""
-
-    code = "TW0606"
-
-
 class BadTemplate(TuningError):
     """A template that does not return (schedule, args), or is used outside of one."""
 

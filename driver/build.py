@@ -17,6 +17,7 @@ from .bundle import bundling
 from .cache.lookup import find_place
 from .compile import Program, Request, compile_programs
 from .lower import Buildable, check_name, evidence_of, lower
+from .schedule import tuned_schedule
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -85,7 +86,5 @@ def _tuned(what: Any, target: Target, database: str | PathLike[str] | Database |
     tensors = list(cast("Sequence[Any]", what))
     if not tensors or not all(isinstance(each, Tensor) for each in tensors):
         return cast("Any", what)
-    from ..autoschedule.scheduler import tuned_schedule  # what brings its own schedule need not load what chooses it
-
     schedule = tuned_schedule(tensors, target, database)
     return cast("Any", what) if schedule is None else (schedule, tensors)

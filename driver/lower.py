@@ -16,6 +16,7 @@ from ..schedule.lowering.lower import lower as lower_schedule
 from ..schedule.model.serialise import to_json
 from ..te import Tensor
 from .bundle import bundling
+from .schedule import schedule
 
 __all__ = ["Buildable", "check_name", "evidence_of", "function_of", "lower", "outputs_of"]
 
@@ -62,8 +63,6 @@ def _scheduled(parts: Sequence[Tensor | Var], target: Target | None) -> Schedule
     passed = [each for each in parts if isinstance(each, Tensor) and not each.op.is_given]
     if target is None or not passed:
         return create_schedule(outputs_of(parts))
-    from ..autoschedule.scheduler import schedule  # what brings its own schedule need not load the rules
-
     return schedule(passed, target)
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import autotune, te
+from tilewright.autoschedule.errors import BadDefinition, UnknownPart
 from tilewright.autoschedule.search.space import Config, Configurator, split_sizes
 from tilewright.autotune import Task
-from tilewright.autotune.errors import BadDefinition, BadTemplate, NothingToTune, SymbolicShape, TargetCannotBeTuned, UnknownPart
+from tilewright.autotune.errors import BadTemplate, NothingToTune, SymbolicShape, TargetCannotBeTuned
 from tilewright.autotune.search import CandidateFactory, RandomSearch
 from tilewright.ir.interpret import interpreter
 from tilewright.ir.text.parser import parse

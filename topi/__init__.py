@@ -18,7 +18,7 @@ from .lazy import lazily
 _HOMES = {
     "batch_matmul": "matmul",
     "matmul": "matmul",
-    "schedule": "..autoschedule.scheduler",
+    "schedule": "..driver.schedule",
     "einsum": "contraction",
     "tensordot": "contraction",
     **dict.fromkeys((

@@ -27,7 +27,7 @@ from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
 from ..operations import is_known
 from .conv_plan import Layer, Plan, Tile, by_channels, column_tile, plan
-from .fallback import reduction
+from .gemm import gemm
 from .injective import constant, worth_threads
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def conv2d(group: Group, layout: _Layout) -> None:
     anchor = group.anchor
     assert isinstance(anchor, ComputeOp)
     if any(constant(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
-        reduction(group)
+        gemm(group)
         return
     image, weights = _operands(group, anchor)
     layer = _layer(group, anchor, layout, image)

@@ -1,4 +1,4 @@
-"""Reductions of which nothing is known but what they read.
+"""Reductions that are no products, of which nothing is known but what they read.
 
     a data axis is contiguous where it is read           a reduce axis is
     (column sums, products of matrices)                  (row sums)
@@ -18,7 +18,6 @@ from ...ir.expr import IterVar
 from ...te.operation import ComputeOp, Operation
 from ..operations import contiguous, is_expensive, loads_of
 from .injective import constant, inlined_into, worth_threads
-from .operands import is_product
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -35,11 +34,6 @@ def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
     assert isinstance(anchor, ComputeOp)
-    if is_product(anchor):
-        from .gemm import gemm  # which comes back here for what only seems to be one
-
-        gemm(group)
-        return
     for head in group.heads:
         if isinstance(head, ComputeOp) and not is_expensive(head):
             s[head].compute_inline()

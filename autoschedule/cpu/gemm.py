@@ -46,8 +46,8 @@ SHALLOW = 256
 
 
 def gemm(group: Group) -> None:
-    """The rule of matmul, batch_matmul, dense and packed_dense, and of what is a product without saying so. What says so
-    and is none is scheduled as any reduction."""
+    """The rule of matmul, batch_matmul, dense and packed_dense, and of reductions that no tag has a rule for: many are products
+    without saying so. What is none is scheduled as any reduction."""
     anchor = group.anchor
     if not is_product(as_compute(anchor)):
         reduction(group)

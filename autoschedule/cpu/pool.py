@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...te.operation import ComputeOp
 from ..operations import contiguous, loads_of
-from .fallback import reduction
+from .gemm import gemm
 from .injective import constant, worth_threads
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def whole(group: Group) -> None:
     high, wide = anchor.reduce_axis
     size = (constant(high) or 0) * (constant(wide) or 0)
     if group.heads or size < 2 * lanes or wide not in {axis for load in loads_of(anchor) for axis in contiguous(load)}:
-        reduction(group)
+        gemm(group)
         return
     parallel = worth_threads((*anchor.axis, *anchor.reduce_axis))
     image = s[anchor].fuse(high, wide)

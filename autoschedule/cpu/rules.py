@@ -52,8 +52,8 @@ RULES: dict[str, tuple[str, str]] = {
 }
 """tag -> (module, function)."""
 
-REDUCTION = ("fallback", "reduction")
-"""For reductions of no tag that has a rule."""
+REDUCTION = ("gemm", "gemm")
+"""For reductions of no tag that has a rule: most are products; what is none, that rule leaves to fallback.py."""
 INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 

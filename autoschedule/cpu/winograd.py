@@ -21,7 +21,7 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import ComputeOp
 from .conv_plan import Layer, Tile, channel_tile
-from .fallback import reduction
+from .gemm import gemm
 from .injective import constant, sweep, worth_threads
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def conv2d_winograd(group: Group) -> None:
     products = parts["products"]
     if any(constant(axis) == 0 for axis in (*group.anchor.axis, *products.axis, *products.reduce_axis)):
         for part in group.parts:
-            (reduction if part is products else sweep_part)(replace(group, anchor=part, output=part, heads=(), parts=()))
+            (gemm if part is products else sweep_part)(replace(group, anchor=part, output=part, heads=(), parts=()))
         sweep(group, group.output)
         return
     _Winograd(group, parts).run()

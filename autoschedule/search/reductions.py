@@ -5,19 +5,17 @@ rfactor makes the lanes of a contiguous reduce axis partial results; where a dat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.expr import IterVar
 from ...te.operation import ComputeOp
 from ..operations import contiguous, extent_of, loads_of
+from .derivation import Derivation
 
-if TYPE_CHECKING:
-    from .sketch import Derivation
-
-__all__ = ["Reducing"]
+__all__ = ["ReductionRule"]
 
 
-class Reducing:
+class ReductionRule:
     """The rule for one reduction."""
 
     def __init__(self, derivation: Derivation, op: ComputeOp) -> None:

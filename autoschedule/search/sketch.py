@@ -3,8 +3,8 @@
 Operations are visited from the outputs to the inputs. An operation at root is an anchor: its outermost loops are shared
 among threads, and it has sites, loops at which what it reads may be computed. The rules:
 
-    a reduction with reuse         tiles in registers, over three levels of loops (tiling.py)
-    another reduction              in vector lanes, by rfactor or over a data axis (reducing.py)
+    a reduction with reuse         tiles in registers, over three levels of loops (tiles.py)
+    another reduction              in vector lanes, by rfactor or over a data axis (reductions.py)
     an elementwise operation       after a reduction with reuse: inlined into the store of the tile
     any other                      inlined, at root, or at a site of the one anchor that reads it
 
@@ -18,44 +18,42 @@ from collections.abc import Sequence
 from itertools import islice, product
 
 from ...codegen.target import Target
-from ...ir.expr import IterVar
-from ...schedule import Schedule, Stage, create_schedule
+from ...schedule import Schedule, create_schedule
 from ...te import Tensor
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import ComputeOp
 from ...te.tensor_compute import TensorComputeOp
 from ..operations import contiguous, extent_of, extents_of, is_expensive, loads_of
-from .program import Program
-from .reductions import Reducing
+from .derivation import SMALL, Derivation
+from .operation_graph import OperationGraph
+from .reductions import ReductionRule
 from .space import Configurator, Rejected, Sketch
-from .sweeps import Sweeping
-from .tiles import Tiling
+from .sweeps import SweepRule
+from .tiles import TileRule
 
 __all__ = ["derive"]
 
 MAX_SKETCHES = 8
-SMALL = 1 << 22
-"""Work for which waking the threads may cost more than they save, or scheduling anything at all."""
 LEARNING_RUNS = 24
 """How often a rule is tried out to find its parts: some are asked for only where others were decided in some way."""
 
 
 def derive(args: Sequence[Tensor], outputs: Sequence[Tensor], target: Target) -> tuple[Sketch, ...]:
-    """The sketches of a function of static shapes."""
-    program = Program(args, outputs)
-    heavy = list(program.tails)
+    """The sketches of a function of static shapes: `args` in call order, of which `outputs` are computed."""
+    graph = OperationGraph(args, outputs)
+    heavy = list(graph.tails)
     ways = [[*vector_axes(op, target), *([-1] if _reduces_contiguously(op) else [])] for op in heavy]
-    found: list[Sketch] = []
+    sketches: list[Sketch] = []
     for chosen in islice(product(*ways), MAX_SKETCHES):
         vectors = dict(zip(heavy, chosen, strict=True))
         shown = ", ".join(f"{op.name} in lanes" if at < 0 else f"{op.name} over {op.axis[at].name}" for op, at in vectors.items())
 
         def build(cfg: Configurator, vectors: dict[ComputeOp, int] = vectors) -> tuple[Schedule, Sequence[Tensor]]:
-            return Derivation(program, target, vectors, cfg).run(), program.args
+            return _schedule(Derivation(graph, target, vectors, cfg)), graph.args
 
-        found.append(Sketch.learn(shown or "derived", build, LEARNING_RUNS))
-    if program.work <= SMALL:
-        found.append(Sketch.learn("as declared", lambda _: (create_schedule(program.output_tensors), program.args)))
-    return tuple(found)
+        sketches.append(Sketch.learn(shown or "derived", build, LEARNING_RUNS))
+    if graph.work <= SMALL:
+        sketches.append(Sketch.learn("as declared", lambda _: (create_schedule(graph.output_tensors), graph.args)))
+    return tuple(sketches)
 
 
 def vector_axes(op: ComputeOp, target: Target) -> list[int]:
@@ -75,84 +73,62 @@ def _reduces_contiguously(op: ComputeOp) -> bool:
     return all(any(axis.kind == "reduce" for axis in contiguous(load)) for load in loads_of(op))
 
 
-class Derivation:
-    """One schedule in the making. anchors: the operation at root in whose loops each one lies. sites: by anchor the
-    loops at which producers may be computed, from the outermost inwards."""
-
-    def __init__(self, program: Program, target: Target, vectors: dict[ComputeOp, int], cfg: Configurator) -> None:
-        self.program, self.target, self.cfg = program, target, cfg
-        self.s = create_schedule(program.output_tensors)
-        self.tails = {op: program.tails[op] for op, axis in vectors.items() if axis >= 0}
-        self.vectors = vectors
-        self.anchors: dict[Operation, ComputeOp] = {}
-        self.sites: dict[Operation, list[IterVar]] = {}
-        self.heads = {tail[-1] if tail else op: op for op, tail in self.tails.items()}
-        self.inlined = {one for op, tail in self.tails.items() if tail for one in (op, *tail[:-1])}
-
-    def run(self) -> Schedule:
-        """The schedule."""
-        for op in reversed(self.program.ops):
-            if op in self.inlined:
-                self.anchors[op] = self.anchors[self.program.consumers[op][0]]
-            elif op in self.heads:
-                self.anchors[op] = op
-                Tiling(self, self.heads[op], op).run()
-            elif op in self.program.outputs:
-                self.at_root(op)
-            else:
-                self.place(op)
-        return self.s
-
-    def parallel(self, stage: Stage, axis: IterVar) -> None:
-        """Shares a loop among the threads: where the program is small, that is one of its decisions."""
-        self.cfg.share_knob("threads", [True, False] if self.program.work <= SMALL else [True])
-        if self.cfg["threads"].val:
-            stage.parallel(axis)
-
-    def lanes(self, op: ComputeOp) -> int:
-        """How many of its values a vector register holds."""
-        return self.target.lanes(op.output(0).dtype.bits)
-
-    def at_root(self, op: ComputeOp) -> None:
-        """An anchor."""
-        self.anchors[op] = op
-        if isinstance(op, TensorComputeOp):  # an intrinsic has its loops: only those around it are ours
-            outer = list(self.s[op].op.axis[: len(op.outer_axis)])
-            if outer:
-                self.parallel(self.s[op], outer[0])
-            self.sites[op] = outer
-        elif not op.axis and op.reduction is None:
-            self.sites[op] = []
-        elif op.reduction is not None:
-            self.sites[op] = Reducing(self, op).at_root()
+def _schedule(derivation: Derivation) -> Schedule:
+    """The schedule of one configuration."""
+    for op in reversed(derivation.graph.ops):
+        if op in derivation.inlined:
+            derivation.anchors[op] = derivation.anchors[derivation.graph.consumers[op][0]]
+        elif op in derivation.heads:
+            derivation.anchors[op] = op
+            TileRule(derivation, derivation.heads[op], op).run()
+        elif op in derivation.graph.outputs:
+            _at_root(derivation, op)
         else:
-            self.sites[op] = Sweeping(self, op).run()
+            _place(derivation, op)
+    return derivation.s
 
-    def place(self, op: ComputeOp) -> None:
-        """Decide where something that others read is computed."""
-        ways = ["at 0", *(["at 1"] if self.heads else []), "root"]
-        called = any(one.calls_intrinsic for one in (op, *self.program.consumers[op]))
-        if op.reduction is None and op.num_outputs == 1 and not called:
-            ways.insert(len(ways) if is_expensive(op) else 0, "inline")
-        self.cfg.define_knob(f"{op.name} place", ways)
-        way = self.cfg[f"{op.name} place"].val
-        anchors = {self.anchors[reader] for reader in self.program.consumers[op]}
-        anchor = anchors.pop() if len(anchors) == 1 else None
-        if way == "inline":
-            self.s[op].compute_inline()
-            self.anchors[op] = anchor if anchor is not None else op
-            return
-        if way == "root":
-            self.at_root(op)
-            return
-        site, sites = int(way.split()[1]), self.sites.get(anchor, []) if anchor is not None else []
-        if anchor is None or site >= len(sites):
-            raise Rejected
-        self.anchors[op], axis = anchor, sites[site]
-        self.s[op].compute_at(self.s[anchor], axis)
-        if op.calls_intrinsic:
-            return
-        if op.reduction is not None:
-            Reducing(self, op).attached(anchor, axis)
-        elif op.axis and extents_of(op)[-1] > 1:
-            self.s[op].vectorize(self.s[op].op.axis[-1])
+
+def _at_root(derivation: Derivation, op: ComputeOp) -> None:
+    """An anchor."""
+    derivation.anchors[op] = op
+    if isinstance(op, TensorComputeOp):  # an intrinsic has its loops: only those around it are ours
+        outer = list(derivation.s[op].op.axis[: len(op.outer_axis)])
+        if outer:
+            derivation.parallel(derivation.s[op], outer[0])
+        derivation.sites[op] = outer
+    elif not op.axis and op.reduction is None:
+        derivation.sites[op] = []
+    elif op.reduction is not None:
+        derivation.sites[op] = ReductionRule(derivation, op).at_root()
+    else:
+        derivation.sites[op] = SweepRule(derivation, op).run()
+
+
+def _place(derivation: Derivation, op: ComputeOp) -> None:
+    """Decide where something that others read is computed."""
+    ways = ["at 0", *(["at 1"] if derivation.heads else []), "root"]
+    called = any(reader.calls_intrinsic for reader in (op, *derivation.graph.consumers[op]))
+    if op.reduction is None and op.num_outputs == 1 and not called:
+        ways.insert(len(ways) if is_expensive(op) else 0, "inline")
+    derivation.cfg.define_knob(f"{op.name} place", ways)
+    way = derivation.cfg[f"{op.name} place"].val
+    anchors = {derivation.anchors[reader] for reader in derivation.graph.consumers[op]}
+    anchor = anchors.pop() if len(anchors) == 1 else None
+    if way == "inline":
+        derivation.s[op].compute_inline()
+        derivation.anchors[op] = anchor if anchor is not None else op
+        return
+    if way == "root":
+        _at_root(derivation, op)
+        return
+    site, sites = int(way.split()[1]), derivation.sites.get(anchor, []) if anchor is not None else []
+    if anchor is None or site >= len(sites):
+        raise Rejected
+    derivation.anchors[op], axis = anchor, sites[site]
+    derivation.s[op].compute_at(derivation.s[anchor], axis)
+    if op.calls_intrinsic:
+        return
+    if op.reduction is not None:
+        ReductionRule(derivation, op).attached(anchor, axis)
+    elif op.axis and extents_of(op)[-1] > 1:
+        derivation.s[op].vectorize(derivation.s[op].op.axis[-1])

@@ -17,11 +17,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...autotune.errors import BadDefinition, UnknownPart
 from ...errors import user_source
 from ...ir.expr import IntImm, IterVar
 from ...schedule import Schedule
 from ...te import Tensor
+from ..errors import BadDefinition, UnknownPart
 
 __all__ = ["Annotate", "Choice", "Config", "Configurator", "Knob", "Part", "Rejected", "Reorder", "Sketch", "Split", "split_sizes"]
 

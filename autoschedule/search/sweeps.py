@@ -6,20 +6,16 @@ the row is still in the cache.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...ir.expr import IterVar
 from ...te import Tensor
 from ...te.operation import ComputeOp, Operation
 from ..operations import extent_of, loads_of
+from .derivation import Derivation
 
-if TYPE_CHECKING:
-    from .sketch import Derivation
-
-__all__ = ["Sweeping"]
+__all__ = ["SweepRule"]
 
 
-class Sweeping:
+class SweepRule:
     """The rule for one operation at root."""
 
     def __init__(self, derivation: Derivation, op: ComputeOp) -> None:
@@ -67,7 +63,7 @@ class Sweeping:
         the others. Without any, the first axis that is longer than one."""
         places: dict[Operation, dict[IterVar, int]] = {self.op: {axis: at for at, axis in enumerate(self.op.axis)}}
         kept: set[int] = set()
-        for reader in reversed(self.derivation.program.ops):
+        for reader in reversed(self.derivation.graph.ops):
             if reader not in places:
                 continue
             for load in loads_of(reader):

@@ -11,25 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
 from ...te import Tensor
 from ...te.operation import ComputeOp
 from ..operations import axes_in, extent_of, loads_of
+from .derivation import Derivation
 from .space import Rejected, Split
 
-if TYPE_CHECKING:
-    from .sketch import Derivation
-
-__all__ = ["Tiling", "tile_sizes"]
+__all__ = ["TileRule", "tile_sizes"]
 
 MAX_UNROLLED = 128
 """Vector operations in the unrolled body, which bounds the time that a candidate takes to compile."""
 MAX_PERMUTED = 3
 
 
-class Tiling:
+class TileRule:
     """The rule for one reduction `op`, whose tiles are stored by `anchor`: itself, or the last of its tail."""
 
     def __init__(self, derivation: Derivation, op: ComputeOp, anchor: ComputeOp) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from .....autoschedule.errors import BadDefinition, UnknownPart
 from .....autoschedule.search.space import Annotate, Choice, Configurator, Part
 from .....autoschedule.search.space import Knob as OtherOptionEntity
 from .....autoschedule.search.space import Reorder as ReorderEntity
 from .....autoschedule.search.space import Split as SplitEntity
-from .....autotune.errors import BadDefinition, UnknownPart
 from .....errors import user_source
 from .....ir.expr import IntImm, IterVar
 from .....schedule import Schedule

@@ -1,4 +1,4 @@
-"""What the rules of the derived space want to know about a program of tensor expressions."""
+"""What the rules of the derived space want to know about the operations of a function."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ...te import Tensor
 from ...te.operation import ComputeOp, Operation
 from ..operations import axes_in, extent_of, extents_of, loads_of
 
-__all__ = ["Program"]
+__all__ = ["OperationGraph", "has_reuse"]
 
 
-class Program:
+class OperationGraph:
     """The operations of a function as they were declared.
 
     ops: what computes, producers first. outputs: those whose tensors are passed, or are read whole by what is no compute.
@@ -45,14 +45,14 @@ class Program:
         """For each reduction with reuse: the elementwise operations after it, each read by the next alone. The last one
         is where its tiles are stored."""
         claimed: set[ComputeOp] = set()
-        found: dict[ComputeOp, list[ComputeOp]] = {}
+        tails: dict[ComputeOp, list[ComputeOp]] = {}
         for op in self.ops:
             if has_reuse(op):
                 tail = list(self._tail(op))
                 tail = tail if not claimed.intersection(tail) else []
                 claimed.update(tail)
-                found[op] = tail
-        return found
+                tails[op] = tail
+        return tails
 
     def _tail(self, op: ComputeOp) -> Iterator[ComputeOp]:
         current = op

@@ -1,0 +1,19 @@
+"""What can go wrong with spaces of schedules (of TW0601 to TW0619, which are tuning's)."""
+
+from __future__ import annotations
+
+from ..errors import TuningError
+
+__all__ = ["BadDefinition", "UnknownPart"]
+
+
+class BadDefinition(TuningError):
+    """A part of a search space that is defined twice, has no choices, or follows no known policy."""
+
+    code = "TW0605"
+
+
+class UnknownPart(TuningError):
+    """A part of a search space that the template does not define."""
+
+    code = "TW0606"

@@ -1,0 +1,50 @@
+"""topi.schedule: the best schedule that we know, measured or chosen by rules. The one place that understands `tuned=`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from ..codegen.target import Target
+from ..schedule import Schedule, create_schedule
+from ..te import Tensor
+from ..te.operation import Operation
+
+if TYPE_CHECKING:
+    from ..autotune.records import Database
+
+__all__ = ["schedule", "tuned_schedule"]
+
+
+def schedule(
+    outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm",
+    tuned: str | PathLike[str] | Database | None = None,
+) -> Schedule:
+    """The best schedule that we know for `outputs` and what they are computed from.
+
+    outputs: a tensor or several (or their operations); tensors that are to be stored as well as read are among them.
+    target: as tw.build takes it. tuned: a database of autotune's, whose result for these tensors is taken where it has one.
+    What comes back is an ordinary schedule: `print(s)`, `s.as_python()`, and further primitives on what was left alone.
+    For "interpret", which is slow and exact, operations stay as they were declared.
+    Raises NothingToSchedule, a CodegenError for an unknown target, and RecordError for a database that cannot be read.
+    """
+    from ..autoschedule import scheduler  # what brings its own schedule need not load the rules
+
+    chosen = Target.parse(target)
+    if tuned is not None:
+        given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
+        inputs = [stage.op.output(0) for stage in create_schedule(outputs).stages if stage.op.is_passed]
+        args = [*inputs, *(each if isinstance(each, Tensor) else each.output(0) for each in given)]
+        best = tuned_schedule(args, chosen, tuned)
+        if best is not None:
+            return best
+    return scheduler.schedule(outputs, chosen)
+
+
+def tuned_schedule(args: Sequence[Tensor], target: Target, database: str | PathLike[str] | Database) -> Schedule | None:
+    """The best schedule that a database has for the function of `args`, inputs then outputs; None where it has no result for it.
+    Raises RecordError for a database that cannot be read."""
+    from ..autotune.records import find_schedule  # what schedules by rules need not load what measures
+
+    return find_schedule(args, target, database)
