@@ -25,8 +25,8 @@ demo: $(STAMP)  ## the main job: a matmul in six steps and a photograph sharpene
 test: $(STAMP)  ## every test, drawn checks as a sample
 	@$(PYTEST) tests
 
-AVX2_PART := $(wildcard $(addprefix tests/test_,llvm_*.py target.py topi_*.py tensorize_*.py vector_maths*.py regressions.py \
-	error_catalogue.py nontemporal.py reductions_*.py prefetch_around.py))
+AVX2_PART := $(addprefix tests/,codegen/llvm codegen/test_target.py topi autoschedule te/intrinsics schedule/tensorize \
+	schedule/primitives schedule/lowering ir/passes/cpu test_regressions.py test_error_catalogue.py)
 
 avx2: $(STAMP)  ## the tests of machine code as on a processor that has AVX2 and no AVX-512
 	@TILEWRIGHT_HOST="-mcpu=haswell" $(PYTEST) $(AVX2_PART)

@@ -2,7 +2,7 @@
 
 e^x = 2^n e^r with n = round(x / ln 2) and r = x - n ln 2, ln 2 in two parts (W. J. Cody and W. Waite, 1980); e^r - 1 by
 a polynomial. tanh and erf are quotients and functions of e^r 2^n - 1, which keeps its last bits where it is small.
-Coefficients: tests/fit_maths.py, whose names for them these are.
+Coefficients: tests/support/fit_maths.py, whose names for them these are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """log, log2, log10 and log1p of float32.
 
-x = 2^k m with m in [3/4, 3/2); log m of t = m - 1, which is exact, by t + t^2 P(t). Coefficients: tests/fit_maths.py, whose
+x = 2^k m with m in [3/4, 3/2); log m of t = m - 1, which is exact, by t + t^2 P(t). Coefficients: tests/support/fit_maths.py, whose
 names for them these are.
 """
 

@@ -3,7 +3,7 @@
 AVX-512 holds a table of 32 rows in registers: x = 2^k m, the upper bits of m choose c near 1 / m of so few bits that
 d = m c - 1, less than 2^-5, is exact (P.-T. P. Tang, 1990), and k - log2 c + log2(1 + d) is a sum of floats. The row around
 1 has c = 1: there nothing cancels. Two comparisons find the lanes whose power is something else, which is put right out of
-the way. Other machines take the logarithm in float64. Coefficients: tests/fit_maths.py, whose names for them these are.
+the way. Other machines take the logarithm in float64. Coefficients: tests/support/fit_maths.py, whose names for them these are.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 x = n pi + r (cos: (n + 1/2) pi + r) with |r| <= pi / 2, and the sine of r, an odd polynomial. pi in three parts (W. J. Cody
 and W. Waite, 1980): the first product is taken off without error, as r has no more bits than x and pi's first part. Beyond
 2^17 a function out of the way multiplies by as many bits of 1 / 2 pi as matter (M. Payne and R. Hanek, 1983).
-Coefficients: tests/fit_maths.py, whose names for them these are.
+Coefficients: tests/support/fit_maths.py, whose names for them these are.
 """
 
 from __future__ import annotations

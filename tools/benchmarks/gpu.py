@@ -20,7 +20,7 @@ from rich.table import Table
 from tilewright.errors import CudaError
 from tilewright.runtime.cuda_driver import find_driver
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
 from gpu_programs import PROGRAMS, Program, conv2d, matmul, mma_matmul, softmax, transpose, vector_add
 
 OUT = Path("out/gpu.json")

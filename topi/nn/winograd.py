@@ -14,7 +14,7 @@ the exact one than
 
     tile = 2:  16 * 2**-24 * S         tile = 4:  128 * 2**-24 * S
 
-which tests/test_topi_winograd.py asserts. (On ResNet-50's layers tile = 2 stays below 1.5 * 2**-24 * S, which is about what
+which tests/topi/nn/test_winograd.py asserts. (On ResNet-50's layers tile = 2 stays below 1.5 * 2**-24 * S, which is about what
 libraries' direct convolutions do, tile = 4 below 25.) Where data or weights span many orders of magnitude within an image,
 what is small drowns: take conv2d.
 """

@@ -1,0 +1,224 @@
+"""Tensor cores through tensorize: exact in the emulator, the instructions in the machine code, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from gpu_programs import Program, block, mma_matmul, thread
+from planted_faults import built, dropped, replaced
+from tilewright import te
+from tilewright.errors import CudaError, LoweringError, TensorExpressionError
+
+SEEDS = range(3)
+SHAPES = [(37, 45, 29, "kn"), (16, 8, 16, "kn"), (1, 1, 1, "nk"), (65, 33, 100, "nk")]
+
+
+def whole_numbers(program: Program, seed: int) -> list[np.ndarray]:
+    """Inputs whose products and sums float32 holds exactly, in any order."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-64, 65, [int(extent) for extent in t.shape]).astype("float16") for t in program.args[:-1]]
+
+
+def run(program: Program, inputs: list[np.ndarray], target: str = "cuda -emulate") -> np.ndarray:
+    output = program.output()
+    tw.build(program.schedule, program.args, target=target)(*inputs, output)
+    return output
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products_of_whole_numbers_are_exact_at_any_size(shape: tuple[int, int, int, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    program = mma_matmul(*shape)
+    for seed in SEEDS:
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+        inputs = whole_numbers(program, seed)
+        np.testing.assert_array_equal(run(program, inputs), program.reference(*inputs).astype("float32"))
+
+
+def test_sums_are_rounded_once_a_product_of_tiles() -> None:
+    program = mma_matmul(32, 32, 16)
+    inputs = program.inputs(5)
+    exact = inputs[0].astype("float64") @ inputs[1].astype("float64")  # one tile along k: a float32 rounding of this
+    np.testing.assert_array_equal(run(program, inputs), exact.astype("float32"))
+
+
+def test_infinities_and_nan_go_through() -> None:
+    program = mma_matmul(16, 16, 16)
+    a, b = (np.ones((16, 16), "float16") for _ in range(2))
+    a[3, 4], a[5, 6] = np.inf, np.nan
+    found = run(program, [a, b])
+    assert np.isposinf(found[3]).all() and np.isnan(found[5]).all() and (np.delete(found, (3, 5), 0) == 16).all()
+
+
+@pytest.mark.parametrize("ahead", [1, 8])
+def test_tiles_are_loaded_by_ldmatrix_where_rows_are_aligned(ahead: int) -> None:
+    program = mma_matmul(37, 45, 29, ahead=ahead)
+    kernel = tw.build(program.schedule, program.args, target="cuda -emulate")
+    stride = {1: 33, 8: 40}[ahead]
+    assert re.search(rf"tw_mma_load_a\(.*, {stride}, {int(stride % 8 == 0)}\);", kernel.source("cuda"))
+    inputs = whole_numbers(program, 0)
+    np.testing.assert_array_equal(run(program, inputs), program.reference(*inputs).astype("float32"))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("layout", ["kn", "nk"])
+def test_the_machine_code_has_the_instructions_and_keeps_fragments_in_registers(layout: str, arch: str) -> None:
+    program = mma_matmul(37, 45, 100, layout)
+    kernel = tw.build(program.schedule, program.args, target=f"cuda -arch={arch}")
+    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in kernel.source("ptx")
+    code = kernel.source("sass")
+    assert "HMMA.16816.F32" in code, "the tensor core's product"
+    assert "LDSM.16.M88.4" in code and ("LDSM.16.MT88.2" if layout == "kn" else "LDSM.16.M88.2") in code, "ldmatrix"
+    assert not re.search(r"\b(LDL|STL)\b", code), "fragments stay in registers"
+
+
+def product_of_rows(rows: int, axes: tuple[Any, ...] = (), split: int = 1, direct: bool = True) -> tuple[Any, list[Any], Any]:
+    """Rows by 16 times 16 by 8, a tile of 16 rows at a time, from and to global memory. split: how many tiles the inner of
+    two loops runs over, the outer and inner bound to `axes`."""
+    A, B = te.placeholder((rows, 16), "float16", name="A"), te.placeholder((16, 8), "float16", name="B")
+    k = te.reduce_axis((0, 16), "k")
+    C = te.compute((rows, 8), lambda i, j: te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k), "C")
+    s = te.create_schedule(C.op)
+    AF, BF = s.cache_read(A, "mma_a", [C]), s.cache_read(B, "mma_b", [C])
+    CF = s.cache_write(C, "mma_c")
+    tile, i = s[C].split(C.op.axis[0], factor=16)
+    loops = s[C].split(tile, factor=split)
+    for loop, axis in zip(loops, axes, strict=False):
+        s[C].bind(loop, axis)
+    for stage in (AF, BF, CF):
+        s[stage].compute_at(s[C], loops[1])
+    s[AF].tensorize(s[AF].op.axis[0], te.intrinsics.get("cuda.mma_load_a", "global"))
+    s[BF].tensorize(s[BF].op.axis[0], te.intrinsics.get("cuda.mma_load_b", "kn", "global"))
+    s[CF].tensorize(s[CF].op.axis[0], te.intrinsics.get("cuda.mma_m16n8k16"))
+    if direct:
+        s[C].tensorize(i, te.intrinsics.get("cuda.mma_store"))
+    return s, [A, B, C], AF
+
+
+PLACES: dict[str, tuple[int, tuple[Any, ...], int, tuple[int, int, int]]] = {
+    "one warp": (16, (block(),), 1, (32, 1, 1)),
+    "four warps": (128, (block(), thread(axis="y")), 4, (32, 4, 1)),
+    "warps without a tile": (96, (block(), thread(axis="y")), 4, (32, 4, 1)),
+    "virtual threads": (128, (block(), te.thread_axis("vthread")), 4, (32, 1, 1)),
+    "virtual threads without a tile": (96, (block(), te.thread_axis("vthread")), 4, (32, 1, 1)),
+    "a loop": (128, (block(),), 4, (32, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_warps_need_no_loop_over_their_lanes_and_may_have_nothing_to_do(name: str) -> None:
+    rows, axes, split, threads = PLACES[name]
+    s, args, _ = product_of_rows(rows, axes, split)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-99, 99, (rows, 16)).astype("float16"), rng.integers(-99, 99, (16, 8)).astype("float16")
+    c = np.empty((rows, 8), "float32")
+    kernel = tw.build(s, args, target="cuda -emulate")
+    assert kernel.kernels[0].block == threads
+    kernel(a, b, c)
+    np.testing.assert_array_equal(c, a.astype("float64") @ b.astype("float64"))
+
+
+def test_one_kernel_for_all_sizes() -> None:
+    program = mma_matmul(te.size_var("m"), te.size_var("n"), te.size_var("k"))
+    kernel = tw.build(program.schedule, program.args, target="cuda -emulate")
+    rng = np.random.default_rng(1)
+    for m, n, k in ((37, 45, 29), (1, 1, 1), (64, 32, 100)):
+        a, b = rng.integers(-9, 9, (m, k)).astype("float16"), rng.integers(-9, 9, (k, n)).astype("float16")
+        c = np.empty((m, n), "float32")
+        kernel(a, b, c)
+        np.testing.assert_array_equal(c, a.astype("float64") @ b.astype("float64"))
+
+
+@pytest.mark.parametrize("target", ["llvm", "interpret"])
+def test_without_a_tensor_core_the_same_schedule_runs_as_loops(target: str) -> None:
+    program = mma_matmul(37, 20, 29)
+    inputs = whole_numbers(program, 1)
+    np.testing.assert_array_equal(run(program, inputs, target), program.reference(*inputs).astype("float32"))
+
+
+def test_the_schedule_copies_and_replays() -> None:
+    program = mma_matmul(20, 20, 20)
+    texts = {str(tw.lower(s, program.args)) for s in (program.schedule, program.schedule.copy())}
+    assert len(texts) == 1
+    assert "cuda.mma_m16n8k16" in program.schedule.as_python()
+
+
+def under_half_a_warp(text: str) -> str:
+    return replaced("tw_mma_m16n8k16(&", "if (thread_x < 16) tw_mma_m16n8k16(&")(text)
+
+
+FAULTS: dict[str, tuple[Callable[[str], str], str]] = {
+    "half of a warp multiplies": (under_half_a_warp, "TW0823: shuffle"),
+    "tiles are used before they are fetched": (dropped(1), "TW0820: race"),
+    "tiles are fetched before they were used": (dropped(0), "TW0820: race"),
+    "sums are read before they are stored": (dropped(2), "TW0820: race"),
+    "rows are said to be aligned and are not": (replaced(", 40, 1);", ", 36, 1);"), "TW0824"),
+    "two warps store one tile": (replaced("&C_padded[thread_z * 512 + ", "&C_padded["), "TW0820: race"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_faults_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutate, message = FAULTS[name]
+    program = mma_matmul(37, 45, 70)
+    kernel = built(monkeypatch, program, mutate)
+    for seed in SEEDS:
+        monkeypatch.setenv("TILEWRIGHT_EMULATE_SEED", str(seed))
+        with pytest.raises(CudaError, match=message):
+            kernel(*program.inputs(), program.output())
+
+
+# What is refused
+
+
+def build(s: Any, args: list[Any]) -> None:
+    tw.build(s, args, target="cuda -emulate")
+
+
+def test_a_warp_is_32_threads_along_x() -> None:
+    s, args, _ = product_of_rows(16, (block(),), direct=False)
+    s[args[2]].bind(args[2].op.axis[1], thread())
+    with pytest.raises(CudaError, match=r"(?s)TW0840: .*8 threads along threadIdx\.x, and an instruction of a whole warp.*"
+                                        r"32 threads of threadIdx\.x.*thread_axis\(\(0, 32\)"):
+        build(s, args)
+
+
+def test_lanes_do_not_work_alone() -> None:
+    s, args, _ = product_of_rows(512, (thread(),))
+    with pytest.raises(CudaError, match=r"(?s)TW0840: .*stands in '.*', bound to threadIdx\.x.*threadIdx\.y"):
+        build(s, args)
+
+
+def test_fragments_are_not_read_an_element_at_a_time() -> None:
+    s, args, _ = product_of_rows(16, (block(),), direct=False)
+    with pytest.raises(CudaError, match=r"(?s)TW0840: .*C\.mma_c, in mma_c, is accessed an element at a time.*cuda\.mma_load_a"):
+        build(s, args)
+
+
+def test_fragments_hold_whole_tiles() -> None:
+    A = te.placeholder((16, 12), "float16", name="A")
+    B = te.compute((16, 12), lambda i, j: A[i, j], "B")
+    s = te.create_schedule(B.op)
+    AF = s.cache_read(A, "mma_a", [B])
+    outer, _ = s[B].split(B.op.axis[0], factor=16)
+    s[AF].compute_at(s[B], outer)
+    s[B].bind(outer, block())
+    s[B].bind(B.op.axis[1], thread())
+    with pytest.raises(CudaError, match=r"(?s)TW0840: .*A\.mma_a, of shape \[16, 12\], lies in mma_a.*whole tiles of 16 by 16"):
+        build(s, [A, B])
+
+
+def test_a_stage_in_other_memory_is_no_fragment() -> None:
+    s, args, fragment = product_of_rows(16, (block(),))
+    s[fragment].set_scope("shared")
+    with pytest.raises(LoweringError, match=r"it lies in shared memory, and .* is declared in mma_a"):
+        build(s, args)
+
+
+def test_b_comes_by_rows_of_k_or_of_n() -> None:
+    with pytest.raises(TensorExpressionError, match=r"(?s)takes no B of layout 'mn'.*kn, nk"):
+        te.intrinsics.get("cuda.mma_load_b", "mn")

@@ -1,0 +1,53 @@
+"""Kernels whose CUDA text is changed on its way to the emulator, as a wrong compiler would."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import gpu_programs
+import pytest
+import tilewright as tw
+from tilewright.codegen.cuda import backend
+
+__all__ = ["BARRIER", "built", "dropped", "replaced"]
+
+BARRIER = "__syncthreads();"
+
+
+def nth(text: str, what: str, number: int) -> int:
+    """Where the `number`-th occurrence of `what` begins, from 0."""
+    places = [match.start() for match in re.finditer(re.escape(what), text)]
+    assert number < len(places), f"the text has {len(places)} of {what}"
+    return places[number]
+
+
+def dropped(number: int) -> Callable[[str], str]:
+    """The text without one barrier."""
+
+    def mutate(text: str) -> str:
+        at = nth(text, BARRIER, number)
+        return text[:at] + text[at + len(BARRIER):]
+
+    return mutate
+
+
+def replaced(old: str, new: str, count: int = 1) -> Callable[[str], str]:
+    def mutate(text: str) -> str:
+        assert old in text, f"there is no {old!r} to replace"
+        return text.replace(old, new, count)
+
+    return mutate
+
+
+def built(monkeypatch: pytest.MonkeyPatch, program: gpu_programs.Program, mutate: Callable[[str], str]) -> Any:
+    original = backend.cuda_text
+
+    def mutated(*args: Any) -> Any:
+        made = original(*args)
+        return replace(made, text=mutate(made.text))
+
+    monkeypatch.setattr(backend, "cuda_text", mutated)
+    return tw.build(program.schedule, program.args, target="cuda -emulate")

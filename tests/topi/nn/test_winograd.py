@@ -1,0 +1,135 @@
+"""Winograd's convolution against a sum in float64, within the error that its module states."""
+
+import drawn
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te, topi
+from tilewright.tools.fuzz.references import convolution as reference
+from tilewright.topi.nn.errors import BadConvolution
+
+ERROR = {2: 16 * 2.0**-24, 4: 128 * 2.0**-24}
+
+
+def check(y, x, w, pads, tile):
+    wanted, bound = reference(x, w, pads=pads)
+    sizes = bound / (2.0**-24 * 9 * max(x.shape[1], 1))
+    assert y.shape == wanted.shape
+    assert abs(y - wanted).max(initial=0) <= ERROR[tile] * sizes.max(initial=0)
+
+
+def run(x, w, padding, tile, packed=False):
+    weights = topi.nn.conv2d_winograd_prepack(w, tile) if packed else w
+    a, b = te.placeholder(x.shape, name="x"), te.placeholder(weights.shape, name="w")
+    made = (topi.nn.conv2d_winograd_prepacked(a, b, w.shape[0], padding) if packed
+            else topi.nn.conv2d_winograd(a, b, padding, tile))
+    f = tw.build(topi.schedule(made), [a, b, made])
+    y = np.full([extent.value for extent in made.shape], np.nan, np.float32)
+    f(x, weights, y)
+    return y
+
+
+SHAPES = {
+    "whole tiles": ((1, 16, 16, 16), 32, (1, 1, 1, 1)),
+    "cut tiles": ((2, 3, 15, 13), 20, (1, 1, 1, 1)),
+    "few places": ((1, 40, 7, 7), 48, (1, 1, 1, 1)),
+    "a band for each row": ((1, 8, 57, 24), 16, (1, 1, 1, 1)),
+    "no padding": ((1, 5, 6, 11), 17, (0, 0, 0, 0)),
+    "more padding than image": ((1, 3, 1, 2), 5, (2, 2, 1, 3)),
+    "one of everything": ((1, 1, 3, 3), 1, (0, 0, 0, 0)),
+    "no channels": ((1, 0, 5, 5), 4, (1, 1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("name", SHAPES)
+def test_weights_packed_before(name, tile):
+    data, outputs, pads = SHAPES[name]
+    rng = drawn.rng(name, tile)
+    x, w = drawn.normal(rng, *data), drawn.normal(rng, outputs, data[1], 3, 3)
+    check(run(x, w, pads, tile, packed=True), x, w, pads, tile)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("name", ["whole tiles", "cut tiles"])
+def test_weights_as_they_are(name, tile):
+    data, outputs, pads = SHAPES[name]
+    rng = drawn.rng(name, tile)
+    x, w = drawn.normal(rng, *data), drawn.normal(rng, outputs, data[1], 3, 3)
+    check(run(x, w, pads, tile), x, w, pads, tile)
+
+
+def test_a_tail_goes_into_the_store():
+    rng = drawn.rng("winograd tail")
+    x, w, bias = drawn.normal(rng, 1, 16, 12, 12), drawn.normal(rng, 16, 16, 3, 3), drawn.normal(rng, 16)
+    packed = topi.nn.conv2d_winograd_prepack(w)
+    a, b, c = (te.placeholder(one.shape, name=name) for one, name in zip((x, packed, bias), "xwb", strict=True))
+    y = topi.nn.conv2d_winograd_prepacked(a, b, 16)
+    out = te.compute(y.shape, lambda n, o, i, j: te.max(y[n, o, i, j] + c[o], 0.0), name="relu")
+    f = tw.build(topi.schedule(out), [a, b, c, out])
+    result = np.empty((1, 16, 12, 12), np.float32)
+    f(x, packed, bias, result)
+    wanted, _ = reference(x, w, pads=(1, 1, 1, 1))
+    np.testing.assert_allclose(result, np.maximum(wanted + bias[None, :, None, None], 0), atol=1e-4)
+
+
+def test_batch_unknown_until_the_call():
+    rng = drawn.rng("winograd batch")
+    w = drawn.normal(rng, 16, 8, 3, 3)
+    a, b = te.placeholder((te.size_var("n"), 8, 10, 10), name="x"), te.placeholder(w.shape, name="w")
+    out = topi.nn.conv2d_winograd(a, b)
+    f = tw.build(topi.schedule(out), [a, b, out])
+    for batch in (1, 3):
+        x, y = drawn.normal(rng, batch, 8, 10, 10), np.empty((batch, 16, 10, 10), np.float32)
+        f(x, w, y)
+        check(y, x, w, (1, 1, 1, 1), 2)
+
+
+def test_what_it_does_not_take():
+    x, w = te.placeholder((1, 8, 8, 8), name="x"), te.placeholder((4, 8, 5, 5), name="w")
+    with pytest.raises(BadConvolution, match="not 3 by 3"):
+        topi.nn.conv2d_winograd(x, w)
+    with pytest.raises(BadConvolution, match="no tile of 3"):
+        topi.nn.conv2d_winograd_prepack(np.zeros((4, 8, 3, 3), np.float32), 3)
+    with pytest.raises(BadConvolution, match="do not fit"):
+        topi.nn.conv2d_winograd_prepacked(x, te.placeholder((4, 4, 1, 7, 16), name="w"), 16)
+    with pytest.raises(BadConvolution, match="output channels"):
+        topi.nn.conv2d_winograd(x, te.placeholder((te.size_var("o"), 8, 3, 3), name="w"))
+
+
+@pytest.mark.parametrize("shape, outputs, how, taken", [
+    ((1, 64, 56, 56), 64, {}, True), ((1, 64, 14, 14), 64, {}, False), ((8, 64, 14, 14), 64, {}, True),
+    ((1, 3, 224, 224), 64, {}, False), ((1, 256, 28, 28), 256, {}, False), ((1, 256, 56, 56), 256, {}, True),
+    ((1, 64, 56, 56), 64, {"stride": 2}, False), ((1, 64, 56, 56), 64, {"dilation": (1, 2)}, False),
+    ((1, 64, 56, 56), 64, {"groups": 2}, False), ((1, 64, 56, 56), 64, {"out_dtype": "float64"}, False),
+    ((1, 64, 56, 56), 64, {"dtype": "float64"}, False), ((1, 64, 56, 56), 64, {"reach": (3, 1)}, False),
+])
+def test_auto_takes_it_where_it_wins(shape, outputs, how, taken):
+    rest = {"padding": 1, "algorithm": "auto"} | {key: value for key, value in how.items() if key not in ("dtype", "reach")}
+    dtype, reach = how.get("dtype", "float32"), how.get("reach", (3, 3))
+    x = te.placeholder(shape, dtype, name="x")
+    w = te.placeholder((outputs, shape[1] // how.get("groups", 1), *reach), dtype, name="w")
+    assert (topi.nn.conv2d(x, w, **rest).op.tag == "conv2d_winograd") == taken
+    assert topi.nn.conv2d(x, w, **rest | {"algorithm": "direct"}).op.tag != "conv2d_winograd"
+
+
+def test_auto_is_right_and_sizes_of_the_call_are_direct():
+    rng = drawn.rng("auto")
+    x, w = drawn.normal(rng, 1, 17, 33, 34), drawn.normal(rng, 16, 17, 3, 3)
+    a, b = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+    out = topi.nn.conv2d(a, b, padding=(1, 0, 2, 1), algorithm="auto")
+    assert out.op.tag == "conv2d_winograd"
+    y = np.empty([extent.value for extent in out.shape], np.float32)
+    tw.build(topi.schedule(out), [a, b, out])(x, w, y)
+    check(y, x, w, (1, 0, 2, 1), 2)
+    unknown = te.placeholder((1, 64, te.size_var("h"), 56), name="x")
+    assert topi.nn.conv2d(unknown, te.placeholder((64, 64, 3, 3), name="w"), algorithm="auto").op.tag == "conv2d_nchw"
+
+
+def test_algorithms_that_there_are_not():
+    x, w = te.placeholder((1, 8, 8, 8), name="x"), te.placeholder((4, 8, 3, 3), name="w")
+    with pytest.raises(BadConvolution, match="no algorithm 'fft'"):
+        topi.nn.conv2d(x, w, algorithm="fft")
+    with pytest.raises(BadConvolution, match=r"does not compute this[\s\S]*stride \(2, 2\)"):
+        topi.nn.conv2d(x, w, 2, algorithm="winograd")
+    assert topi.nn.conv2d(x, w, algorithm="winograd").op.tag == "conv2d_winograd"
