@@ -1,7 +1,7 @@
 """Writes schedule/model/methods.pyi: the primitives as methods of stages, schedules and groups, for type checkers and editors.
 
-Signatures and docstrings are those of the functions in schedule/primitives/, which are the methods. tests/schedule/primitives/test_primitives.py
-holds the file to them.
+Signatures and docstrings are those of the functions in schedule/primitives/, which are the methods.
+tests/schedule/primitives/test_primitives.py holds the file to them.
 """
 
 from __future__ import annotations
