@@ -106,11 +106,11 @@ def _cache(options: argparse.Namespace) -> int:
         return 0
     if options.clear:
         print(f"removed {store.clear()} kernels from {store.folder}")
-    found = store.usage()
-    if found.problem:
-        _say(f"tilewright cache: {found.problem}")
+    usage = store.usage()
+    if usage.problem:
+        _say(f"tilewright cache: {usage.problem}")
         return 1
-    print(f"{found.folder}: {found.entries} kernels, {found.size / 2**20:.1f} of {found.limit >> 20} MB")
+    print(f"{usage.folder}: {usage.entries} kernels, {usage.size / 2**20:.1f} of {usage.limit >> 20} MB")
     return 0
 
 
@@ -142,13 +142,13 @@ def _function_of(source: str) -> Callable[[], Any] | None:
     """The function that FILE.py:FUNCTION names; None, having said why, where there is none."""
     path, _, name = source.rpartition(":")
     try:
-        found = runpy.run_path(path).get(name) if path else None
+        function = runpy.run_path(path).get(name) if path else None
     except FileNotFoundError:
-        found = None
-    if not callable(found):
+        function = None
+    if not callable(function):
         _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
         return None
-    return found
+    return function
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -179,14 +179,14 @@ def _schedule_of(source: str) -> Any:
         if name and not callable(names.get(name)):
             _say(f"tilewright report: {path} has no function {name!r}")
             return None
-        found = names[name]() if name else [one for one in names.values() if isinstance(one, Schedule)][-1:]
-    if isinstance(found, (list, tuple)) and found:
-        given: list[Any] = list(found)
-        found = given[0] if isinstance(given[0], Schedule) else create_schedule(outputs_of(given))
-    if not isinstance(found, Schedule):
+        schedule = names[name]() if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
+    if isinstance(schedule, (list, tuple)) and schedule:
+        given: list[Any] = list(schedule)
+        schedule = given[0] if isinstance(given[0], Schedule) else create_schedule(outputs_of(given))
+    if not isinstance(schedule, Schedule):
         _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name the function: FILE.py:FUNCTION"))
         return None
-    return found
+    return schedule
 
 
 @contextmanager

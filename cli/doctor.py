@@ -91,8 +91,8 @@ def _processor(triple: str) -> Iterable[Finding]:
 def _threads() -> Iterable[Finding]:
     from ..runtime.threads import describe
 
-    found, detail = describe()
-    yield Finding("threads", found, detail)
+    works, detail = describe()
+    yield Finding("threads", works, detail)
 
 
 _CUDA_PACKAGES = {
@@ -160,9 +160,9 @@ def _cache() -> Finding:
     store = open_store()
     if store is None:
         return Finding("cache", False, "off: TILEWRIGHT_CACHE=0; every kernel is built anew")
-    found = store.usage()
-    held = f"{found.entries} kernels, {found.size / 2**20:.1f} of {found.limit >> 20} MB"
-    return Finding("cache", not found.problem, found.problem or f"{found.folder} ({held})")
+    usage = store.usage()
+    held = f"{usage.entries} kernels, {usage.size / 2**20:.1f} of {usage.limit >> 20} MB"
+    return Finding("cache", not usage.problem, usage.problem or f"{usage.folder} ({held})")
 
 
 def _places() -> Iterable[Finding]:

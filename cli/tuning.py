@@ -27,16 +27,16 @@ DATABASE = "tune.sqlite"
 
 def add_commands(commands: Any) -> None:
     """Adds the commands to argparse's subparsers."""
-    one = commands.add_parser("tune", help="look for the fastest schedule of a function", description=(
+    tune = commands.add_parser("tune", help="look for the fastest schedule of a function", description=(
         "Calls `function` of FILE.py without arguments; it returns the tensors of a function (inputs, then outputs), or a "
         "template's task, for which schedules are then looked for. Running it again goes on where it stopped."))
-    one.add_argument("what", metavar="FILE.py:function")
-    one.add_argument("--trials", type=_positive, default=64, help="measured candidates in all (default: 64)")
-    one.add_argument("--database", "-d", default=DATABASE, help=f"where results are kept (default: {DATABASE})")
-    one.add_argument("--target", default="llvm", help='default: "llvm", this machine')
-    one.add_argument("--search", choices=("evolution", "random"), default="evolution", help="default: evolution")
-    one.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
-    one.set_defaults(command=_tune)
+    tune.add_argument("what", metavar="FILE.py:function")
+    tune.add_argument("--trials", type=_positive, default=64, help="measured candidates in all (default: 64)")
+    tune.add_argument("--database", "-d", default=DATABASE, help=f"where results are kept (default: {DATABASE})")
+    tune.add_argument("--target", default="llvm", help='default: "llvm", this machine')
+    tune.add_argument("--search", choices=("evolution", "random"), default="evolution", help="default: evolution")
+    tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+    tune.set_defaults(command=_tune)
 
     db = commands.add_parser("db", help="look into a database of results", description="Lists, shows, exports and imports results.")
     actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
@@ -97,17 +97,17 @@ def _task_of(what: str, target: str) -> Task:
     folder = str(Path(path).resolve().parent)
     sys.path.insert(0, folder)   # as when the file is run: it may import its neighbours
     try:
-        found = runpy.run_path(path, run_name="__tilewright_tune__")
+        scope = runpy.run_path(path, run_name="__tilewright_tune__")
     finally:
         sys.path.remove(folder)
-    function = found.get(name)
+    function = scope.get(name)
     if not callable(function):
-        names = [key for key, value in found.items() if callable(value) and not key.startswith("_")]
+        names = [key for key, value in scope.items() if callable(value) and not key.startswith("_")]
         raise _bad(what, f"{path} has no function {name!r}", ", ".join(names))
     if isinstance(function, Template):
         return function.task(target=target)
-    made: Any = function()
-    return made if isinstance(made, Task) else Task.of(made, target, name=name)
+    declared: Any = function()
+    return declared if isinstance(declared, Task) else Task.of(declared, target, name=name)
 
 
 def _bad(what: str, reason: str, allowed: str) -> BadTuningFile:
@@ -148,10 +148,10 @@ def _best(options: argparse.Namespace) -> int:
             raise NoRecord(f"{options.database!r} has no task {options.task!r}", called=user_source(),
                            allowed=", ".join(task.name for task in database.tasks()))
         for task in tasks:
-            found = database.best(task.key)
-            time = readable(found.time) if found is not None and found.time is not None else "nothing succeeded"
+            best = database.best(task.key)
+            time = readable(best.time) if best is not None and best.time is not None else "nothing succeeded"
             console.print(f"{task.name} ({task.key.digest}): {time}", markup=False)
-            for record in from_json(found.records) if found is not None else ():
+            for record in from_json(best.records) if best is not None else ():
                 console.print(f"  {record!r}", markup=False)
     return 0
 

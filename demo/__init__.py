@@ -69,17 +69,17 @@ class Demo:
         """The six steps, each with its primitives, checked against numpy's product."""
         self.title(f"1. matmul {SIZE} × {SIZE} × {SIZE}, float32, {num_threads()} threads")
         for number, step in enumerate(matmul.STEPS, 1):
-            made = step(SIZE)
+            program = step(SIZE)
             self.console.print(f"\n[bold]{step.__name__}[/]: {step.__doc__}", highlight=False)
-            self.quiet(made.schedule.as_python())
-            self.race(step.__name__, made, SIZE, rounds=1 if number == 1 else 7)
+            self.quiet(program.schedule.as_python())
+            self.race(step.__name__, program, SIZE, rounds=1 if number == 1 else 7)
 
-    def race(self, name: str, made: matmul.Step, size: int, rounds: int) -> None:
+    def race(self, name: str, program: matmul.Step, size: int, rounds: int) -> None:
         """Builds a product and times it against numpy's, in turn."""
         rng = np.random.default_rng(0)
         a, b = (rng.random((size, size), dtype=np.float32) - 0.5 for _ in range(2))
         want, got, scratch = a @ b, np.full((size, size), np.nan, np.float32), np.empty((size, size), np.float32)
-        f = build(made.schedule, made.args, name="product")
+        f = build(program.schedule, program.args, name="product")
         f(a, b, got)
         error = float(np.abs(got - want).max())
         ours, numpys = interleaved(lambda: f(a, b, got), lambda: np.matmul(a, b, out=scratch), rounds=rounds)

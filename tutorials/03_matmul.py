@@ -14,13 +14,13 @@ a, b = rng.random((SIZE, SIZE), dtype=np.float32), rng.random((SIZE, SIZE), dtyp
 c = np.empty_like(a)
 
 for step in matmul.STEPS:
-    made = step(SIZE)
-    f = tw.build(made.schedule, made.args, name=step.__name__)
+    program = step(SIZE)
+    f = tw.build(program.schedule, program.args, name=step.__name__)
     f(a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-4)
     speed = 2 * SIZE**3 / f.time(a, b, c).median / 1e9
     print(f"\n{step.__name__}: {speed:.1f} GFLOP/s. {step.__doc__}")
-    print(made.schedule)
+    print(program.schedule)
 
 # What makes the last steps fast:
 #  - packed: a tile reads B without gaps, so that every cache line that is fetched is used whole;

@@ -104,6 +104,6 @@ def first_below_of_all(values, limit):
 
 
 R = first_below_of_all(P, 0.5)
-found = np.empty(1, "int32")
-tw.build(te.create_schedule(R.op), [P, R])(np.array([3, 1, 0.25, 7, 0, 1, 1, 1, 1], "float32"), found)
-assert found[0] == 2
+place = np.empty(1, "int32")
+tw.build(te.create_schedule(R.op), [P, R])(np.array([3, 1, 0.25, 7, 0, 1, 1, 1, 1], "float32"), place)
+assert place[0] == 2

@@ -108,41 +108,41 @@ def explain(
     fixed = set(schedule.symbols)
     if stage.attach_type in ("inline", "inlined"):
         return _inlined(schedule, stage, lowered, fixed)
-    found = next((one for computation, one in lowered.bounds.of.items() if computation.stage is stage), None)
-    if found is None:
+    own = next((bounds for computation, bounds in lowered.bounds.of.items() if computation.stage is stage), None)
+    if own is None:
         return Explanation(stage.name, "not computed: no output needs it")
-    return _computed(stage, found, lowered, work or work_of(lowered.function), fixed)
+    return _computed(stage, own, lowered, work or work_of(lowered.function), fixed)
 
 
-def _computed(stage: Stage, found: StageBounds, lowered: Lowered, work: Work, fixed: set[Var]) -> Explanation:
+def _computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, fixed: set[Var]) -> Explanation:
     analyzer = lowered.bounds.analyzer
     tensor = stage.op.outputs[0]
-    buffer = next((one for one, held in lowered.tensors.items() if held is tensor), None)
-    is_argument = buffer is not None and any(one is buffer for one in lowered.function.buffers)
-    made = Explanation(stage.name, _place(stage))
-    made.regions = [Region(axis, found.ranges[axis].begin, found.ranges[axis].extent, _domain(axis).extent)
-                    for axis in stage.op.dimensions[0]]
-    around = [loop for loop in found.enclosing if loop.var is not None and not _shared(loop, found.scope)]
+    buffer = next((candidate for candidate, held in lowered.tensors.items() if held is tensor), None)
+    is_argument = buffer is not None and any(parameter is buffer for parameter in lowered.function.buffers)
+    explanation = Explanation(stage.name, _place(stage))
+    explanation.regions = [Region(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, _domain(axis).extent)
+                           for axis in stage.op.dimensions[0]]
+    around = [loop for loop in bounds.enclosing if loop.var is not None and not _shared(loop, bounds.scope)]
     for loop in around:
-        made.runs = made.runs * Count.extent(loop.extent, analyzer, fixed)
-    made.elements, made.domain = made.runs, ONE
-    for region in made.regions:
-        made.elements = made.elements * Count.extent(region.extent, analyzer, fixed)
-        made.domain = made.domain * Count.extent(region.whole, analyzer, fixed)
+        explanation.runs = explanation.runs * Count.extent(loop.extent, analyzer, fixed)
+    explanation.elements, explanation.domain = explanation.runs, ONE
+    for region in explanation.regions:
+        explanation.elements = explanation.elements * Count.extent(region.extent, analyzer, fixed)
+        explanation.domain = explanation.domain * Count.extent(region.whole, analyzer, fixed)
     if buffer is not None and not is_argument:
-        made.storage, made.scope = Count.of(max(1, buffer.dtype.bytes)), buffer.scope
+        explanation.storage, explanation.scope = Count.of(max(1, buffer.dtype.bytes)), buffer.scope
         for extent in buffer.shape:
-            made.storage = made.storage * Count.extent(extent, analyzer, fixed)
-    loops = {loop.var: loop for loop in (*found.enclosing, *found.loops) if loop.var is not None}
-    for one in work.nested():
-        loop = None if one.loop is None else loops.get(one.loop.var)
+            explanation.storage = explanation.storage * Count.extent(extent, analyzer, fixed)
+    loops = {loop.var: loop for loop in (*bounds.enclosing, *bounds.loops) if loop.var is not None}
+    for level in work.nested():
+        loop = None if level.loop is None else loops.get(level.loop.var)
         if loop is not None:
-            own = one.touched.get(buffer, ZERO) if buffer is not None else ZERO
-            assert one.loop is not None
-            text = f"{'  ' * list(loops).index(one.loop.var)}for {loop.axis.name} in {loop.extent}"
-            made.levels.append(Level(text, loop.stage.name, one.trips, one.bytes, own))
-    made.warnings = _warnings(made, stage, around)
-    return made
+            own = level.touched.get(buffer, ZERO) if buffer is not None else ZERO
+            assert level.loop is not None
+            text = f"{'  ' * list(loops).index(level.loop.var)}for {loop.axis.name} in {loop.extent}"
+            explanation.levels.append(Level(text, loop.stage.name, level.trips, level.bytes, own))
+    explanation.warnings = _warnings(explanation, stage, around)
+    return explanation
 
 
 def _place(stage: Stage) -> str:
@@ -162,12 +162,12 @@ def _shared(loop: Loop, scope: str) -> bool:
     return bool(loop.thread) and _RANKS.get(scope, 3) <= thread_rank(loop.thread)
 
 
-def _warnings(made: Explanation, stage: Stage, around: Sequence[Loop]) -> list[str]:
-    if not around or made.recompute is None or made.recompute < BLOW_UP:
+def _warnings(explanation: Explanation, stage: Stage, around: Sequence[Loop]) -> list[str]:
+    if not around or explanation.recompute is None or explanation.recompute < BLOW_UP:
         return []
-    used = {var for region in made.regions for end in (region.begin, region.extent) for var in free_vars(end)}
+    used = {var for region in explanation.regions for end in (region.begin, region.extent) for var in free_vars(end)}
     repeated = [loop for loop in around if loop.var not in used]
-    text = f"every element of {stage.name} is computed {made.recompute:.3g} times"
+    text = f"every element of {stage.name} is computed {explanation.recompute:.3g} times"
     if not repeated:
         return [f"{text}: the regions of different iterations overlap; compute it at a loop further out, or make the tiles larger"]
     names = " and ".join(f"'{loop.axis.name}'" for loop in repeated)
@@ -193,24 +193,24 @@ def _fix(stage: Stage, around: Sequence[Loop], repeated: Sequence[Loop]) -> str:
 
 def _inlined(schedule: Schedule, stage: Stage, lowered: Lowered, fixed: set[Var]) -> Explanation:
     """Evaluated wherever it is read."""
-    made = Explanation(stage.name, "inlined into what reads it")
+    explanation = Explanation(stage.name, "inlined into what reads it")
     evaluations: dict[Operation, Count] = {}
-    for one in reversed(schedule.stages):  # consumers first
-        if one.op.is_given:
+    for current in reversed(schedule.stages):  # consumers first
+        if current.op.is_given:
             continue
-        if one.attach_type not in ("inline", "inlined"):
-            evaluations[one.op] = _size(one.op.axis + one.op.reduce_axis, lowered, fixed)
+        if current.attach_type not in ("inline", "inlined"):
+            evaluations[current.op] = _size(current.op.axis + current.op.reduce_axis, lowered, fixed)
             continue
         total = ZERO
         for reader in schedule.stages:
-            reads = sum(load.producer in one.op.outputs for load in _loads(reader.op))
+            reads = sum(load.producer in current.op.outputs for load in _loads(reader.op))
             total = total + evaluations.get(reader.op, ZERO).times(reads)
-        evaluations[one.op] = total
-    made.elements, made.domain = evaluations[stage.op], _size(stage.op.axis, lowered, fixed)
-    if made.recompute is not None and made.recompute >= 2 * BLOW_UP:
-        made.warnings = [f"every element of {stage.name} is computed {made.recompute:.3g} times, once for each read; "
-                         f"where that is much work, s[{stage.name}].compute_at(...) or compute_root() stores it instead"]
-    return made
+        evaluations[current.op] = total
+    explanation.elements, explanation.domain = evaluations[stage.op], _size(stage.op.axis, lowered, fixed)
+    if explanation.recompute is not None and explanation.recompute >= 2 * BLOW_UP:
+        explanation.warnings = [f"every element of {stage.name} is computed {explanation.recompute:.3g} times, once for each read; "
+                                f"where that is much work, s[{stage.name}].compute_at(...) or compute_root() stores it instead"]
+    return explanation
 
 
 def _size(axes: Sequence[IterVar], lowered: Lowered, fixed: set[Var]) -> Count:

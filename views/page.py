@@ -92,13 +92,13 @@ class PageParts:
 
 def tokens(text: str) -> list[tuple[str, str]]:
     """A line of loops cut into (class, text)."""
-    found: list[tuple[str, str]] = []
+    spans: list[tuple[str, str]] = []
     at = 0
     for match in _TOKENS.finditer(text):
-        found += [("", text[at : match.start()])] if match.start() > at else []
-        found.append((match.lastgroup or "", match[0]))
+        spans += [("", text[at : match.start()])] if match.start() > at else []
+        spans.append((match.lastgroup or "", match[0]))
         at = match.end()
-    return found + ([("", text[at:])] if at < len(text) else [])
+    return spans + ([("", text[at:])] if at < len(text) else [])
 
 
 def loop_lines(parts: PageParts) -> list[LoopLine]:
@@ -107,25 +107,25 @@ def loop_lines(parts: PageParts) -> list[LoopLine]:
         text = (parts.steps.steps[-1].text if parts.steps.steps else None) or parts.steps.begin
         return [LoopLine(number, line) for number, line in enumerate(text.splitlines(), 1)]
     text, _ = lines_of(parts.function)
-    found = [LoopLine(number, line) for number, line in enumerate(text, 1)]
-    _nest(found)
+    lines = [LoopLine(number, line) for number, line in enumerate(text, 1)]
+    _nest(lines)
     whole = work_of(parts.function)
-    found[0].cost = whole
+    lines[0].cost = whole
     costs = {cost.loop.line: cost for cost in whole.nested() if cost.loop is not None}
     loops = {node.line: node for node in walk(parts.function.body) if isinstance(node, For)}
     total = whole.operations.value
-    for line in found:
+    for line in lines:
         loop = loops.get(line.number)
         if loop is not None:
             line.is_loop, line.cost = True, costs[line.number]
             operations = line.cost.operations.value
             line.share = operations / total if operations is not None and total else 0.0
             _connect(line, loop.var, parts)
-    for line in found:
+    for line in lines:
         if not line.is_loop and line.chain:  # a store belongs to the stage of the loop around it
-            line.stage = found[line.chain[-1] - 1].stage
-    _count_instructions(found, parts.assembly or ())
-    return found
+            line.stage = lines[line.chain[-1] - 1].stage
+    _count_instructions(lines, parts.assembly or ())
+    return lines
 
 
 def _connect(line: LoopLine, var: Var, parts: PageParts) -> None:
@@ -142,20 +142,20 @@ def _nest(lines: Sequence[LoopLine]) -> None:
     for line in lines:
         while around and around[-1].indent >= line.indent:
             around.pop()
-        line.chain = tuple(one.number for one in around if one.text.lstrip().startswith("for "))
+        line.chain = tuple(loop.number for loop in around if loop.text.lstrip().startswith("for "))
         line.end = line.number
-        for one in around:
-            one.end = line.number
+        for loop in around:
+            loop.end = line.number
         around.append(line)
 
 
 def _count_instructions(lines: Sequence[LoopLine], assembly: Sequence[Instruction]) -> None:
-    for one in assembly:
-        place = one.line or one.within
-        if one.is_instruction and place:
+    for instruction in assembly:
+        place = instruction.line or instruction.within
+        if instruction.is_instruction and place:
             for number in (*lines[place - 1].chain, place):
                 lines[number - 1].instructions += 1
-    lines[0].instructions = sum(one.is_instruction for one in assembly)
+    lines[0].instructions = sum(instruction.is_instruction for instruction in assembly)
 
 
 # As shown
@@ -193,17 +193,17 @@ def _intensity(cost: Work) -> str:
 def _diffs(steps: Steps) -> list[tuple[Step, list[tuple[str, str]], bool]]:
     """For each record, the difference that it (and those before it whose loops are not written down) made, and whether
     there is one."""
-    found: list[tuple[Step, list[tuple[str, str]], bool]] = []
+    diffs: list[tuple[Step, list[tuple[str, str]], bool]] = []
     before = steps.begin
     for step in steps.steps:
         if step.text is None:
-            found.append((step, [("@", "The schedule is long: the loops are shown after one of the next steps")], True))
+            diffs.append((step, [("@", "The schedule is long: the loops are shown after one of the next steps")], True))
             continue
         long = len(step.text.splitlines()) > _LONG_TEXT
         lines = difference(before, step.text, 4 if long else 1000)
-        found.append((step, lines, any(sign in "+-" for sign, _ in lines)))
+        diffs.append((step, lines, any(sign in "+-" for sign, _ in lines)))
         before = step.text
-    return found
+    return diffs
 
 
 def _warnings(parts: PageParts) -> list[str]:
@@ -227,7 +227,7 @@ def render(parts: PageParts) -> str:
     lines = loop_lines(parts)
     assembly = list(parts.assembly) if parts.assembly is not None else None
     bounds = parts.lowered.bounds.of if parts.lowered is not None else {}
-    ranges = {computation.stage: found.ranges for computation, found in bounds.items()}
+    ranges = {computation.stage: stage_bounds.ranges for computation, stage_bounds in bounds.items()}
     links: dict[str, Any] = {
         str(line.number): [line.near, line.far, line.end, list(line.chain)] for line in lines if line.is_loop or line.chain}
     return environment.from_string(folder.joinpath("page.html").read_text("utf-8")).render(

@@ -54,8 +54,8 @@ def _parts(schedule: Schedule, target: Target) -> PageParts:
     parts = PageParts(name, steps, lowered, function)
     if has_assembly:
         try:
-            parts.assembly = [Instruction(one.text, one.line, one.within, one.is_instruction)
-                              for one in assembly_lines(function.with_attrs(**facts), target)]
+            parts.assembly = [Instruction(instruction.text, instruction.line, instruction.within, instruction.is_instruction)
+                              for instruction in assembly_lines(function.with_attrs(**facts), target)]
             parts.target = target.llvm_cpu
         except (CodegenError, LoweringError) as problem:
             parts.open = f"no machine code: {problem.headline}"

@@ -61,8 +61,8 @@ _Need = int | None
 
 
 def _most(needs: Iterable[_Need]) -> _Need:
-    found = list(needs)
-    return None if None in found else max((need for need in found if need is not None), default=0)
+    listed = list(needs)
+    return None if None in listed else max((need for need in listed if need is not None), default=0)
 
 
 class _Shrinking:
@@ -86,13 +86,13 @@ class _Shrinking:
                 self._cut(op)
             if not self._asks_for_more(whole=at == _ROUNDS - 1):
                 break
-        made: dict[Operation, Operation] = {}
+        twins: dict[Operation, Operation] = {}
         tensors: dict[Tensor, Tensor] = {}
         for op in self.order:
             new = self._remade(op, tensors)
-            made[op] = new
+            twins[op] = new
             tensors.update(zip(op.outputs, new.outputs, strict=True))
-        return [made[op] for op in outputs]
+        return [twins[op] for op in outputs]
 
     # What is needed
 
@@ -138,7 +138,7 @@ class _Shrinking:
 
     def _asks_for_more(self, whole: bool) -> bool:
         """Whether some state has fewer elements than its steps read, or compute of it. whole: then all are taken."""
-        found = False
+        asked = False
         for op in self.order:
             for state, init, update in zip(op.states, op.init, op.update, strict=True) if isinstance(op, ScanOp) else ():
                 needs = [_most(both) for both in zip(self._wanted(state), self._wanted(update), strict=True)]
@@ -148,8 +148,8 @@ class _Shrinking:
                     if isinstance(shape, IntImm) and isinstance(extent, IntImm) and shape.value < extent.value and (
                             need is None or need > shape.value):
                         self.asked.setdefault(state, [0] * state.ndim)[at] = None if whole else need
-                        found = True
-        return found
+                        asked = True
+        return asked
 
     def _cut_script(self, op: HybridOp) -> None:
         for axis in op.axis:
@@ -186,12 +186,12 @@ class _Shrinking:
 
     def _reach(self, indices: Sequence[Expr], evaluate: SpanEvaluator) -> list[_Need]:
         """The extents within which a read or a store lies."""
-        found: list[_Need] = []
+        needs: list[_Need] = []
         for index in indices:
             span = evaluate(index)
             greatest = None if span is None else self.analyzer.interval(span.high).hi
-            found.append(None if greatest is None else greatest + 1)
-        return found
+            needs.append(None if greatest is None else greatest + 1)
+        return needs
 
     def _wanted(self, tensor: Tensor) -> list[_Need]:
         return self.needed.get(tensor, [0] * tensor.ndim)
@@ -225,9 +225,9 @@ class _Shrinking:
         """An axis of the chosen extent. axes: those that were renewed before, and this one."""
         assert axis.dom is not None
         begin, extent = (substitute(redirect(end, tensors), axes) for end in (axis.dom.begin, self.extents[axis]))
-        made = replace(axis, dom=Range(begin, extent))
-        axes[axis] = made
-        return made
+        shorter = replace(axis, dom=Range(begin, extent))
+        axes[axis] = shorter
+        return shorter
 
     def _computed(self, op: ComputeOp, tensors: dict[Tensor, Tensor]) -> Operation:
         axes: dict[Var, Expr] = {}
@@ -259,9 +259,9 @@ class _Shrinking:
 
         def rule(node: Node) -> Node | None:
             if isinstance(node, For) and node.var in loops:
-                made = loops[node.var]
-                assert made.dom is not None
-                return replace(node, var=made, begin=made.dom.begin, extent=made.dom.extent)
+                loop = loops[node.var]
+                assert loop.dom is not None
+                return replace(node, var=loop, begin=loop.dom.begin, extent=loop.dom.extent)
             if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in buffers:
                 return replace(node, buffer=buffers[node.buffer])
             return axes.get(node) if isinstance(node, Var) else None

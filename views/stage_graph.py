@@ -45,7 +45,7 @@ class StageBox:
 
     def row(self, axis: IterVar) -> float:
         """The middle of a loop's row."""
-        at = next((at for at, (one, _) in enumerate(self.rows) if one is axis), -1)
+        at = next((at for at, (other, _) in enumerate(self.rows) if other is axis), -1)
         return self.y + _HEAD + _ROW * at + _ROW / 2 if at >= 0 else self.y + _HEAD / 2
 
 
@@ -68,8 +68,8 @@ def draw_stages(schedule: Schedule, ranges: Mapping[Stage, Mapping[IterVar, Rang
         box = boxes[stage.op]
         box.layer = max((boxes[tensor.op].layer + 1 for tensor in stage.op.input_tensors if tensor.op in boxes), default=0)
     for stage in reversed(schedule.stages):  # what is only read later stands beside its first reader
-        readers = [boxes[one.op].layer for one in schedule.stages
-                   if any(tensor.op is stage.op for tensor in one.op.input_tensors)]
+        readers = [boxes[reader.op].layer for reader in schedule.stages
+                   if any(tensor.op is stage.op for tensor in reader.op.input_tensors)]
         if readers:
             boxes[stage.op].layer = min(readers) - 1
     graph = StageGraph(list(boxes.values()))
@@ -92,8 +92,8 @@ def draw_stages(schedule: Schedule, ranges: Mapping[Stage, Mapping[IterVar, Rang
     return graph
 
 
-def _box(stage: Stage, found: Mapping[IterVar, Range] | None) -> StageBox:
-    known = found if found is not None else declared_ranges(stage)
+def _box(stage: Stage, ranges: Mapping[IterVar, Range] | None) -> StageBox:
+    known = ranges if ranges is not None else declared_ranges(stage)
     state = "outside" if stage.op.is_given else "inlined" if stage.attach_type in ("inline", "inlined") else (
         "output" if stage.is_output else "stage")
     tensor = stage.op.outputs[0]

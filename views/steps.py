@@ -63,9 +63,9 @@ class Steps:
             stages = list(fresh.stages)
             axes = {stages[ref.stage].all_iter_vars[ref.place] for ref in _references(record) if isinstance(ref, AxisRef)}
             lines = next(code)
-            made = next((stage for stage in fresh.stages if stage not in stages), None)
-            stage = made if record.stage is None else stages[record.stage]
-            axes |= {axis for one in fresh.stages for axis in one.all_iter_vars if axis not in before}
+            new_stage = next((stage for stage in fresh.stages if stage not in stages), None)
+            stage = new_stage if record.stage is None else stages[record.stage]
+            axes |= {axis for other in fresh.stages for axis in other.all_iter_vars if axis not in before}
             text = schedule_text(fresh) if number % every == 0 or number == len(schedule.records) else None
             self.steps.append(Step(number, record, lines, text, stage, axes))
 
@@ -84,11 +84,11 @@ class Steps:
 
 def ancestors(relations: list[Relation], axis: IterVar) -> set[IterVar]:
     """The axes that `axis` derives from."""
-    found = {axis}
+    older = {axis}
     for relation in reversed(relations):
-        if any(child in found for child in relation.children):
-            found.update(relation.parents)
-    return found - {axis}
+        if any(child in older for child in relation.children):
+            older.update(relation.parents)
+    return older - {axis}
 
 
 def _references(record: Record) -> Iterator[AxisRef | StageRef]:
@@ -108,14 +108,14 @@ def difference(before: str, after: str, around: int = 1000) -> list[tuple[str, s
     """The lines of both texts in order, each with " ", "-" or "+" for what became of it; of runs of lines that stay,
     `around` next to a change, and ("@", a remark) for the rest."""
     a, b = before.splitlines(), after.splitlines()
-    found: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
     for kind, a_begin, a_end, b_begin, b_end in blocks:
         if kind == "equal":
-            found += _shortened(a[a_begin:a_end], around, first=a_begin == 0, last=a_end == len(a))
+            lines += _shortened(a[a_begin:a_end], around, first=a_begin == 0, last=a_end == len(a))
         else:
-            found += [("-", line) for line in a[a_begin:a_end]] + [("+", line) for line in b[b_begin:b_end]]
-    return found
+            lines += [("-", line) for line in a[a_begin:a_end]] + [("+", line) for line in b[b_begin:b_end]]
+    return lines
 
 
 def _shortened(lines: list[str], around: int, first: bool, last: bool) -> list[tuple[str, str]]:

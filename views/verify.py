@@ -116,7 +116,7 @@ class _Verifying:
         if iterations(outputs, values) <= budget:
             yield self.pair(outputs, values)
             return
-        found = 0
+        count = 0
         vouched = any(record.arguments.get("disable_predication") for record in self.schedule.records)
         for lengths in (_powers(), _odd(primes)):
             small = None if vouched else next(
@@ -126,9 +126,9 @@ class _Verifying:
                     pair = self.pair(small, values)
                 except TilewrightError:  # a primitive that only fits the real size
                     continue
-                found += 1
+                count += 1
                 yield pair
-        if not found:
+        if not count:
             self.made.left_out.append(f"{by}: the program is too large, and cannot be cut down with this schedule")
 
     def pair(self, outputs: Sequence[Operation], values: dict[Var, int]) -> _Pair:
@@ -204,7 +204,7 @@ class _Verifying:
     def differ(self, by: str, pair: _Pair, param: Buffer, wrong: np.ndarray[Any, Any], want: Any, have: Any) -> ResultsDiffer:
         at = tuple(int(n) for n in np.argwhere(wrong)[0]) if wrong.ndim else ()
         guilty, source = self.guilty(pair)
-        circumstances = "".join(f", {one}" for one in (f"by {by}", f"inputs drawn with seed {self.seed}", *_named(pair)))
+        circumstances = "".join(f", {fact}" for fact in (f"by {by}", f"inputs drawn with seed {self.seed}", *_named(pair)))
         return ResultsDiffer(
             f"the schedule changes {param.name}[{', '.join(map(str, at))}]: expected {want[at]}, got {have[at]}",
             reason=f"{int(wrong.sum())} of {wrong.size} elements of {param.name}{list(want.shape)} differ from the unscheduled "
@@ -247,19 +247,19 @@ def _sizes(schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None) -> list
             return [{}]
         return [{symbol: primes[at % len(primes)] for at, symbol in enumerate(symbols)} for primes in ((13, 11, 7, 5), (1,))]
     given = [shapes] if isinstance(shapes, Mapping) else list(shapes)
-    found: list[dict[Var, int]] = []
-    for one in given:
-        values = {symbol: one[key] for symbol in symbols for key in (symbol, symbol.name) if key in one}
+    sizes: list[dict[Var, int]] = []
+    for shapes_by_name in given:
+        values = {symbol: shapes_by_name[key] for symbol in symbols for key in (symbol, symbol.name) if key in shapes_by_name}
         missing = [symbol.name for symbol in symbols if symbol not in values]
-        unknown = [str(key) for key in one if key not in symbols and key not in [symbol.name for symbol in symbols]]
+        unknown = [str(key) for key in shapes_by_name if key not in symbols and key not in [symbol.name for symbol in symbols]]
         if missing or unknown:
             names = ", ".join(symbol.name for symbol in symbols) or "none: every size is a number"
             raise CannotVerify(
                 "the shapes do not fit the program", called=user_source(), allowed=f"a number for each symbol: {names}",
                 reason=f"nothing is said of {', '.join(missing)}" if missing else f"it has no symbol {', '.join(unknown)}",
                 fix="s.verify({n: 100}), n being the te.var of the shapes" if symbols else "s.verify()")
-        found.append(values)
-    return found
+        sizes.append(values)
+    return sizes
 
 
 def _powers() -> Iterator[Callable[[int, int], int]]:
@@ -315,28 +315,28 @@ def _draw(pair: _Pair, seed: int, positive: bool, zero: bool) -> list[Any]:
 
 
 def _extent(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
-    found = simplify(substitute(extent, symbols))
-    if not isinstance(found, IntImm):
+    value = simplify(substitute(extent, symbols))
+    if not isinstance(value, IntImm):
         raise CannotVerify(f"the extent {extent} of an argument is not known", reason="it changes with more than symbols",
                            called=user_source())
-    return max(found.value, 0)
+    return max(value.value, 0)
 
 
 def _data_indexed(outputs: Sequence[Operation]) -> list[Expr]:
     """The extents of the dimensions that data are indices of."""
-    found: list[Expr] = []
+    extents: list[Expr] = []
     for op in producers_first(outputs):
-        found += op.data_indexed
+        extents += op.data_indexed
         for load in op.loads:
-            found += [load.producer.shape[at] for at, index in enumerate(load.indices)
-                      if any(isinstance(node, ProducerLoad) for node in post_order(index))]
-    return found
+            extents += [load.producer.shape[at] for at, index in enumerate(load.indices)
+                        if any(isinstance(node, ProducerLoad) for node in post_order(index))]
+    return extents
 
 
 def _mostly_numbers(function: Function, values: Sequence[Any]) -> bool:
     floats = [np.asarray(value, np.float64) for param, value in zip(function.arguments, values, strict=True)
               if isinstance(param, Buffer) and param in function.outputs and param.dtype.is_float]
-    return all(one.size == 0 or np.isfinite(one).mean() > 0.5 for one in floats)
+    return all(array.size == 0 or np.isfinite(array).mean() > 0.5 for array in floats)
 
 
 # Differences
