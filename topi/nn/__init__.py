@@ -22,7 +22,7 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys("adaptive_pool1d adaptive_pool3d pool1d pool3d".split(), "any_pool"),
     **dict.fromkeys((
         "batch_to_space_nd depth_to_space dilate mirror_pad space_to_batch_nd space_to_depth upsampling"
-    ).split(), "dilating"),
+    ).split(), "dilation"),
     "adaptive_pool": "pool",
     "avg_pool2d": "pool",
     "global_avg_pool2d": "pool",

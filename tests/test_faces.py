@@ -1,0 +1,24 @@
+"""What a package hands on lazily is there: the tables of names and modules are texts, which no import checks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+FACES = ("tilewright", "tilewright.te", "tilewright.topi", "tilewright.topi.nn", "tilewright.topi.image", "tilewright.schedule",
+         "tilewright.autotune", "tilewright.runtime", "tilewright.compat.tvm", "tilewright.compat.tvm.te",
+         "tilewright.compat.tvm.topi", "tilewright.compat.tvm.autotvm", "tilewright.compat.tvm.auto_scheduler")
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_every_name_of_a_face_can_be_had(name: str) -> None:
+    face = import_module(name)
+    names = {*getattr(face, "__all__", ()), *(public for public in dir(face) if not public.startswith("_"))}
+    assert len(names) > 3
+    assert [public for public in sorted(names) if not hasattr(face, public)] == []
+
+
+def test_a_name_that_no_module_has_is_told() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'dilating'"):
+        _ = import_module("tilewright.topi.nn").dilating
