@@ -38,7 +38,12 @@ def _intrinsic(name: str, meaning: str) -> Callable[..., Any]:
         return ops.call(name, *operands)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = meaning
+    function.__doc__ = f"""{meaning}
+
+    Of scalars (numbers or expressions) the result is an expression, of tensors a tensor in the shape to which they broadcast; of
+    float operands it has their dtype unless another is named. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121),
+    MixedTypes (TW0104), and TypeError for another number of operands than {INTRINSICS[name].arity}.
+    """
     return lifted(function)
 
 
@@ -84,13 +89,14 @@ clz = _intrinsic("clz", "The number of leading zero bits, as int32 (the width wh
 
 @lifted
 def abs(x: Any) -> Any:
-    """|x|, in its dtype; the least int8 and its like wrap to themselves."""
+    """|x|, in its shape and dtype; the least int8 and its like wrap to themselves. Raises NotAnExpression (TW0106)."""
     return ops.absolute(x)
 
 
 @lifted
 def power(x: Any, y: Any) -> Any:
-    """x ** y. Integers take a constant exponent of at least 0; everything else is computed in floats."""
+    """x ** y, in the shape to which they broadcast. Integers take a constant exponent of at least 0; everything else is computed in
+    floats. Raises MixedTypes (TW0104), NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.power(x, y)
 
 
@@ -99,91 +105,103 @@ pow = power
 
 @lifted
 def fmod(x: Any, y: Any) -> Any:
-    """C's remainder, with the sign of x."""
+    """C's remainder, with the sign of x, in the shape to which both broadcast. Raises NotAnExpression (TW0106),
+    ShapesDoNotBroadcast (TW0121)."""
     return ops.truncmod(x, y)
 
 
 @lifted
 def floordiv(a: Any, b: Any) -> Any:
-    """a // b as Python's: rounded towards minus infinity; x // 0 = 0 for integers."""
+    """a // b as Python's: rounded towards minus infinity; x // 0 = 0 for integers. Tensors broadcast. Raises NotAnExpression
+    (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floordiv(a, b)
 
 
 @lifted
 def floormod(a: Any, b: Any) -> Any:
-    """a % b as Python's, with the sign of b; x % 0 = 0 for integers."""
+    """a % b as Python's, with the sign of b; x % 0 = 0 for integers. Tensors broadcast. Raises NotAnExpression (TW0106),
+    ShapesDoNotBroadcast (TW0121)."""
     return ops.floormod(a, b)
 
 
 @lifted
 def truncdiv(a: Any, b: Any) -> Any:
-    """a / b as C's on integers: rounded towards zero."""
+    """a / b as C's on integers: rounded towards zero. Tensors broadcast. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast
+    (TW0121)."""
     return ops.truncdiv(a, b)
 
 
 @lifted
 def truncmod(a: Any, b: Any) -> Any:
-    """C's % on integers: with the sign of a."""
+    """C's % on integers: with the sign of a. Tensors broadcast. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.truncmod(a, b)
 
 
 @lifted
 def indexdiv(a: Any, b: Any) -> Any:
-    """The quotient of indices, neither of which is negative: floordiv."""
+    """The quotient of indices, neither of which is negative: floordiv. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast
+    (TW0121)."""
     return ops.floordiv(a, b)
 
 
 @lifted
 def indexmod(a: Any, b: Any) -> Any:
-    """The remainder of indices, neither of which is negative: floormod."""
+    """The remainder of indices, neither of which is negative: floormod. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast
+    (TW0121)."""
     return ops.floormod(a, b)
 
 
 @lifted
 def ceildiv(a: Any, b: Any) -> Any:
-    """a / b of integers rounded up."""
+    """a / b of integers rounded up. Tensors broadcast. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.ceildiv(a, b)
 
 
 @lifted
 def div(a: Any, b: Any) -> Any:
-    """a / b: of floats the quotient. Of two integers it raises AmbiguousDivision, as `/` does."""
+    """a / b: of floats the quotient. Tensors broadcast. Raises AmbiguousDivision (TW0103) of two integers, as `/` does,
+    NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.divide(a, b)
 
 
 @lifted
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Any:
-    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding)."""
+    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding). Tensors broadcast. Raises
+    NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.if_then_else(condition, true_value, false_value)
 
 
 @lifted
 def select(condition: Any, true_value: Any, false_value: Any) -> Any:
-    """One of two values; both may be evaluated, which vectorizes best."""
+    """One of two values; both may be evaluated, which vectorizes best. Tensors broadcast. Raises NotAnExpression (TW0106),
+    ShapesDoNotBroadcast (TW0121)."""
     return ops.select(condition, true_value, false_value)
 
 
 @lifted
 def all(*conditions: Any) -> Any:
-    """Whether every condition holds (true for none)."""
+    """Whether every condition holds (true for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
+    ShapesDoNotBroadcast (TW0121)."""
     return ops.all_of(*conditions)
 
 
 @lifted
 def any(*conditions: Any) -> Any:
-    """Whether some condition holds (false for none)."""
+    """Whether some condition holds (false for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
+    ShapesDoNotBroadcast (TW0121)."""
     return ops.any_of(*conditions)
 
 
 @lifted
 def likely(condition: Any) -> Any:
-    """The condition, known to hold nearly always: loop partitioning peels the iterations where it may not."""
+    """The condition, known to hold nearly always: loop partitioning peels the iterations where it may not. Raises
+    NotAnExpression (TW0106)."""
     return ops.likely(condition)
 
 
 def const(value: Any, dtype: object = None) -> Expr:
     """A constant. Without a dtype: bool, int32 (int64 where needed) or float32 after a Python number; a numpy scalar
-    keeps its own."""
+    keeps its own. Raises NotAnExpression (TW0106), UnknownDType (TW0101), LiteralOutOfRange (TW0105)."""
     return ops.const(value, dtype)
 
 
@@ -192,24 +210,25 @@ _GREATEST_FLOAT = {"float16": 65504.0, "bfloat16": (2 - 2**-7) * 2.0**127, "floa
 
 
 def min_value(dtype: object) -> Expr:
-    """The least finite value of `dtype`."""
+    """The least finite value of `dtype`, as a constant of it. Raises UnknownDType (TW0101)."""
     kind = DType(dtype)
     return ops.const(-_GREATEST_FLOAT[kind] if kind.is_float else kind.least, kind)
 
 
 def max_value(dtype: object) -> Expr:
-    """The greatest finite value of `dtype`."""
+    """The greatest finite value of `dtype`, as a constant of it. Raises UnknownDType (TW0101)."""
     kind = DType(dtype)
     return ops.const(_GREATEST_FLOAT[kind] if kind.is_float else kind.greatest, kind)
 
 
 def infinity(dtype: object) -> Expr:
-    """Infinity, of a float dtype. Raises LiteralOutOfRange for others."""
+    """Infinity, as a constant of a float dtype. Raises LiteralOutOfRange (TW0105) for others, UnknownDType (TW0101)."""
     return ops.const(math.inf, DType(dtype))
 
 
 def reinterpret(dtype: object, value: Any) -> Any:
-    """The bits of `value` read as `dtype`, of the same width. Raises BadReinterpret."""
+    """The bits of `value`, a scalar or a tensor, read as `dtype`, which has the same width. Raises BadReinterpret (TW0126),
+    UnknownDType (TW0101)."""
     target = DType(dtype)
     return lifted(_bits_as)(value, dtype=target)
 

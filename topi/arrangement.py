@@ -79,7 +79,7 @@ def _length(counts: Tensor) -> int:
 
 
 def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
-    """The sum over what broadcasting target_shape to the data's shape would repeat. Raises BadOperand."""
+    """The sum over what broadcasting target_shape to the data's shape would repeat. Raises BadOperand (TW0181)."""
     source, wanted = tensor(data, "collapse_sum"), shape_of(target_shape, "collapse_sum")
     lead = source.ndim - len(wanted)
     axes = [*range(max(lead, 0)), *(lead + at for at, extent in enumerate(wanted)
@@ -92,7 +92,7 @@ def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
 
 
 def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
-    """`a` repeated along the dimensions `axis` of shape_like, which it lacks. Raises BadAxis, BadOperand."""
+    """`a` repeated along the dimensions `axis` of shape_like, which it lacks. Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source, like = tensor(a, "expand_like"), tensor(shape_like, "expand_like")
     new = axes_of(like, list(axis) if isinstance(axis, (list, tuple)) else axis, "expand_like")
     kept = [at for at in range(like.ndim) if at not in new]
@@ -107,7 +107,7 @@ def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
 
 def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis: int = 0) -> Tensor:
     """`data`, mask_value standing where the index along `axis` (0 or 1, time) is valid_length[b] or more, b the index along the
-    other of the two (the batch). Raises BadOperand, BadAxis."""
+    other of the two (the batch). Raises BadOperand (TW0181), BadAxis (TW0180)."""
     source, lengths = tensor(data, "sequence_mask"), tensor(valid_length, "valid_length of sequence_mask", 1)
     at = axis_of(source, axis, "sequence_mask")
     if at > 1 or source.ndim < 2:
@@ -118,7 +118,8 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis:
 
 
 def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
-    """`a` with the first seq_lengths[b] elements along seq_axis in reverse order, b the index along batch_axis. Raises BadAxis."""
+    """`a` with the first seq_lengths[b] elements along seq_axis in reverse order, b the index along batch_axis. Raises BadAxis
+    (TW0180)."""
     source, lengths = tensor(a, "reverse_sequence"), tensor(seq_lengths, "seq_lengths of reverse_sequence", 1)
     time, batch = axis_of(source, seq_axis, "reverse_sequence"), axis_of(source, batch_axis, "reverse_sequence")
 
@@ -134,7 +135,8 @@ def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_ax
 
 
 def trilu(data: Tensor, k: Any, upper: bool) -> Tensor:
-    """The upper (or lower) triangle of the last two dimensions, diagonal k included, and 0 elsewhere. Raises BadOperand."""
+    """The upper (or lower) triangle of the last two dimensions, diagonal k included, and 0 elsewhere. Raises BadOperand
+    (TW0181)."""
     source = _matrix(data, "trilu")
     first = k[()] if isinstance(k, Tensor) else k
 
@@ -149,7 +151,8 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
     """Matrices with their diagonal k, or the diagonals (k[0], ..., k[1]), replaced.
 
     diagonal: (..., length), or (..., count, length) for several, the highest first. align: which end of shorter diagonals
-    above and below the main one lies at the end of `diagonal`: "RIGHT_LEFT", "LEFT_RIGHT", ... Raises BadOperand, BadParameter.
+    above and below the main one lies at the end of `diagonal`: "RIGHT_LEFT", "LEFT_RIGHT", ... Raises BadOperand (TW0181),
+    BadParameter (TW0182).
     """
     source, given = _matrix(data, "matrix_set_diag"), tensor(diagonal, "matrix_set_diag")
     numbers = integers(k, "k of matrix_set_diag")
@@ -204,7 +207,8 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
 
 
 def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Tensor:
-    """The windows over the dimensions from `axis` on: (..., window's place, ..., place in the window). Raises BadParameter."""
+    """The windows over the dimensions from `axis` on: (..., window's place, ..., place in the window). Raises BadParameter
+    (TW0182)."""
     source = tensor(data, "sliding_window")
     at = axis_of(source, axis, "sliding_window")
     window, steps = integers(window_shape, "window_shape of sliding_window"), integers(strides, "strides of sliding_window")
@@ -222,7 +226,7 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
 
 def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None) -> Tensor:
     """`a` with a[begin:end:stride] replaced by `v`; begin, end and strides: tensors of integers, or numbers, one for each
-    dimension. v has the shape of the slice. Raises BadOperand."""
+    dimension. v has the shape of the slice. Raises BadOperand (TW0181)."""
     source, new = tensor(a, "strided_set"), tensor(v, "strided_set")
     if new.ndim != source.ndim:
         raise BadOperand(f"strided_set cannot put {tensor_text(new)} into {tensor_text(source)}", declared=new.source,
@@ -256,7 +260,7 @@ def strided_set(a: Tensor, v: Tensor, begin: Any, end: Any, strides: Any = None)
 
 
 def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
-    """data[indices[0], indices[1], ...], the indices broadcast against each other, as numpy has it. Raises BadOperand."""
+    """data[indices[0], indices[1], ...], the indices broadcast against each other, as numpy has it. Raises BadOperand (TW0181)."""
     source = tensor(data, "adv_index")
     given = [tensor(index, "indices of adv_index") for index in indices]
     if not given or len(given) > source.ndim or not all(index.dtype.is_integer for index in given):

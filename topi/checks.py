@@ -16,7 +16,7 @@ __all__ = ["axes_of", "axis_of", "integers", "known", "shape_of", "tensor"]
 
 
 def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
-    """`value`, which has to be a tensor, of `rank` dimensions where that is given. Raises BadOperand."""
+    """`value`, which has to be a tensor, of `rank` dimensions where that is given. Raises BadOperand (TW0181)."""
     if not isinstance(value, Tensor):
         raise BadOperand(f"{subject} takes a tensor", reason=f"got {value!r}"[:200], called=user_source(),
                          fix="pass what te.placeholder, te.compute or an operator returned")
@@ -29,7 +29,7 @@ def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
 
 def axis_of(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
     """The dimension that `axis` names, counted from 0; negative ones count from the end. more: how many dimensions the
-    result has in addition, which it may name as well. Raises BadAxis."""
+    result has in addition, which it may name as well. Raises BadAxis (TW0180)."""
     rank = data.ndim + more
     at = _integer(axis)
     if at is None or not -rank <= at < rank:
@@ -41,7 +41,7 @@ def axis_of(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
 
 
 def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
-    """The dimensions that `axis` names (one, several, or None for all), in ascending order. Raises BadAxis."""
+    """The dimensions that `axis` names (one, several, or None for all), in ascending order. Raises BadAxis (TW0180)."""
     if axis is None:
         return tuple(range(data.ndim))
     given = list(cast("Iterable[Any]", axis)) if isinstance(axis, (list, tuple)) else [axis]
@@ -53,7 +53,7 @@ def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
 
 
 def integers(values: Any, subject: str) -> list[int]:
-    """A Python integer or several, as a list. Raises BadParameter."""
+    """A Python integer or several, as a list. Raises BadParameter (TW0182)."""
     several = isinstance(values, Iterable) and not isinstance(values, (str, Expr))
     given = list(cast("Iterable[Any]", values)) if several else [values]
     numbers = [_integer(value) for value in given]
@@ -73,7 +73,7 @@ def _integer(value: Any) -> int | None:
 
 
 def shape_of(shape: Any, subject: str) -> tuple[Expr, ...]:
-    """A shape as users write it, as extents. Raises BadExtent."""
+    """A shape as users write it, as extents. Raises BadExtent (TW0110)."""
     return as_shape(shape, subject)
 
 

@@ -21,7 +21,8 @@ __all__ = ["einsum", "tensordot"]
 
 def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
     """The sum of products over dimensions of `a` and `b`, as numpy's tensordot: the last `axes` of a with the first of b, or
-    the axes named by (those of a, those of b). Errors are bounded as those of topi.matmul. Raises BadAxis, BadOperand."""
+    the axes named by (those of a, those of b). Errors are bounded as those of topi.matmul. Raises BadAxis (TW0180), BadOperand
+    (TW0181)."""
     left, right = tensor(a, "tensordot"), tensor(b, "tensordot")
     if isinstance(axes, (list, tuple)):
         named = axes if len(axes) == 2 else (axes, axes)
@@ -44,7 +45,7 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
 def einsum(subscripts: str, *operand: Any) -> Tensor:
     """The sum of products that numpy's einsum writes as "ij,jk->ik": a letter for each dimension, those that are not on the
     right summed over; "..." stands for the dimensions that have none. Without "->" the right side has the letters that occur
-    once, in order. Raises BadParameter, BadOperand."""
+    once, in order. Raises BadParameter (TW0182), BadOperand (TW0181)."""
     given = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
     tensors = [tensor(factor, "einsum") for factor in given]
     text = subscripts.replace(" ", "")

@@ -22,7 +22,7 @@ def cumsum(data: Tensor, axis: int | None = None, dtype: object = None, exclusiv
     """The sums of data[: i + 1] along an axis, or of the flattened tensor without one; exclusive: of data[: i].
 
     dtype: of the result and of the additions, which are made in order; of data, int32 of bools. An element is off by at most
-    n * eps times the sum of the n absolute values before it. Raises BadAxis.
+    n * eps times the sum of the n absolute values before it. Raises BadAxis (TW0180).
     """
     return _running(data, axis, dtype, exclusive, "cumsum", ops.add, 0)
 

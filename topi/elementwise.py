@@ -44,28 +44,54 @@ def _lifted(name: str, function: Callable[..., Any], *operands: Operand) -> Any:
     return function(*operands)
 
 
-def _unary(name: str, meaning: str, function: Callable[..., Any] | None = None) -> Callable[[Operand], Any]:
+_SAME = "and its dtype"
+_FLOAT = "and its dtype where that is a float, else float32"
+_BOOL = "and the dtype bool"
+
+
+def _unary(name: str, meaning: str, function: Callable[..., Any] | None = None, dtype: str = _FLOAT) -> Callable[[Operand], Any]:
+    """The operator of one operand. dtype: what its documentation says of the result's."""
     apply = function or getattr(te, name)
 
     def operator(x: Operand) -> Any:
         return _lifted(name, apply, x)
 
     operator.__name__ = operator.__qualname__ = name
-    operator.__doc__ = meaning
+    operator.__doc__ = f"""{meaning}
+
+    x: a tensor of any shape, or a number or an expression, of which the result is an expression. The result has the shape of x,
+    {dtype}. Raises NotAnExpression (TW0106){", MixedTypes (TW0104)" if name == "bitwise_not" else ""}.
+    """
     return operator
 
 
-def _binary(name: str, meaning: str, function: Callable[..., Any]) -> Callable[[Operand, Operand], Any]:
+_MIXED = "and the dtype that te's rules give to the two together"
+
+
+def _binary(
+    name: str, meaning: str, function: Callable[..., Any], dtype: str = _MIXED, errors: str = "",
+) -> Callable[[Operand, Operand], Any]:
+    """The operator of two operands. dtype: what its documentation says of the result's; errors: those that others have not."""
     def operator(lhs: Operand, rhs: Operand) -> Any:
         return _lifted(name, function, lhs, rhs)
 
     operator.__name__ = operator.__qualname__ = name
-    operator.__doc__ = meaning
+    operator.__doc__ = _documented(meaning, dtype, errors)
     return operator
 
 
+def _documented(meaning: str, dtype: str, errors: str) -> str:
+    """The documentation of an operator of two operands."""
+    return f"""{meaning}
+
+    lhs, rhs: tensors, whose shapes broadcast as numpy's do, numbers or expressions. The result has the broadcast shape,
+    {dtype}; it is an expression where neither is a tensor.
+    Raises ShapesDoNotBroadcast (TW0121), NotAnExpression (TW0106){errors}.
+    """
+
+
 def _comparison(name: str, symbol: str, kind: type[CompareOp]) -> Callable[[Operand, Operand], Any]:
-    return _binary(name, f"Whether lhs {symbol} rhs, as bool.", lambda a, b: ops.compare(kind, a, b))
+    return _binary(name, f"Whether lhs {symbol} rhs, as bool.", lambda a, b: ops.compare(kind, a, b), _BOOL)
 
 
 def _bits(name: str, meaning: str) -> Callable[[Operand, Operand], Any]:
@@ -76,7 +102,7 @@ def _bits(name: str, meaning: str) -> Callable[[Operand, Operand], Any]:
 
     kind = {"left_shift": "shift_left", "right_shift": "shift_right"}.get(name, name)
     operator.__name__ = operator.__qualname__ = name
-    operator.__doc__ = meaning
+    operator.__doc__ = _documented(meaning, _MIXED, ", MixedTypes (TW0104)")
     return operator
 
 
@@ -85,8 +111,8 @@ def _bits(name: str, meaning: str) -> Callable[[Operand, Operand], Any]:
 add = _binary("add", "lhs + rhs.", ops.add)
 subtract = _binary("subtract", "lhs - rhs.", ops.subtract)
 multiply = _binary("multiply", "lhs * rhs.", ops.multiply)
-divide = _binary("divide", "lhs / rhs of floats. Of two integers it raises AmbiguousDivision, as `/` does: floor_divide and "
-                 "trunc_divide say which quotient is meant.", ops.divide)
+divide = _binary("divide", "lhs / rhs of floats. Two integers are refused, as `/` refuses them: floor_divide and trunc_divide say "
+                 "which quotient is meant.", ops.divide, errors=", AmbiguousDivision (TW0103)")
 floor_divide = _binary("floor_divide", "The quotient rounded towards minus infinity, as numpy's; of integers x // 0 = 0.",
                        lambda a, b: _of_floats(a, b, lambda x, y: te.floor(x / y), ops.floordiv))
 floor_mod = _binary("floor_mod", "The remainder with the sign of rhs, as Python's and numpy's; of integers x % 0 = 0.",
@@ -98,7 +124,8 @@ mod = _binary("mod", "The remainder with the sign of lhs, as TVM has it under th
               ops.truncmod)
 maximum = _binary("maximum", "The greater one; a NaN where either is a NaN.", ops.maximum)
 minimum = _binary("minimum", "The lesser one; a NaN where either is a NaN.", ops.minimum)
-power = _binary("power", "lhs ** rhs. Integers take a constant exponent of at least 0, all else is computed in floats.", ops.power)
+power = _binary("power", "lhs ** rhs. Integers take a constant exponent of at least 0, all else is computed in floats.", ops.power,
+                errors=", MixedTypes (TW0104)")
 hypot = _binary("hypot", "sqrt(lhs ** 2 + rhs ** 2), without overflow on the way.", te.hypot)
 atan2 = _binary("atan2", "The angle of the point (rhs, lhs), in radians.", te.atan2)
 log_add_exp = _binary("log_add_exp", "log(exp(lhs) + exp(rhs)), without overflow on the way.", lambda a, b: _log_add_exp(a, b))
@@ -132,13 +159,13 @@ def _truth(x: Any) -> Expr:
 
 
 logical_and = _binary("logical_and", "Whether both hold, as bool; a number holds where it is not 0.",
-                      lambda a, b: te.all(_truth(a), _truth(b)))
+                      lambda a, b: te.all(_truth(a), _truth(b)), _BOOL)
 logical_or = _binary("logical_or", "Whether at least one holds, as bool; a number holds where it is not 0.",
-                     lambda a, b: te.any(_truth(a), _truth(b)))
+                     lambda a, b: te.any(_truth(a), _truth(b)), _BOOL)
 logical_xor = _binary("logical_xor", "Whether exactly one holds, as bool; a number holds where it is not 0.",
-                      lambda a, b: ops.compare(NE, _truth(a), _truth(b)))
+                      lambda a, b: ops.compare(NE, _truth(a), _truth(b)), _BOOL)
 logical_not = _unary("logical_not", "Whether x does not hold, as bool; a number holds where it is not 0.",
-                     lambda x: ops.logical_not(_truth(x)))
+                     lambda x: ops.logical_not(_truth(x)), _BOOL)
 
 # Bits
 
@@ -147,14 +174,14 @@ bitwise_or = _bits("bitwise_or", "lhs | rhs of integers, or of bools.")
 bitwise_xor = _bits("bitwise_xor", "lhs ^ rhs of integers, or of bools.")
 left_shift = _bits("left_shift", "lhs << rhs of integers; bits that leave on the left are lost.")
 right_shift = _bits("right_shift", "lhs >> rhs of integers; the sign stays.")
-bitwise_not = _unary("bitwise_not", "~x of an integer, or of a bool.", ops.invert)
+bitwise_not = _unary("bitwise_not", "~x of an integer, or of a bool.", ops.invert, _SAME)
 
 # Mathematics
 
-identity = _unary("identity", "x itself, as a tensor of its own.", ops.convert)
-negative = _unary("negative", "-x.", ops.negative)
-abs = _unary("abs", "|x| in its dtype; the least int8 and its like wrap to themselves.", ops.absolute)
-square = _unary("square", "x * x.", lambda x: x * x)
+identity = _unary("identity", "x itself, as a tensor of its own.", ops.convert, _SAME)
+negative = _unary("negative", "-x.", ops.negative, _SAME)
+abs = _unary("abs", "|x| in its dtype; the least int8 and its like wrap to themselves.", ops.absolute, _SAME)
+square = _unary("square", "x * x.", lambda x: x * x, _SAME)
 exp = _unary("exp", "e ** x. An integer is converted to float32, here and below.")
 exp2 = _unary("exp2", "2 ** x.")
 exp10 = _unary("exp10", "10 ** x.")
@@ -179,18 +206,19 @@ tanh = _unary("tanh", "The hyperbolic tangent.")
 asinh = _unary("asinh", "The inverse hyperbolic sine.")
 acosh = _unary("acosh", "The inverse hyperbolic cosine.")
 atanh = _unary("atanh", "The inverse hyperbolic tangent.")
-floor = _unary("floor", "The greatest whole number not above x; an integer is returned as it is.")
-ceil = _unary("ceil", "The least whole number not below x; an integer is returned as it is.")
-round = _unary("round", "The nearest whole number, halves away from zero, as TVM's and C's round; numpy's is nearbyint.")
-trunc = _unary("trunc", "x without its fraction; an integer is returned as it is.")
-nearbyint = _unary("nearbyint", "The nearest whole number, halves to even, as numpy's round.")
-isnan = _unary("isnan", "Whether x is a NaN, as bool.")
-isinf = _unary("isinf", "Whether x is infinite, as bool.")
-isfinite = _unary("isfinite", "Whether x is neither a NaN nor infinite, as bool.")
+floor = _unary("floor", "The greatest whole number not above x; an integer is returned as it is.", dtype=_SAME)
+ceil = _unary("ceil", "The least whole number not below x; an integer is returned as it is.", dtype=_SAME)
+round = _unary("round", "The nearest whole number, halves away from zero, as TVM's and C's round; numpy's is nearbyint.",
+               dtype=_SAME)
+trunc = _unary("trunc", "x without its fraction; an integer is returned as it is.", dtype=_SAME)
+nearbyint = _unary("nearbyint", "The nearest whole number, halves to even, as numpy's round.", dtype=_SAME)
+isnan = _unary("isnan", "Whether x is a NaN, as bool.", dtype=_BOOL)
+isinf = _unary("isinf", "Whether x is infinite, as bool.", dtype=_BOOL)
+isfinite = _unary("isfinite", "Whether x is neither a NaN nor infinite, as bool.", dtype=_BOOL)
 
 
 def sign(x: Operand) -> Any:
-    """-1, 0 or 1 in the dtype of x, after its sign; a NaN of a NaN."""
+    """-1, 0 or 1 in the shape and the dtype of x, after its sign; a NaN of a NaN. Raises NotAnExpression (TW0106)."""
     return _lifted("sign", _sign, x)
 
 
@@ -204,8 +232,8 @@ def _sign(x: Any) -> Expr:
 
 
 def ceil_log2(x: Operand) -> Any:
-    """The least integer n for which 2 ** n is not below x, in the dtype of x: of an integer from 1 on exact, of a float
-    ceil(log2(x))."""
+    """The least integer n for which 2 ** n is not below x, in the shape and the dtype of x: of an integer from 1 on exact, of a
+    float ceil(log2(x)). Raises NotAnExpression (TW0106)."""
     def element(value: Any) -> Any:
         value = ops.convert(value)
         if value.dtype.is_float:
@@ -216,7 +244,8 @@ def ceil_log2(x: Operand) -> Any:
 
 
 def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
-    """min(max(x, a_min), a_max) in the dtype of x; a NaN stays a NaN."""
+    """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions. Raises
+    NotAnExpression (TW0106)."""
     def element(value: Any) -> Any:
         value = ops.convert(value)
         low, high = ops.cast(ops.convert(a_min), value.dtype), ops.cast(ops.convert(a_max), value.dtype)
@@ -226,18 +255,24 @@ def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
 
 
 def cast(x: Operand, dtype: object) -> Any:
-    """x converted to `dtype`: to integers towards zero, to bool whether it is not 0. Raises UnknownDType."""
+    """x converted to `dtype`, in its shape: to integers towards zero, to bool whether it is not 0. Raises UnknownDType (TW0101),
+    NotAnExpression (TW0106)."""
     target = scalar_dtype(dtype)
     return _lifted("cast", lambda value: ops.cast(ops.convert(value), target), x)
 
 
 def reinterpret(x: Operand, dtype: object) -> Any:
-    """The bits of x read as `dtype`, of the same width. Raises BadReinterpret."""
+    """The bits of x read as `dtype`, which has the same width, in the shape of x. Raises BadReinterpret (TW0126), UnknownDType
+    (TW0101)."""
     return te.reinterpret(dtype, x)
 
 
 def where(condition: Operand, x: Operand, y: Operand) -> Any:
-    """x where the condition holds (a bool, or a number that is not 0), y elsewhere. All three broadcast."""
+    """x where the condition holds (a bool, or a number that is not 0), y elsewhere.
+
+    All three are tensors, whose shapes broadcast as numpy's do, numbers or expressions; the result has the broadcast shape, and the
+    dtype that te's rules give to x and y together. Raises ShapesDoNotBroadcast (TW0121), NotAnExpression (TW0106).
+    """
     def element(chosen: Any, a: Any, b: Any) -> Any:
         a, b = ops.match_types(a, b)
         return te.select(_truth(chosen), a, b)
@@ -246,7 +281,8 @@ def where(condition: Operand, x: Operand, y: Operand) -> Any:
 
 
 def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
-    """The sum of tensors of one shape, in order. Raises BadParameter for none, BadOperand where shapes differ."""
+    """The sum of tensors of one shape, added up in order, in that shape. Raises BadParameter (TW0182) for none, BadOperand (TW0181)
+    where shapes differ."""
     if not xs:
         raise BadParameter("elemwise_sum has nothing to add", called=user_source(), fix="pass at least one tensor")
     first = tensor(xs[0], "elemwise_sum")
@@ -278,40 +314,43 @@ def _filled(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
 
 
 def full(shape: Any, dtype: object, fill_value: Any) -> Tensor:
-    """A tensor of `shape` filled with one number or scalar expression, converted to `dtype`."""
+    """A tensor of `shape` (one extent or several) filled with one number or scalar expression, converted to `dtype`. Raises
+    BadExtent (TW0110), UnknownDType (TW0101), NotAnExpression (TW0106)."""
     return _filled(shape, dtype, fill_value, "T_full")
 
 
 def full_like(x: Tensor, fill_value: Any) -> Tensor:
-    """A tensor of x's shape and dtype, filled with one number."""
+    """A tensor of x's shape and dtype, filled with one number or scalar expression. Raises BadOperand (TW0181), NotAnExpression
+    (TW0106)."""
     return _filled(tensor(x, "full_like").shape, x.dtype, fill_value, "T_full_like")
 
 
 def zeros(shape: Any, dtype: object = "float32") -> Tensor:
-    """A tensor of zeros."""
+    """A tensor of `shape` and `dtype` filled with zeros. Raises BadExtent (TW0110), UnknownDType (TW0101)."""
     return full(shape, dtype, 0)
 
 
 def ones(shape: Any, dtype: object = "float32") -> Tensor:
-    """A tensor of ones."""
+    """A tensor of `shape` and `dtype` filled with ones. Raises BadExtent (TW0110), UnknownDType (TW0101)."""
     return full(shape, dtype, 1)
 
 
 def zeros_like(x: Tensor) -> Tensor:
-    """Zeros of x's shape and dtype."""
+    """Zeros in x's shape and dtype. Raises BadOperand (TW0181)."""
     return full_like(x, 0)
 
 
 def ones_like(x: Tensor) -> Tensor:
-    """Ones of x's shape and dtype."""
+    """Ones in x's shape and dtype. Raises BadOperand (TW0181)."""
     return full_like(x, 1)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: object = "float32") -> Tensor:
-    """start, start + step, ... up to but without stop; arange(stop) begins at 0. Element i is start + i * step, rounded to
-    `dtype` as that arithmetic is. The arguments are numbers, and integer expressions with steps of 1.
+    """start, start + step, ... up to but without stop; arange(stop) begins at 0.
 
-    Raises BadParameter for a step of 0, or one of an unknown size.
+    start, stop, step: numbers; integer expressions with steps of 1. The result has one dimension, of ceil((stop - start) / step)
+    elements, of which element i is start + i * step, rounded to `dtype` as that arithmetic is. Raises BadParameter (TW0182) for a
+    step of 0, or one of an unknown size, and UnknownDType (TW0101).
     """
     if stop is None:
         start, stop = 0, start
@@ -339,7 +378,8 @@ def _ceiling(x: float) -> int:
 
 
 def broadcast_to(data: Tensor, shape: Any) -> Tensor:
-    """`data` repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand where it does not fit."""
+    """`data` in `shape`, repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand (TW0181) where it does
+    not fit, BadExtent (TW0110)."""
     source, extents = tensor(data, "broadcast_to"), shape_of(shape, "broadcast_to")
     skipped = len(extents) - source.ndim
     repeated = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]

@@ -26,7 +26,7 @@ def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = 
     A: (n, k), or (k, n) with transpose_a; B: (k, m), or (m, k) with transpose_b. out_dtype: in which products are taken
     and added up; the type that te gives to a sum of the two where it is not given. Of float32, each element is within
     (k + 1) u times the sum of |a||b| of the exact value, u = 2**-24 (Higham 2002, section 3.1), in any schedule.
-    Raises BadOperand.
+    Raises BadOperand (TW0181).
     """
     check_matrices("topi.matmul", A, B, 2, "topi.matmul(A, B): (n, k) times (k, m)")
     rows, depth = _sides(A, transpose_a)
@@ -91,7 +91,7 @@ def result_dtype(a: Tensor, b: Tensor, out_dtype: str | None) -> Any:
 
 
 def check_matrices(name: str, a: object, b: object, rank: int, usage: str) -> None:
-    """Raises BadOperand unless both are tensors of `rank` dimensions."""
+    """Raises BadOperand (TW0181) unless both are tensors of `rank` dimensions."""
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
         wrong = b if isinstance(a, Tensor) else a
         raise BadOperand(f"{name} takes tensors", reason=f"got {wrong!r}"[:200], called=user_source(), fix=usage)
@@ -100,7 +100,7 @@ def check_matrices(name: str, a: object, b: object, rank: int, usage: str) -> No
 
 
 def check_depth(name: str, a: Tensor, b: Tensor, depth: Expr, deep: Expr, usage: str) -> None:
-    """Raises BadOperand where the extents that are summed over are not known to be equal."""
+    """Raises BadOperand (TW0181) where the extents that are summed over are not known to be equal."""
     if not _agree(depth, deep):
         raise _bad(name, a, b, f"the sum would run over {depth} elements of {a.name} and {deep} of {b.name}", usage)
 

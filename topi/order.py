@@ -23,7 +23,7 @@ __all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "s
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
-    """The elements along an axis in order; NaNs stand last, or first where the order descends. Raises BadAxis."""
+    """The elements along an axis in order; NaNs stand last, or first where the order descends. Raises BadAxis (TW0180)."""
     source, at = _along(data, axis, "sort")
     return _taken(source, _order(source, at, is_ascend, None, "sort"), at, "sort")
 
@@ -31,7 +31,7 @@ def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
 def argsort(data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_ascend: bool = True,
             dtype: object = "float32") -> Tensor:
     """Where the elements in order stand along an axis; equal ones stay in their order. valid_count: how many elements of each
-    row count, the rest keeping its place. dtype: of the result. Raises BadAxis."""
+    row count, the rest keeping its place. dtype: of the result. Raises BadAxis (TW0180)."""
     source, at = _along(data, axis, "argsort")
     order = _order(source, at, is_ascend, valid_count, "argsort")
     kind = scalar_dtype(dtype)
@@ -41,7 +41,7 @@ def argsort(data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_
 def topk(data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
          dtype: object = "int64") -> list[Tensor] | Tensor:
     """The k greatest (or least) elements along an axis, in order: "values", their places "indices" in `dtype`, or "both". k below
-    1 takes all. Raises BadAxis, BadParameter."""
+    1 takes all. Raises BadAxis (TW0180), BadParameter (TW0182)."""
     source, at = _along(data, axis, "topk")
     count, = integers(k, "k of topk")
     extent = source.shape[at]
@@ -121,7 +121,8 @@ def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int =
     """`data` with updates[i, j] at data[indices[i, j], j] for axis 0, and so on; negative indices count from the end.
 
     reduction: "update" (of several updates of one place the last counts), "add", "mul", "min" or "max". indices and updates are
-    of one shape, whose extents besides the axis are at most the data's. Raises BadAxis, BadOperand, BadParameter.
+    of one shape, whose extents besides the axis are at most the data's. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter
+    (TW0182).
     """
     source, index, new = tensor(data, "scatter_elements"), tensor(indices, "scatter_elements"), tensor(updates, "scatter_elements")
     at = axis_of(source, axis, "scatter_elements")
@@ -142,7 +143,7 @@ def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int =
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update") -> Tensor:
     """`data` with updates[y..., x...] at data[indices[0, y...], indices[1, y...], ..., x...]; modes as scatter_elements has them.
 
-    Raises BadOperand, BadParameter.
+    Raises BadOperand (TW0181), BadParameter (TW0182).
     """
     source, index, new = tensor(data, "scatter_nd"), tensor(indices, "scatter_nd"), tensor(updates, "scatter_nd")
     depth = index.shape[0].value if index.ndim and isinstance(index.shape[0], IntImm) else -1

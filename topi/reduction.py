@@ -36,22 +36,22 @@ COMM_REDUCE, COMM_REDUCE_IDX = "comm_reduce", "comm_reduce_idx"
 
 
 def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum, in the dtype of data (int32 of bools). Raises BadAxis."""
+    """The sum, in the dtype of data (int32 of bools). Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.sum, "sum", wide=True)
 
 
 def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The product, in the dtype of data (int32 of bools). Raises BadAxis."""
+    """The product, in the dtype of data (int32 of bools). Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.prod, "prod", wide=True)
 
 
 def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The greatest element; a NaN where there is one; of none minus infinity, or the least integer. Raises BadAxis."""
+    """The greatest element; a NaN where there is one; of none minus infinity, or the least integer. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.max, "max")
 
 
 def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The least element; a NaN where there is one; of none infinity, or the greatest integer. Raises BadAxis."""
+    """The least element; a NaN where there is one; of none infinity, or the greatest integer. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.min, "min")
 
 
@@ -60,18 +60,18 @@ _ANY = te.comm_reducer(lambda x, y: te.any(x, y), lambda dtype: te.const(False, 
 
 
 def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements hold (numbers: are not 0), as bool; of none it is true. Raises BadAxis."""
+    """Whether all elements hold (numbers: are not 0), as bool; of none it is true. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, _ALL, "all", truth=True)
 
 
 def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether some element holds (numbers: is not 0), as bool; of none it is false. Raises BadAxis."""
+    """Whether some element holds (numbers: is not 0), as bool; of none it is false. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, _ANY, "any", truth=True)
 
 
 def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum divided by the number of elements: of integers and bools in float32, of floats in their dtype. Raises BadAxis;
-    of no elements it is a NaN."""
+    """The sum divided by the number of elements: of integers and bools in float32, of floats in their dtype. Raises BadAxis
+    (TW0180); of no elements it is a NaN."""
     source = tensor(data, "mean")
     axes = axes_of(source, axis, "mean")
     counted = source if source.dtype.is_float else source.astype("float32")
@@ -87,7 +87,7 @@ def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def argmax(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
     """The index of the greatest element, as int32 (int64 where more elements are reduced): the first one of several, or
     the last. A NaN counts as the greatest, as numpy has it. Over several axes it is the index among the elements reduced,
-    in row-major order. Raises BadAxis, and BadOperand where there are no elements."""
+    in row-major order. Raises BadAxis (TW0180), and BadOperand (TW0181) where there are no elements."""
     return _arg(data, axis, keepdims, select_last_index, "argmax", lambda a, b: a > b, -math.inf)
 
 

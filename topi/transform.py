@@ -37,7 +37,7 @@ def injective(shape: Sequence[Any], element: Callable[..., Any], name: str) -> T
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     """`num_newaxis` dimensions of extent 1 before dimension `axis`; negative ones count from the end of the result.
 
-    Raises BadAxis, BadParameter.
+    Raises BadAxis (TW0180), BadParameter (TW0182).
     """
     source = tensor(a, "expand_dims")
     count, = integers(num_newaxis, "num_newaxis of expand_dims")
@@ -47,7 +47,8 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
 
 
 def squeeze(a: Tensor, axis: Any = None) -> Tensor:
-    """Without the dimensions `axis` (one or several, None for all), which have extent 1. Raises BadAxis, BadOperand."""
+    """Without the dimensions `axis` (one or several, None for all), which have extent 1. Raises BadAxis (TW0180), BadOperand
+    (TW0181)."""
     source = tensor(a, "squeeze")
     single = [at for at, extent in enumerate(source.shape) if isinstance(extent, IntImm) and extent.value == 1]
     axes = tuple(single) if axis is None else axes_of(source, axis, "squeeze")
@@ -64,7 +65,7 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
 def reshape(a: Tensor, newshape: Any) -> Tensor:
     """The elements in row-major order in another shape; one extent may be -1, and is what the others leave.
 
-    Where extents are symbols, shapes that do not have one number of elements are the caller's mistake. Raises BadOperand.
+    Where extents are symbols, shapes that do not have one number of elements are the caller's mistake. Raises BadOperand (TW0181).
     """
     source = tensor(a, "reshape")
     shape = _new_shape(source, newshape)
@@ -126,7 +127,7 @@ def _unflattened(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
 
 
 def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Dimension d of the result is dimension axes[d] of `a`; without axes their order is reversed. Raises BadAxis."""
+    """Dimension d of the result is dimension axes[d] of `a`; without axes their order is reversed. Raises BadAxis (TW0180)."""
     source = tensor(a, "transpose")
     order = list(reversed(range(source.ndim))) if axes is None else [axis_of(source, axis, "transpose") for axis in axes]
     if sorted(order) != list(range(source.ndim)):
@@ -139,7 +140,7 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
-    """The elements along one dimension in reverse order. Raises BadAxis."""
+    """The elements along one dimension in reverse order. Raises BadAxis (TW0180)."""
     source = tensor(a, "flip")
     at = axis_of(source, axis, "flip")
     return injective(source.shape, lambda *i: source[(*i[:at], source.shape[at] - 1 - i[at], *i[at + 1:])], "T_flip")
@@ -149,7 +150,8 @@ def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
     """From one layout to another: "NCHW" to "NCHW16c" splits the channels into blocks of 16, the inner index last.
 
     A capital letter is a dimension, a small one after a number its inner part. Where blocks do not divide a dimension, what
-    they have too much is 0; back from blocks, the dimension is as long as they are. Raises BadParameter, BadOperand.
+    they have too much is 0; back from blocks, the dimension is as long as they are. Raises BadParameter (TW0182), BadOperand
+    (TW0181).
     """
     source = tensor(array, "layout_transform")
     src, dst = _layout(src_layout), _layout(dst_layout)
@@ -214,7 +216,7 @@ def strided_slice(
     is clipped. axes: the dimensions meant, the first ones without. slice_mode "size": `end` holds how many elements are
     taken, -1 for all that follow, and strides are 1. The numbers are known, and so are the extents of sliced dimensions.
 
-    Raises BadParameter, BadAxis, BadOperand.
+    Raises BadParameter (TW0182), BadAxis (TW0180), BadOperand (TW0181).
     """
     source = tensor(a, "strided_slice")
     begins, ends = integers(begin, "begin of strided_slice"), integers(end, "end of strided_slice")
@@ -245,7 +247,7 @@ def strided_slice(
 def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Parts along one dimension: so many of equal size, or those between the given indices, as numpy's split.
 
-    Raises BadAxis, BadParameter, BadOperand.
+    Raises BadAxis (TW0180), BadParameter (TW0182), BadOperand (TW0181).
     """
     source = tensor(ary, "split")
     at = axis_of(source, axis, "split")
@@ -264,7 +266,8 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 
 
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one dtype one after another along a dimension; the other extents are the same. Raises BadOperand, BadAxis."""
+    """Tensors of one dtype one after another along a dimension; the other extents are the same. Raises BadOperand (TW0181), BadAxis
+    (TW0180)."""
     sources = _alike(a_tuple, "concatenate")
     at = axis_of(sources[0], axis, "concatenate")
     for other in sources:
@@ -286,7 +289,7 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape and dtype along a new dimension before `axis`. Raises BadOperand, BadAxis."""
+    """Tensors of one shape and dtype along a new dimension before `axis`. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     sources = _alike(a, "stack")
     at = axis_of(sources[0], axis, "stack", 1)
     for other in sources:
@@ -326,7 +329,7 @@ def pad(
 ) -> Tensor:
     """`data` with pad_before[d] elements before and pad_after[d] after it in each dimension, all of them pad_value.
 
-    pad_after: pad_before without. The numbers are from 0 on, or integer expressions. Raises BadParameter.
+    pad_after: pad_before without. The numbers are from 0 on, or integer expressions. Raises BadParameter (TW0182).
     """
     source = tensor(data, "pad")
     before, after = list(pad_before), list(pad_before if pad_after is None else pad_after)
@@ -358,7 +361,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
-    """Each slice along `axis` `repeats` times in succession. Raises BadAxis, BadParameter."""
+    """Each slice along `axis` `repeats` times in succession. Raises BadAxis (TW0180), BadParameter (TW0182)."""
     source = tensor(a, "repeat")
     at = axis_of(source, axis, "repeat")
     count, = _counts(repeats, "repeats of repeat")
@@ -367,7 +370,8 @@ def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
 
 
 def tile(a: Tensor, reps: Any) -> Tensor:
-    """The whole tensor repeated reps[d] times along each dimension, the last ones aligned, as numpy's. Raises BadParameter."""
+    """The whole tensor repeated reps[d] times along each dimension, the last ones aligned, as numpy's. Raises BadParameter
+    (TW0182)."""
     source = tensor(a, "tile")
     counts = _counts(reps, "reps of tile")
     rank = max(len(counts), source.ndim)
@@ -394,7 +398,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
 
     The result has the dimensions of `indices` in place of that axis; batch_dims: the first ones of both are the same, and
     looked up in each other. mode "clip": indices outside are taken to the nearest end; "wrap": modulo the extent; "fast":
-    they are inside, which the caller answers for. Raises BadOperand, BadAxis, BadParameter.
+    they are inside, which the caller answers for. Raises BadOperand (TW0181), BadAxis (TW0180), BadParameter (TW0182).
     """
     source, index = tensor(a, "take"), _of_integers(indices, "take")
     if mode not in ("clip", "wrap", "fast"):
@@ -434,7 +438,7 @@ def _of_integers(indices: Any, subject: str) -> Tensor:
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     """result[i, j, k] = data[i, indices[i, j, k], k] for axis 1, and so on: `indices` has the rank of data, and no more
-    elements than it in the other dimensions. Indices have to be inside. Raises BadOperand, BadAxis."""
+    elements than it in the other dimensions. Indices have to be inside. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     source = tensor(data, "gather")
     index = _of_integers(tensor(indices, "gather", source.ndim), "gather")
     at = axis_of(source, axis, "gather")
@@ -445,7 +449,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """result[i..., j...] = a[indices[0, i...], indices[1, i...], ..., j...]: the first dimension of `indices`, of a known
     extent, holds the coordinates. They have to be inside. batch_dims: so many of the first dimensions of `a` are those that
-    `indices` has after its first, and are not looked up. Raises BadOperand."""
+    `indices` has after its first, and are not looked up. Raises BadOperand (TW0181)."""
     source, index = tensor(a, "gather_nd"), _of_integers(indices, "gather_nd")
     count = index.shape[0] if index.ndim else None
     batch, = integers(batch_dims, "batch_dims of gather_nd")
@@ -462,7 +466,7 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
 def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: object) -> Tensor:
     """on_value where the index along a new dimension `axis` of extent `depth` is the element of `indices`, else off_value.
 
-    axis: -1 for the last. Raises BadOperand, BadAxis.
+    axis: -1 for the last. Raises BadOperand (TW0181), BadAxis (TW0180).
     """
     index = _of_integers(indices, "one_hot")
     at = axis_of(index, axis, "one_hot", 1)

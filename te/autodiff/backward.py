@@ -69,7 +69,7 @@ def adjoints_of_reads(
 ) -> list[tuple[ProducerLoad, Contribution]]:
     """The adjoint of each relevant read in `value`, whose own adjoint is `seed`. Reads of one element count as one.
 
-    relevant: whether the gradient goes through the tensor that is read. Raises NotDifferentiable.
+    relevant: whether the gradient goes through the tensor that is read. Raises NotDifferentiable (TW0170).
     """
     nodes = list(post_order(without_lets(value)))
     concerned = _concerned(nodes, relevant)

@@ -49,7 +49,7 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     product by the factor, zeros apart. A combiner of one's own that chooses nothing takes work that is quadratic in the
     length of the reduction. The gradient of a read at indices that are data is a scatter: an operation of loops, as hybrid
     scripts are, that adds to the elements that were read; over dimensions of up to 16 elements, which ask each read instead,
-    it is a sum. Raises NotTensors, GradientOfIntegers, BadHead, and NotDifferentiable
+    it is a sum. Raises NotTensors (TW0173), GradientOfIntegers (TW0171), BadHead (TW0172), and NotDifferentiable (TW0170)
     for outside code, bits, and combiners that choose.
     """
     wanted = _checked(output, inputs)

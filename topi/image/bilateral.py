@@ -28,7 +28,7 @@ __all__ = ["bilateral_slice"]
 def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
     """grid: (GH, GW, D, O, I + 1); guide: (H, W); image: (I, H, W), all of one float dtype; the result is (O, H, W).
 
-    The last of the grid's coefficients is added. GH, GW, D, O and I are constants. Raises BadImage.
+    The last of the grid's coefficients is added. GH, GW, D, O and I are constants. Raises BadImage (TW0195).
     """
     _check(grid, guide, image)
     high, wide, depth, outs, terms = (extent.value for extent in grid.shape)  # pyright: ignore[reportAttributeAccessIssue]

@@ -33,7 +33,7 @@ def box_blur(image: Tensor, size: int = 3, border: str = "edge", layout: str | N
 
     image: (H, W), (H, W, C), (N, C, H, W), or as `layout` names its dimensions. size: odd. border: what lies outside ("edge",
     "reflect", "zero"); "valid" gives only pixels whose window is inside, so that H and W are smaller by size - 1. sum_dtype:
-    what integers are summed in: as wide as it takes if None; a narrower one is faster, and wraps. Raises BadImage.
+    what integers are summed in: as wide as it takes if None; a narrower one is faster, and wraps. Raises BadImage (TW0195).
     """
     reach = _reach(size)
     plane = Plane.of(image, layout, border)
@@ -102,7 +102,7 @@ def column_sum(rows: Tensor, lead: Any, y: Any, f: Any, taps: Sequence[float]) -
 
 
 def gaussian_taps(size: int, sigma: float | None = None) -> list[float]:
-    """`size` samples of a Gaussian around its middle, which sum to 1. Raises BadImage for a sigma that is not positive."""
+    """`size` samples of a Gaussian around its middle, which sum to 1. Raises BadImage (TW0195) for a sigma that is not positive."""
     spread = 0.3 * ((size - 1) * 0.5 - 1) + 0.8 if sigma is None else sigma
     if not spread > 0:
         raise BadImage(f"sigma is {sigma!r}"[:100], called=user_source(), reason="it is how far a blur reaches, in pixels",

@@ -42,7 +42,7 @@ class Plane:
     @staticmethod
     def of(data: Tensor, layout: str | None = None, border: str = "edge") -> Plane:
         """layout: a letter a dimension, W right after H and at most one after it; None for the usual one of the rank.
-        Raises BadImage."""
+        Raises BadImage (TW0195)."""
         named = layout or LAYOUTS.get(data.ndim, "")
         at = named.find("HW")
         if len(named) != data.ndim or at < 0 or data.ndim - at > 3:

@@ -46,7 +46,8 @@ def resize(image: Tensor, size: Any, method: str = "bilinear", layout: str | Non
 
     method: "nearest", "bilinear" or "bicubic". layout: as of box_blur; (N, C, H, W) for four dimensions. coordinates: where
     pixels lie; "align_corners" if align_corners, else "half_pixel", but "asymmetric" for nearest neighbours, as torch has it.
-    rounding: of nearest neighbours: "floor" (the default), "round" (halves down), "ceil". Raises BadImage, BadWindow.
+    rounding: of nearest neighbours: "floor" (the default), "round" (halves down), "ceil". Raises BadImage (TW0195), BadWindow
+    (TW0190).
     """
     method = NAMES.get(method, method)
     if coordinates is None:
@@ -87,7 +88,7 @@ def resize(image: Tensor, size: Any, method: str = "bilinear", layout: str | Non
 
 def resize2d(data: Tensor, roi: Any, size: Any, layout: str = "NCHW", method: str = "linear",
              coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "", bicubic_alpha: float = -0.75) -> Tensor:
-    """resize with TVM's names and order of arguments. roi: None, or zeros: the whole image. Raises BadImage."""
+    """resize with TVM's names and order of arguments. roi: None, or zeros: the whole image. Raises BadImage (TW0195)."""
     if roi is not None and any(roi):
         raise BadImage(f"roi is {roi!r}"[:100], called=user_source(), reason="whole images are resized",
                        fix="roi=None, of a strided slice of the image")

@@ -24,7 +24,7 @@ def unsharp_mask(image: Tensor, size: int = 5, sigma: float | None = None, amoun
 
     amount: from 0 on, below 32. Integers are rounded to the nearest and kept within their dtype; of bytes the
     result is made in fixed point, within 1 + amount * size / 50 grey levels of the real value. Of floats nothing is cut off.
-    Else as gaussian_blur. Raises BadImage.
+    Else as gaussian_blur. Raises BadImage (TW0195).
     """
     if not 0 <= amount < 32:
         raise BadImage(f"amount is {amount!r}"[:100], called=user_source(), reason="it is how much of the detail is added",

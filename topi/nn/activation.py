@@ -56,7 +56,8 @@ def leaky_relu(x: Tensor, alpha: float) -> Tensor:
 
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
-    """x where it is positive, slope[c] * x elsewhere, c being the index along `axis`. Raises BadAxis, BadOperand."""
+    """x where it is positive, slope[c] * x elsewhere, c being the index along `axis`. Raises BadAxis (TW0180), BadOperand
+    (TW0181)."""
     source = tensor(x, "prelu")
     factor = _along(source, slope, axis, "prelu")
     activated: Tensor = operate("prelu", lambda value, by: te.select(value > 0, value, value * by), source, factor)
@@ -82,7 +83,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """x times the probability that a normal variable is below x (Hendrycks and Gimpel, arXiv:1606.08415).
 
     approximate "none": 0.5 x (1 + erf(x / sqrt 2)); "tanh": 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
-    Raises BadParameter for another word.
+    Raises BadParameter (TW0182) for another word.
     """
     if approximate not in ("none", "tanh"):
         raise BadParameter(f"gelu has no approximation {approximate!r}", called=user_source(), allowed='"none" and "tanh"',
@@ -138,7 +139,7 @@ def _along(data: Tensor, values: Tensor, axis: int, subject: str) -> Tensor:
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
-    """data + bias[c], c being the index along `axis`. Raises BadAxis, BadOperand."""
+    """data + bias[c], c being the index along `axis`. Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source = tensor(data, "bias_add")
     biased: Tensor = operate("bias_add", ops.add, source, _along(source, bias, axis, "bias_add"))
     return biased
@@ -152,12 +153,12 @@ def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axis: int, name: st
 
 
 def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """data * scale[c] + shift[c], c being the index along axis 1. Raises BadOperand."""
+    """data * scale[c] + shift[c], c being the index along axis 1. Raises BadOperand (TW0181)."""
     return _scale_shift(data, scale, shift, 1, "scale_shift")
 
 
 def scale_shift_nhwc(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """data * scale[c] + shift[c], c being the index along the last axis. Raises BadOperand."""
+    """data * scale[c] + shift[c], c being the index along the last axis. Raises BadOperand (TW0181)."""
     return _scale_shift(data, scale, shift, -1, "scale_shift")
 
 
@@ -167,7 +168,7 @@ def batch_norm_inference(
     """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta, each of them by the index along `axis`.
 
     It is computed as data * factor + offset, both of which are computed once for each channel: the result differs from the
-    formula's by a few roundings of the greatest of its terms. Raises BadAxis, BadOperand.
+    formula's by a few roundings of the greatest of its terms. Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     source = tensor(data, "batch_norm_inference")
     at = axis_of(source, axis, "batch_norm_inference")
@@ -183,7 +184,7 @@ def batch_norm_inference(
 
 
 def flatten(data: Tensor) -> Tensor:
-    """(n, a, b, ...) as (n, a * b * ...). Raises BadOperand for a tensor of rank 0."""
+    """(n, a, b, ...) as (n, a * b * ...). Raises BadOperand (TW0181) for a tensor of rank 0."""
     source = tensor(data, "flatten")
     if not source.ndim:
         raise BadOperand(f"flatten takes a tensor of at least one dimension, and {tensor_text(source)} has none",

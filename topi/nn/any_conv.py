@@ -31,7 +31,7 @@ def conv1d(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID
            data_layout: str = "NCW", kernel_layout: str = "", out_dtype: Any = None) -> Tensor:
     """Convolution over one dimension: data (N, C, W) and kernel (O, C / groups, KW), or "NWC" with (KW, C / groups, O).
 
-    padding: a number, (left, right), "SAME" or "VALID". Raises BadConvolution, BadWindow.
+    padding: a number, (left, right), "SAME" or "VALID". Raises BadConvolution (TW0191), BadWindow (TW0190).
     """
     if data_layout not in ("NCW", "NWC"):
         raise BadConvolution(f"there is no layout {data_layout!r} of one dimension", called=user_source(),
@@ -74,7 +74,7 @@ def conv3d_ncdhw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
     """Convolution over three dimensions: data (N, C, D, H, W), kernel (O, C / groups, KD, KH, KW).
 
     stride, dilation: a number, or three. padding: a number, three, (front, top, left, back, bottom, right), "SAME" or "VALID".
-    Raises BadConvolution, BadWindow.
+    Raises BadConvolution (TW0191), BadWindow (TW0190).
     """
     return _convolution(data, kernel, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype)
 
@@ -88,7 +88,7 @@ def conv3d_ndhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
 def conv1d_transpose_ncw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dtype: Any = None,
                          output_padding: Any = 0) -> Tensor:
     """The transposed convolution over one dimension: data (N, C, W), kernel (C, O, KW), result
-    (N, O, (W - 1) * stride - left - right + KW + output_padding). Raises BadConvolution, BadWindow."""
+    (N, O, (W - 1) * stride - left - right + KW + output_padding). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
     return _transposed(data, kernel, stride, padding, out_dtype, output_padding, "NCW", "IOW")
 
 

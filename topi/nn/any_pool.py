@@ -18,7 +18,7 @@ __all__ = ["adaptive_pool1d", "adaptive_pool3d", "pool1d", "pool3d"]
 
 def pool1d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, ceil_mode: bool = False,
            layout: str = "NCW", count_include_pad: bool = True) -> Tensor:
-    """pool2d over the one dimension W of a layout. padding: a number, or (left, right). Raises BadWindow."""
+    """pool2d over the one dimension W of a layout. padding: a number, or (left, right). Raises BadWindow (TW0190)."""
     at = _place(data, layout, "W")
     return _along(data, at, numbers_for(kernel, 1, "kernel")[0], numbers_for(stride, 1, "stride")[0],
                   numbers_for(dilation, 1, "dilation")[0], each_side(padding, [1]), pool_type, ceil_mode, count_include_pad)
@@ -28,7 +28,7 @@ def pool3d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, 
            layout: str = "NCDHW", count_include_pad: bool = True) -> Tensor:
     """pool2d over the dimensions D, H, W of a layout. padding: a number, three, or (front, top, left, back, bottom, right).
 
-    Raises BadWindow.
+    Raises BadWindow (TW0190).
     """
     at = _place(data, layout, "DHW")
     taps, steps, spread = (numbers_for(value, 3, what) for value, what in

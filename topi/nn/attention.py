@@ -54,7 +54,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, scale: float | Expr | None = None
 
     Error, float32: with d the greatest error of a score, at most (depth + 4) u scale sum |q||k|, u = 2**-24, each element
     is within (2 d + (keys + 12) u) max |v| of the exact value. float16 and bfloat16 round the result once more.
-    Raises BadAttention.
+    Raises BadAttention (TW0197).
     """
     _check(q, k, v)
     kind = DType("float64") if q.dtype == "float64" else DType("float32")

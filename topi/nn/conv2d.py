@@ -54,7 +54,7 @@ def conv2d(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any = 0, dila
     groups is 1; or "auto", which is Winograd's for float32 where it is the faster one by measurements
     (algorithm.winograd_wins), else direct. Winograd's results are within 16 * 2**-24 * S of the exact ones, S being the
     greatest sum of |data * kernel| of any element (winograd.py), which for what is small beside its neighbours is more than
-    the direct ones' error above. Raises BadConvolution and BadWindow.
+    the direct ones' error above. Raises BadConvolution (TW0191) and BadWindow (TW0190).
     """
     if _by_winograd(data, kernel, stride, padding, dilation, groups, layout, out_dtype, algorithm):
         from .winograd import conv2d_winograd  # whose packed weights are blocks as they are here
@@ -119,7 +119,7 @@ def conv2d_transpose(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any
                      out_dtype: Any = None) -> Tensor:
     """The transposed convolution (the gradient of a convolution towards its data) of data (N, C, H, W) with kernel
     (C, O, KH, KW): (N, O, (H - 1) * stride - top - bottom + KH + output_padding, ...), as a convolution of stride 1 over data
-    with zeros between its elements. Raises BadConvolution and BadWindow."""
+    with zeros between its elements. Raises BadConvolution (TW0191) and BadWindow (TW0190)."""
     _ranks(data, 4, "(N, C, H, W)", kernel, 4, "(C, O, KH, KW)")
     batch, channels, *size = data.shape
     inputs, outputs, *extents = kernel.shape

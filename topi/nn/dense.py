@@ -36,7 +36,7 @@ __all__ = ["dense", "packed_dense", "prepack_dense"]
 def dense(x: Tensor, w: Tensor, bias: Tensor | None = None, out_dtype: str | None = None) -> Tensor:
     """x times the transpose of w, plus bias: (n, out).
 
-    x: (n, k); w: (out, k); bias: (out,), or None. out_dtype and error bounds as for topi.matmul. Raises BadOperand.
+    x: (n, k); w: (out, k); bias: (out,), or None. out_dtype and error bounds as for topi.matmul. Raises BadOperand (TW0181).
     """
     usage = "topi.nn.dense(x, w, bias): (n, k), (out, k) and (out,)"
     check_matrices("topi.nn.dense", x, w, 2, usage)
@@ -59,7 +59,7 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
     """Weights (out, k) as packed_dense takes them: (panels, k, width), the last panel filled up with zeros.
 
     w: a numpy array, which is packed at once, or a tensor, for a kernel that packs. width: that of the register tile of
-    `target`. Raises BadOperand for anything but two dimensions.
+    `target`. Raises BadOperand (TW0181) for anything but two dimensions.
     """
     if w.ndim != 2:
         raise BadOperand("topi.nn.prepack_dense takes a matrix", reason=f"there are {w.ndim} dimensions",
@@ -86,7 +86,7 @@ def packed_dense(
 ) -> Tensor:
     """What dense(x, w, bias) computes, from what prepack_dense made of w: (n, out_features).
 
-    x: (n, k); packed: (panels, k, width), width being a number and panels enough for out_features. Raises BadOperand.
+    x: (n, k); packed: (panels, k, width), width being a number and panels enough for out_features. Raises BadOperand (TW0181).
     """
     usage = "topi.nn.packed_dense(x, packed, out_features, bias): (n, k), (panels, k, width), a number and (out_features,)"
     outs = integer_expr(out_features, "out_features")

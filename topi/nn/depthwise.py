@@ -29,7 +29,7 @@ def depthwise_conv2d(
     layout: "NCHW" (data (N, C, H, W), kernel (C, M, KH, KW)) or "NHWC" (data (N, H, W, C), kernel (KH, KW, C, M)), M the
     channel multiplier; the result has C * M channels. In NCHW the kernel may also be (C * M, 1, KH, KW), as torch has it.
     stride, dilation: a number, or a pair for height and width. padding: a number, a pair, (top, left, bottom, right), "SAME"
-    or "VALID". out_dtype: what is summed in, the data's dtype if None. Raises BadConvolution and BadWindow.
+    or "VALID". out_dtype: what is summed in, the data's dtype if None. Raises BadConvolution (TW0191) and BadWindow (TW0190).
     """
     if layout == "NCHW":
         return depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype)

@@ -23,7 +23,7 @@ __all__ = ["batch_to_space_nd", "depth_to_space", "dilate", "mirror_pad", "space
 def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "DilatedInput") -> Tensor:
     """`data` with strides[d] - 1 elements of dilation_value between neighbours of dimension d: (n - 1) * stride + 1 of them.
 
-    Raises BadParameter.
+    Raises BadParameter (TW0182).
     """
     source = tensor(data, "dilate")
     steps = integers(strides, "strides of dilate")
@@ -49,7 +49,7 @@ def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any]
     """`data` continued by its reflection: pad_before[d] elements before and pad_after[d] after it in each dimension.
 
     mode: "SYMMETRIC" repeats the element at the border, "REFLECT" does not. At most as many are added as there are to reflect.
-    Raises BadParameter.
+    Raises BadParameter (TW0182).
     """
     source = tensor(data, "mirror_pad")
     before = integers(pad_before, "pad_before of mirror_pad")
@@ -75,7 +75,7 @@ def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any]
 
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
     """Blocks of height and width side by side in the channels: (N, C * b * b, H / b, W / b), channel (y * b + x) * C + c being
-    pixel (y, x) of the block. layout: "NCHW" or "NHWC". Raises BadParameter, BadOperand."""
+    pixel (y, x) of the block. layout: "NCHW" or "NHWC". Raises BadParameter (TW0182), BadOperand (TW0181)."""
     source, block = _image(data, block_size, layout, "space_to_depth")
     n, c, h, w = (source.shape[layout.index(letter)] for letter in "NCHW")
     for extent in (h, w):
@@ -95,7 +95,8 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
 
 def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
     """Channels laid out as blocks of height and width: (N, C / (b * b), H * b, W * b). mode: "DCR", the inverse of
-    space_to_depth, or "CRD", where the channels of one result lie side by side. Raises BadParameter, BadOperand."""
+    space_to_depth, or "CRD", where the channels of one result lie side by side. Raises BadParameter (TW0182), BadOperand
+    (TW0181)."""
     source, block = _image(data, block_size, layout, "depth_to_space")
     n, c, h, w = (source.shape[layout.index(letter)] for letter in "NCHW")
     if mode not in ("DCR", "CRD"):
@@ -118,7 +119,7 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
 def space_to_batch_nd(data: Tensor, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int],
                       pad_value: Any = 0.0) -> Tensor:
     """The dimensions after the first, padded and cut into blocks whose elements lie in the batch: element (y, x) of a block is
-    batch (y * bx + x) * N + n. Raises BadParameter, BadOperand."""
+    batch (y * bx + x) * N + n. Raises BadParameter (TW0182), BadOperand (TW0181)."""
     source, block = tensor(data, "space_to_batch_nd"), integers(block_shape, "block_shape of space_to_batch_nd")
     count = len(block)
     rest = [0] * (source.ndim - 1 - count)
@@ -145,7 +146,7 @@ def space_to_batch_nd(data: Tensor, block_shape: Sequence[int], pad_before: Sequ
 
 def batch_to_space_nd(data: Tensor, block_shape: Sequence[int], crop_begin_list: Sequence[int],
                       crop_end_list: Sequence[int]) -> Tensor:
-    """The inverse of space_to_batch_nd, what was padded taken away. Raises BadParameter, BadOperand."""
+    """The inverse of space_to_batch_nd, what was padded taken away. Raises BadParameter (TW0182), BadOperand (TW0181)."""
     source, block = tensor(data, "batch_to_space_nd"), integers(block_shape, "block_shape of batch_to_space_nd")
     first, last = integers(crop_begin_list, "crop_begin_list"), integers(crop_end_list, "crop_end_list")
     count, total = len(block), 1
@@ -174,7 +175,7 @@ def upsampling(data: Tensor, scale_h: float, scale_w: float, layout: str = "NCHW
     """Images enlarged by a factor for height and one for width. method: "nearest_neighbor", "bilinear" or "bicubic".
 
     align_corners: the corners' centres stay where they are. output_shape: (height, width), without: the rounded products.
-    Raises BadImage, BadParameter.
+    Raises BadImage (TW0195), BadParameter (TW0182).
     """
     from ..image.resize import resize
 

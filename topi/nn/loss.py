@@ -20,7 +20,7 @@ def nll_loss(predictions: Tensor, targets: Tensor, weights: Tensor, reduction: s
     """-predictions[n, targets[n, ...], ...] * weights[targets[n, ...]], and 0 where the target is ignore_index.
 
     predictions: (N, C, ...), logarithms of probabilities; targets: integers (N, ...) below C; weights: (C,). reduction:
-    "none", "sum", or "mean", the sum over that of the weights. Raises BadOperand, BadParameter.
+    "none", "sum", or "mean", the sum over that of the weights. Raises BadOperand (TW0181), BadParameter (TW0182).
     """
     source, classes = tensor(predictions, "nll_loss"), tensor(weights, "weights of nll_loss", 1)
     target = tensor(targets, "targets of nll_loss", source.ndim - 1)

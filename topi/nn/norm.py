@@ -26,7 +26,7 @@ def layer_norm(
     taken in a second pass while the row is in the cache: where the mean is large beside the deviation, E[x^2] - E[x]^2 would
     cancel. float16, bfloat16 and integers are computed in float32. In float32 the error of the normalised value, before
     gamma and beta, is at most (n / 16 + 16) * 2^-24 * (1 + |value| + largest |x| / deviation) for rows of n.
-    Raises BadAxis, BadOperand.
+    Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     rows = Rows("layer_norm", data, axis)
     rows.check_weights("gamma", gamma, rows.axes)
@@ -74,7 +74,7 @@ def rms_norm(data: Tensor, weight: Tensor | None = None, axis: int | Sequence[in
     """data / sqrt(mean of data^2 + epsilon) * weight along `axis`.
 
     weight: of the extents of `axis`, or None for 1. float16, bfloat16 and integers are computed in float32. In float32 the
-    relative error is at most (n / 32 + 8) * 2^-24 for rows of n. Raises BadAxis, BadOperand.
+    relative error is at most (n / 32 + 8) * 2^-24 for rows of n. Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     rows = Rows("rms_norm", data, axis)
     rows.check_weights("weight", weight, rows.axes)
@@ -92,7 +92,7 @@ def rms_norm(data: Tensor, weight: Tensor | None = None, axis: int | Sequence[in
 def l2_normalize(data: Tensor, eps: float, axis: int | Sequence[int] | None = None) -> Tensor:
     """data / sqrt(max(sum of data^2, eps)) along `axis`, or over everything.
 
-    Types and bounds as of rms_norm. Raises BadAxis, BadOperand.
+    Types and bounds as of rms_norm. Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     rows = Rows("l2_normalize", data, axis)
     squares = rows.reduced("squares", te.sum, lambda i: _square(rows.value(i)))
@@ -104,7 +104,7 @@ def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: flo
     """Local response normalisation: data / (bias + alpha / size * sum of the squares of `size` neighbours along `axis`)^beta.
 
     size: odd; of neighbours beyond the ends the square is 0. float16 and bfloat16 are computed in float32, in which the
-    relative error is at most (size + 8) * max(1, beta) * 2^-23. Raises BadAxis, BadParameter.
+    relative error is at most (size + 8) * max(1, beta) * 2^-23. Raises BadAxis (TW0180), BadParameter (TW0182).
     """
     rows = Rows("lrn", data, [axis])
     if isinstance(size, bool) or not isinstance(size, int) or size < 1 or size % 2 == 0:

@@ -28,7 +28,7 @@ def batch_norm(
     after it: those that were given, or, in training, moved towards those of this batch by `momentum`.
 
     center, scale: whether beta and gamma count. training: whether the batch's own mean and variance are taken. None is the
-    default of each. Raises BadAxis, BadOperand, BadParameter.
+    default of each. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182).
     """
     source = tensor(data, "topi.nn.batch_norm")
     at, small = axis_of(source, 1 if axis is None else axis, "topi.nn.batch_norm"), 1e-5 if epsilon is None else epsilon
@@ -60,7 +60,8 @@ def group_norm(data: Tensor, gamma: Tensor | None, beta: Tensor | None, num_grou
     """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over `axes` and the channels of each of
     num_groups groups; gamma and beta: of a number for each channel, or None.
 
-    axes: those besides channel_axis, all after it if None. Types and bounds as of layer_norm. Raises BadAxis, BadOperand.
+    axes: those besides channel_axis, all after it if None. Types and bounds as of layer_norm. Raises BadAxis (TW0180), BadOperand
+    (TW0181).
     """
     source = tensor(data, "topi.nn.group_norm")
     at = axis_of(source, channel_axis, "topi.nn.group_norm")

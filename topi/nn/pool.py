@@ -25,7 +25,7 @@ def max_pool2d(data: Tensor, kernel: Any, stride: Any = None, padding: Any = 0, 
     """The greatest element of each window.
 
     kernel, stride (kernel's if None), dilation: a number, or a pair for height and width. padding: a number, a pair, or
-    (top, left, bottom, right). layout: where height and width are, "NCHW", "NHWC", "CHW" .... Raises BadWindow.
+    (top, left, bottom, right). layout: where height and width are, "NCHW", "NHWC", "CHW" .... Raises BadWindow (TW0190).
     """
     return pool2d(data, kernel, stride, dilation, padding, "max", ceil_mode, layout)
 

@@ -49,7 +49,7 @@ def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "i
     """Bytes for the floats x, of x's shape: round(x / scale) + zero_point within the range of `dtype` ("int8" or "uint8").
 
     scale, zero_point: one, or a tensor with one for each index of x's last dimension. Halves are rounded to even. Of numbers
-    within the range, scale * (q - zero_point) is within scale / 2 (and float32's rounding) of x. Raises BadQuantised.
+    within the range, scale * (q - zero_point) is within scale / 2 (and float32's rounding) of x. Raises BadQuantised (TW0198).
     """
     _check_type("topi.nn.quantize", dtype)
     quantized: Tensor = te.compute(
@@ -70,7 +70,7 @@ def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = 
     """Bytes for sums of 32 bits: round(x * scale) + zero_point within the range of `dtype`, computed in float32.
 
     scale: what a step of x is worth in steps of the result, one for all or one for each index of the last dimension. The
-    result is off by at most 1 where x * scale lies within 2**-23 of itself of a half. Raises BadQuantised.
+    result is off by at most 1 where x * scale lies within 2**-23 of itself of a half. Raises BadQuantised (TW0198).
     """
     _check_type("topi.nn.requantize", dtype)
     if x.dtype != "int32":
@@ -137,7 +137,7 @@ def prepack_int8(w: NDArray[numpy.int8]) -> tuple[NDArray[numpy.int8], NDArray[n
 
 def prepack_int8(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple[NDArray[Any], NDArray[Any]]:
     """int8 weights (out, k) in panels, and the sums (out,) of their rows, as packed_dense_int8 takes them. w: a numpy array,
-    which is packed at once, or a tensor, for a kernel that packs. Raises BadQuantised."""
+    which is packed at once, or a tensor, for a kernel that packs. Raises BadQuantised (TW0198)."""
     _check_weights(w, "int8", "topi.nn.prepack_int8")
     if not isinstance(w, Tensor):
         return _filled(w, 4), w.sum(1, dtype=numpy.int32)
@@ -153,7 +153,8 @@ def prepack_bf16(w: NDArray[Any]) -> NDArray[Any]: ...
 
 
 def prepack_bf16(w: Tensor | NDArray[Any]) -> Tensor | NDArray[Any]:
-    """bfloat16 weights (out, k) in panels, as packed_dense_bf16 takes them. w: as for prepack_int8. Raises BadQuantised."""
+    """bfloat16 weights (out, k) in panels, as packed_dense_bf16 takes them. w: as for prepack_int8. Raises BadQuantised
+    (TW0198)."""
     _check_weights(w, "bfloat16", "topi.nn.prepack_bf16")
     return _panels(w, 2) if isinstance(w, Tensor) else _filled(w, 2)
 
@@ -184,7 +185,7 @@ def _panels(w: Tensor, group: int) -> Tensor:
 
 def dense_int8(x: Tensor, w: Tensor) -> Tensor:
     """x times the transpose of w, exactly: int32 (m, out). x: int8 or uint8 (m, k); w: int8 (out, k), which is packed on each
-    call; weights that stay are better packed once, by prepack_int8. Raises BadQuantised."""
+    call; weights that stay are better packed once, by prepack_int8. Raises BadQuantised (TW0198)."""
     _check_weights(w, "int8", "topi.nn.dense_int8")
     packed, sums = prepack_int8(w)
     return packed_dense_int8(x, packed, sums)
@@ -193,7 +194,7 @@ def dense_int8(x: Tensor, w: Tensor) -> Tensor:
 def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
     """What dense_int8 computes, from what prepack_int8 made of w: int32 (m, out).
 
-    x: int8 or uint8 (m, k). Sums are exact up to a depth of 65793, and deeper ones are refused. Raises BadQuantised.
+    x: int8 or uint8 (m, k). Sums are exact up to a depth of 65793, and deeper ones are refused. Raises BadQuantised (TW0198).
     """
     usage = "topi.nn.packed_dense_int8(x, packed, sums): (m, k) of bytes, and what prepack_int8 made of (out, k)"
     if x.dtype not in ("int8", "uint8") or x.ndim != 2:
@@ -213,7 +214,7 @@ def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
 
 def dense_bf16(x: Tensor, w: Tensor) -> Tensor:
     """x times the transpose of w in float32: (m, out). x: (m, k) and w: (out, k) of bfloat16; w is packed on each call. Errors
-    as of packed_dense_bf16. Raises BadQuantised."""
+    as of packed_dense_bf16. Raises BadQuantised (TW0198)."""
     _check_weights(w, "bfloat16", "topi.nn.dense_bf16")
     return packed_dense_bf16(x, prepack_bf16(w), w.shape[0])
 
@@ -222,7 +223,7 @@ def packed_dense_bf16(x: Tensor, packed: Tensor, out_features: int | Expr) -> Te
     """What dense_bf16 computes, from what prepack_bf16 made of w: float32 (m, out_features).
 
     Products are exact in float32, and added up there: a result is within (k + 1) u sum |x||w| of the exact product, u = 2**-24.
-    With AVX512-BF16 subnormal numbers count as 0. Raises BadQuantised.
+    With AVX512-BF16 subnormal numbers count as 0. Raises BadQuantised (TW0198).
     """
     usage = "topi.nn.packed_dense_bf16(x, packed, out_features): (m, k) of bfloat16, and what prepack_bf16 made of (out, k)"
     outs = integer_expr(out_features, "out_features")
@@ -245,7 +246,7 @@ def quantized_dense(
 
     x: int8 or uint8 (m, k); packed, sums: of prepack_int8. Scales and zero points: one number for all, or a tensor with one for
     each output (not of x, which has one). bias: float32 (out,). The sum is exact; what follows is float32: within
-    4 u (|sum * scales| + |bias|) before it is rounded, u = 2**-24. Raises BadQuantised.
+    4 u (|sum * scales| + |bias|) before it is rounded, u = 2**-24. Raises BadQuantised (TW0198).
     """
     whole = packed_dense_int8(x, packed, sums)
     depth = x.shape[1]

@@ -23,7 +23,7 @@ def wide_dtype(dtype: DType) -> DType:
 
 
 class Rows:
-    """The rows of a tensor along some axes, for an operator of this name. Raises BadOperand, BadAxis.
+    """The rows of a tensor along some axes, for an operator of this name. Raises BadOperand (TW0181), BadAxis (TW0180).
 
     axes: those of a row, in order; kept: the others. wide: the type in which sums are taken; dtype: that of the result,
     the tensor's own if it is one of floats.
@@ -40,7 +40,7 @@ class Rows:
         self.dtype = x.dtype if x.dtype.is_float else FLOAT32
 
     def check_weights(self, what: str, weights: Tensor | None, axes: Sequence[int]) -> None:
-        """Raises BadOperand unless the weights, where there are any, have the extents of these axes."""
+        """Raises BadOperand (TW0181) unless the weights, where there are any, have the extents of these axes."""
         if weights is None:
             return
         tensor(weights, f"{what} of topi.nn.{self.name}", len(axes))

@@ -26,7 +26,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     taken in one, and n stands for n / 64. A row with a NaN or with +infinity is NaN, and
     so is one of -infinity alone. Contiguous rows of LONG elements or more are read twice, not three times: each block has
     a maximum and a sum of its own, which are rescaled and added up (M. Milakov and N. Gimelshein, 2018, "Online normalizer
-    calculation for softmax", in blocks). Raises BadAxis.
+    calculation for softmax", in blocks). Raises BadAxis (TW0180).
     """
     rows = Rows("softmax", x, [axis])
     if _is_long(rows):
@@ -45,7 +45,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """x - max - log(sum of e^(x - max)) along an axis; the shape and, if it is one of floats, the type of x.
 
     Types and special values as for softmax. In float32 the absolute error is at most
-    (n / 64 + |x - max| + log(n) + 16) * 2^-24 for rows of n, with n for n / 64 as there. Raises BadAxis.
+    (n / 64 + |x - max| + log(n) + 16) * 2^-24 for rows of n, with n for n / 64 as there. Raises BadAxis (TW0180).
     """
     rows = Rows("log_softmax", x, [axis])
     if _is_long(rows):

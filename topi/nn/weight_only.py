@@ -51,7 +51,7 @@ def quantize_groups(w: Tensor | NDArray[Any], bits: int = 4) -> tuple[Tensor, Te
     w: a numpy array, which is quantised at once, or a tensor, for a kernel that does it. bits: 4 or 8. A group's scale is its
     greatest magnitude over 7 (bits 4) or 127, rounded to float16, and weights are rounded to the nearest multiple: each is off
     by at most 0.5005 scales, where the scale is no subnormal float16. What is missing of a panel or a group is filled up with
-    zeros. Raises BadQuantised.
+    zeros. Raises BadQuantised (TW0198).
     """
     _check_bits(bits, "topi.nn.quantize_groups")
     if w.ndim != 2:
@@ -126,7 +126,7 @@ def weight_only_dense(
     x is rounded to 8 bits, each GROUP of it by its own scale, greatest magnitude over 127, so that products are exact in whole
     numbers: a result is within sum over groups of (peak of the group / 253) sum |w| of the exact product with the packed
     weights, plus float32's rounding of the sum over groups, (k / 32 + 6) u times the sum of |x||w|, u = 2**-24; of random
-    numbers it is off by about half a percent of a typical result. Raises BadQuantised.
+    numbers it is off by about half a percent of a typical result. Raises BadQuantised (TW0198).
     """
     usage = "topi.nn.weight_only_dense(x, packed, scales, out_features): (batch, k), and quantize_groups' of (out_features, k)"
     outs = integer_expr(out_features, "out_features")

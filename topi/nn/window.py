@@ -19,7 +19,7 @@ Pads = tuple[int, int, int, int]
 
 
 def pair(value: Any, what: str, least: int = 1) -> tuple[int, int]:
-    """One number for height and width, or one for each. Raises BadWindow for numbers below `least`."""
+    """One number for height and width, or one for each. Raises BadWindow (TW0190) for numbers below `least`."""
     numbers = _numbers(value, what)
     if len(numbers) == 1:
         numbers *= 2
@@ -33,7 +33,7 @@ def pair(value: Any, what: str, least: int = 1) -> tuple[int, int]:
 def pad_amounts(padding: Any, reach: tuple[int, int]) -> Pads:
     """Padding as (top, left, bottom, right): a number, a pair for height and width, all four, "VALID" for none, or "SAME"
     for as many as keep the size at stride 1, the odd one above and to the left, as TVM has it. reach: the height and width
-    of the window, dilation included. Raises BadWindow."""
+    of the window, dilation included. Raises BadWindow (TW0190)."""
     if isinstance(padding, str):
         if padding == "VALID":
             return 0, 0, 0, 0
@@ -52,7 +52,7 @@ def pad_amounts(padding: Any, reach: tuple[int, int]) -> Pads:
 
 
 def numbers_for(value: Any, dims: int, what: str, least: int = 1) -> list[int]:
-    """One number for all of so many dimensions, or one for each. Raises BadWindow for numbers below `least`."""
+    """One number for all of so many dimensions, or one for each. Raises BadWindow (TW0190) for numbers below `least`."""
     numbers = _numbers(value, what)
     numbers = numbers * dims if len(numbers) == 1 else numbers
     if len(numbers) != dims or min(numbers) < least:
@@ -62,7 +62,8 @@ def numbers_for(value: Any, dims: int, what: str, least: int = 1) -> list[int]:
 
 def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]:
     """Padding before and after each dimension, as pad_amounts has it for two of them: a number, one for each dimension, those
-    before all dimensions and those after, "SAME" or "VALID". reach: of the windows, dilation included. Raises BadWindow."""
+    before all dimensions and those after, "SAME" or "VALID". reach: of the windows, dilation included. Raises BadWindow
+    (TW0190)."""
     dims = len(reach)
     if isinstance(padding, str) and padding in ("SAME", "VALID"):
         more = [max(extent - 1, 0) if padding == "SAME" else 0 for extent in reach]
@@ -75,7 +76,7 @@ def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]
 
 
 def out_extent(size: Any, before: int, after: int, reach: int, stride: int, what: str) -> Any:
-    """How many windows fit. Raises BadWindow where a known size is too small for one."""
+    """How many windows fit. Raises BadWindow (TW0190) where a known size is too small for one."""
     room = size + (before + after - reach)
     if isinstance(room, IntImm):
         room = room.value

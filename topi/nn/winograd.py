@@ -60,7 +60,8 @@ _A: dict[int, Matrix] = {
 
 def conv2d_winograd(data: Tensor, kernel: Tensor, padding: Any = 1, tile: int = 2) -> Tensor:
     """conv2d over data (N, C, H, W) and kernel (O, C, 3, 3) at stride 1. tile: results of a side that are computed together,
-    2 or 4: the larger one multiplies less, and errs more (see the module). Raises BadConvolution and BadWindow."""
+    2 or 4: the larger one multiplies less, and errs more (see the module). Raises BadConvolution (TW0191) and BadWindow
+    (TW0190)."""
     if kernel.ndim != 4 or not all(isinstance(extent, IntImm) and extent.value == 3 for extent in kernel.shape[2:]):
         raise BadConvolution(f"{kernel.name} of shape {shape_text(kernel.shape)} is not 3 by 3", declared=kernel.source,
                              called=user_source(), reason="Winograd's algorithm is laid out for windows of 3 by 3 at stride 1",
