@@ -26,8 +26,8 @@ _DLPACK_BFLOAT16 = DLPACK_TYPES["bfloat16"]
 
 
 class Array(NDArray[Any]):
-    """A host array. It is a numpy array, so indexing, printing, the buffer protocol and numpy's functions all work;
-    numpy(), copyfrom() and copyto() are TVM's."""
+    """A host array of any shape and of a dtype that kernels compute with. It is a numpy array, so indexing, printing, the buffer
+    protocol and numpy's functions all work; numpy(), copyfrom() and copyto() are TVM's. tw.array and tw.empty make them."""
 
     @property
     def device(self) -> Device:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -37,13 +37,18 @@ class Array(NDArray[Any]):
     ctx = device  # TVM's older name
 
     def numpy(self) -> NDArray[Any]:
-        """A copy as a plain numpy array; `numpy.asarray(a)` and `a.view(numpy.ndarray)` share the memory instead."""
+        """A copy as a plain numpy array of the same shape and dtype; `numpy.asarray(a)` and `a.view(numpy.ndarray)` share the
+        memory instead."""
         return np.array(self, copy=True, subok=False)
 
     asnumpy = numpy  # TVM's older name, in most of the programs written for it
 
     def copyfrom(self, source: Any) -> Array:
-        """Overwrite the elements with those of `source`, converted as numpy does. Raises WrongShape."""
+        """Overwrite the elements with those of `source`, converted to this array's dtype as numpy does; returns this array.
+
+        source: an array, nested lists, or anything with DLPack, in this array's shape. Raises WrongShape (TW0506), NotATensor
+        (TW0503), UnreadableTensor (TW0519).
+        """
         values = _readable(source)
         if values.shape != self.shape:
             raise WrongShape(f"cannot copy shape {values.shape} into an array of shape {self.shape}",
@@ -52,7 +57,12 @@ class Array(NDArray[Any]):
         return self
 
     def copyto(self, target: Any) -> Any:
-        """Write the elements into `target` (an array of this shape), or into a new array on `target`, a Device."""
+        """Write the elements into `target`, and return what was written.
+
+        target: an array of this shape, to whose dtype the elements are converted; or a Device, on which a new array of this shape
+        and dtype is made. Raises WrongShape (TW0506), UnknownDevice (TW0525); DriverMissing (TW0830), GpuMissing (TW0831) or
+        PycudaMissing (TW0832) where there is no such GPU to use; numpy's ValueError for a plain numpy array of another shape.
+        """
         if isinstance(target, Device):
             return array(self, target)
         if isinstance(target, Array):
@@ -71,7 +81,7 @@ class Array(NDArray[Any]):
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """numpy's dtype of this name; bfloat16 is ml_dtypes'. Raises WrongDType for one that we do not have."""
+    """numpy's dtype of this name; bfloat16 is ml_dtypes'. Raises WrongDType (TW0504) for one that we do not have."""
     if name not in ITEM_BYTES:
         raise WrongDType(f"unknown dtype {name!r}", called=user_source(), allowed=", ".join(ITEM_BYTES))
     if name == "bfloat16":
@@ -105,8 +115,9 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | N
     """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes. On a GPU it is a
     DeviceArray.
 
-    Raises WrongShape, WrongDType for an unknown dtype, UnknownDevice; DriverMissing, GpuMissing or PycudaMissing where there
-    is no such GPU to use.
+    shape: an integer or several, none negative. dtype: a name ("float32", "bfloat16"), or numpy's dtype or type. device: tw.cpu(),
+    which None stands for, or tw.cuda(index). Raises WrongShape (TW0506), WrongDType (TW0504) for an unknown dtype, UnknownDevice
+    (TW0525); DriverMissing (TW0830), GpuMissing (TW0831) or PycudaMissing (TW0832) where there is no such GPU to use.
     """
     extents = _extents(shape)
     if _is_gpu(device):
@@ -138,9 +149,11 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
     """A copy of `x` (an array, nested lists, a number or anything with DLPack), compact, row-major, 64-byte aligned. On a
     GPU it is a DeviceArray.
 
-    Python floats become float32 and Python ints int32 where they fit (else int64); arrays keep their dtype. Raises
-    WrongShape for lists of unequal lengths, WrongDType for elements that are no numbers, UnknownDevice; DriverMissing,
-    GpuMissing or PycudaMissing where there is no such GPU to use.
+    The copy has the shape of x, and `dtype` where it is given, to which elements are converted as numpy does; otherwise Python
+    floats become float32 and Python ints int32 where they fit (else int64), and arrays keep their dtype. device: tw.cpu(), which
+    None stands for, or tw.cuda(index). Raises WrongShape (TW0506) for lists of unequal lengths, WrongDType (TW0504) for elements
+    that are no numbers, UnreadableTensor (TW0519) for memory that is not handed out, UnknownDevice (TW0525); DriverMissing
+    (TW0830), GpuMissing (TW0831) or PycudaMissing (TW0832) where there is no such GPU to use.
     """
     on_gpu = _is_gpu(device)
     source = _readable(x)
@@ -171,9 +184,10 @@ def _natural_dtype(x: Any, source: NDArray[Any]) -> np.dtype[Any]:
 
 
 def from_dlpack(x: Any) -> Array:
-    """An Array on the memory of `x`, anything on the host with `__dlpack__`, bfloat16 included. Nothing is copied.
+    """An Array on the memory of `x`, anything on the host with `__dlpack__`, bfloat16 included, in its shape, strides and dtype.
+    Nothing is copied.
 
-    Raises NotATensor for a value without memory, UnreadableTensor for one that does not hand it out.
+    Raises NotATensor (TW0503) for a value without memory, UnreadableTensor (TW0519) for one that does not hand it out.
     """
     try:
         found = find_tensor(x)

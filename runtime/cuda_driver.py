@@ -40,7 +40,7 @@ def ask_driver() -> tuple[int, int]:
 def find_driver(index: int = 0) -> Any:
     """pycuda's driver module, once the driver, GPU `index` and pycuda are there.
 
-    Raises DriverMissing, GpuMissing, PycudaMissing: which of the three it is, and what to do.
+    Raises DriverMissing (TW0830), GpuMissing (TW0831), PycudaMissing (TW0832): which of the three it is, and what to do.
     """
     try:
         status, count = ask_driver()

@@ -19,7 +19,7 @@ HOST_KINDS = (1, 3)
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A kind ("cpu" or "cuda") and which one of that kind, from 0."""
+    """A kind ("cpu" or "cuda") and which one of that kind, from 0. Raises UnknownDevice (TW0525) for any other."""
 
     kind: str
     index: int = 0
@@ -58,7 +58,8 @@ class Device:
         return True
 
     def sync(self) -> None:
-        """Waits until everything that was begun on it is done. Raises CudaError for a GPU that is not there."""
+        """Waits until everything that was begun on it is done; on the host everything is. Raises DriverMissing (TW0830), GpuMissing
+        (TW0831) or PycudaMissing (TW0832) for a GPU that is not there, and CudaError for a kernel that failed on it."""
         if self.kind == "cuda":
             from .cuda_driver import context
 
@@ -72,12 +73,14 @@ class Device:
 
 
 def cpu(index: int = 0) -> Device:
-    """The host. All CPUs are one device; the index is kept for programs that name one."""
+    """The host. All CPUs are one device; the index is kept for programs that name one. Raises UnknownDevice (TW0525) for an index
+    that is negative or no integer."""
     return Device("cpu", index)
 
 
 def cuda(index: int = 0) -> Device:
-    """The CUDA device with this index. Naming one asks nothing of the machine; using it does."""
+    """The CUDA device with this index, from 0. Naming one asks nothing of the machine; using it does. Raises UnknownDevice (TW0525)
+    for an index that is negative or no integer."""
     return Device("cuda", index)
 
 

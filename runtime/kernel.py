@@ -240,8 +240,17 @@ class _NoEntry:
 
 
 class Kernel:
-    """A compiled function. Call it with its tensors and scalars in the order of `signature`; outputs are written in
-    place and nothing is returned. Raises CallError, naming the argument, for anything that it cannot take.
+    """A compiled function. Call it with its tensors and scalars in the order of `signature`, or by their names; outputs are written
+    in place and nothing is returned.
+
+    A tensor is a numpy array, an Array, or anything with DLPack, of the declared dtype and rank; each of its extents is the
+    declared one, or what the other arguments give its symbol. A scalar is a Python or numpy number. Anything else is a CallError
+    that names the argument (and the dimension or symbol): WrongArgumentCount (TW0501), WrongKeyword (TW0502), NotATensor (TW0503),
+    WrongDType (TW0504), WrongRank (TW0505), WrongShape (TW0506), SymbolDisagrees (TW0507), WrongStride (TW0508), Misaligned
+    (TW0509), ReadOnlyOutput (TW0510), OverlappingOutput (TW0511), WrongDevice (TW0512), WrongByteOrder (TW0513), WrongScalar
+    (TW0514), ScalarOutOfRange (TW0515), ExtentTooLarge (TW0516), UnreadableTensor (TW0519); and a kernel that runs raises
+    KernelOutOfMemory (TW0517), KernelAssertion (TW0518), or CallbackFailed (TW0527) from what a Python function that it calls
+    raised.
 
     Safe to call from several threads at once; the interpreter's lock is released while large calls run.
     """
@@ -262,11 +271,12 @@ class Kernel:
 
     @property
     def signature(self) -> Signature:
-        """What the kernel takes."""
+        """What the kernel takes: each parameter's name, dtype and shape, and the symbols of the shapes."""
         return self._entry.signature
 
     @property
     def name(self) -> str:
+        """The function's name, "main" where it was given none."""
         return self._entry.signature.name
 
     @property
@@ -276,11 +286,13 @@ class Kernel:
 
     def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult:
         """Seconds a call: `repeat` measurements of `number` calls each, `number` growing until a measurement takes
-        `min_repeat_ms`. The arguments are checked by the first, untimed call. Raises WrongTiming."""
+        `min_repeat_ms` milliseconds. args: as for a call, which checks them once, untimed. Raises WrongTiming (TW0524), and what a
+        call raises."""
         return time_calls(self, args, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def source(self, kind: str = "ir") -> str:
-        """The kernel's text at a level such as "ir", "llvm" or "asm". Raises NoSuchSource where there is none."""
+        """The kernel's text at one level. kind: "ir", the loop IR, for all; "llvm" and "asm" of a CPU build, "c" and "asm" of one
+        for C, "cuda", "ptx" and "sass" of one for a GPU. Raises NoSuchSource (TW0522) where there is none."""
         if self._sources is None:
             raise NoSuchSource(f"{self.name} has no source texts", reason="it was loaded as machine code alone",
                                fix="build it from its schedule to see its source")
@@ -294,7 +306,8 @@ class Kernel:
 
         threads: how parallel loops run there: "openmp", "none" (serially), or "hook" (as the application says). A kernel
         that was given no name is called like the library. loadable: an object or archive that `tw.load` takes too, once it
-        is linked to a shared library; a .so always is. Raises ExportError.
+        is linked to a shared library; a .so always is. Raises NothingToExport (TW0740) for what was not built here for a CPU, and
+        another ExportError where the name, the options or the linker do not allow it.
         """
         if self._exporting is None:
             raise NothingToExport(f"cannot export {self.name}", called=user_source(),

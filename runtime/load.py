@@ -27,9 +27,10 @@ _MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 def load(path: str | os.PathLike[str]) -> Any:
     """The kernel of a shared library that `f.export` wrote, or the Module of one that `module.export` wrote.
 
-    They take what built kernels take and raise what those raise. The library stays loaded until the process ends. Raises
-    ExportError: for a file that is no such library, is for another machine, or needs instructions that this processor
-    does not have.
+    They take what built kernels take, arrays of the same shapes and dtypes in the same order, and raise what those raise. The
+    library stays loaded until the process ends. Raises NotALibrary (TW0741) for a file that is no such library, WrongMachine
+    (TW0743) for one of another machine, OtherVersion (TW0744) for one whose description is of another version, NotLinkable (TW0745)
+    where the system cannot load it, and MissingInstructions (TW0742) where it needs instructions that this processor does not have.
     """
     place = Path(path)
     try:

@@ -15,7 +15,8 @@ __all__ = ["Module"]
 
 
 class Module:
-    """Kernels by name, built or loaded together: `module["name"]`."""
+    """Kernels by name, built or loaded together: `module["name"]`. Iterating gives the names, len their number, and `in` asks for
+    one."""
 
     def __init__(self, kernels: Mapping[str, Kernel], exporting: Exporting | None = None) -> None:
         self._kernels, self._exporting = dict(kernels), exporting
@@ -40,7 +41,9 @@ class Module:
     def export(
         self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False,
     ) -> tuple[Path, Path, Path]:
-        """Write one library with all kernels, each a C function of its name: see Kernel.export. Raises ExportError."""
+        """Write one library with all kernels, each a C function of its name, with its header and its manifest: see Kernel.export,
+        which tells of path, threads, loadable and the three paths that are returned. Raises NothingToExport (TW0740), and what
+        Kernel.export raises."""
         if self._exporting is None:
             raise NothingToExport(f"cannot export {self!r}", called=user_source(),
                                   reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",

@@ -88,7 +88,7 @@ class Signature:
     """A kernel's name and parameters in call order, and its free shape symbols in order of first appearance.
 
     long_running: the kernel may run for long on small arguments, so a call always releases the interpreter's lock.
-    Raises SymbolNotBound where a symbol cannot be computed from any argument's shape.
+    Raises SymbolNotBound (TW0521) where a symbol cannot be computed from any argument's shape.
     """
 
     name: str

@@ -80,13 +80,14 @@ def openmp_library() -> str | None:
 
 
 def num_threads() -> int:
-    """How many threads parallel loops use: 1 where there is no OpenMP, and in a forked child."""
+    """How many threads parallel loops use, from 1 on: 1 where there is no OpenMP, and in a forked child. Raises nothing."""
     state = _shared_state()
     return max(1, state.count) if state.parallel else 1
 
 
 def set_num_threads(count: int) -> None:
-    """Use this many threads from the next call on. Raises WrongThreadCount below 1 or beyond 1024."""
+    """Use this many threads from the next call of a kernel on, in the whole process. Raises WrongThreadCount (TW0523) below 1,
+    beyond 1024, or for what is no integer."""
     if type(count) is not int or not 1 <= count <= 1024:
         raise WrongThreadCount(f"cannot run on {count!r} threads", called=user_source(), allowed="1 to 1024",
                                fix="tw.set_num_threads(1) runs serially")

@@ -17,30 +17,34 @@ __all__ = ["TimingResult", "time_calls"]
 
 @dataclass(frozen=True, slots=True)
 class TimingResult:
-    """Seconds a call, one result for each repeat. number: calls in each repeat."""
+    """What Kernel.time measured. results: seconds a call, one for each repeat. number: calls in each repeat."""
 
     results: tuple[float, ...]
     number: int
 
     @property
     def median(self) -> float:
+        """Seconds a call, the median of the repeats."""
         return statistics.median(self.results)
 
     @property
     def min(self) -> float:
+        """Seconds a call in the fastest repeat."""
         return min(self.results)
 
     @property
     def max(self) -> float:
+        """Seconds a call in the slowest repeat."""
         return max(self.results)
 
     @property
     def mean(self) -> float:
+        """Seconds a call, the mean of the repeats."""
         return statistics.fmean(self.results)
 
     @property
     def std(self) -> float:
-        """The population's standard deviation."""
+        """The standard deviation of the repeats (the population's), in seconds a call."""
         return statistics.pstdev(self.results)
 
     def __str__(self) -> str:
@@ -58,7 +62,7 @@ def time_calls(
     function: Callable[..., Any], args: tuple[Any, ...], *, number: int, repeat: int, min_repeat_ms: float,
 ) -> TimingResult:
     """Time `function(*args)`: one untimed call, then `repeat` times `number` calls, where `number` grows until a
-    repeat takes `min_repeat_ms`. Raises WrongTiming for counts below 1 or a negative duration."""
+    repeat takes `min_repeat_ms`. Raises WrongTiming (TW0524) for counts below 1 or a negative duration."""
     if not all(isinstance(cast(object, count), Integral) and count >= 1 for count in (number, repeat)) or not min_repeat_ms >= 0:
         raise WrongTiming(f"cannot time with number={number}, repeat={repeat}, min_repeat_ms={min_repeat_ms}",
                           called=user_source(), allowed="whole numbers number >= 1 and repeat >= 1, min_repeat_ms >= 0",
