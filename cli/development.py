@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+
+from ..runtime.threads import available_cpus
 
 __all__ = ["add_commands"]
 
@@ -30,7 +31,7 @@ def _add_fuzz(commands: Any) -> None:
     fuzz.add_argument("--seconds", type=float, help="how long (default: 60, where --cases does not say how many)")
     fuzz.add_argument("--seed", type=int, help="of all draws (default: the time)")
     fuzz.add_argument("--cases", type=_range, metavar="N or A:B", help="how many cases, or which: from A up to B, B excluded")
-    fuzz.add_argument("--workers", type=int, default=os.cpu_count() or 1,
+    fuzz.add_argument("--workers", type=int, default=available_cpus(),
                       help="processes; 0: in this one (default: one for each core)")
     fuzz.add_argument("--aim", action="store_true", help="afterwards aim at what no schedule has reached")
     fuzz.add_argument("--target", choices=("llvm", "c", "cuda", "all"), default="all",

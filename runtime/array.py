@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import user_source
 from .abi import DLPACK_TYPES, ITEM_BYTES
-from .cuda_driver import device_array, device_empty
+from .cuda_array import device_array, device_empty
 from .device import Device, cpu
 from .errors import NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
 from .tensors import NoMemory, RefusedMemory, array_of, capsule_tensor, find_tensor, is_ordinary

@@ -18,6 +18,7 @@ from ..errors import user_source
 from . import cuda_driver, diagnose
 from .abi import ITEM_BYTES
 from .array import numpy_dtype
+from .cuda_array import DeviceArray
 from .cuda_errors import LaunchFailed, WrongArchitecture
 from .cuda_launch import KernelLaunch, Workspace
 from .errors import WrongDevice
@@ -138,7 +139,7 @@ def _argument(signature: Signature, i: int, value: Any) -> Found | int | float:
     if isinstance(param, ScalarParam):
         return number_argument(signature, i, param, value)
     try:
-        found = value.found() if isinstance(value, cuda_driver.DeviceArray) else find_device_tensor(value)
+        found = value.found() if isinstance(value, DeviceArray) else find_device_tensor(value)
     except NoMemory as error:
         raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
     except RefusedMemory as error:

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import user_source
+from ..limits import INT32_EXTENT_LIMIT
 from .errors import SymbolNotBound
 
 __all__ = ["Binding", "BufferParam", "Extent", "ScalarParam", "Signature", "Symbol", "evaluate_extent", "extent_text"]
 
 Extent = int | str | tuple[str, Any, Any]
-
-INT32_SYMBOL_LIMIT = 1 << 30
-"""Extents that an int32 symbol stands for lie below this, so that rounding up in index arithmetic cannot overflow."""
 
 _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
@@ -71,7 +69,7 @@ class Symbol:
     @property
     def limit(self) -> int | None:
         """Extents must lie below this."""
-        return INT32_SYMBOL_LIMIT if self.dtype == "int32" else None
+        return INT32_EXTENT_LIMIT if self.dtype == "int32" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from ..ir.ops import cast as cast_to
 from ..ir.ops import const
 from ..ir.structural import equal
 from ..ir.visit import post_order
+from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
 
 __all__ = [
@@ -21,7 +22,7 @@ __all__ = [
     "shape_text", "zero_based",
 ]
 
-INT64_FROM = 1 << 30
+INT64_FROM = INT32_EXTENT_LIMIT
 """Constant extents from here on get int64 axes: `i + extent` and the like must not overflow."""
 
 

@@ -34,10 +34,11 @@ from ..ir.expr import (
     Var,
 )
 from ..ir.visit import Rewriter, deep_recursion, free_vars, post_order
+from ..limits import INT32_EXTENT_LIMIT
 
 __all__ = ["wrapping"]
 
-_GREATEST_SIZE = {32: (1 << 30) - 1, 64: (1 << 40) - 1}
+_GREATEST_SIZE = {32: INT32_EXTENT_LIMIT - 1, 64: (1 << 40) - 1}
 """What an extent may be: for int32 the limit of a call's check, for int64 more than any memory holds."""
 
 

@@ -10,6 +10,7 @@ from ...ir.buffer import Buffer
 from ...ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
 from ...ir.stmt import Function, LoopKind
 from ...ir.visit import walk
+from ...limits import INT32_EXTENT_LIMIT
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
 from ..errors import ExtentNotCheckable
 
@@ -19,7 +20,6 @@ _EXTENT_OPERATORS = {
     Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
     TruncDiv: "//", TruncMod: "%",  # the same where nothing is negative, as extents are
 }
-_SYMBOL_LIMIT = (1 << 30) - 1
 _LONG_RUN = 200_000
 """Iterations of the innermost statements from which a kernel counts as long-running, whatever its arguments' size."""
 
@@ -36,7 +36,7 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
             alignment = param.alignment if param.alignment > param.dtype.bytes else 0
             params.append(BufferParam(names[param], str(param.dtype), shape, param in function.outputs, alignment))
         elif param in in_shapes or isinstance(param, SizeVar):  # code relies on extents and sizes not being negative
-            limit = _SYMBOL_LIMIT if param.dtype == "int32" else None
+            limit = INT32_EXTENT_LIMIT - 1 if param.dtype == "int32" else None
             params.append(ScalarParam(names[param], str(param.dtype), 0, limit))
         else:
             params.append(ScalarParam(names[param], str(param.dtype)))

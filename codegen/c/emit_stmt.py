@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ...ir.buffer import Buffer
 from ...ir.constant import Constant
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, StringImm, Var
-from ...ir.passes.common.simplify import MAX_SYMBOL, analyzer_for
+from ...ir.passes.common.simplify import analyzer_for, symbol_range
 from ...ir.pointers import WRITES, pointed_to
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.visit import walk
@@ -89,7 +89,7 @@ class _Emitter(StmtEmitter):
         names = [self.fresh(name) for name in public]  # a parameter may hide no function that is called
         written = _written(self.function.body)
         for var, name in zip(symbols, names, strict=False):
-            self.analyzer.bind(var, (0, MAX_SYMBOL if var.dtype.bits == 32 else var.dtype.greatest))
+            self.analyzer.bind(var, symbol_range(var))
             self.exprs.names[var] = name
             if var.dtype.bits != 64:
                 self.line(f"const {value_type(var.dtype)} {self.bind(var, name)} = ({value_type(var.dtype)}){name};")

@@ -15,8 +15,9 @@ from . import arith, contrib, error, ir, nd, runtime, target, te, testing, tir, 
 from . import nd as ndarray
 from . import tir as expr
 from . import tir as stmt
-from .driver import IRModule, Module, build, lower
+from .driver import Module, build, lower
 from .ir import Range
+from .ir_module import IRModule
 from .nd import context, cpu, cuda, device, gpu
 from .runtime import convert, get_global_func, register_func
 from .target import Target

@@ -7,8 +7,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from ...codegen.result import BuildOptions
 from ...driver import build as driver
 from ...ir import Function, Var
@@ -17,6 +15,7 @@ from ...runtime.timing import TimingResult
 from ...schedule import Schedule
 from ...te import Tensor
 from .binds import Binds, bound, need_no_binds, tensors_of
+from .ir_module import IRModule
 from .library import export_library, load_kernels
 from .target import Target
 from .transform import PassContext
@@ -26,49 +25,6 @@ __all__ = ["IRModule", "Module", "build", "load_module", "lower"]
 Args = Sequence[Tensor | Var]
 _MAIN = "__tvm_main__"
 """TVM's other name for a module's first function."""
-
-
-class IRModule:
-    """Lowered functions by name; prints as their loops."""
-
-    def __init__(self, functions: Mapping[Any, Function] | None = None) -> None:
-        self.functions = {str(name): function for name, function in (functions or {}).items()}
-
-    @staticmethod
-    def from_expr(expr: Function) -> IRModule:
-        """A module of one function, under its own name."""
-        return IRModule({expr.name: expr})
-
-    def __getitem__(self, name: str) -> Function:
-        return self.functions[str(name)]
-
-    def __setitem__(self, name: str, function: Function) -> None:
-        self.functions[str(name)] = function
-
-    def __contains__(self, name: object) -> bool:
-        return str(name) in self.functions
-
-    def get_global_vars(self) -> list[str]:
-        """The names of the functions."""
-        return list(self.functions)
-
-    def update(self, other: IRModule) -> None:
-        """Takes over the functions of another module."""
-        self.functions.update(other.functions)
-
-    def script(self, **_: object) -> str:
-        """The text of every function."""
-        return "\n".join(map(str, self.functions.values()))
-
-    def show(self, **_: object) -> None:
-        """Prints the functions."""
-        Console().print(self.script(), markup=False, highlight=False)
-
-    def astext(self, **_: object) -> str:
-        """The text of every function."""
-        return self.script()
-
-    __str__ = __repr__ = astext
 
 
 class Module:

@@ -10,8 +10,8 @@ from ...ir.expr import Expr as PrimExpr
 from ...ir.structural import equal as structural_equal
 from ...ir.structural import structural_hash
 from . import transform
-from .driver import IRModule
 from .intrinsic_rules import register_intrin_lowering, register_op_attr
+from .ir_module import IRModule
 from .tir import FloatImm, IntImm
 
 __all__ = ["FloatImm", "IRModule", "IntImm", "PrimExpr", "Range", "assert_structural_equal", "register_intrin_lowering",

@@ -12,7 +12,7 @@ from ...ir.passes.common.loop_partition import loop_partition
 from ...ir.passes.common.options import PassOptions, with_options
 from ...ir.passes.common.simplify import simplify
 from ...ir.passes.common.unroll import unroll
-from .driver import IRModule
+from .ir_module import IRModule
 from .transform import ModulePass, PassContext
 
 __all__ = [

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...ir import Function
 from ...ir.passes.common.options import PassOptions
-
-if TYPE_CHECKING:
-    from .driver import IRModule
+from .ir_module import IRModule
 
 __all__ = ["ModulePass", "PassContext", "Sequential", "build_config", "module_pass"]
 
@@ -117,8 +115,6 @@ class ModulePass:
         self._step, self.name = step, name
 
     def __call__(self, mod: IRModule | Function) -> Any:
-        from .driver import IRModule  # which runs builds in the contexts of this module
-
         if isinstance(mod, Function):
             return self._step(IRModule({mod.name: mod}))[mod.name]
         return self._step(mod)

@@ -1,4 +1,4 @@
-"""Functions of elements, and what types mix to (API.md, section 1)."""
+"""Functions of elements, and what types mix to."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Reductions (API.md, section 1): every kind against numpy."""
+"""Reductions: every kind against numpy."""
 
 import numpy as np
 import pytest

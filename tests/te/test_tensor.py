@@ -1,4 +1,4 @@
-"""Tensors, computes, axes, and operators on whole tensors (API.md, section 1)."""
+"""Tensors, computes, axes, and operators on whole tensors."""
 
 # ruff: noqa: SIM201, SIM202, SIM300  (what == and != mean, and from either side, is what is tested)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from tilewright.runtime.threads import available_cpus
 
 from .cases import Case, groups, load_cases
 from .measure import CHEATING, REALTIME
@@ -159,7 +160,7 @@ def described() -> Mapping[str, str]:
 
     description = {
         "time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{binding.get_host_cpu_name()}, {os.cpu_count()} processors, {platform.system()} {platform.release()}",
+        "machine": f"{binding.get_host_cpu_name()}, {available_cpus()} processors, {platform.system()} {platform.release()}",
         "Python": platform.python_version(),
     }
     for package in ("tilewright", "numpy", "torch", "onnxruntime", "numba", "jax", "halide", "opencv-python-headless"):

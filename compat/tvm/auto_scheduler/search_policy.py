@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .search_task import SearchTask
 
 __all__ = ["PreloadMeasuredStates", "RandomModel", "SketchPolicy", "XGBModel"]
 
@@ -46,7 +42,7 @@ class SketchPolicy:
     drawn. params chose among TVM's ways and are taken, without effect."""
 
     def __init__(
-        self, task: SearchTask, program_cost_model: XGBModel | None = None, params: object = None, seed: int | None = None,
+        self, task: object, program_cost_model: XGBModel | None = None, params: object = None, seed: int | None = None,
         verbose: int = 1, init_search_callbacks: Sequence[PreloadMeasuredStates] = (),
     ) -> None:
         del params

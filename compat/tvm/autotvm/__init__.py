@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import callback, measure, record, task, tuner
+from .history import ApplyHistoryBest, apply_history_best
 from .measure import (
     LocalBuilder,
     LocalRunner,
@@ -16,13 +17,11 @@ from .measure import (
 from .task import (
     ApplyConfig,
     ApplyFixedConfig,
-    ApplyHistoryBest,
     ConfigEntity,
     ConfigSpace,
     DispatchContext,
     FallbackConfigEntity,
     FallbackContext,
-    apply_history_best,
     get_config,
     register_topi_compute,
     register_topi_schedule,

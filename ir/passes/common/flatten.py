@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....limits import INT32_EXTENT_LIMIT
 from ...analysis.linear import expression, is_index, linear, merge_divisions, occurs, terms
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
@@ -201,7 +202,7 @@ def _index_form(index: Expr, extent: Expr) -> LinearForm:
     if index.dtype == INT32 and not is_index(index):
         form = linear(index, widen=False)
         loaded = [(atom, coefficient) for atom, coefficient in terms(form) if not is_index(atom)]
-        narrow = extent.dtype == INT32 and (not isinstance(extent, IntImm) or extent.value <= 1 << 30)
+        narrow = extent.dtype == INT32 and (not isinstance(extent, IntImm) or extent.value <= INT32_EXTENT_LIMIT)
         if narrow and len(loaded) == 1 and loaded[0][1] == 1 and isinstance(index, (Add, Sub)):
             return form
         return linear(cast(index, INT64), widen=False)

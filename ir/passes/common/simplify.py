@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ....limits import INT32_EXTENT_LIMIT
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import Call, Expr, IntImm, Range, SizeVar, StringImm, Var
@@ -22,10 +23,7 @@ from ...visit import Rewriter, free_vars, rebuild, seq, walk
 from .fresh_copy import Copier
 from .let_names import with_own_lets
 
-__all__ = ["MAX_SYMBOL", "analyzer_for", "is_empty", "simplify", "simplify_stmt"]
-
-MAX_SYMBOL = (1 << 30) - 1
-"""The greatest int32 shape symbol that a call accepts, so that ceildiv and the like do not overflow."""
+__all__ = ["analyzer_for", "is_empty", "simplify", "simplify_stmt", "symbol_range"]
 
 
 def simplify(function: Function) -> Function:
@@ -47,8 +45,13 @@ def analyzer_for(function: Function) -> Analyzer:
             for var in free_vars(extent):
                 if var not in seen and (var is extent or isinstance(var, SizeVar)):
                     seen.add(var)
-                    analyzer.bind(var, (0, MAX_SYMBOL if var.dtype.bits == 32 else var.dtype.greatest))
+                    analyzer.bind(var, symbol_range(var))
     return analyzer
+
+
+def symbol_range(symbol: Var) -> tuple[int, int]:
+    """The least and the greatest value with which a call may pass a shape symbol."""
+    return 0, INT32_EXTENT_LIMIT - 1 if symbol.dtype.bits == 32 else symbol.dtype.greatest
 
 
 def is_empty(stmt: Stmt | None) -> bool:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...target import Target
 from .space import ConfigSpace, FallbackConfigEntity
 
-if TYPE_CHECKING:
-    from ..measure import MeasureInput, MeasureResult
-
-__all__ = ["ApplyConfig", "ApplyFixedConfig", "ApplyHistoryBest", "DispatchContext", "FallbackContext", "apply_history_best"]
+__all__ = ["ApplyConfig", "ApplyFixedConfig", "DispatchContext", "FallbackContext", "Workload"]
 
 Workload = tuple[Any, ...]
 
@@ -77,52 +73,6 @@ class ApplyFixedConfig(DispatchContext):
         return self._configs.get(workload) if workload is not None else None
 
 
-class ApplyHistoryBest(DispatchContext):
-    """The fastest configurations of logs. records: a file of them or several, or pairs of input and result.
-
-    Raises NoRecord for a file that does not exist; lines that are no records are warned of.
-    """
-
-    def __init__(self, records: Any = None) -> None:
-        super().__init__()
-        self.best_by_targetkey: dict[tuple[str, Workload], tuple[MeasureInput, MeasureResult]] = {}
-        self._updated: dict[tuple[str, Workload], ConfigSpace] = {}
-        if records is not None:
-            self.load(records)
-
-    def load(self, records: Any) -> None:
-        """Takes over what is faster in these logs or records."""
-        from ..record import load_from_file  # which knows tasks, and they ask contexts
-
-        if isinstance(records, (str, PathLike)):
-            records = load_from_file(records)
-        for one in records:
-            if isinstance(one, (str, PathLike)):
-                self.load(one)
-                continue
-            inp, result = one
-            if result.error_no:
-                continue
-            for key in inp.target.keys:
-                known = self.best_by_targetkey.get((key, inp.task.workload))
-                if known is None or known[1].seconds > result.seconds:
-                    self.best_by_targetkey[key, inp.task.workload] = (inp, result)
-
-    def _query_inside(self, target: Target | None, workload: Workload | None) -> ConfigSpace | None:
-        if workload is None:
-            return None
-        for key in (target or Target("llvm")).keys:
-            if (key, workload) in self._updated:
-                return self._updated[key, workload]
-            if (key, workload) in self.best_by_targetkey:
-                return self.best_by_targetkey[key, workload][0].config
-        return None
-
-    def update(self, target: Target, workload: Workload, cfg: ConfigSpace) -> None:
-        """Answers with `cfg` from now on."""
-        self._updated.update({(key, workload): cfg for key in target.keys})
-
-
 class FallbackContext(DispatchContext):
     """What is asked when nothing was tuned: a configuration of first choices, and a warning, once a workload."""
 
@@ -150,11 +100,6 @@ class FallbackContext(DispatchContext):
     def clear_cache(self, target: Target, workload: Workload) -> None:
         """Forgets what `update` was given."""
         self.memory.pop((str(target), workload), None)
-
-
-def apply_history_best(records: Any = None) -> ApplyHistoryBest:
-    """The context of the fastest configurations of logs: `with autotvm.apply_history_best("x.log"):`."""
-    return ApplyHistoryBest(records)
 
 
 _FALLBACK = FallbackContext()
