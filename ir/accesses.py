@@ -1,4 +1,4 @@
-"""What a body does to buffers: by its stores, and by the pointers that it gives to outside code."""
+"""What programs do to memory: by their reads and stores, and by the pointers that they give to outside code."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Any
 
 from .buffer import Buffer
 from .dtype import HANDLE
-from .expr import Call, Node
+from .expr import BufferLoad, Call, Expr, IntImm, Node, ProducerLoad, Var
 from .ops import const
 from .pointers import READS, WRITES, pointed_to
 from .stmt import BufferStore
 from .visit import post_order, rewrite
 
-__all__ = ["reading_only", "written_buffers"]
+__all__ = ["reading_only", "reads_memory", "written_buffers"]
+
+
+def reads_memory(value: object) -> bool:
+    """Whether a value is an expression that depends on the contents of tensors or buffers."""
+    if not isinstance(value, Expr) or isinstance(value, (IntImm, Var)):
+        return False
+    return any(isinstance(node, (ProducerLoad, BufferLoad)) for node in post_order(value))
 
 
 def reading_only(body: Any, buffers: Sequence[Buffer]) -> Any:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...ir.accesses import reads_memory
 from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, ProducerLoad, Range, Var
+from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Range, Var
 from ...ir.ops import cast, const, floordiv, floormod, is_const, maximum
 from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
@@ -27,7 +28,7 @@ from .computation import Computation, Dataflow
 if TYPE_CHECKING:
     from ..model.stage import Stage
 
-__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "reads_memory", "shifted",
+__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "shifted",
            "span_over", "spans_within", "thread_rank"]
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
@@ -383,13 +384,6 @@ def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | Non
         return None
     low = shifted(span.low, within, axis)
     return Span.point(low) if span.is_point else Span(low, shifted(span.high, within, axis), span.width)
-
-
-def reads_memory(value: Expr) -> bool:
-    """Whether a bound is read from a tensor."""
-    if isinstance(value, (IntImm, Var)):
-        return False
-    return any(isinstance(node, (ProducerLoad, BufferLoad)) for node in post_order(value))
 
 
 # The bounds of one stage

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ...errors import user_source
+from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Var
@@ -26,7 +27,7 @@ from ...te.tensor import Tensor
 from ..model.attributes import loop_pragmas, skips
 from ..model.axes import outline
 from ..model.relations import pass_up_value
-from .bounds import Bounds, Loop, StageBounds, reads_memory, shifted
+from .bounds import Bounds, Loop, StageBounds, shifted
 from .errors import UnboundThread
 from .predicates import guards
 from .prefetch import prefetches

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...errors import LoweringError, user_source
+from ...ir.accesses import reads_memory
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import is_const
 from ...ir.visit import post_order
@@ -13,7 +14,7 @@ from ...te.scan import ScanOp
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_of
 from ..model.axes import outline
-from .bounds import Bounds, StageBounds, reads_memory, span_over
+from .bounds import Bounds, StageBounds, span_over
 from .computation import Computation, Dataflow
 from .errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import user_source
+from ...ir.accesses import reads_memory
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars, substitute
@@ -14,7 +15,6 @@ from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp
 from ..errors import BadRfactor
-from ..lowering.bounds import reads_memory
 from ..model.axes import (
     declared_ranges,
     dependences,

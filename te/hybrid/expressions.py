@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from ...ir import ops
+from ...ir.accesses import reads_memory
 from ...ir.dtype import DType
-from ...ir.expr import NE, BufferLoad, Expr, IntImm, Producer, ProducerLoad
-from ...ir.visit import post_order
+from ...ir.expr import NE, BufferLoad, Expr, IntImm, Producer
 from ..shape import index_expr, scalar_dtype
 from ..tensor import Tensor, TensorSlice, read
 from .errors import BadHybridCall, BadHybridValue, HybridReadBeforeAssignment, NotInHybridScripts, UnknownHybridName
@@ -20,7 +20,7 @@ from .refusals import CONSTRUCT_FIXES, CONSTRUCTS
 from .source import Source
 from .values import LocalBuffer, LoopSpec, Scalar, Storage, UnboundName, is_number
 
-__all__ = ["ExpressionReader", "reads_memory"]
+__all__ = ["ExpressionReader"]
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -39,11 +39,6 @@ _COMPARE: dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], Callable[[Any, 
 
 _LIMITS: dict[str, str] = {"min_value": "min_value", "max_value": "max_value", "infinity": "infinity"}
 _BUILTIN_CALLS = ("len", "max_num_threads", *_LIMITS)
-
-
-def reads_memory(value: object) -> bool:
-    """Whether an expression depends on the contents of tensors or buffers."""
-    return isinstance(value, Expr) and any(isinstance(node, (BufferLoad, ProducerLoad)) for node in post_order(value))
 
 
 def plain(value: Any) -> Any:

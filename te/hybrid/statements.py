@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ...ir import ops
+from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Range, Var
@@ -28,7 +29,7 @@ from .errors import (
     HybridLoopRaces,
     NotInHybridScripts,
 )
-from .expressions import plain, reads_memory
+from .expressions import plain
 from .liveness import Declaration, Liveness, written_elements
 from .loops import GREATEST_CONST_RANGE, LoopReader, kind_of
 from .races import racing_buffer
