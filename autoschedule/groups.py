@@ -22,7 +22,7 @@ from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import ProducerLoad
 from ..schedule import Schedule
-from ..te.operation import ComputeOp, Operation, extent_of
+from ..te.operation import Operation, extent_of
 from ..te.scan import ScanOp
 from ..te.shape import same_extent
 from .operations import elements, is_expensive, is_plain, loads_of, weight
@@ -55,6 +55,12 @@ class Group:
     target: Target
     machine: Machine
     parts: tuple[Operation, ...] = ()
+
+    def inline_cheap_heads(self) -> None:
+        """Inline the heads whose values cost little; the others stay stages of their own."""
+        for head in self.heads:
+            if head.values and not is_expensive(head):
+                self.s[head].compute_inline()
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ class _Cutter:
         parts_of: dict[Operation, tuple[Operation, ...]] = {}
         tags: dict[Operation, str] = {}
         for op in reversed(self.order):
-            if op in self.claimed or not isinstance(op, ComputeOp):
+            if op in self.claimed or not op.values:
                 continue
             parts = self._parts(op)
             whole = op.tag in self.tags and parts is not None
@@ -169,7 +175,7 @@ class _Cutter:
         found: list[Operation] = []
         for op in self._before(group):
             readers = self.readers[op]
-            if (op in self.claimed or op in self.outputs or not isinstance(op, ComputeOp) or not is_plain(op)
+            if (op in self.claimed or op in self.outputs or not is_plain(op)
                     or not group.issuperset(readers) or core.isdisjoint(readers)):
                 continue
             own = weight(op) * _reads(op, readers)
@@ -203,7 +209,7 @@ class _Cutter:
     def _rest(self) -> list[Piece]:
         pieces: list[Piece] = []
         for op in reversed(self.order):
-            if op in self.claimed or not isinstance(op, ComputeOp):
+            if op in self.claimed or not op.values:
                 continue
             self.claimed.add(op)
             pieces.append(Piece("", op, op, inlined=tuple(self._inlined((op,)))))
@@ -212,12 +218,11 @@ class _Cutter:
     def _inlined(self, into: Iterable[Operation]) -> list[Operation]:
         """The plain operations to inline into these and, with them, into each other."""
         takers = set(into)
-        total = sum(weight(op) for op in takers if isinstance(op, ComputeOp))
+        total = sum(map(weight, takers))
         found: list[Operation] = []
         for op in self._before(takers):
             readers = self.readers[op]
-            if (op in self.claimed or op in self.outputs or not isinstance(op, ComputeOp) or not is_plain(op)
-                    or not takers.issuperset(readers)):
+            if op in self.claimed or op in self.outputs or not is_plain(op) or not takers.issuperset(readers):
                 continue
             own = weight(op)
             again = _reads(op, readers) > 1 or len(readers) > 1 or not all(_no_larger(reader, op) for reader in readers)
@@ -229,9 +234,9 @@ class _Cutter:
         return found[::-1]
 
 
-def _reads(op: ComputeOp, readers: Iterable[Operation]) -> int:
+def _reads(op: Operation, readers: Iterable[Operation]) -> int:
     """In how many places a reader reads it, at most."""
-    return max(sum(1 for load in loads_of(one) if load.producer is op.output(0)) for one in readers if isinstance(one, ComputeOp))
+    return max(sum(1 for load in loads_of(one) if load.producer is op.output(0)) for one in readers if one.values)
 
 
 def _no_larger(reader: Operation, op: Operation) -> bool:
@@ -268,7 +273,7 @@ def steps_of(scan: ScanOp, order: list[Operation]) -> Iterator[Operation]:
 
 def _follows(op: Operation, anchor: Operation, region: Collection[Operation]) -> bool:
     """Whether each element of `op` is made of the same elements of what it reads within the region, and it does read."""
-    if not isinstance(op, ComputeOp):
+    if not op.values:
         return False
     within = _outputs(region)
     loads = [load for load in loads_of(op) if load.producer in within]
@@ -278,7 +283,7 @@ def _follows(op: Operation, anchor: Operation, region: Collection[Operation]) ->
     return same and all(_at_axes(load, op) for load in loads)
 
 
-def _at_axes(load: ProducerLoad, op: ComputeOp) -> bool:
+def _at_axes(load: ProducerLoad, op: Operation) -> bool:
     return len(load.indices) == len(op.axis) and all(a is b for a, b in zip(load.indices, op.axis, strict=True))
 
 

@@ -55,9 +55,9 @@ def is_known(tensor: Tensor) -> bool:
     return True
 
 
-def loads_of(op: ComputeOp) -> list[ProducerLoad]:
-    """Its reads of tensors."""
-    return [node for value in op.body for node in post_order(value) if isinstance(node, ProducerLoad)]
+def loads_of(op: Operation) -> list[ProducerLoad]:
+    """The reads of tensors in each of its values."""
+    return [node for value in op.values for node in post_order(value) if isinstance(node, ProducerLoad)]
 
 
 def axes_in(expr: Expr) -> set[IterVar]:
@@ -85,9 +85,9 @@ def _terms(index: Expr) -> Iterator[IterVar]:
             stack += [part.a, part.b]
 
 
-def is_expensive(op: ComputeOp) -> bool:
+def is_expensive(op: Operation) -> bool:
     """Whether its value takes a call of mathematics: computing it twice costs more than storing it."""
-    stack: list[Expr] = list(op.body)
+    stack: list[Expr] = list(op.values)
     while stack:
         node = stack.pop()
         if isinstance(node, Call) and node.name not in _CHEAP_CALLS:
@@ -114,6 +114,6 @@ def inlined_into(s: Schedule, op: Operation) -> list[ComputeOp]:
     return [stage.op for stage in reversed(s.stages) if stage.op in found and isinstance(stage.op, ComputeOp)] if found else []
 
 
-def weight(op: ComputeOp) -> int:
+def weight(op: Operation) -> int:
     """How many operators one element takes, roughly."""
-    return sum(1 for value in op.body for node in post_order(value) if not isinstance(node, (IntImm, IterVar)))
+    return sum(1 for value in op.values for node in post_order(value) if not isinstance(node, (IntImm, IterVar)))

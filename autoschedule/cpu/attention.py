@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
 from ...schedule import Stage
-from ...te.operation import ComputeOp, Operation
-from ..operations import is_expensive
+from ...te.operation import Operation
 from .injective import constant
 
 if TYPE_CHECKING:
@@ -54,9 +53,7 @@ class _Attention:
 
     def run(self) -> None:
         s, group, parts = self.s, self.group, self.parts
-        for head in group.heads:
-            if isinstance(head, ComputeOp) and not is_expensive(head):
-                s[head].compute_inline()
+        group.inline_cheap_heads()
         task = self._store()
         stage, at = s[group.output], task
         s[parts["query"]].compute_at(stage, task)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
 from ...te.operation import ComputeOp, Operation
-from ..operations import contiguous, is_expensive, loads_of
+from ..operations import contiguous, loads_of
 from .injective import constant, inlined_into, worth_threads
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
     assert isinstance(anchor, ComputeOp)
-    for head in group.heads:
-        if isinstance(head, ComputeOp) and not is_expensive(head):
-            s[head].compute_inline()
+    group.inline_cheap_heads()
     lane = _lane_axis(group, anchor)
     if not s[group.output].op.axis:
         _whole(group, anchor, lane)

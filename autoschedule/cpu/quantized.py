@@ -19,7 +19,7 @@ from ... import te
 from ...codegen.machine import RegisterTile, register_tiles
 from ...ir.expr import IterVar
 from ...te.operation import ComputeOp, Operation
-from ..operations import is_expensive, loads_of
+from ..operations import loads_of
 from .gemm_plan import WORTH_THREADS, Product, grid
 from .injective import constant
 
@@ -37,9 +37,7 @@ def dense_dots(group: Group) -> None:
     """The rule."""
     s, anchor = group.s, group.anchor
     parts: dict[str, Operation] = {part.tag.removeprefix("dense_dots."): part for part in group.parts}
-    for head in group.heads:
-        if isinstance(head, ComputeOp) and not is_expensive(head):
-            s[head].compute_inline()
+    group.inline_cheap_heads()
     _take(group, parts["x"])
     if any(constant(axis) == 0 for axis in (*anchor.axis, *parts["sums"].reduce_axis)):
         return

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import ComputeOp, Operation
-from ..operations import constant, contiguous, inlined_into, is_expensive, loads_of
+from ..operations import constant, contiguous, inlined_into, loads_of
 from .injective import worth_threads
 from .lanes import across_lanes, fused, length
 from .streams import fetch_ahead
@@ -53,9 +53,7 @@ class _Layout:
 def reduce(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
-    for head in group.heads:
-        if isinstance(head, ComputeOp) and not is_expensive(head):
-            s[head].compute_inline()
+    group.inline_cheap_heads()
     assert isinstance(anchor, ComputeOp)
     if any(constant(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         return
@@ -70,9 +68,7 @@ def reduce(group: Group) -> None:
 def places(group: Group) -> None:
     """The rule of places that are found in two steps: the best of each block, then the place within the best block."""
     s, stage = group.s, group.s[group.output]
-    for head in group.heads:
-        if isinstance(head, ComputeOp) and not is_expensive(head):
-            s[head].compute_inline()
+    group.inline_cheap_heads()
     if group.output is not group.anchor:
         s[group.anchor].compute_inline()
     axes = list(stage.op.axis)

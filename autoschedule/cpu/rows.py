@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Call, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage
-from ...te.operation import ComputeOp, Operation
-from ..operations import constant, elements, inlined_into, is_expensive
+from ...te.operation import Operation
+from ..operations import constant, elements, inlined_into
 from .injective import worth_threads
 from .lanes import across_lanes, fused, length
 from .streams import stream, streams
@@ -42,9 +42,7 @@ def rows(group: Group) -> None:
     """The rule. The anchor's attribute row_axes says which axes a row has; that of a part, block, that it
     is made for each block of a row."""
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
-    for head in group.heads:
-        if isinstance(head, ComputeOp) and not is_expensive(head):
-            s[head].compute_inline()
+    group.inline_cheap_heads()
     if group.output is not anchor:
         s[anchor].compute_inline()
     inside = [stage.op.axis[at] for at in anchor.attrs["row_axes"]]
@@ -94,7 +92,7 @@ def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
     """Where a part is slow to compute, memory would be idle meanwhile: lets each step of it ask for its part of the next row."""
     size = elements(group.output)
     bits = _bits(group)
-    if size is None or size * bits // 8 <= group.machine.l2 or not isinstance(part, ComputeOp) or not _is_slow(part):
+    if size is None or size * bits // 8 <= group.machine.l2 or not _is_slow(part):
         return
     step = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
     for tensor in stage.op.input_tensors:
@@ -102,9 +100,9 @@ def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
             stage.prefetch(tensor, step, 1, around=True)
 
 
-def _is_slow(part: ComputeOp) -> bool:
+def _is_slow(part: Operation) -> bool:
     """Whether an element of it takes a function of mathematics, under a reduction too."""
-    nodes = (node for value in part.body for node in post_order(value))
+    nodes = (node for value in part.values for node in post_order(value))
     return any(isinstance(node, Call) and node.name in ("exp", "tanh", "erf", "sigmoid", "log", "pow") for node in nodes)
 
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from ... import te
 from ...ir.expr import IterVar
 from ...schedule import Stage
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...topi.nn.weight_only import GROUP, PANEL, QUAD
-from ..operations import is_expensive
 from .injective import constant
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ def weight_only_dense(group: Group) -> None:
     """The rule."""
     s, anchor = group.s, group.anchor
     parts: dict[str, Operation] = {part.tag.removeprefix("weight_only_dense."): part for part in group.parts}
-    for head in group.heads:
-        if isinstance(head, ComputeOp) and not is_expensive(head):
-            s[head].compute_inline()
+    group.inline_cheap_heads()
     if group.output is anchor:
         sums = s[s.cache_write(anchor.output(0), "local")]
     else:

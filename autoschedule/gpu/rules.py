@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ...te.axis import thread_axis
 from ...te.operation import ComputeOp, Operation
 from ...te.scan import ScanOp
-from ..operations import constant, is_expensive, is_plain
+from ..operations import constant, is_plain
 
 if TYPE_CHECKING:
     from ...schedule import Schedule
@@ -39,9 +39,7 @@ def rule_for(tag: str, anchor: ComputeOp) -> Callable[[Group], None]:  # noqa: A
 def element_a_thread(group: Group) -> None:
     """The rule for everything."""
     s = group.s
-    for head in group.heads:
-        if isinstance(head, ComputeOp) and not is_expensive(head):
-            s[head].compute_inline()
+    group.inline_cheap_heads()
     for part in group.parts:
         _bind(group, part)
     _bind(group, group.output)
