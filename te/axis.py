@@ -21,12 +21,19 @@ THREAD_TAGS = (
 
 
 def var(name: str = "tindex", dtype: object = "int32") -> Var:
-    """A symbol: an extent that is known when the kernel runs, or a scalar argument."""
+    """A symbol: an extent that is known when the kernel runs, or a scalar argument of it.
+
+    dtype: any scalar type; extents and what is added to indices are int32 or int64. Raises UnknownDType (TW0101) for vectors and
+    pointers.
+    """
     return Var(name, scalar_dtype(dtype))
 
 
 def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
-    """A symbol for an extent: an integer that is never negative. Raises BadExtent for other dtypes."""
+    """A symbol for an extent: an integer that is never negative, of which bounds are proved with that.
+
+    dtype: an integer type. Raises BadExtent (TW0110) for others, UnknownDType (TW0101) for what is none.
+    """
     kind = scalar_dtype(dtype)
     if not kind.is_integer:
         raise BadExtent(f"the size '{name}' is no integer", reason=f"its dtype is {kind}", called=user_source(),
@@ -37,8 +44,8 @@ def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
 def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     """An axis to reduce over, from `dom[0]` up to, and without, `dom[1]`.
 
-    dom: (begin, end), integers or integer expressions (also over the axes of the compute that it is used in). Raises
-    BadExtent.
+    dom: (begin, end), ints or integer expressions, also over the axes and the tensors of the compute that it is used in. The axis
+    is int32, or int64 where an end is. Raises BadExtent (TW0110) where an end is no integer, or the end lies before the begin.
     """
     domain = _domain(dom, name)
     return IterVar(name, domain.begin.dtype, domain, "reduce")
@@ -68,7 +75,8 @@ def _domain(dom: Any, name: str) -> Range:
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     """A thread axis: te.thread_axis("threadIdx.x"), te.thread_axis((0, n), "threadIdx.x") or te.thread_axis(n, "...").
 
-    Without a domain it takes the extent of what is bound to it. Raises BadThreadAxis and BadExtent.
+    dom: (begin, end), or an extent; without one it takes the extent of what is bound to it. tag: blockIdx.x, threadIdx.x and their
+    like, or vthread (see THREAD_TAGS). Raises BadThreadAxis (TW0123) for other tags, BadExtent (TW0110) for domains that are none.
     """
     if isinstance(dom, str):
         dom, tag = None, tag or dom

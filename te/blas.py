@@ -27,7 +27,7 @@ def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = 
     """The product of two matrices, computed by scipy's sgemm or dgemm when the kernel runs.
 
     A: (n, k), or (k, n) with transpose_a; B: (k, m), or (m, k) with transpose_b; the result is (n, m), of their dtype.
-    Raises BadExtern for other dtypes or shapes, and where scipy is not installed.
+    Raises BadExtern (TW0140) for other dtypes or shapes, and where scipy is not installed.
     """
     reason = ""
     if not (isinstance(A, Tensor) and isinstance(B, Tensor) and A.ndim == B.ndim == 2):

@@ -25,9 +25,10 @@ __all__ = ["compute", "placeholder"]
 
 
 def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder") -> Tensor:
-    """A tensor that the caller of the kernel passes.
+    """A tensor that the caller of the kernel passes, an array of this shape and dtype.
 
-    shape: one extent or several; ints, or integer expressions over te.var and te.size_var. Raises BadExtent.
+    shape: one extent or several, () for a single number; ints, or integer expressions over te.var and te.size_var. dtype: a scalar
+    type ("float32", "bfloat16", "int8", ...; None for float32). Raises BadExtent (TW0110) and UnknownDType (TW0101).
     """
     extents = as_shape(shape, name)
     kind = scalar_dtype("float32" if dtype is None else dtype)
@@ -43,8 +44,11 @@ def compute(
     fcompute: takes one index for each dimension, or `*indices`; its parameters' names become the axes'. It returns an
     expression, a reduction (te.sum(..., axis=k)), or a tuple of such for several tensors of one shape; or what a tensor
     intrinsic gives that is called on parts of tensors, and then its parameters are the first dimensions, the others the
-    intrinsic's. Raises BadExtent, WrongParameters, BadBody, NestedReduction, MixedReductions, UnreducedAxis,
-    ForeignAxis, IndexOutOfRange and BadTensorIntrin.
+    intrinsic's. The dtype is that of the expression; Python's numbers count as int32, float32 and bool. tag, attrs: see Operation.
+
+    Raises BadExtent (TW0110), WrongParameters (TW0111), BadBody (TW0115), NestedReduction (TW0116), MixedReductions (TW0117),
+    UnreducedAxis (TW0119), ForeignAxis (TW0120), IndexOutOfRange (TW0114) where a read certainly leaves its tensor, and
+    BadTensorIntrin (TW0132).
     """
     source = user_source()
     if callable(shape) and not callable(fcompute):

@@ -42,8 +42,8 @@ def constant(array: Any, name: str = "constant") -> Tensor:
 
     array: a numpy array (of bool, int8 to int64, uint8 to uint64, float16 to float64, or ml_dtypes.bfloat16) of any shape, or
     what numpy makes one of; Python's own numbers and lists of them are float32, int32 or bool, as everywhere. It is copied.
-    What is computed from constants alone and stored at root is computed when the kernel is built, not when it is called.
-    Raises BadConstant.
+    The tensor has the array's shape and dtype. What is computed from constants alone and stored at root is computed when the kernel
+    is built, not when it is called. Raises BadConstant (TW0142) for arrays of other types, and for what is no array.
     """
     elements = _as_array(array, name)
     op = ConstantOp(name=name, shape=as_shape(elements.shape, name), dtype=scalar_dtype(str(elements.dtype)),

@@ -94,7 +94,9 @@ def extern(
     fcompute(ins, outs): gets a buffer for each input and each output and returns a statement or a call; it has to write
     every element of outs. dtype: of the outputs, one or a list; by default that of the inputs, where they agree.
     in_buffers, out_buffers: declared buffers (te.decl_buffer), where the outside code asks for strides or alignment.
-    Raises BadExtern, BadExtent and UnknownDType.
+
+    Raises BadExtern (TW0140) where the body is no statement, touches other buffers or leaves an output unwritten, BadExtent
+    (TW0110) and UnknownDType (TW0101).
     """
     source = user_source()
     tensors = _inputs(name, inputs)

@@ -22,7 +22,7 @@ def call_extern(dtype: object, name: str, *args: Any) -> Expr:
     """A call of the C function `name`, which gives a `dtype` and may have effects.
 
     args: numbers by value, pointers by buffer.access_ptr (the function must not keep them), strings. The symbol is looked
-    for in this process when the kernel is built. Raises BadOutsideCall.
+    for in this process when the kernel is built. Raises BadOutsideCall (TW0134) for a name that is none.
     """
     return _outside("call_extern", dtype, name, args)
 
@@ -37,7 +37,7 @@ def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
 
     args: buffers (whole; those of te.extern's and intrinsics' inputs are read-only to the function), numbers and integer or
     float expressions, strings. The function is looked for when the kernel is built. dtype: of the integer that it returns;
-    None counts as 0. Raises BadOutsideCall.
+    None counts as 0. Raises BadOutsideCall (TW0134) for vectors and bare pointers, and for results that are no such integers.
     """
     result = DType(dtype)
     if not isinstance(name, str) or not name or not result.is_integer or result.bits > 32 or result.lanes > 1:
@@ -62,7 +62,8 @@ def _packed(name: str, arg: Any) -> Expr:
 def call_llvm_intrin(dtype: object, name: str, *args: Any) -> Expr:
     """An LLVM intrinsic by its full name, "llvm.x86.avx512.vpdpbusd.512", on vectors or scalars.
 
-    Only where the target has the instruction: put it under te.target_has(feature). Raises BadOutsideCall.
+    dtype: of the result, lanes included ("int32x16"). Only where the target has the instruction: put it under
+    te.target_has(feature). Raises BadOutsideCall (TW0134) for names that do not begin with "llvm.".
     """
     if not (isinstance(name, str) and name.startswith("llvm.")):
         raise BadOutsideCall(f"{name!r} is no LLVM intrinsic", reason="their names begin with 'llvm.'", called=user_source(),
@@ -75,7 +76,11 @@ call_llvm_pure_intrin = call_llvm_intrin
 
 
 def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
-    """One of our own intrinsics by name, "exp" or "reinterpret" (TVM's prefix "tir." is dropped). Raises BadOutsideCall."""
+    """One of our own intrinsics by name, "exp" or "reinterpret" (TVM's prefix "tir." is dropped).
+
+    dtype: what it gives, as the function of te with that name does. Raises BadOutsideCall (TW0134) where there is no such
+    intrinsic, it takes another number of operands, or gives another dtype.
+    """
     plain = str(name).removeprefix("tir.")
     row = INTRINSICS.get(plain)
     if row is None or plain.startswith("call_") or row.arity not in (-1, len(args)):

@@ -37,7 +37,7 @@ def decl_buffer(
 
     strides: in elements, a number or a te.var each; None demands that the part is compact. offset_factor: what the
     offset of the first element is a multiple of. data_alignment: of its address, in bytes (-1: of an element's).
-    scope: where the memory must be; "" takes any. Raises BadDeclaredBuffer and BadExtent.
+    scope: where the memory must be; "" takes any. Raises BadDeclaredBuffer (TW0133), BadExtent (TW0110) and UnknownDType (TW0101).
     """
     extents = as_shape(shape, name)
     steps = () if strides is None else tuple(integer_expr(stride, f"a stride of {name}") for stride in strides)
@@ -71,7 +71,8 @@ def decl_tensor_intrin(
     part; reduce_init None lets the body begin. binds: declared buffers for tensors; others get compact ones, made with
     default_buffer_params. scalar_params: te.vars that op and the bodies use; fcompute then is called with (ins, outs,
     scalar_params). Their values are passed where the intrinsic is called, and found in what is computed where a loop is
-    tensorized. Raises BadTensorIntrin.
+    tensorized. Raises BadTensorIntrin (TW0132) where op is no compute on placeholders, a buffer is not of its tensor's shape and
+    dtype, or a body touches others or writes what it should read.
     """
     if not isinstance(op, ComputeOp) or any(not tensor.op.is_passed for tensor in op.input_tensors):
         raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", declared=getattr(op, "source", None),

@@ -38,7 +38,7 @@ class Reducer:
 
         expr: an expression, or a tuple of them, which gives a tuple of reductions for one compute to return. axis: one
         of te.reduce_axis, or a list or tuple. where: a condition; iterations where it is false contribute nothing.
-        init: replaces the identity. Raises NotAReduceAxis and BadReducer.
+        init: replaces the identity. The reduction has the dtype of expr. Raises NotAReduceAxis (TW0118) and BadReducer (TW0122).
         """
         if axis is None and args and self._means_values(args[0]):
             result = expr
@@ -156,7 +156,8 @@ def comm_reducer(fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., A
     """A reduction by a combiner of one's own, commutative and associative.
 
     fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the
-    dtype of each reduced value, returns the neutral element (a tuple over tuples). Raises BadReducer.
+    dtype of each reduced value, returns the neutral element (a tuple over tuples). Raises BadReducer (TW0122) where fcombine does
+    not take two values; what they return is checked when the reduction is made.
     """
     if not _takes(fcombine, 2):
         raise BadReducer(f"the combiner of {name} does not take two values", called=user_source(),

@@ -78,7 +78,9 @@ class TensorIntrin:
 
         arguments: a part for each tensor that it reads (A[i, 0:16], A[i] or A for whole dimensions, A[i, j] for one
         element), and between them, or in scalar_inputs, the values of its scalar parameters, each in order. reduce_axis:
-        one or several axes that the parts move along; its results are added up by reduce_update. Raises BadTensorIntrin.
+        one or several axes that the parts move along; its results are added up by reduce_update.
+
+        Raises BadTensorIntrin (TW0132) where a part has not the shape or the dtype that is asked for.
         """
         return _call(self, arguments, scalar_inputs, reduce_axis)
 

@@ -19,7 +19,8 @@ def trace(args: Sequence[Any], tag: str = "trace") -> Expr:
     args: scalar numbers and expressions (strings, not last, are printed as they are). It may stand wherever an expression
     may: te.compute((n,), lambda i: te.trace([i, A[i]], "A")). A kernel built here prints by Python's print, an exported one
     and a GPU's by C's printf. Where a schedule computes a value more than once it is printed more than once, and the order
-    of parallel iterations is open. Raises BadOutsideCall.
+    of parallel iterations is open. It has the dtype of the last. Raises BadOutsideCall (TW0134) for vectors, and where a string or
+    nothing is last.
     """
     given = list(args) if isinstance(args, (list, tuple)) else [args]
     values = [convert(argument) for argument in given]

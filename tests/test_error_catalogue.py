@@ -56,6 +56,12 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     tw.set_num_threads(before)
 
 
+def test_documentation_names_errors_by_their_codes() -> None:
+    named = {(name, code, str(path.relative_to(DOCS.parent))) for path in sorted(DOCS.parent.glob("te/**/*.py"))
+             for name, code in re.findall(r"\b([A-Z]\w+) \((TW\d{4})\)", path.read_text())}
+    assert len(named) > 20 and not [row for row in named if ERRORS[row[1]].__name__ != row[0]]
+
+
 def test_every_error_has_an_example() -> None:
     missing = [f"{code} {error.__name__}" for code, error in ERRORS.items() if code not in EXAMPLES]
     assert not missing, f"docs/error_examples/ has no program that raises {', '.join(missing)}; then run docs/make_errors.py"
