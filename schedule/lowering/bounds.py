@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ...ir.accesses import reads_memory
 from ...ir.analysis.regions import Span, SpanEvaluator, union
@@ -23,10 +22,8 @@ from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..model.attributes import IterAttr
 from ..model.relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
+from ..model.stage import Stage
 from .computation import Computation, Dataflow
-
-if TYPE_CHECKING:
-    from ..model.stage import Stage
 
 __all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "shifted",
            "span_over", "spans_within", "thread_rank"]
@@ -138,8 +135,8 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
         home = computation.home
         scope = bounds.of[home].scope if home is not None else computation.stage.scope or default_scope(enclosing)
         region = _region(bounds, computation, enclosing, scope)
-        found = bounds.of[computation] = _stage_bounds(computation, region, enclosing, scope, analyzer)
-        found.parts = {axis: bounds.of[scan].ranges[dim] for axis, (scan, dim) in computation.parts.items()
+        stage_bounds = bounds.of[computation] = _stage_bounds(computation, region, enclosing, scope, analyzer)
+        stage_bounds.parts = {axis: bounds.of[scan].ranges[dim] for axis, (scan, dim) in computation.parts.items()
                        if _inside(computation, scan)}
     return bounds
 
@@ -164,23 +161,23 @@ def _region(bounds: Bounds, computation: Computation, enclosing: tuple[Loop, ...
     unknown: set[IterVar] = set()
     spans: dict[IterVar, list[Span]] = {axis: [] for axis in axes}
     for consumer in consumers:
-        for axis, found in _read_by(bounds, computation, consumer, enclosing, scope):
-            if found is None:
+        for axis, span in _read_by(bounds, computation, consumer, enclosing, scope):
+            if span is None:
                 unknown.add(axis)
             else:
-                spans[axis].append(found)
+                spans[axis].append(span)
     region = declared
     for together in computation.linked:  # these are computed over one range
-        found = [span for axis in together for span in spans[axis]]
-        spans.update((axis, found) for axis in together)
+        spans_read = [span for axis in together for span in spans[axis]]
+        spans.update((axis, spans_read) for axis in together)
         if not unknown.isdisjoint(together):
             unknown.update(together)
     whole: Container[IterVar] = computation.op.whole_axes if computation.op.calls_intrinsic else _filled(computation.stage)
     if computation.linked:
         whole = {*axes}.difference(*computation.linked)
-    for axis, found in spans.items():
-        if found and axis not in unknown and axis not in whole:
-            region[axis] = _boxed(union(found, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
+    for axis, spans_read in spans.items():
+        if spans_read and axis not in unknown and axis not in whole:
+            region[axis] = _boxed(union(spans_read, bounds.analyzer), declared[axis], axis, enclosing, bounds.analyzer)
     for axis, scan in computation.held.items():
         region[axis] = Range(cast(bounds.of[scan].values[scan.op.axis[0]], axis.dtype), const(1, axis.dtype))
     return region
@@ -252,20 +249,20 @@ def _read_by(
     spans = _root_spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
     evaluate = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, bounds.analyzer)
     unknown = {axis for axis, span in spans.items() if span is None}
-    found: dict[IterVar, list[Span] | None] = {}
+    spans_of: dict[IterVar, list[Span] | None] = {}
     for tensor, dimensions in zip(computation.op.outputs, computation.op.dimensions, strict=True):
         for indices in consumer.reads.get(tensor, ()):
             for axis, index in zip(dimensions, indices, strict=True):
-                so_far = found.setdefault(axis, [])
+                so_far = spans_of.setdefault(axis, [])
                 if so_far is None:
                     continue
                 span = None if unknown and any(node in unknown for node in post_order(index)) else evaluate(index)
                 if span is None:
-                    found[axis] = None
+                    spans_of[axis] = None
                 else:
                     so_far.append(span)
     return [(axis, None if not spans else _relaxed(union(spans, bounds.analyzer), relaxed, bounds.analyzer))
-            for axis, spans in found.items()]
+            for axis, spans in spans_of.items()]
 
 
 def span_over(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | None:
@@ -284,16 +281,16 @@ def spans_within(
     """What one iteration of `loop`, one of the reader's own, reads of each dimension of a tensor, given the indices at which
     it is read (none: an empty list); None where that is not known."""
     inside = reader.loops[reader.loops.index(loop) + 1 :]
-    relaxed = [one for one in inside if one.var is not None]
-    spans = _root_spans(reader, {one.axis for one in relaxed}, analyzer)
+    relaxed = [other for other in inside if other.var is not None]
+    spans = _root_spans(reader, {other.axis for other in relaxed}, analyzer)
     evaluate = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, analyzer)
     unknown = {axis for axis, span in spans.items() if span is None}
-    found: list[Span | None] = []
+    result: list[Span | None] = []
     for indices in zip(*reads, strict=True):
         parts = [None if any(node in unknown for node in post_order(index)) else evaluate(index) for index in indices]
         known = [part for part in parts if part is not None]
-        found.append(_relaxed(union(known, analyzer), relaxed, analyzer) if len(known) == len(parts) else None)
-    return found
+        result.append(_relaxed(union(known, analyzer), relaxed, analyzer) if len(known) == len(parts) else None)
+    return result
 
 
 def _shared_over(loop: Loop, scope: str) -> bool:
@@ -366,11 +363,11 @@ def _passed_up(
     if isinstance(relation, Fuse):
         extent = reader.ranges[relation.inner].extent
         fused = Var("fused", relation.fused.dtype)
-        found = SpanEvaluator({fused: parts[0]}, analyzer)((floordiv if parent is relation.outer else floormod)(fused, extent))
-        if found is None:
+        span = SpanEvaluator({fused: parts[0]}, analyzer)((floordiv if parent is relation.outer else floormod)(fused, extent))
+        if span is None:
             return None
-        low = cast(found.low, parent.dtype)
-        return Span.point(low) if found.is_point else Span(low, cast(found.high, parent.dtype), found.width)
+        low = cast(span.low, parent.dtype)
+        return Span.point(low) if span.is_point else Span(low, cast(span.high, parent.dtype), span.width)
     if isinstance(relation, Rebase):
         return parts[0]
     known: dict[IterVar, Span] = dict(zip((*relation.children, *relation.uses), parts, strict=True))
@@ -399,26 +396,26 @@ def _stage_bounds(
     dependent = [axis for axis in (*op.axis, *op.reduce_axis) if _roots_in(domains[axis], op)]
     ranges = {axis: region.get(axis, domains[axis]) for axis in (*op.axis, *computation.free) if axis not in dependent}
     ranges.update((axis, axis.dom) for axis in stage.leaf_iter_vars if axis.kind == "thread" and axis.dom is not None)
-    found = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
-    found.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
+    bounds = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
+    bounds.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
     bound = {axis: True for axis in stage.leaf_iter_vars if stage.attr(axis).bind_thread is not None}
     keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)
-    _derive(found, keeps_factor, analyzer)
+    _derive(bounds, keeps_factor, analyzer)
     for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
-        found.ranges[axis] = domains[axis] = _in_loops(domains[axis], found.values)
-        _derive(found, keeps_factor, analyzer)
-    found.storage = {axis: _storage_extent(within, domains[axis], enclosing, analyzer) for axis, within in region.items()}
-    return found
+        bounds.ranges[axis] = domains[axis] = _in_loops(domains[axis], bounds.values)
+        _derive(bounds, keeps_factor, analyzer)
+    bounds.storage = {axis: _storage_extent(within, domains[axis], enclosing, analyzer) for axis, within in region.items()}
+    return bounds
 
 
-def _derive(found: StageBounds, keeps_factor: Mapping[IterVar, bool], analyzer: Analyzer) -> None:
+def _derive(bounds: StageBounds, keeps_factor: Mapping[IterVar, bool], analyzer: Analyzer) -> None:
     """Pass the ranges known so far down, make loops of the leaves that have got one, and pass their values up."""
-    stage, made = found.computation.stage, {loop.axis: loop for loop in found.loops}
-    found.ranges.update(pass_down_range(stage.relations, found.ranges, keeps_factor))
-    loops = [made.get(axis) or _loop(stage, axis, found.ranges[axis].extent, analyzer)
-             for axis in stage.leaf_iter_vars if axis in found.ranges]
-    found.loops = tuple(loops)
-    found.offsets = pass_up_value(stage.relations, found.from_zero, {loop.axis: loop.value for loop in loops})
+    stage, loop_of = bounds.computation.stage, {loop.axis: loop for loop in bounds.loops}
+    bounds.ranges.update(pass_down_range(stage.relations, bounds.ranges, keeps_factor))
+    loops = [loop_of.get(axis) or _loop(stage, axis, bounds.ranges[axis].extent, analyzer)
+             for axis in stage.leaf_iter_vars if axis in bounds.ranges]
+    bounds.loops = tuple(loops)
+    bounds.offsets = pass_up_value(stage.relations, bounds.from_zero, {loop.axis: loop.value for loop in loops})
 
 
 def _loop(stage: Stage, axis: IterVar, extent: Expr, analyzer: Analyzer) -> Loop:
@@ -454,8 +451,8 @@ def _in_loops(domain: Range, axes: Mapping[IterVar, Expr]) -> Range:
 
 def _greatest(extent: Expr, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr | None:
     """What bounds the extent of a region in all iterations of the loops around."""
-    found = _relaxed(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer)
-    return None if found is None else found.high
+    span = _relaxed(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer)
+    return None if span is None else span.high
 
 
 def _storage_extent(within: Range, domain: Range, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr:

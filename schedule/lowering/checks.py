@@ -17,32 +17,32 @@ def check_loops(bounds: Bounds) -> None:
     """Raises VectorExtentNotConstant, NestedParallel, ThreadExtentsDiffer and InitReadsUnrealised."""
     threads: dict[Computation, dict[str, Loop]] = {}
     for computation in bounds.dataflow.computations:
-        found = bounds.of[computation]
+        stage_bounds = bounds.of[computation]
         outermost = computation.path()[-1]
-        _check_early_reads(bounds, found)
-        for loop in found.loops:
+        _check_early_reads(bounds, stage_bounds)
+        for loop in stage_bounds.loops:
             if loop.var is None:
                 continue
             if loop.attr.kind == "vectorized" and not isinstance(loop.extent, IntImm):
                 raise _vector_extent(loop)
             if loop.attr.kind == "parallel":
-                _check_not_nested(found, loop)
+                _check_not_nested(stage_bounds, loop)
             if loop.thread and not loop.thread.startswith(("vthread", "cthread")):
                 _check_thread(loop, threads.setdefault(outermost, {}), bounds.analyzer)
 
 
-def _check_early_reads(bounds: Bounds, found: StageBounds) -> None:
+def _check_early_reads(bounds: Bounds, stage_bounds: StageBounds) -> None:
     """What is read before the reduction begins must not be computed within it."""
-    computation = found.computation
+    computation = stage_bounds.computation
     for tensor in computation.early_reads:
         producer = bounds.dataflow.by_op.get(tensor.op)
-        if producer is not None and producer.parent is computation and producer.place >= found.first_reduce_loop:
-            loop, name = found.loops[producer.place], computation.name
+        if producer is not None and producer.parent is computation and producer.place >= stage_bounds.first_reduce_loop:
+            loop, name = stage_bounds.loops[producer.place], computation.name
             raise InitReadsUnrealised(
                 f"cannot compute {producer.name} at '{loop.axis.name}' of {name}", declared=computation.op.source,
                 reason=f"{name} reads {producer.name} before its reduction begins, for init= or for the domain of an axis",
                 called=user_source(), loops=outline(computation.stage, [loop.axis]),
-                fix=f"compute {producer.name} outside '{found.loops[found.first_reduce_loop].axis.name}', or at root",
+                fix=f"compute {producer.name} outside '{stage_bounds.loops[stage_bounds.first_reduce_loop].axis.name}', or at root",
             )
 
 
@@ -55,8 +55,8 @@ def _vector_extent(loop: Loop) -> VectorExtentNotConstant:
     )
 
 
-def _check_not_nested(found: StageBounds, loop: Loop) -> None:
-    around = next((outer for outer in found.enclosing if outer.var is not None and outer.attr.kind == "parallel"), None)
+def _check_not_nested(bounds: StageBounds, loop: Loop) -> None:
+    around = next((outer for outer in bounds.enclosing if outer.var is not None and outer.attr.kind == "parallel"), None)
     if around is None:
         return
     raise NestedParallel(

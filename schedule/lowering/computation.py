@@ -6,15 +6,12 @@ Found by dataflow.analyse, anew each time that a schedule is lowered; bounds, ne
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, Range, Reduce
 from ...te.operation import Operation
 from ...te.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ..model.schedule import Schedule
-    from ..model.stage import Stage
+from ..model.schedule import Schedule
+from ..model.stage import Stage
 
 __all__ = ["Computation", "Dataflow"]
 
@@ -69,12 +66,12 @@ class Computation:
 
     def path(self) -> list[Computation]:
         """The computations that it lies in, itself first, outwards."""
-        found: list[Computation] = []
+        path: list[Computation] = []
         current: Computation | None = self
         while current is not None:
-            found.append(current)
+            path.append(current)
             current = current.parent
-        return found
+        return path
 
 
 @dataclass(slots=True, eq=False)

@@ -30,7 +30,7 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
     """
     definitions = _substituted(schedule)
     wanted = {stage.op for stage in schedule.stages if stage.is_output} | set(kept)
-    found: list[Computation] = []
+    computations: list[Computation] = []
     consumers: dict[Operation, list[Computation]] = {}
     for stage in reversed(schedule.stages):
         op = stage.op
@@ -40,15 +40,16 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
             continue
         computation = definitions[op]
         computation.is_output = op in wanted
-        found.append(computation)
+        computations.append(computation)
         kind_of(op).collect_reads(computation)
         for reader in dict.fromkeys(tensor.op for tensor in computation.reads):
             consumers.setdefault(reader, []).append(computation)
-    found.reverse()
-    by_op: dict[Operation, Computation] = {one.op: one for one in found}
+    computations.reverse()
+    by_op: dict[Operation, Computation] = {computation.op: computation for computation in computations}
     states = scan_states(schedule)
-    outside = dict.fromkeys(tensor for one in found for tensor in one.reads if tensor.op not in by_op and tensor not in states)
-    dataflow = Dataflow(schedule, found, by_op, consumers, outside)
+    read = (tensor for computation in computations for tensor in computation.reads)
+    outside = dict.fromkeys(tensor for tensor in read if tensor.op not in by_op and tensor not in states)
+    dataflow = Dataflow(schedule, computations, by_op, consumers, outside)
     _attach(dataflow)
     return dataflow
 
@@ -74,7 +75,7 @@ def _check_output(stage: Stage) -> None:
 
 def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
     """Every stage that computes something, the definitions of inlined stages substituted in it."""
-    found: dict[Operation, Computation] = {}
+    computations: dict[Operation, Computation] = {}
     inlined: dict[Tensor, Operation] = {}
     expanded: dict[tuple[Tensor, tuple[Expr, ...]], Expr] = {}
 
@@ -101,9 +102,9 @@ def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
         if values and inlined and not inlined.keys().isdisjoint(op.input_tensors):
             values = tuple(rewrite(value, rule) for value in values)
             domains = {axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()}
-        found[op] = Computation(stage, op, values, domains, stage.is_output, kind.whole)
-        found[op].free.update(_without_loops(op))
-    return found
+        computations[op] = Computation(stage, op, values, domains, stage.is_output, kind.whole)
+        computations[op].free.update(_without_loops(op))
+    return computations
 
 
 def _without_loops(op: Operation) -> dict[IterVar, Range]:

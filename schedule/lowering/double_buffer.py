@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.accesses import written_buffers
+from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm
 from ...ir.ops import cast, const, floormod
@@ -28,15 +28,12 @@ from ...ir.pointers import pointed_to
 from ...ir.stmt import Allocate, For, If, Stmt
 from ...ir.visit import seq, substitute, walk
 from ..model.axes import outline
+from ..model.stage import Stage
+from .bounds import Loop
+from .computation import Computation
 from .errors import CannotDoubleBuffer
+from .nest import Storage
 from .overlap import moved_accesses
-
-if TYPE_CHECKING:
-    from ...ir.arith.analyzer import Analyzer
-    from ..model.stage import Stage
-    from .bounds import Loop
-    from .computation import Computation
-    from .nest import Storage
 
 __all__ = ["loaded_ahead"]
 
@@ -59,30 +56,30 @@ def loaded_ahead(
     _check_reads(loop, nest, ahead, set(halves), storage)
     _check_alignment(loop, nest, ahead, storage)
     var, two = loop.var, const(2, loop.var.dtype)
-    made: dict[Buffer, Buffer] = {}
+    doubled: dict[Buffer, Buffer] = {}
     for buffer, tensor in halves.items():
         strides = (buffer.strides[0] * buffer.shape[0], *buffer.strides) if buffer.strides else ()
-        made[buffer] = storage.buffers[tensor] = replace(buffer, shape=(two, *buffer.shape), strides=strides)
+        doubled[buffer] = storage.buffers[tensor] = replace(buffer, shape=(two, *buffer.shape), strides=strides)
 
     def at_half(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return floormod(var, two), *indices
 
     places: dict[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]] = {
-        old: (new, at_half) for old, new in made.items()}
+        old: (new, at_half) for old, new in doubled.items()}
     loads = moved_accesses(seq(*(statement for _, statement in ahead)), places, analyzer)
     first = If(nest.extent > 0, fresh_copy(loads, {var: const(0, var.dtype)}))
     following = If(var + 1 < cast(nest.extent, var.dtype), substitute(loads, {var: var + 1}))
     body = seq(simplify_stmt(following, analyzer), moved_accesses(nest.body, places, analyzer))
     result = seq(simplify_stmt(first, analyzer), replace(nest, body=body))
-    for buffer in made.values():
+    for buffer in doubled.values():
         result = Allocate(buffer, result)
     return result
 
 
 def _check_alignment(loop: Loop, nest: For, ahead: Sequence[tuple[Computation, Stmt]], storage: Storage) -> None:
     """Code that gets pointers was promised alignments, which the second half has too where it begins on a cache line."""
-    pointed = {found[0] for part in (nest.body, *(statement for _, statement in ahead)) for node in walk(part)
-               if (found := pointed_to(node)) is not None}
+    pointed = {target[0] for part in (nest.body, *(statement for _, statement in ahead)) for node in walk(part)
+               if (target := pointed_to(node)) is not None}
     for computation, _ in ahead:
         for tensor in computation.op.outputs:
             buffer = storage.buffers[tensor]
@@ -122,7 +119,7 @@ def _check_reads(
         own = {node.buffer for node in walk(statement) if isinstance(node, Allocate)}
         for node in walk(statement):
             if isinstance(node, BufferLoad) and node.buffer in changed and node.buffer not in own:
-                tensor = next((one for one, buffer in storage.buffers.items() if buffer is node.buffer), None)
+                tensor = next((owner for owner, buffer in storage.buffers.items() if buffer is node.buffer), None)
                 name = node.buffer.name
                 raise refused(computation.stage, loop, f"it reads {name}, which an iteration of {loop.axis.name} computes itself",
                               f"s[{name}].double_buffer() too" if tensor is not None else f"compute {name} outside of the loop")

@@ -45,15 +45,15 @@ def _collect_reads(computation: Computation) -> None:
 
 
 def _nest(nest: Nest) -> Stmt:
-    tensorized = tensorized_place(nest.found)
+    tensorized = tensorized_place(nest.stage_bounds)
     if tensorized >= 0:
         return tensorized_nest(nest, tensorized)
     if nest.computation.reduction is not None:
         return reduction_nest(nest, nest.computation.reduction)
-    offsets = nest.found.offsets
+    offsets = nest.stage_bounds.offsets
     axes = nest.axis_values(offsets)
     stored = nest.stores([nest.value(value, axes) for value in nest.computation.values], offsets)
-    return nest.loops(nest.found.loops, nest.guarded(nest.predicated(stored, offsets), offsets), attach=True)
+    return nest.loops(nest.stage_bounds.loops, nest.guarded(nest.predicated(stored, offsets), offsets), attach=True)
 
 
 KIND = OperationKind("compute", _collect_reads, _nest, _definition)

@@ -47,7 +47,7 @@ def _nest(nest: Nest) -> Stmt:
                             fix=fix)
 
     body = bind_parts(nest, parts, fresh_copy(op.body, {}), error, {})
-    return nest.loops(nest.found.loops, nest.predicated(body, nest.found.offsets), attach=True)
+    return nest.loops(nest.stage_bounds.loops, nest.predicated(body, nest.stage_bounds.offsets), attach=True)
 
 
 def _whole(tensor: Tensor) -> Part:

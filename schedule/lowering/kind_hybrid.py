@@ -45,10 +45,10 @@ def _collect_reads(computation: Computation) -> None:
 def _nest(nest: Nest) -> Stmt:
     op, stage = nest.computation.op, nest.computation.stage
     assert isinstance(op, HybridOp)
-    on_threads = any(loop.thread for loop in nest.found.loops)
+    on_threads = any(loop.thread for loop in nest.stage_bounds.loops)
     body = with_zeros(cast(Stmt, nest.computation.values[0]), op.buffers, on_threads)
     body = _HybridNest(nest, op).build(body)
-    units = [loop for loop in nest.found.loops if not derived_roots(stage, loop.axis)]
+    units = [loop for loop in nest.stage_bounds.loops if not derived_roots(stage, loop.axis)]
     return nest.loops(units, body, attach=True)
 
 
@@ -56,7 +56,7 @@ class _HybridNest(Rewriter):
     """Puts the scheduled loops in place of the script's, and memory in place of its tensors and buffers."""
 
     def __init__(self, nest: Nest, op: HybridOp) -> None:
-        self.nest, self.op, self.found = nest, op, nest.found
+        self.nest, self.op, self.stage_bounds = nest, op, nest.stage_bounds
         self.axes: dict[IterVar, Expr] = {}
         self.values: dict[Var, Expr] = {}
         roots = {axis: op.chain_of(axis) for axis in op.axis}
@@ -65,7 +65,7 @@ class _HybridNest(Rewriter):
 
     def build(self, body: Stmt) -> Stmt:
         """The statement over the scheduled loops."""
-        values = self.found.values
+        values = self.stage_bounds.values
         self.axes = {axis: values[axis] for axis in self.op.axis}
         self.values = {**self.axes}
         return self.visit(self._placed(body))
@@ -93,16 +93,16 @@ class _HybridNest(Rewriter):
 
     def generic(self, node: Any) -> Any:
         """Statements keep their form; expressions are put in terms of loops and memory."""
-        made: list[Node] = []
+        parts: list[Node] = []
         for child in children(node):
-            made.append(self.nest.value(child, self.axes) if isinstance(child, Expr) else self.visit(child))
-        return rebuild(node, made)
+            parts.append(self.nest.value(child, self.axes) if isinstance(child, Expr) else self.visit(child))
+        return rebuild(node, parts)
 
     def If(self, node: If) -> Stmt:
-        made = self.generic(node)
-        if isinstance(made, If) and isinstance(made.condition, IntImm):
-            return made.then_body if made.condition.value else made.else_body or seq()
-        return made
+        rebuilt = self.generic(node)
+        if isinstance(rebuilt, If) and isinstance(rebuilt.condition, IntImm):
+            return rebuilt.then_body if rebuilt.condition.value else rebuilt.else_body or seq()
+        return rebuilt
 
     def For(self, node: For) -> Stmt:
         if not isinstance(node.var, IterVar) or node.var not in self.axes:
@@ -113,9 +113,9 @@ class _HybridNest(Rewriter):
         for _ in chain:
             assert isinstance(inner, For)
             inner = inner.body
-        loops = [loop for loop in self.found.loops if self.nest_of.get(loop.axis) is chain]
+        loops = [loop for loop in self.stage_bounds.loops if self.nest_of.get(loop.axis) is chain]
         others = frozenset(axis for axis in self.nest.computation.stage.all_iter_vars if self.nest_of.get(axis) is not chain)
-        body = self.nest.guarded(self.visit(inner), self.found.offsets, others)
+        body = self.nest.guarded(self.visit(inner), self.stage_bounds.offsets, others)
         return self.nest.loops(loops, body, attach=True)
 
 

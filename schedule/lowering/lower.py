@@ -34,6 +34,7 @@ from .errors import MissingArgument, MissingSymbol, NotAnArgument
 from .kinds import kind_of
 from .nest import Nest, Storage
 from .overlap import not_at_a_loop
+from .prefetch import prefetches
 from .rolling_buffer import Rolling, plan_rolling, rolled
 
 __all__ = ["Lowered", "lower", "lower_whole"]
@@ -123,14 +124,14 @@ class _Lowering:
 
     def _constants(self, dataflow: Dataflow) -> tuple[Constant, ...]:
         """What is read and known becomes the last parameters, which nobody passes."""
-        found: list[Constant] = []
+        constants: list[Constant] = []
         for tensor in (stage.op.output(0) for stage in self.schedule.stages):  # in an order that scheduling does not change
             if (value := tensor.op.constant) is not None and tensor in dataflow.placeholders:
                 buffer = Buffer(tensor.name, tensor.shape, tensor.dtype, alignment=ALIGNMENT)
                 self.arguments.buffers[tensor] = buffer
                 self.arguments.params.append(buffer)
-                found.append(value)
-        return tuple(found)
+                constants.append(value)
+        return tuple(constants)
 
     def _facts(self) -> dict[str, Any]:
         """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once."""
@@ -149,55 +150,58 @@ class _Lowering:
                 if isinstance(extent, Var):
                     self.analyzer.bind(extent, (0, None))
 
-    def _share(self, found: StageBounds) -> None:
+    def _share(self, bounds: StageBounds) -> None:
         """Give a stage storage, where that is other tensors' too, and these the same."""
-        op = found.computation.op
+        op = bounds.computation.op
         for tensor, home in op.shared_memory:
-            self._place(found)
+            self._place(bounds)
             self.storage.place(tensor, self.storage.buffers[home], self.storage.origins.get(home, ()))
             self.shared.add(tensor)
 
-    def _place(self, found: StageBounds) -> None:
+    def _place(self, bounds: StageBounds) -> None:
         """Give the outputs of a stage storage."""
-        op = found.computation.op
+        op = bounds.computation.op
         for tensor, dimensions in zip(op.outputs, op.dimensions, strict=True):
             if tensor not in self.storage.buffers:
-                strides = _aligned_strides(found, dimensions, found.storage_shape(tensor))
-                buffer = Buffer(tensor.name, found.storage_shape(tensor), tensor.dtype, strides, scope=found.scope)
-                self.storage.place(tensor, buffer, tuple(found.ranges[axis].begin for axis in dimensions))
+                strides = _aligned_strides(bounds, dimensions, bounds.storage_shape(tensor))
+                buffer = Buffer(tensor.name, bounds.storage_shape(tensor), tensor.dtype, strides, scope=bounds.scope)
+                self.storage.place(tensor, buffer, tuple(bounds.ranges[axis].begin for axis in dimensions))
 
     def _build(self, bounds: Bounds, computation: Computation) -> None:
         places = {loop: at for at, loop in enumerate(bounds.of[computation].loops)}
 
         def wrap(loop: Loop | int, body: Stmt) -> Stmt:
-            return self._with_pending(computation, loop if isinstance(loop, int) else places[loop], body)
+            if isinstance(loop, int):
+                return self._with_pending(computation, loop, body)
+            body = self._with_pending(computation, places[loop], body)
+            return seq(*prefetches(nest, loop), body) if loop.attr.prefetches and loop.var is not None else body
 
-        def around(loop: Loop, nest: Stmt) -> Stmt:
+        def around(loop: Loop, statement: Stmt) -> Stmt:
             at = computation, places[loop]
             ahead = self.ahead.pop(at, [])
             if ahead:
-                nest = loaded_ahead(loop, nest, ahead, self.storage, self.analyzer)
+                statement = loaded_ahead(loop, statement, ahead, self.storage, self.analyzer)
             for plan in self.rolling.pop(at, []):
                 strides = partial(_aligned_strides, bounds.of[plan.computation], plan.computation.op.axis)
-                nest = rolled(nest, plan, self.storage, strides, self.analyzer)
-            return nest
+                statement = rolled(statement, plan, self.storage, strides, self.analyzer)
+            return statement
 
         nest = Nest(bounds, bounds.of[computation], self.storage, wrap, around)
         statement = self._by_first(bounds.of[computation], kind_of(computation.op).nest(nest))
-        parent, made = computation.parent, (computation, statement)
+        parent, statement_of = computation.parent, (computation, statement)
         loop = None if parent is None or computation.in_step else bounds.of[parent].loops[computation.place]
         if parent is not None and computation.stage.overlap == "double" and loop is not None and loop.var is not None:
-            self.ahead.setdefault((parent, computation.place), []).append(made)
+            self.ahead.setdefault((parent, computation.place), []).append(statement_of)
         else:  # where the loop runs once, there is no next iteration
-            self.pending.setdefault((parent, computation.place), []).append(made)
+            self.pending.setdefault((parent, computation.place), []).append(statement_of)
 
-    def _by_first(self, found: StageBounds, statement: Stmt) -> Stmt:
+    def _by_first(self, bounds: StageBounds, statement: Stmt) -> Stmt:
         """`statement`, where it stores states of a recurrence in threads, done by the first of those that the stage has no loops
         for: all would store the same. Other memory of a step is made in the threads, by each for itself."""
-        if self.shared.isdisjoint(found.computation.op.outputs):
+        if self.shared.isdisjoint(bounds.computation.op.outputs):
             return statement
-        stays = [loop for loop in found.enclosing if loop.thread and loop.stage.op.is_stepwise]
-        shares = {loop.thread for loop in (*found.enclosing, *found.loops) if loop not in stays}
+        stays = [loop for loop in bounds.enclosing if loop.thread and loop.stage.op.is_stepwise]
+        shares = {loop.thread for loop in (*bounds.enclosing, *bounds.loops) if loop not in stays}
         for loop in reversed(stays):
             first = loop.value.equal(0)
             if loop.thread not in shares and not self.analyzer.can_prove(first):
@@ -206,7 +210,7 @@ class _Lowering:
 
     def _plan_overlaps(self, bounds: Bounds) -> None:
         """Find how the regions move whose storage is used again."""
-        for computation, found in bounds.of.items():
+        for computation, stage_bounds in bounds.of.items():
             parent, overlap = computation.parent, computation.stage.overlap
             if overlap and (parent is None or computation.in_step or computation.is_output):
                 raise not_at_a_loop(computation.stage, computation.is_output)
@@ -214,8 +218,8 @@ class _Lowering:
                 continue
             if any(loop.var is not None for loop in bounds.of[parent].loops[: computation.place + 1]):
                 readers = [one.stage for one in bounds.dataflow.consumers.get(computation.op, ())]
-                plan = plan_rolling(found, bounds.of[parent], readers, self.analyzer)
-                found.fresh = plan.fresh
+                plan = plan_rolling(stage_bounds, bounds.of[parent], readers, self.analyzer)
+                stage_bounds.fresh = plan.fresh
                 self.rolling.setdefault((parent, plan.place), []).append(plan)
                 self.outliving.add(computation)
 
@@ -232,9 +236,9 @@ class _Lowering:
 # Storage
 
 
-def _aligned_strides(found: StageBounds, axes: Sequence[IterVar], shape: Sequence[Expr]) -> tuple[Expr, ...]:
+def _aligned_strides(bounds: StageBounds, axes: Sequence[IterVar], shape: Sequence[Expr]) -> tuple[Expr, ...]:
     """The strides of storage of a shape that hold what storage_align asked for dimensions; () for compact storage."""
-    stage = found.computation.stage
+    stage = bounds.computation.stage
     wanted = [stage.attr(axis).storage_align for axis in axes]
     if not any(wanted):
         return ()
@@ -253,7 +257,7 @@ def _aligned_strides(found: StageBounds, axes: Sequence[IterVar], shape: Sequenc
 
 
 def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
-    found = _Arguments([], {})
+    arguments = _Arguments([], {})
     seen: set[Tensor | Var] = set()
     for position, arg in enumerate(args):
         if isinstance(arg, Tensor) and arg.op.constant is not None:
@@ -263,10 +267,10 @@ def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
         if isinstance(arg, Tensor):
             tensor = _current(schedule, arg, position)
             buffer = Buffer(arg.name, tensor.shape, arg.dtype)
-            found.buffers.setdefault(tensor, buffer)
-            found.params.append(buffer)
+            arguments.buffers.setdefault(tensor, buffer)
+            arguments.params.append(buffer)
         elif isinstance(arg, Var) and not isinstance(arg, IterVar):
-            found.params.append(arg)
+            arguments.params.append(arg)
         else:
             raise NotAnArgument(f"argument {position} is neither a tensor nor a scalar", called=user_source(),
                                 reason=f"got {arg!r}"[:200], allowed="tensors and te.vars, in call order")
@@ -274,7 +278,7 @@ def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
             raise NotAnArgument(f"argument {position}, {arg.name}, is given twice", called=user_source(),
                                 reason="each argument has one place in the call", fix="list it once")
         seen.add(arg)
-    return found
+    return arguments
 
 
 def _current(schedule: Schedule, tensor: Tensor, position: int) -> Tensor:

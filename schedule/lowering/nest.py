@@ -30,7 +30,6 @@ from ..model.relations import pass_up_value
 from .bounds import Bounds, Loop, StageBounds, shifted
 from .errors import UnboundThread
 from .predicates import guards
-from .prefetch import prefetches
 
 __all__ = ["Nest", "Storage"]
 
@@ -66,26 +65,26 @@ class Nest:
     renamed: the variables that stand for loops while a second nest over the same loops is built.
     """
 
-    def __init__(self, bounds: Bounds, found: StageBounds, storage: Storage, wrap: Callable[[Loop | int, Stmt], Stmt],
+    def __init__(self, bounds: Bounds, stage_bounds: StageBounds, storage: Storage, wrap: Callable[[Loop | int, Stmt], Stmt],
                  around: Callable[[Loop, Stmt], Stmt]) -> None:
         self.bounds = bounds
         self.analyzer: Analyzer = bounds.analyzer
         self.dataflow = bounds.dataflow
-        self.found, self.storage, self.wrap, self.around = found, storage, wrap, around
-        self.computation = found.computation
-        self.buffers = [storage.buffers[tensor] for tensor in found.computation.op.outputs]
+        self.stage_bounds, self.storage, self.wrap, self.around = stage_bounds, storage, wrap, around
+        self.computation = stage_bounds.computation
+        self.buffers = [storage.buffers[tensor] for tensor in stage_bounds.computation.op.outputs]
         self.renamed: dict[Loop, Var] = {}
 
     def rename(self, loops: Sequence[Loop]) -> dict[IterVar, Expr]:
         """Give `loops` new variables, for another nest over them, and return the offsets of the axes that `loops` and
         the loops before the first reduce loop determine."""
-        found = self.found
+        bounds = self.stage_bounds
         self.renamed = {loop: Var(loop.var.name, loop.var.dtype) for loop in loops if loop.var is not None}
         for loop, var in self.renamed.items():
             self.analyzer.bind(var, Range(const(0, var.dtype), cast(loop.extent, var.dtype)))
-        common = found.loops[: found.first_reduce_loop]
+        common = bounds.loops[: bounds.first_reduce_loop]
         leaves = {loop.axis: self.renamed.get(loop, loop.value) for loop in (*common, *loops)}
-        return pass_up_value(self.computation.stage.relations, found.from_zero, leaves)
+        return pass_up_value(self.computation.stage.relations, bounds.from_zero, leaves)
 
     # Loops
 
@@ -94,8 +93,6 @@ class Nest:
         for at, loop in reversed(list(enumerate(loops))):
             if attach:
                 body = self.wrap(loop, body)
-                if loop.attr.prefetches and loop.var is not None:
-                    body = seq(*prefetches(self, loop), body)
             var = self.renamed.get(loop, loop.var)
             if var is not None:
                 self.storage.loops[var] = loop
@@ -115,9 +112,9 @@ class Nest:
 
     def guarded(self, body: Stmt, offsets: dict[IterVar, Expr], skipped: frozenset[IterVar] = frozenset()) -> Stmt:
         """`body` under the guards of an iteration, the outermost condition first."""
-        for condition in reversed(guards(self.found, offsets, self.analyzer, skipped)):
+        for condition in reversed(guards(self.stage_bounds, offsets, self.analyzer, skipped)):
             body = If(likely(self.value(condition, {})), body)
-        for condition in self.found.fresh(offsets):
+        for condition in self.stage_bounds.fresh(offsets):
             body = If(self.value(condition, {}), body)
         return body
 
@@ -125,7 +122,7 @@ class Nest:
         """A loop whose extent is read from memory, under all guards that do not speak of it or of loops `inside` it: an
         iteration that is not to be computed must not read its extent either."""
         hidden = {loop.var for loop in inside}
-        for condition in reversed(guards(self.found, self.found.offsets, self.analyzer)):
+        for condition in reversed(guards(self.stage_bounds, self.stage_bounds.offsets, self.analyzer)):
             if hidden.isdisjoint(free_vars(condition)):
                 body = If(likely(self.value(condition, {})), body)
         return body
@@ -158,7 +155,8 @@ class Nest:
         """The loop that is bound to a thread axis: to this very one, else to one of its tag, own loops first."""
         if axis.kind != "thread":
             return None
-        loops = [loop for loop in (*self.found.loops, *reversed(self.found.enclosing)) if loop.thread == axis.thread_tag]
+        own, around = self.stage_bounds.loops, self.stage_bounds.enclosing
+        loops = [loop for loop in (*own, *reversed(around)) if loop.thread == axis.thread_tag]
         for loop in sorted(loops, key=lambda loop: loop.attr.bind_thread is not axis):
             return self.renamed.get(loop, loop.value)
         name = self.computation.name
@@ -176,7 +174,7 @@ class Nest:
         origin = self.storage.origins.get(tensor)
         result: list[Expr] = []
         for at, axis in enumerate(dimensions):
-            place, within = offsets[axis], self.found.ranges[axis]
+            place, within = offsets[axis], self.stage_bounds.ranges[axis]
             if origin is None or within.begin is not origin[at]:
                 place = shifted(place, within, axis) if origin is None else shifted(place, within, axis) - origin[at]
             result.append(self.analyzer.simplify(place))
@@ -185,9 +183,9 @@ class Nest:
     def axis_values(self, offsets: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
         """The value of each root axis that `offsets` determines."""
         values: dict[IterVar, Expr] = {}
-        for axis in self.found.domains:
+        for axis in self.stage_bounds.domains:
             if axis in offsets:
-                within = self.found.ranges[axis]
+                within = self.stage_bounds.ranges[axis]
                 value = shifted(offsets[axis], within, axis)
                 values[axis] = self.value(value, {}) if reads_memory(within.begin) else value
         return values

@@ -18,20 +18,20 @@ __all__ = ["guards"]
 
 
 def guards(
-    found: StageBounds, offsets: dict[IterVar, Expr], analyzer: Analyzer, skipped: Container[IterVar] = (),
+    bounds: StageBounds, offsets: dict[IterVar, Expr], analyzer: Analyzer, skipped: Container[IterVar] = (),
 ) -> list[Expr]:
     """The conditions under which the iteration at `offsets` computes an element; provable ones left out.
 
     offsets: of axes from the begin of their ranges, in terms of loop variables. skipped: axes that do not matter.
     """
     conditions: list[Expr] = []
-    inexact = _inexact(found, analyzer)
-    for axis in found.computation.stage.all_iter_vars:
+    inexact = _inexact(bounds, analyzer)
+    for axis in bounds.computation.stage.all_iter_vars:
         if axis in inexact and axis in offsets and axis not in skipped:
-            _unless_proved(offsets[axis] < found.ranges[axis].extent, conditions, analyzer)
-    limits = [*found.domains.items(), *((axis, part) for axis, part in found.parts.items() if axis in found.domains)]
+            _unless_proved(offsets[axis] < bounds.ranges[axis].extent, conditions, analyzer)
+    limits = [*bounds.domains.items(), *((axis, part) for axis, part in bounds.parts.items() if axis in bounds.domains)]
     for axis, domain in limits:
-        within = found.ranges[axis]
+        within = bounds.ranges[axis]
         if axis in offsets and axis not in skipped and not _same_range(domain, within, analyzer):
             value = shifted(offsets[axis], within, axis)
             _unless_proved(value >= domain.begin, conditions, analyzer)
@@ -39,13 +39,13 @@ def guards(
     return conditions
 
 
-def _inexact(found: StageBounds, analyzer: Analyzer) -> set[IterVar]:
+def _inexact(bounds: StageBounds, analyzer: Analyzer) -> set[IterVar]:
     """The axes whose value, as the loops make it, may exceed their range."""
     inexact: set[IterVar] = set()
-    for relation in reversed(found.computation.stage.relations):
+    for relation in reversed(bounds.computation.stage.relations):
         if isinstance(relation, Split):
             if not relation.disable_predication and (
-                    relation.outer in inexact or relation.inner in inexact or not _divides(relation, found, analyzer)):
+                    relation.outer in inexact or relation.inner in inexact or not _divides(relation, bounds, analyzer)):
                 inexact.add(relation.parent)
         elif isinstance(relation, Fuse) and relation.fused in inexact:
             inexact.update((relation.outer, relation.inner))
@@ -54,9 +54,9 @@ def _inexact(found: StageBounds, analyzer: Analyzer) -> set[IterVar]:
     return inexact
 
 
-def _divides(split: Split, found: StageBounds, analyzer: Analyzer) -> bool:
+def _divides(split: Split, bounds: StageBounds, analyzer: Analyzer) -> bool:
     """Whether the two loops of a split run exactly over their parent."""
-    parent, outer, inner = (found.ranges[axis].extent for axis in (split.parent, split.outer, split.inner))
+    parent, outer, inner = (bounds.ranges[axis].extent for axis in (split.parent, split.outer, split.inner))
     if isinstance(parent, IntImm) and isinstance(outer, IntImm) and isinstance(inner, IntImm):
         return parent.value == outer.value * inner.value
     return analyzer.can_prove_equal(parent, outer * inner)

@@ -18,10 +18,10 @@ within the tensor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.analysis.regions import Span
+from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32
 from ...ir.expr import Call, Expr, IntImm, Range, Var
 from ...ir.ops import all_of, cast, ceildiv, const, floordiv, floormod
@@ -32,13 +32,9 @@ from ...ir.visit import substitute
 from ...te.tensor import Tensor
 from ..model.attributes import Ahead
 from ..model.axes import outline
-from .bounds import spans_within
+from .bounds import Loop, spans_within
 from .errors import PrefetchUnread
-
-if TYPE_CHECKING:
-    from ...ir.arith.analyzer import Analyzer
-    from .bounds import Loop
-    from .nest import Nest
+from .nest import Nest
 
 __all__ = ["prefetches"]
 
@@ -54,7 +50,7 @@ def prefetches(nest: Nest, loop: Loop) -> list[Stmt]:
 def _prefetch(nest: Nest, loop: Loop, wanted: Ahead) -> Stmt:
     stage, analyzer, given = nest.computation.stage, nest.analyzer, wanted.tensor
     tensor = stage.schedule[given].op.output(given.value_index)
-    spans = spans_within(nest.found, loop, nest.computation.reads.get(tensor, ()), analyzer)
+    spans = spans_within(nest.stage_bounds, loop, nest.computation.reads.get(tensor, ()), analyzer)
     if not spans:
         raise PrefetchUnread(
             f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
@@ -95,7 +91,7 @@ def _prefetch(nest: Nest, loop: Loop, wanted: Ahead) -> Stmt:
     if wanted.level > 1:
         indices = _carried(indices, buffer.shape, analyzer)
     for index, whole in zip(indices, buffer.shape, strict=True):
-        conditions += [one for one in (index >= 0, index < whole) if not analyzer.can_prove(one)]
+        conditions += [condition for condition in (index >= 0, index < whole) if not analyzer.can_prove(condition)]
     operands = (pointer(buffer, indices, const(0), READS), *((const(wanted.level),) if wanted.level > 1 else ()))
     body: Stmt = Evaluate(Call(PREFETCH, operands, INT32))
     if conditions:

@@ -27,11 +27,11 @@ __all__ = ["reduction_nest"]
 
 def reduction_nest(nest: Nest, reduction: Reduce) -> Stmt:
     """The statement that computes the region of a stage that reduces."""
-    found = nest.found
-    first = found.first_reduce_loop
-    common, inner = found.loops[:first], found.loops[first:]
-    data = _data_loops(found, inner)
-    across = [loop for loop in inner if loop.thread and found.marks[loop.axis] & 2]
+    bounds = nest.stage_bounds
+    first = bounds.first_reduce_loop
+    common, inner = bounds.loops[:first], bounds.loops[first:]
+    data = _data_loops(bounds, inner)
+    across = [loop for loop in inner if loop.thread and bounds.marks[loop.axis] & 2]
     if not _predicate_chooses_thread(nest, across):
         body = seq(_init(nest, reduction, data, nest.buffers), _update(nest, reduction, inner, data, nest.buffers))
     else:
@@ -39,19 +39,19 @@ def reduction_nest(nest: Nest, reduction: Reduce) -> Stmt:
     return nest.loops(common, body, attach=True)
 
 
-def _data_loops(found: StageBounds, inner: Sequence[Loop]) -> list[Loop]:
+def _data_loops(bounds: StageBounds, inner: Sequence[Loop]) -> list[Loop]:
     """The loops over data among `inner`. Where data and reduce axes were fused, plain loops over the data axes stand in
     place of the fused ones: those run no time where the reduction is empty, and init must not."""
-    stage = found.computation.stage
-    fused = [parent for relation in stage.relations if isinstance(relation, Fuse) and found.marks[relation.fused] == 3
-             for parent in relation.parents if found.marks[parent] == 1]
+    stage = bounds.computation.stage
+    fused = [parent for relation in stage.relations if isinstance(relation, Fuse) and bounds.marks[relation.fused] == 3
+             for parent in relation.parents if bounds.marks[parent] == 1]
     loops: list[Loop] = []
     for loop in inner:
-        mark = found.marks.get(loop.axis, 0)
+        mark = bounds.marks.get(loop.axis, 0)
         if mark == 1:
             loops.append(loop)
         elif mark == 3:
-            loops += [plain_loop(stage, axis, found.ranges[axis].extent) for axis in fused]
+            loops += [plain_loop(stage, axis, bounds.ranges[axis].extent) for axis in fused]
             fused = []
     return loops
 
@@ -74,10 +74,10 @@ def _init(nest: Nest, reduction: Reduce, data: list[Loop], temporaries: Sequence
     else:
         place = _place(data, offsets)
         body = seq(*(BufferStore(buffer, value, place) for buffer, value in zip(temporaries, values, strict=True)))
-    only_reduce = frozenset(axis for axis, mark in nest.found.marks.items() if mark == 2)
-    made = nest.loops(data, nest.guarded(body, offsets, only_reduce), attach=False)
+    only_reduce = frozenset(axis for axis, mark in nest.stage_bounds.marks.items() if mark == 2)
+    init = nest.loops(data, nest.guarded(body, offsets, only_reduce), attach=False)
     nest.renamed = {}
-    return made
+    return init
 
 
 def _place(data: list[Loop], offsets: Mapping[IterVar, Expr]) -> tuple[Expr, ...]:
@@ -89,16 +89,16 @@ def _update(
     nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], buffers: Sequence[Buffer],
 ) -> Stmt:
     """The elements combined with the next sources."""
-    found, combiner = nest.found, reduction.combiner
-    axes = nest.axis_values(found.offsets)
+    bounds, combiner = nest.stage_bounds, reduction.combiner
+    axes = nest.axis_values(bounds.offsets)
     if buffers is nest.buffers:
-        places = [nest.indices(found.offsets, tensor) for tensor in nest.computation.op.outputs]
+        places = [nest.indices(bounds.offsets, tensor) for tensor in nest.computation.op.outputs]
     else:
-        places = [_place(data, found.offsets)] * len(buffers)
+        places = [_place(data, bounds.offsets)] * len(buffers)
     loads: list[Expr] = [BufferLoad(buffer, place) for buffer, place in zip(buffers, places, strict=True)]
     sources = [nest.value(source, axes) for source in reduction.sources]
     bindings: list[tuple[Var, Expr]] = []
-    across = any(loop.thread and found.marks[loop.axis] & 2 for loop in loops)
+    across = any(loop.thread and bounds.marks[loop.axis] & 2 for loop in loops)
     if len(sources) > 1 or across:  # every source is read before any element changes, and threads combine named values
         named = [Var(f"{buffer.name}.source", source.dtype) for buffer, source in zip(buffers, sources, strict=True)]
         bindings += zip(named, sources, strict=True)
@@ -113,11 +113,11 @@ def _update(
     for var, value in reversed(bindings):
         body = LetStmt(var, value, body)
     if buffers is nest.buffers:
-        body = nest.predicated(body, found.offsets)
+        body = nest.predicated(body, bounds.offsets)
     condition = nest.value(reduction.condition, axes)
     if not is_const(condition, 1):
         body = If(condition, body)
-    return nest.loops(loops, nest.guarded(body, found.offsets), attach=True)
+    return nest.loops(loops, nest.guarded(body, bounds.offsets), attach=True)
 
 
 def _through_temporary(nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], across: list[Loop]) -> Stmt:
@@ -130,7 +130,7 @@ def _through_temporary(nest: Nest, reduction: Reduce, loops: Sequence[Loop], dat
     place = _place(data, offsets)
     values = [BufferLoad(buffer, place) for buffer in temporaries]
     stored = nest.predicated(nest.stores(values, offsets), offsets)
-    only_reduce = frozenset(axis for axis, mark in nest.found.marks.items() if mark == 2)
+    only_reduce = frozenset(axis for axis, mark in nest.stage_bounds.marks.items() if mark == 2)
     final = nest.loops([*data, *across], nest.guarded(stored, offsets, only_reduce), attach=False)
     nest.renamed = {}
     body = seq(init, update, final)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
@@ -26,14 +25,12 @@ from ...ir.ops import any_of, cast, const, floormod
 from ...ir.stmt import Allocate, Stmt
 from ...ir.visit import free_vars, substitute
 from ..model.axes import outline
+from ..model.stage import Stage
+from .bounds import Loop, StageBounds
+from .computation import Computation
 from .errors import CannotRoll
+from .nest import Storage
 from .overlap import moved_accesses
-
-if TYPE_CHECKING:
-    from ..model.stage import Stage
-    from .bounds import Loop, StageBounds
-    from .computation import Computation
-    from .nest import Storage
 
 __all__ = ["Rolling", "plan_rolling", "rolled"]
 
@@ -67,19 +64,19 @@ class Rolling:
         """What holds of the elements, at `offsets` from the begin of the region, that no iteration before computed. An element
         is known if the last iteration of any of the loops had it, all its dimensions that move with that loop considered."""
         conditions: list[Expr] = []
-        for loop in dict.fromkeys(one.loop for one in self.dimensions):
-            moved = [one for one in self.dimensions if one.loop is loop]
-            if loop is not None and all(one.kept and one.axis in offsets for one in moved):
-                new = (offsets[one.axis] >= const(one.kept, offsets[one.axis].dtype) for one in moved)
+        for loop in dict.fromkeys(dimension.loop for dimension in self.dimensions):
+            moved = [dimension for dimension in self.dimensions if dimension.loop is loop]
+            if loop is not None and all(dimension.kept and dimension.axis in offsets for dimension in moved):
+                new = (offsets[dimension.axis] >= const(dimension.kept, offsets[dimension.axis].dtype) for dimension in moved)
                 conditions.append(any_of(loop.value.equal(0), *new))
         return conditions
 
 
-def plan_rolling(found: StageBounds, parent: StageBounds, readers: Sequence[Stage], analyzer: Analyzer) -> Rolling:
+def plan_rolling(bounds: StageBounds, parent: StageBounds, readers: Sequence[Stage], analyzer: Analyzer) -> Rolling:
     """How the region of a stage moves with the loops that it is computed in. readers: the stages that read it.
 
     Raises CannotRoll."""
-    computation = found.computation
+    computation = bounds.computation
     axes = computation.op.axis
     _check_elementwise(computation.stage, readers, parent.loops[computation.place])
     candidates = _serial_loops(computation, parent)
@@ -87,67 +84,67 @@ def plan_rolling(found: StageBounds, parent: StageBounds, readers: Sequence[Stag
     best: tuple[int, dict[IterVar, tuple[Loop, int]]] | None = None
     problem = "no serial loop is around it" if not candidates else ""
     for place, loop in candidates:
-        steps = {axis: _step(found, axis, loop, analyzer) for axis in axes}
+        steps = {axis: _step(bounds, axis, loop, analyzer) for axis in axes}
         odd = next((axis for axis, step in steps.items() if step is None or (step and axis in moving)), None)
-        if odd is not None or _changes(found, axes, loop):
+        if odd is not None or _changes(bounds, axes, loop):
             problem = f"what {loop.axis.name} needs of {axes[0].name if odd is None else odd.name} does not move by a constant step"
             break
         moving = moving | {axis: (loop, step) for axis, step in steps.items() if step}
-        if any(step and _extent(found, axis) > step for axis, step in steps.items()):
+        if any(step and _extent(bounds, axis) > step for axis, step in steps.items()):
             best = place, moving
     if best is None:
         loop = candidates[0][1] if candidates else parent.loops[computation.place]
         raise _refused(computation.stage, loop, problem or f"iterations of {loop.axis.name} need nothing of {computation.name} "
                        "that the last one computed", "drop rolling_buffer, or compute it at the loop along which regions overlap")
     place, moving = best
-    dimensions = tuple(_Dimension(axis, found.ranges[axis].begin, found.ranges[axis].extent, *moving.get(axis, (None, 0)))
+    dimensions = tuple(_Dimension(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, *moving.get(axis, (None, 0)))
                        for axis in axes)
     outermost = parent.loops[place]
-    ring = next(at for at, one in enumerate(dimensions) if one.loop is outermost and one.kept)
+    ring = next(at for at, dimension in enumerate(dimensions) if dimension.loop is outermost and dimension.kept)
     return Rolling(computation, place, dimensions, ring)
 
 
 def _check_elementwise(stage: Stage, readers: Sequence[Stage], loop: Loop) -> None:
     """A ring has no strides that instructions, or functions that get pointers, could be told."""
-    for one in (stage, *readers):
-        if not one.op.values or any(attr.kind == "tensorized" for attr in one.iter_attrs.values()):
-            how = "is tensorized" if one.op.values else f"is a {one.op.kind}"
-            raise _refused(stage, loop, f"{one.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer")
+    for user in (stage, *readers):
+        if not user.op.values or any(attr.kind == "tensorized" for attr in user.iter_attrs.values()):
+            how = "is tensorized" if user.op.values else f"is a {user.op.kind}"
+            raise _refused(stage, loop, f"{user.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer")
 
 
 def _serial_loops(computation: Computation, parent: StageBounds) -> list[tuple[int, Loop]]:
     """The loops around a stage in its parent that run in order, innermost first, with their places."""
-    found: list[tuple[int, Loop]] = []
+    loops: list[tuple[int, Loop]] = []
     for place in range(computation.place, -1, -1):
         loop = parent.loops[place]
         if loop.var is None:
             continue
         if loop.attr.kind not in ("serial", "unrolled"):
             break
-        found.append((place, loop))
-    return found
+        loops.append((place, loop))
+    return loops
 
 
-def _extent(found: StageBounds, axis: IterVar) -> int:
-    extent = found.ranges[axis].extent
+def _extent(bounds: StageBounds, axis: IterVar) -> int:
+    extent = bounds.ranges[axis].extent
     return extent.value if isinstance(extent, IntImm) else 0
 
 
-def _step(found: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) -> int | None:
+def _step(bounds: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) -> int | None:
     """By how much the begin of a dimension moves with a loop; None where that is no constant, or is negative."""
-    begin, var = found.ranges[axis].begin, loop.var
+    begin, var = bounds.ranges[axis].begin, loop.var
     assert var is not None
     if var not in free_vars(begin):
         return 0
     moved = analyzer.simplify(substitute(begin, {var: var + 1}) - begin)
-    if not isinstance(moved, IntImm) or moved.value < 0 or not isinstance(found.ranges[axis].extent, IntImm):
+    if not isinstance(moved, IntImm) or moved.value < 0 or not isinstance(bounds.ranges[axis].extent, IntImm):
         return None
     return moved.value
 
 
-def _changes(found: StageBounds, axes: Sequence[IterVar], loop: Loop) -> bool:
+def _changes(bounds: StageBounds, axes: Sequence[IterVar], loop: Loop) -> bool:
     """Whether the extent of the region changes with a loop."""
-    return any(loop.var in free_vars(found.ranges[axis].extent) for axis in axes)
+    return any(loop.var in free_vars(bounds.ranges[axis].extent) for axis in axes)
 
 
 def _refused(stage: Stage, loop: Loop, reason: str, fix: str) -> CannotRoll:
@@ -160,31 +157,31 @@ def rolled(nest: Stmt, plan: Rolling, storage: Storage, strides: Callable[[tuple
            analyzer: Analyzer) -> Stmt:
     """The statement `nest` of the loop at plan.place, the storage around it. strides: of a buffer of a shape."""
     shape: list[Expr] = []
-    for at, one in enumerate(plan.dimensions):
+    for at, dimension in enumerate(plan.dimensions):
         extent = storage.buffers[plan.computation.op.output(0)].shape[at]
-        if one.loop is not None and at != plan.ring:
-            last = cast(one.loop.extent, extent.dtype) - 1
-            extent = analyzer.simplify(extent + last * const(one.step, extent.dtype))
+        if dimension.loop is not None and at != plan.ring:
+            last = cast(dimension.loop.extent, extent.dtype) - 1
+            extent = analyzer.simplify(extent + last * const(dimension.step, extent.dtype))
         shape.append(extent)
 
     def at_place(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         result: list[Expr] = []
-        for at, (one, index) in enumerate(zip(plan.dimensions, indices, strict=True)):
-            if one.loop is None:
+        for at, (dimension, index) in enumerate(zip(plan.dimensions, indices, strict=True)):
+            if dimension.loop is None:
                 result.append(index)
             elif at == plan.ring:
-                result.append(floormod(index + one.begin, cast(one.extent, index.dtype)))
+                result.append(floormod(index + dimension.begin, cast(dimension.extent, index.dtype)))
             else:
-                result.append(index + cast(one.loop.value, index.dtype) * const(one.step, index.dtype))
+                result.append(index + cast(dimension.loop.value, index.dtype) * const(dimension.step, index.dtype))
         return tuple(result)
 
-    made: dict[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]] = {}
+    moved: dict[Buffer, tuple[Buffer, Callable[[tuple[Expr, ...]], tuple[Expr, ...]]]] = {}
     for tensor in plan.computation.op.outputs:
         old = storage.buffers[tensor]
         new = storage.buffers[tensor] = replace(old, shape=tuple(shape), strides=strides(tuple(shape)))
-        made[old] = new, at_place
-    result = moved_accesses(nest, made, analyzer)
-    for new, _ in made.values():
+        moved[old] = new, at_place
+    result = moved_accesses(nest, moved, analyzer)
+    for new, _ in moved.values():
         result = Allocate(new, result)
     return result
 

@@ -104,9 +104,9 @@ def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
         if computation in reached:
             before = [dataflow.by_op[tensor.op] for tensor in computation.reads
                       if tensor not in ends and tensor.op in dataflow.by_op]
-            if computation.op in updates or not ends.isdisjoint(computation.reads) or any(one in body for one in before):
+            if computation.op in updates or not ends.isdisjoint(computation.reads) or any(producer in body for producer in before):
                 body[computation] = (computation.op in updates or not states.isdisjoint(computation.reads)
-                                     or any(body.get(one, False) for one in before))
+                                     or any(body.get(producer, False) for producer in before))
     for computation in reversed(body.copy()):  # what others read too stands before the scan
         readers = dataflow.consumers.get(computation.op, ())
         if not body[computation] and any(reader not in body for reader in readers):
@@ -150,9 +150,9 @@ def _separable(body: list[Computation], scan: Computation, op: ScanOp) -> tuple[
         own = owns[computation] = {}
         for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
             for at, axis in enumerate(dims):
-                found = known.get((tensor, at))
-                if found is not None:
-                    groups.join(own.setdefault(axis, found), found)
+                dimension = known.get((tensor, at))
+                if dimension is not None:
+                    groups.join(own.setdefault(axis, dimension), dimension)
         for tensor, reads in computation.reads.items():
             for at in range(tensor.ndim) if tensor in states or tensor in produced else ():
                 for indices in reads:
@@ -165,11 +165,11 @@ def _separable(body: list[Computation], scan: Computation, op: ScanOp) -> tuple[
                         groups.join(known.get((tensor, at)), None)
                     else:
                         groups.join(known.setdefault((tensor, at), tag), tag)
-    found = groups.whole()
-    apart = {axis for group in found for axis in group}
+    separate = groups.whole()
+    apart = {axis for group in separate for axis in group}
     for computation, own in owns.items():
         computation.parts = {axis: (scan, tag) for axis, tag in own.items() if tag in apart}
-    return found
+    return separate
 
 
 class _Groups:
@@ -189,8 +189,8 @@ class _Groups:
 
     def whole(self) -> tuple[tuple[IterVar, ...], ...]:
         """The groups without mixed members, whose members are of one extent."""
-        found: dict[int, tuple[IterVar, ...]] = {id(group): tuple(group) for group in self.group.values()}
-        return tuple(group for group in found.values() if self.mixed.isdisjoint(group) and all(
+        groups: dict[int, tuple[IterVar, ...]] = {id(group): tuple(group) for group in self.group.values()}
+        return tuple(group for group in groups.values() if self.mixed.isdisjoint(group) and all(
             axis.dom is not None and group[0].dom is not None and same_extent(axis.dom.extent, group[0].dom.extent)
             for axis in group))
 
@@ -202,7 +202,7 @@ def check_steps(bounds: Bounds, scan: Computation) -> None:
     for computation in bounds.dataflow.computations:
         if not any(state in computation.reads for state in states):
             continue
-        found = bounds.of[computation]
+        stage_bounds = bounds.of[computation]
         values = computation.values
         if values:
             certain = {load for value in values for load in unguarded_loads(value, layouts=True)}
@@ -212,25 +212,25 @@ def check_steps(bounds: Bounds, scan: Computation) -> None:
             loads = [(tensor, indices, True) for tensor, reads in computation.reads.items() for indices in reads]
         for state, indices, sure in loads:
             if any(state is own for own in states):
-                _check_step(bounds, found, bounds.of[scan], state, indices[0], sure)
+                _check_step(bounds, stage_bounds, bounds.of[scan], state, indices[0], sure)
 
 
-def _check_step(bounds: Bounds, found: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool) -> None:
+def _check_step(bounds: Bounds, stage_bounds: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool) -> None:
     op, analyzer = scan.computation.op, bounds.analyzer
     now = scan.values[op.axis[0]]
-    span = span_over(found, index, analyzer)
+    span = span_over(stage_bounds, index, analyzer)
     if (span is None and reads_memory(index)) or is_const(scan.ranges[op.axis[0]].extent, 0):
         return
     if not sure and (span is None or span.is_point):
         return
     if span is None or not (analyzer.can_prove(span.low >= 0) and analyzer.can_prove(span.high < now)):
-        name = found.computation.name
+        name = stage_bounds.computation.name
         steps = "steps that are not known" if span is None else (
             f"step {span.low}" if span.is_point else f"steps {span.low} to {span.high}")
         raise ReadsOtherSteps(
             f"cannot compute {name} in a step of the scan {scan.computation.name}",
             reason=f"it reads {steps} of {state.name} by `{index}`: at step {now} only those from 0 to {now - 1} are there",
-            declared=found.computation.op.source, called=user_source(), loops=outline(found.computation.stage),
+            declared=stage_bounds.computation.op.source, called=user_source(), loops=outline(stage_bounds.computation.stage),
             fix=f"give more initial steps, or guard the read; what reads {name} at other steps, or whole, has all of it computed")
 
 

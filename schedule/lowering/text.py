@@ -7,19 +7,16 @@ loops of each stage are shown as far as they are known, then what is still open.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ...errors import LoweringError
 from ...ir.expr import Var
 from ...ir.passes.common.target_facts import resolve_facts
 from ...te.tensor import Tensor
 from ..model.axes import outline
+from ..model.schedule import Schedule
+from ..model.stage import Stage
 from .dataflow import scan_states
 from .lower import lower
-
-if TYPE_CHECKING:
-    from ..model.schedule import Schedule
-    from ..model.stage import Stage
 
 __all__ = ["all_arguments", "schedule_text"]
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import SourceLine, user_source
+from ...ir.accesses import reads_memory
 from ...ir.dtype import INT64, DType
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.ops import cast, const, floormod
 from ...te.shape import INT64_FROM
 from ..errors import BadSkew
-from ..lowering.bounds import reads_memory
 from ..model.axes import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation
 from ..model.checks import refuse_ordered
 from ..model.hybrid_loops import refuse_hybrid

@@ -42,13 +42,13 @@ class _Place:
 
     def indices(self, given: Sequence[Expr]) -> tuple[Expr, ...]:
         """An element's place in the real buffer."""
-        found = list(self.begin)
+        indices = list(self.begin)
         for dim, index in zip(self.dims, given, strict=True):
-            found[dim] = _sum(self.begin[dim], index)
-        lanes = max((index.dtype.lanes for index in found), default=1)
-        if found and found[-1].dtype.lanes < lanes:  # a layout put a dimension of one element behind that of the vectors
-            found[-1] = Broadcast(found[-1], lanes)
-        return tuple(found)
+            indices[dim] = _sum(self.begin[dim], index)
+        lanes = max((index.dtype.lanes for index in indices), default=1)
+        if indices and indices[-1].dtype.lanes < lanes:  # a layout put a dimension of one element behind that of the vectors
+            indices[-1] = Broadcast(indices[-1], lanes)
+        return tuple(indices)
 
 
 def bind(nest: Nest, plan: Plan, body: Stmt, error: _Error) -> Stmt:
@@ -161,12 +161,12 @@ class _Demands:
 def _strides(buffer: Buffer) -> tuple[Expr, ...]:
     if buffer.strides:
         return buffer.strides
-    found: list[Expr] = []
+    strides: list[Expr] = []
     step: Expr = const(1)
     for extent in reversed(buffer.shape):
-        found.insert(0, step)
+        strides.insert(0, step)
         step = step * extent
-    return tuple(found)
+    return tuple(strides)
 
 
 def _dot(indices: Sequence[Expr], strides: Sequence[Expr]) -> Expr:

@@ -82,8 +82,8 @@ class Bodies:
 
     def compare(self) -> None:
         """Raises TensorizeBody where they differ; else `parts` and `scalars` are complete."""
-        mine, its = self.stage.found.computation.values, self.stage.intrinsic.op.body
-        name = self.stage.found.computation.name
+        mine, its = self.stage.stage_bounds.computation.values, self.stage.intrinsic.op.body
+        name = self.stage.stage_bounds.computation.name
         for a, b in zip(mine, its, strict=False):  # a reduction is one value, whatever the number of its outputs
             if not self._values(a, b):
                 assert self.problem is not None
@@ -144,8 +144,8 @@ class Bodies:
     def _mine(self, value: Expr) -> Expr:
         """A value of the stage, in terms of the axes of the intrinsic."""
         if id(value) not in self.trees:
-            made = self.stage.analyzer.simplify(_without_lets(self.stage.resolve(value, self.values)))
-            self.trees[id(value)] = (value, made)
+            tree = self.stage.analyzer.simplify(_without_lets(self.stage.resolve(value, self.values)))
+            self.trees[id(value)] = (value, tree)
         return self.trees[id(value)][1]
 
     def _its(self, value: Expr) -> Expr:
@@ -199,12 +199,12 @@ class Bodies:
         assert isinstance(mine, Tensor) and isinstance(its, Tensor)
         if mine.dtype != its.dtype:
             return self.differ(f"{mine.name} is {mine.dtype}, the intrinsic's {its.name} {its.dtype}", a, b)
-        found = self._part(mine, a, b)
-        if isinstance(found, str):
-            return self.differ(f"it reads `{_short(a)}` where the intrinsic reads `{_short(b)}`: {found}", a, b)
-        before = self.parts.setdefault(its, found)
-        alike = before.tensor is mine and before.dims == found.dims and all(
-            self.stage.analyzer.can_prove_equal(x, y) for x, y in zip(before.begin, found.begin, strict=True))
+        part = self._part(mine, a, b)
+        if isinstance(part, str):
+            return self.differ(f"it reads `{_short(a)}` where the intrinsic reads `{_short(b)}`: {part}", a, b)
+        before = self.parts.setdefault(its, part)
+        alike = before.tensor is mine and before.dims == part.dims and all(
+            self.stage.analyzer.can_prove_equal(x, y) for x, y in zip(before.begin, part.begin, strict=True))
         return alike or self.differ(f"the intrinsic's {its.name} would be {before.tensor.name} at one place and "
                                     f"`{_short(a)}`, another part, at the other", a, b)
 
@@ -250,10 +250,10 @@ class Bodies:
         return any(node is axis for node in post_order(value) for axis in axes)
 
 
-def _restore(found: dict[K, V], before: dict[K, V]) -> None:
+def _restore(known: dict[K, V], before: dict[K, V]) -> None:
     """The same dictionary as it was, since others hold it."""
-    found.clear()
-    found.update(before)
+    known.clear()
+    known.update(before)
 
 
 def nest_side(
@@ -282,11 +282,11 @@ def sides(
 ) -> tuple[NestSide, NestSide]:
     """What the stage computes under the tensorized loop, and what the intrinsic does. shown: the extents of the stage's
     loops; mine, its, names: see nest_side."""
-    op, other, loop = stage.found.computation.op, stage.intrinsic.op, stage.found.loops[stage.place]
+    op, other, loop = stage.stage_bounds.computation.op, stage.intrinsic.op, stage.stage_bounds.loops[stage.place]
     inner = {one.var: Span.of(const(0, one.var.dtype), one.extent) for one in stage.inner if one.var is not None}
     evaluate = SpanEvaluator(inner, stage.analyzer)
     spans = {axis: span for axis, value in stage.axes.items() if (span := evaluate(value)) is not None}
-    left = nest_side(f"{op.name} under '{loop.axis.name}'", op, stage.found.computation.values, shown, spans, stage.analyzer,
+    left = nest_side(f"{op.name} under '{loop.axis.name}'", op, stage.stage_bounds.computation.values, shown, spans, stage.analyzer,
                      mine, names)
     domains = {axis: axis.dom for axis in (*other.axis, *other.reduce_axis) if axis.dom is not None}
     known = {axis: str(domain.extent) for axis, domain in domains.items()}

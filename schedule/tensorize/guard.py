@@ -21,10 +21,10 @@ __all__ = ["without_inner"]
 
 def without_inner(condition: Expr, inner: Iterable[Var], analyzer: Analyzer) -> Expr:
     """`condition` at the first of the inner iterations, where it says the same at all of them; else as it is."""
-    found = set(inner) & set(free_vars(condition))
-    if not found or not isinstance(condition, (LT, GE)):
+    changing = set(inner) & set(free_vars(condition))
+    if not changing or not isinstance(condition, (LT, GE)):
         return condition
-    first: dict[Var, Expr] = {var: const(0, var.dtype) for var in found}
+    first: dict[Var, Expr] = {var: const(0, var.dtype) for var in changing}
     difference = condition.a - condition.b
     begin = analyzer.simplify(substitute(difference, first))
     added, steps = analyzer.interval(analyzer.simplify(difference - begin)), analyzer.modular(begin)

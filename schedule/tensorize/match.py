@@ -30,22 +30,22 @@ from .show import beside
 __all__ = ["Part", "Plan", "match", "tensorized_place"]
 
 
-def tensorized_place(found: StageBounds) -> int:
+def tensorized_place(bounds: StageBounds) -> int:
     """The index of the tensorized loop among those of the stage; -1 for none."""
-    return next((at for at, loop in enumerate(found.loops) if loop.attr.kind == "tensorized"), -1)
+    return next((at for at, loop in enumerate(bounds.loops) if loop.attr.kind == "tensorized"), -1)
 
 
 def match(
-    found: StageBounds, place: int, axes: Mapping[IterVar, Expr], analyzer: Analyzer,
+    bounds: StageBounds, place: int, axes: Mapping[IterVar, Expr], analyzer: Analyzer,
     resolve: Callable[[Expr, Mapping[IterVar, Expr]], Expr],
 ) -> Plan:
     """The plan for the tensorized loop at `place`. axes: the value of each root axis in terms of loops.
 
     Raises TensorizeRegion and TensorizeBody.
     """
-    intrinsic = found.loops[place].attr.intrinsic
+    intrinsic = bounds.loops[place].attr.intrinsic
     assert intrinsic is not None
-    stage = TensorizedStage(found, place, intrinsic, analyzer, axes, resolve)
+    stage = TensorizedStage(bounds, place, intrinsic, analyzer, axes, resolve)
     begins, extents = _box(stage)
     stage.intrinsic = intrinsic = _sized(stage, extents)
     for axis in (*intrinsic.op.axis, *intrinsic.op.reduce_axis):
@@ -54,7 +54,7 @@ def match(
     partners = _partners(stage, extents)
     values = {axis: begin + cast(partners[axis], axis.dtype) if axis in partners else begin for axis, begin in begins.items()}
     parts: dict[Tensor, Part] = {}
-    op = found.computation.op
+    op = bounds.computation.op
     begin = tuple(begins[axis] for axis in op.axis)
     call = op if isinstance(op, TensorComputeOp) and op.intrinsic is intrinsic else None
     dims = tuple(at for at, axis in enumerate(op.axis) if values[axis] is not begins[axis]) if call is None else call.out_dims
@@ -69,12 +69,12 @@ def match(
 
 def _called_parts(stage: TensorizedStage, op: TensorComputeOp, begins: Mapping[IterVar, Expr]) -> dict[Tensor, Part]:
     """The parts of a stage whose operation calls the intrinsic."""
-    found: dict[Tensor, Part] = {}
+    parts: dict[Tensor, Part] = {}
     for its, part in zip(stage.intrinsic.inputs, op.boxes, strict=True):
         assert isinstance(part.begin.producer, Tensor)
         begin = tuple(stage.analyzer.simplify(stage.resolve(index, begins)) for index in part.begin.indices)
-        found[its] = Part(part.begin.producer, begin, part.dims)
-    return found
+        parts[its] = Part(part.begin.producer, begin, part.dims)
+    return parts
 
 
 def _called_scalars(stage: TensorizedStage, op: TensorComputeOp, begins: Mapping[IterVar, Expr]) -> dict[Var, Expr]:
@@ -87,7 +87,7 @@ def _called_scalars(stage: TensorizedStage, op: TensorComputeOp, begins: Mapping
 
 def _box(stage: TensorizedStage) -> tuple[dict[IterVar, Expr], dict[IterVar, int]]:
     """Where each root axis begins under the outer loops, and how many values the inner loops take it through."""
-    op = stage.found.computation.op
+    op = stage.stage_bounds.computation.op
     extents: dict[IterVar, int] = {}
     begins: dict[IterVar, Expr] = {}
     for axis in (*op.axis, *op.reduce_axis):
@@ -98,7 +98,7 @@ def _box(stage: TensorizedStage) -> tuple[dict[IterVar, Expr], dict[IterVar, int
 
 def _sized(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> TensorIntrin:
     """The intrinsic, its symbols for sizes replaced by what the loops run through."""
-    op, its = stage.found.computation.op, stage.intrinsic.op
+    op, its = stage.stage_bounds.computation.op, stage.intrinsic.op
     symbols: dict[Var, Expr] = {}
     for mine, wanted in ((op.axis, its.axis), (op.reduce_axis, its.reduce_axis)):
         solved([extents[axis] for axis in mine], [axis.dom.extent for axis in wanted if axis.dom is not None], symbols)
@@ -107,7 +107,7 @@ def _sized(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> TensorIntr
 
 def _partners(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> dict[IterVar, IterVar]:
     """The axis of the intrinsic that each root axis runs along, for those that do."""
-    op, its = stage.found.computation.op, stage.intrinsic.op
+    op, its = stage.stage_bounds.computation.op, stage.intrinsic.op
     return {**_paired(stage, op.axis, its.axis, extents, "data"),
             **_paired(stage, op.reduce_axis, its.reduce_axis, extents, "reduce")}
 
@@ -163,7 +163,7 @@ def _region(
     takes = ", ".join(f"{axis.name}: {axis.dom.extent if axis.dom is not None else '?'}" for axis in wanted) or "no axis"
     return stage.error(
         TensorizeRegion,
-        f"the {kind} axes of {stage.found.computation.name} run through ({computed}) under the loop, those of the intrinsic "
+        f"the {kind} axes of {stage.stage_bounds.computation.name} run through ({computed}) under the loop, those of the intrinsic "
         f"through ({takes})", _advice(stage, mine, wanted, extents), _shown(stage, mine, wanted, extents))
 
 
@@ -186,7 +186,7 @@ def _shown(
 
 def _advice(stage: TensorizedStage, mine: Sequence[IterVar], wanted: Sequence[IterVar], extents: Mapping[IterVar, int]) -> str:
     """The split that is missing, where it is one."""
-    name = stage.found.computation.name
+    name = stage.stage_bounds.computation.name
     for axis, partner in zip(reversed(mine), reversed(wanted), strict=False):
         length = partner.dom.extent if partner.dom is not None else None
         if isinstance(length, IntImm) and extents[axis] != length.value:

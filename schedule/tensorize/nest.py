@@ -46,12 +46,12 @@ def tensorized_nest(nest: Nest, place: int) -> Stmt:
 
 class _Tensorized:
     def __init__(self, nest: Nest, place: int) -> None:
-        self.nest, self.found, self.place = nest, nest.found, place
-        self.outer, self.inner = nest.found.loops[:place], nest.found.loops[place:]
+        self.nest, self.stage_bounds, self.place = nest, nest.stage_bounds, place
+        self.outer, self.inner = nest.stage_bounds.loops[:place], nest.stage_bounds.loops[place:]
         self._check_loops()
         self._check_guards()
-        self.axes = nest.axis_values(self.found.offsets)
-        self.plan: Plan = match(self.found, place, self.axes, nest.analyzer, self._resolve)
+        self.axes = nest.axis_values(self.stage_bounds.offsets)
+        self.plan: Plan = match(self.stage_bounds, place, self.axes, nest.analyzer, self._resolve)
         self.intrinsic = self.plan.intrinsic
 
     def _resolve(self, value: Expr, axes: Mapping[IterVar, Expr]) -> Expr:
@@ -60,22 +60,22 @@ class _Tensorized:
         def rule(node: Node) -> Node | None:
             if not isinstance(node, IterVar) or isinstance(node, ProducerLoad):
                 return None
-            found = axes.get(node)
-            return found if found is not None else self.nest.thread(node)
+            value_of = axes.get(node)
+            return value_of if value_of is not None else self.nest.thread(node)
 
         return rewrite(value, rule)
 
     def build(self) -> Stmt:
         nest, intrinsic = self.nest, self.intrinsic
-        across = [loop for loop in self.outer if self.found.marks.get(loop.axis, 0) & 2 and loop.var is not None]
+        across = [loop for loop in self.outer if self.stage_bounds.marks.get(loop.axis, 0) & 2 and loop.var is not None]
         if not across:
             body = interpretable(intrinsic, intrinsic.body, begins=True, goes_on=True)
             return nest.loops(self.outer, self._guarded(self._bound(body)), attach=True)
         if intrinsic.reduce_update is None:
             raise self._cannot_go_on(across[0])
         update = self._bound(interpretable(intrinsic, intrinsic.reduce_update, begins=False, goes_on=True))
-        common = self.found.first_reduce_loop
-        loops = self.found.loops[common : self.place]
+        common = self.stage_bounds.first_reduce_loop
+        loops = self.stage_bounds.loops[common : self.place]
         if intrinsic.reduce_init is None:
             first = all_of(*(loop.value.equal(const(0, loop.value.dtype)) for loop in across))
             body = self._bound(interpretable(intrinsic, intrinsic.body, begins=True, goes_on=True))
@@ -85,28 +85,28 @@ class _Tensorized:
         else:
             init = self._init(loops, interpretable(intrinsic, intrinsic.reduce_init, begins=True, goes_on=False))
         updates = nest.loops(loops, self._guarded(update), attach=True)
-        return nest.loops(self.found.loops[:common], seq(init, updates), attach=True)
+        return nest.loops(self.stage_bounds.loops[:common], seq(init, updates), attach=True)
 
     def _init(self, loops: Sequence[Loop], begin: Stmt) -> Stmt:
         """`begin`, a body of the intrinsic, over the data loops that stand within reduce loops, with variables of their
         own."""
-        nest, found = self.nest, self.found
-        mixed = next((loop for loop in loops if found.marks.get(loop.axis, 0) == 3), None)
+        nest, bounds = self.nest, self.stage_bounds
+        mixed = next((loop for loop in loops if bounds.marks.get(loop.axis, 0) == 3), None)
         if mixed is not None:
             raise self.error(TensorizeReduction, f"'{mixed.axis.name}' outside of it runs over data and reduce axes at once",
                              "do not fuse data axes with reduce axes outside of the tensorized loop", mixed)
-        data = [loop for loop in loops if found.marks.get(loop.axis, 0) & 1]
+        data = [loop for loop in loops if bounds.marks.get(loop.axis, 0) & 1]
         bound = self._bound(begin)
         offsets = nest.rename([*data, *self.inner])
         renamed: dict[Var, Expr] = {loop.var: nest.renamed[loop] for loop in data if loop.var is not None}
-        only_reduce = frozenset(axis for axis, mark in found.marks.items() if mark == 2)
+        only_reduce = frozenset(axis for axis, mark in bounds.marks.items() if mark == 2)
         body = fresh_copy(bound, renamed)
         inner = [nest.renamed[loop] for loop in self.inner if loop in nest.renamed]
-        for condition in reversed(guards(found, offsets, nest.analyzer, only_reduce)):
+        for condition in reversed(guards(bounds, offsets, nest.analyzer, only_reduce)):
             body = If(likely(nest.value(without_inner(condition, inner, nest.analyzer), {})), body)
-        made = nest.loops(data, body, attach=False)
+        init = nest.loops(data, body, attach=False)
         nest.renamed = {}
-        return made
+        return init
 
     def _bound(self, body: Stmt) -> Stmt:
         """A body of the intrinsic on the parts that it works on; what it binds is its own copy's."""
@@ -114,7 +114,7 @@ class _Tensorized:
 
     def _guarded(self, body: Stmt) -> Stmt:
         """`body` where the store predicate and the guards of the outer loops hold."""
-        predicate = self.found.computation.stage.store_predicate
+        predicate = self.stage_bounds.computation.stage.store_predicate
         if predicate is not None:
             condition = self.nest.value(predicate, self.axes)
             self._check_condition(condition, "the store predicate")
@@ -127,8 +127,8 @@ class _Tensorized:
     def _guards(self) -> list[Expr]:
         """Of the outer loops, and of the inner ones where they are alike for all inner iterations."""
         inner = [loop.var for loop in self.inner if loop.var is not None]
-        found = guards(self.found, self.found.offsets, self.nest.analyzer)
-        return [without_inner(condition, inner, self.nest.analyzer) for condition in found]
+        conditions = guards(self.stage_bounds, self.stage_bounds.offsets, self.nest.analyzer)
+        return [without_inner(condition, inner, self.nest.analyzer) for condition in conditions]
 
     # Checks
 
@@ -139,10 +139,11 @@ class _Tensorized:
                 raise self.error(TensorizeLoops, f"'{loop.axis.name}', which it takes in, is {how}: the intrinsic is one piece",
                                  f"leave '{loop.axis.name}' serial, or tensorize a loop further in", loop)
         for other in self.nest.dataflow.computations:
-            if other.parent is self.found.computation and other.place >= self.place:
+            if other.parent is self.stage_bounds.computation and other.place >= self.place:
+                place = self.stage_bounds.loops[other.place].axis.name
                 raise self.error(
-                    TensorizeLoops, f"{other.name} is computed at '{self.found.loops[other.place].axis.name}', which it takes in",
-                    f"compute {other.name} at a loop outside of '{self.found.loops[self.place].axis.name}'")
+                    TensorizeLoops, f"{other.name} is computed at '{place}', which it takes in",
+                    f"compute {other.name} at a loop outside of '{self.stage_bounds.loops[self.place].axis.name}'")
 
     def _check_guards(self) -> None:
         for condition in self._guards():
@@ -165,7 +166,7 @@ class _Tensorized:
 
     def error(self, kind: type[LoweringError], reason: str, fix: str, shown: Loop | None = None) -> LoweringError:
         """The error of `kind` about this loop (and `shown`)."""
-        loop, stage = self.found.loops[self.place], self.found.computation.stage
+        loop, stage = self.stage_bounds.loops[self.place], self.stage_bounds.computation.stage
         name = loop.attr.intrinsic.name if loop.attr.intrinsic is not None else "?"
         marked = [loop.axis] if shown is None else [loop.axis, shown.axis]
         return kind(f"cannot tensorize '{loop.axis.name}' of stage {stage.name} by {name}", reason=reason,

@@ -42,7 +42,7 @@ class Plan:
 class TensorizedStage:
     """A stage as the match sees it. resolve: replaces axes, threads and symbols in a value, keeping reads of tensors."""
 
-    found: StageBounds
+    stage_bounds: StageBounds
     place: int
     intrinsic: TensorIntrin
     analyzer: Analyzer
@@ -52,11 +52,11 @@ class TensorizedStage:
 
     @property
     def inner(self) -> tuple[Loop, ...]:
-        return self.found.loops[self.place :]
+        return self.stage_bounds.loops[self.place :]
 
     def error(self, kind: type[LoweringError], reason: str, fix: str, shown: str = "") -> LoweringError:
         """The error of `kind` about the tensorized loop; shown: what stands below the loops."""
-        loop, stage = self.found.loops[self.place], self.found.computation.stage
+        loop, stage = self.stage_bounds.loops[self.place], self.stage_bounds.computation.stage
         return kind(f"cannot tensorize '{loop.axis.name}' of stage {stage.name} by {self.intrinsic.name}", reason=reason,
                     declared=stage.op.source, called=user_source(), fix=fix,
                     loops=outline(stage, [loop.axis]) + (f"\n{shown}" if shown else ""))

@@ -49,27 +49,27 @@ class NestSide:
         """The lines of the nest, and where `marked` is: the line, its first column, and how many. It is a node of the
         values, the name of a loop, or None for the reducer."""
         lines: list[str] = []
-        found = (-1, 0, 0)
+        mark = (-1, 0, 0)
         for depth, (name, extent, reduces) in enumerate(self.loops):
             begin = f"{'  ' * depth}for {name} in "
             lines.append(f"{begin}{extent}:{'  # reduce' if reduces else ''}")
             if marked == name:
-                found = (depth, len(begin), len(extent))
+                mark = (depth, len(begin), len(extent))
         indent = "  " * len(self.loops)
         text = self._statement(None)
         if isinstance(marked, Expr):
             start, length = self._place(marked, text)
-            found = (len(lines), len(indent) + start, length)
+            mark = (len(lines), len(indent) + start, length)
         elif marked is None:
             start = len(f"{self.target} = ")
-            found = (len(lines), len(indent) + start, len(self.reducer) or len(text) - start)
+            mark = (len(lines), len(indent) + start, len(self.reducer) or len(text) - start)
         lines.append(indent + text)
-        line, start, length = found
+        line, start, length = mark
         if line >= 0 and len(lines[line]) > _WIDTH:
             shift = max(0, min(start - 12, len(lines[line]) - _WIDTH))
             lines[line] = ("..." + lines[line][shift + 3 :]) if shift else lines[line]
             start -= shift
-        return [one if len(one) <= _WIDTH else one[: _WIDTH - 3] + "..." for one in lines], line, start, length
+        return [shown if len(shown) <= _WIDTH else shown[: _WIDTH - 3] + "..." for shown in lines], line, start, length
 
     def _place(self, node: Node, text: str) -> tuple[int, int]:
         """Where a node stands in the statement; all of its value where it is not shown by itself."""
