@@ -14,13 +14,13 @@ from ..te.tensor import Tensor
 if TYPE_CHECKING:
     from ..schedule import Schedule
 
-__all__ = ["axes_in", "constant", "contiguous", "elements", "extent_of", "extents_of", "inlined_into", "is_expensive", "is_known",
-           "is_plain", "loads_of", "weight"]
+__all__ = ["axes_in", "constant", "contiguous", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
+           "is_known", "is_plain", "loads_of", "weight"]
 
 _CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
 
 
-def extent_of(axis: IterVar) -> int:
+def fixed_extent(axis: IterVar) -> int:
     """The extent of an axis, 0 where it is no constant."""
     return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
 
@@ -32,7 +32,7 @@ def constant(axis: IterVar) -> int | None:
 
 def extents_of(op: Operation) -> tuple[int, ...]:
     """Those of its data axes."""
-    return tuple(map(extent_of, op.axis))
+    return tuple(map(fixed_extent, op.axis))
 
 
 def elements(op: Operation) -> int | None:

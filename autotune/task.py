@@ -68,7 +68,7 @@ class Task:
         if isinstance(args, Task):
             return args
         tensors, chosen = _checked_args(args), _checked_target(target)
-        outputs = outputs_of(tensors)
+        outputs = computed_tensors(tensors)
         with deep_recursion():
             unscheduled = lower(create_schedule(outputs), list(tensors), "main")
         key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine_text(), versions_text())
@@ -78,14 +78,14 @@ class Task:
     @property
     def outputs(self) -> list[Tensor]:
         """The tensors that are computed and passed to the function."""
-        return outputs_of(self.args)
+        return computed_tensors(self.args)
 
     def replay(self, records: Sequence[Any]) -> Schedule:
         """The schedule that records stand for, on this task's own tensors. Raises what replaying raises."""
         return Schedule.replay(records, self.outputs)
 
 
-def outputs_of(tensors: Sequence[Tensor]) -> list[Tensor]:
+def computed_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Those that are computed and passed: also intermediate ones that the caller asks for."""
     return [tensor for tensor in tensors if not tensor.op.is_passed]
 
@@ -98,7 +98,7 @@ def _checked_args(args: Any) -> tuple[Tensor, ...]:
             fix="autotune.tune([A, B, C]), or autotune.tune(my_template.task(512))",
         )
     tensors: tuple[Tensor, ...] = tuple(args)
-    if not outputs_of(tensors):
+    if not computed_tensors(tensors):
         raise NothingToTune("there is nothing to tune", reason="every tensor given is a placeholder: nothing is computed",
                             called=user_source(), fix="pass the output too: autotune.tune([A, B, C])")
     for tensor in tensors:

@@ -167,7 +167,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _schedule_of(source: str) -> Any:
     """The schedule that FILE.py:FUNCTION returns, or the last that FILE.py makes; None, having said why, for none."""
-    from ..driver.lower import outputs_of
+    from ..driver.lower import unread_tensors
     from ..schedule import Schedule, create_schedule
 
     path, _, name = source.rpartition(":") if not source.endswith(".py") else (source, "", "")
@@ -182,7 +182,7 @@ def _schedule_of(source: str) -> Any:
         schedule = names[name]() if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
     if isinstance(schedule, (list, tuple)) and schedule:
         given: list[Any] = list(schedule)
-        schedule = given[0] if isinstance(given[0], Schedule) else create_schedule(outputs_of(given))
+        schedule = given[0] if isinstance(given[0], Schedule) else create_schedule(unread_tensors(given))
     if not isinstance(schedule, Schedule):
         _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name the function: FILE.py:FUNCTION"))
         return None

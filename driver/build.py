@@ -15,7 +15,7 @@ from ..runtime import Module
 from ..te import Tensor
 from .bundle import bundling
 from .cache.lookup import find_place
-from .compile import Program, Request, compile_programs
+from .compile import BuildItem, Request, compile_programs
 from .lower import Buildable, check_name, evidence_of, lower
 from .schedule import tuned_schedule
 
@@ -54,7 +54,7 @@ def build_with_options(
     with deep_recursion(), bundling(lambda: evidence_of(what) | {"target.txt": f"{target}\n"}):
         several = isinstance(what, Mapping)
         given = list(what.items()) if isinstance(what, Mapping) else [(name, what)]
-        programs = tuple(Program(key, _tuned(each, chosen, tuned), None if several else args) for key, each in given)
+        programs = tuple(BuildItem(key, _tuned(each, chosen, tuned), None if several else args) for key, each in given)
         for program in programs:
             check_name(program.name)
         module = _module(Request(programs, chosen, options, renamed=several))

@@ -14,11 +14,11 @@ from ..schedule import Schedule
 from ..te import Tensor
 from .lower import function_of
 
-__all__ = ["Program", "Request", "compile_programs"]
+__all__ = ["BuildItem", "Request", "compile_programs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class BuildItem:
     """A function to be: its name, what it is made from (a schedule, a list of tensors, a schedule with its arguments, or a lowered
     function), and the arguments of a schedule."""
 
@@ -26,7 +26,7 @@ class Program:
     what: Any
     args: Sequence[Tensor | Var] | None = None
 
-    def snapshot(self) -> Program:
+    def snapshot(self) -> BuildItem:
         """The program as it is now: the user may go on scheduling."""
         if isinstance(self.what, Schedule):
             return replace(self, what=self.what.copy(), args=list(self.args or ()))
@@ -38,7 +38,7 @@ class Program:
 class Request:
     """What is asked for. renamed: functions that are lowered already take the names of their programs, as those of a module do."""
 
-    programs: tuple[Program, ...]
+    programs: tuple[BuildItem, ...]
     target: Target
     options: BuildOptions
     renamed: bool = False

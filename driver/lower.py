@@ -18,7 +18,7 @@ from ..te import Tensor
 from .bundle import bundling
 from .schedule import schedule
 
-__all__ = ["Buildable", "check_name", "evidence_of", "function_of", "lower", "outputs_of"]
+__all__ = ["Buildable", "check_name", "evidence_of", "function_of", "lower", "unread_tensors"]
 
 Buildable = Schedule | Function | Sequence[Tensor]
 
@@ -62,11 +62,11 @@ def _scheduled(parts: Sequence[Tensor | Var], target: Target | None) -> Schedule
     """The schedule of a list of tensors: topi's, in which those that are passed are stored though others read them."""
     passed = [each for each in parts if isinstance(each, Tensor) and not each.op.is_given]
     if target is None or not passed:
-        return create_schedule(outputs_of(parts))
+        return create_schedule(unread_tensors(parts))
     return schedule(passed, target)
 
 
-def outputs_of(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
+def unread_tensors(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
     """The tensors of a list that are computed and that no other of them reads; its last tensor where there are none."""
     computed = [t for t in tensors if isinstance(t, Tensor) and not t.op.is_given]
     read = {source for tensor in computed for source in tensor.op.input_tensors}

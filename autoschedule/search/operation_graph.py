@@ -10,7 +10,7 @@ from ...schedule import create_schedule
 from ...schedule.primitives.auto_inline import is_elementwise
 from ...te import Tensor
 from ...te.operation import ComputeOp, Operation
-from ..operations import axes_in, extent_of, extents_of, loads_of
+from ..operations import axes_in, extents_of, fixed_extent, loads_of
 
 __all__ = ["OperationGraph", "has_reuse"]
 
@@ -81,9 +81,9 @@ def has_reuse(op: ComputeOp) -> bool:
     used for a whole tile. What a tensor intrinsic computes is tiled by that."""
     if op.calls_intrinsic:
         return False
-    if op.reduction is None or op.num_outputs > 1 or any(extent_of(axis) == 0 for axis in (*op.axis, *op.reduce_axis)):
+    if op.reduction is None or op.num_outputs > 1 or any(fixed_extent(axis) == 0 for axis in (*op.axis, *op.reduce_axis)):
         return False
-    axes = {axis for axis in op.axis if extent_of(axis) > 1}
+    axes = {axis for axis in op.axis if fixed_extent(axis) > 1}
     loads = [{axis for index in load.indices for axis in axes_in(index)} for load in loads_of(op)]
     lacking = [bool(axes - used) for used in loads]
     return len(loads) >= 2 and bool(axes) and any(lacking) and (all(lacking) or len(axes) > 1)

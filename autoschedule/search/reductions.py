@@ -9,7 +9,7 @@ from typing import Any
 
 from ...ir.expr import IterVar
 from ...te.operation import ComputeOp
-from ..operations import contiguous, extent_of, loads_of
+from ..operations import contiguous, fixed_extent, loads_of
 from .derivation import Derivation
 
 __all__ = ["ReductionRule"]
@@ -21,9 +21,9 @@ class ReductionRule:
     def __init__(self, derivation: Derivation, op: ComputeOp) -> None:
         self.derivation, self.op, self.s, self.cfg = derivation, op, derivation.s, derivation.cfg
         along = {axis for load in loads_of(op) for axis in contiguous(load)}
-        self.lane_axis = next((axis for axis in reversed(op.reduce_axis) if axis in along and extent_of(axis) >= 8), None)
+        self.lane_axis = next((axis for axis in reversed(op.reduce_axis) if axis in along and fixed_extent(axis) >= 8), None)
         last = op.axis[-1] if op.axis else None
-        self.data_axis = last if last is not None and last in along and extent_of(last) >= 8 else None
+        self.data_axis = last if last is not None and last in along and fixed_extent(last) >= 8 else None
         lanes = derivation.lanes(op)
         ways = [f"lanes {lanes * many}" for many in (4, 2, 1, 8)] if self.lane_axis is not None else []
         self.ways = [*ways, *(["data"] if self.data_axis is not None else []), "plain"]
@@ -47,7 +47,7 @@ class ReductionRule:
 
     def at_root(self) -> list[IterVar]:
         """The loops of a stage of its own; returns its sites."""
-        if not [axis for axis in self.op.axis if extent_of(axis) > 1]:
+        if not [axis for axis in self.op.axis if fixed_extent(axis) > 1]:
             self._whole()
             return []
         kind, lanes = self._way()
@@ -80,7 +80,7 @@ class ReductionRule:
         name, s = self.op.name, self.s
         lanes = self._way()[1] if self.lane_axis is not None else 0
         axis = self.op.reduce_axis[0]
-        self.cfg.define_knob(f"{name} chunks", [one for one in (8, 2, 4, 16, 32, 64) if one * 2 <= extent_of(axis)] or [1])
+        self.cfg.define_knob(f"{name} chunks", [one for one in (8, 2, 4, 16, 32, 64) if one * 2 <= fixed_extent(axis)] or [1])
         chunk, _ = s[self.op].split(axis, nparts=self.cfg[f"{name} chunks"].val)
         partial = _operation(s.rfactor(list(self.op.outputs), chunk))
         stage = s[partial]
@@ -96,7 +96,7 @@ class ReductionRule:
         """Partial results in `lanes` lanes; returns what computes them."""
         assert self.lane_axis is not None
         s = self.s
-        _, inner = s[op].split(self.lane_axis, factor=min(lanes, extent_of(self.lane_axis)))
+        _, inner = s[op].split(self.lane_axis, factor=min(lanes, fixed_extent(self.lane_axis)))
         partial = _operation(s.rfactor(list(op.outputs), inner, -1))
         _vectors(s, partial)
         return partial

@@ -22,7 +22,7 @@ from ...schedule import Schedule, create_schedule
 from ...te import Tensor
 from ...te.operation import ComputeOp
 from ...te.tensor_compute import TensorComputeOp
-from ..operations import contiguous, extent_of, extents_of, is_expensive, loads_of
+from ..operations import contiguous, extents_of, fixed_extent, is_expensive, loads_of
 from .derivation import SMALL, Derivation
 from .operation_graph import OperationGraph
 from .reductions import ReductionRule
@@ -59,11 +59,11 @@ def derive(args: Sequence[Tensor], outputs: Sequence[Tensor], target: Target) ->
 def vector_axes(op: ComputeOp, target: Target) -> list[int]:
     """The places of the data axes worth vectorizing, best first: contiguous where stored, or where read, or long."""
     lanes = target.lanes(op.output(0).dtype.bits)
-    long = [at for at, axis in enumerate(op.axis) if extent_of(axis) >= min(lanes, 8)]
+    long = [at for at, axis in enumerate(op.axis) if fixed_extent(axis) >= min(lanes, 8)]
     read = {axis for load in loads_of(op) for axis in contiguous(load)}
 
     def rank(at: int) -> tuple[bool, bool, int]:
-        return (at != len(op.axis) - 1, op.axis[at] not in read, -extent_of(op.axis[at]))
+        return (at != len(op.axis) - 1, op.axis[at] not in read, -fixed_extent(op.axis[at]))
 
     return sorted(long, key=rank)[:2] or [len(op.axis) - 1]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...ir.expr import IterVar
 from ...te import Tensor
 from ...te.operation import ComputeOp, Operation
-from ..operations import extent_of, loads_of
+from ..operations import fixed_extent, loads_of
 from .derivation import Derivation
 
 __all__ = ["SweepRule"]
@@ -29,7 +29,7 @@ class SweepRule:
         kept = sorted(self._kept())
         sizes: dict[int, int] = {}
         for at in kept:
-            extent = extent_of(op.axis[at])
+            extent = fixed_extent(op.axis[at])
             wanted = [lanes * many for many in (1, 2, 4, 8, 16, 64, 256)] if at == last else [1, 2, 4, 8, 16, 32, 64]
             self.cfg.define_knob(f"{name} band {at}", [one for one in wanted if one <= extent] or [extent])
             sizes[at] = self.cfg[f"{name} band {at}"].val
@@ -52,7 +52,7 @@ class SweepRule:
     def _innermost(self, inners: list[IterVar]) -> IterVar:
         """The loop of the lanes: the last, with the one before it where the last alone is short of a vector."""
         op, name = self.op, self.op.name
-        short = extent_of(op.axis[-1]) % self.derivation.lanes(op) != 0
+        short = fixed_extent(op.axis[-1]) % self.derivation.lanes(op) != 0
         self.cfg.define_knob(f"{name} fuse last", [True, False] if short and len(op.axis) > 1 else [False])
         if self.cfg[f"{name} fuse last"].val and len(inners) > 1:
             return self.s[op].fuse(*inners[-2:])
@@ -75,5 +75,5 @@ class SweepRule:
                 places[source] = found
                 if source.reduction is not None and len(found) == len(source.axis):
                     kept.update(found.values())
-        long = [at for at, axis in enumerate(self.op.axis) if extent_of(axis) > 1]
+        long = [at for at, axis in enumerate(self.op.axis) if fixed_extent(axis) > 1]
         return kept or set(long[:1] or [0])

@@ -15,7 +15,7 @@ from itertools import permutations
 from ...ir.expr import IterVar, ProducerLoad
 from ...te import Tensor
 from ...te.operation import ComputeOp
-from ..operations import axes_in, extent_of, loads_of
+from ..operations import axes_in, fixed_extent, loads_of
 from .derivation import Derivation
 from .space import Rejected, Split
 
@@ -34,7 +34,7 @@ class TileRule:
         self.s, self.cfg = derivation.s, derivation.cfg
         self.vector = derivation.vectors[op]
         self.lanes = derivation.lanes(op)
-        self.data = [at for at, axis in enumerate(op.axis) if extent_of(axis) > 1] or [len(op.axis) - 1]
+        self.data = [at for at, axis in enumerate(op.axis) if fixed_extent(axis) > 1] or [len(op.axis) - 1]
 
     def run(self) -> None:
         """Schedules both, and gives the anchor's sites."""
@@ -60,12 +60,12 @@ class TileRule:
     def _define(self) -> None:
         name, cfg = self.op.name, self.cfg
         for at in self.data:
-            extent = extent_of(self.op.axis[at])
+            extent = fixed_extent(self.op.axis[at])
             sizes = tile_sizes(extent, self.lanes if at == self.vector else 0)
             cfg.define_split(f"{name} tile {at}", extent, "candidate", num_outputs=3, candidate=sizes)
         cfg.define_knob(f"{name} order", _orders(len(self.data)))
         cfg.define_knob(f"{name} reduce order", _orders(len(self.op.reduce_axis)))
-        extents = [extent_of(axis) for axis in self.op.reduce_axis]
+        extents = [fixed_extent(axis) for axis in self.op.reduce_axis]
         cfg.define_knob(f"{name} unroll", [many for many in (1, 2, 3, 4, 8) if any(one % many == 0 for one in extents)])
         for source in self._packable():
             cfg.define_knob(f"{name} pack {source.name}", ["no", "outer", *self._layouts(source)])
@@ -101,7 +101,7 @@ class TileRule:
         *rows, lanes = stage.op.axis
         reduce_axes = [stage.op.reduce_axis[at] for at in self.cfg[f"{self.op.name} reduce order"].val]
         innermost: Sequence[IterVar] = ()
-        if extent_of(reduce_axes[-1]) % unrolled:
+        if fixed_extent(reduce_axes[-1]) % unrolled:
             raise Rejected
         if unrolled > 1:
             outer, inner = stage.split(reduce_axes[-1], factor=unrolled)

@@ -22,8 +22,8 @@ from ..abi.signature import shape_symbols, signature_of
 from ..abi.stub import stub_symbols, stub_text
 from ..errors import UnresolvedSymbol
 from ..export.errors import NotACName
+from ..export.final_kernel import FinalKernel
 from ..export.names import check_names
-from ..export.program import Program
 from ..folding import OF_THE_MACHINE
 from ..llvm.evaluation import without_constant_parts
 from ..llvm.jit import CompiledModule, compile_text
@@ -58,7 +58,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     for source in dict.fromkeys(text for function in final for text in function.attrs.get("import_c", ())):
         load_imported(source)
     packed = PackedCalls()
-    programs = tuple(Program(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
+    programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
     bound = tuple(_named(replace(program, function=packed.bound(program.function))) for program in programs)
     unit = _Unit(bound, c_text(bound, options.fast_math), options.fast_math, packed)
     stubs = _stubs(signatures, bound, unit)
@@ -74,7 +74,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     return BuildResult(Module(kernels, exporter))
 
 
-def _named(program: Program) -> Program:
+def _named(program: FinalKernel) -> FinalKernel:
     """Itself, under another name where C has a meaning for its own."""
     name = program.signature.name
     try:
@@ -84,7 +84,7 @@ def _named(program: Program) -> Program:
     return replace(program, signature=replace(program.signature, name=name))
 
 
-def _stubs(signatures: Sequence[Signature], bound: Sequence[Program], unit: _Unit) -> CompiledModule:
+def _stubs(signatures: Sequence[Signature], bound: Sequence[FinalKernel], unit: _Unit) -> CompiledModule:
     """The checks of arguments, as machine code, each before the call of its C function."""
     parts: list[str] = []
     exports: list[str] = []
@@ -98,7 +98,7 @@ def _stubs(signatures: Sequence[Signature], bound: Sequence[Program], unit: _Uni
 class _Unit:
     """A translation unit, compiled and loaded. It keeps alive what the code refers to."""
 
-    programs: tuple[Program, ...]
+    programs: tuple[FinalKernel, ...]
     text: CText
     fast_math: bool
     packed: PackedCalls

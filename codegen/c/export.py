@@ -11,10 +11,10 @@ from ..abi.packed import calls_packed
 from ..errors import UnsupportedIntrinsic
 from ..export.errors import CallsPython, UnknownLibraryKind, UnknownThreads
 from ..export.files import write_together
+from ..export.final_kernel import FinalKernel
 from ..export.header import header_text
 from ..export.manifest import describe, manifest_text, own_version
 from ..export.names import check_names
-from ..export.program import Program
 from ..target import Target
 from .module import c_text
 from .options import compiler_options
@@ -30,7 +30,7 @@ _THREADS = {"openmp": "OpenMP's threads", "none": "one thread"}
 class CExporter:
     """Writes kernels that were built together. is_module: they go by their names, even if there is but one."""
 
-    programs: tuple[Program, ...]
+    programs: tuple[FinalKernel, ...]
     fast_math: bool
     is_module: bool = True
 

@@ -16,9 +16,9 @@ from ..abi.stub import integer_bounds
 from ..clike.functions import used_functions
 from ..constants import symbols_of
 from ..errors import UnsupportedIntrinsic
+from ..export.final_kernel import FinalKernel
 from ..export.header import declarations
 from ..export.names import entry_names, parameter_names
-from ..export.program import Program
 from ..export.statuses import status_texts
 from .emit_stmt import EmittedKernel, emit_kernel
 from .options import compiler_options
@@ -52,7 +52,7 @@ class CText:
     parallel: bool
 
 
-def c_text(programs: Sequence[Program], fast_math: bool) -> CText:
+def c_text(programs: Sequence[FinalKernel], fast_math: bool) -> CText:
     """The text of kernels of stage "final", to be compiled with or without the liberties of fast_math.
 
     Raises UnsupportedIntrinsic for what C has no way to say."""

@@ -8,7 +8,7 @@ from ...ir.stmt import Function
 from ..clike.functions import used_functions
 from .device_functions import DEVICE_FUNCTIONS
 from .emit_stmt import KernelText, emit_kernel
-from .split import Program
+from .split import SplitFunction
 
 __all__ = ["CudaText", "cuda_text"]
 
@@ -24,7 +24,7 @@ class CudaText:
     messages: tuple[str, ...]
 
 
-def cuda_text(program: Program, whole: Function, shared_limit: int) -> CudaText:
+def cuda_text(program: SplitFunction, whole: Function, shared_limit: int) -> CudaText:
     """The text of all kernels of `program`."""
     messages: list[str] = []
     kernels = tuple(emit_kernel(kernel, whole, shared_limit, messages) for kernel in program.kernels)

@@ -11,7 +11,7 @@ from ...ir.passes.common.flatten import flat_buffer
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.signature import Extent
 from .module import CudaText
-from .split import Program
+from .split import SplitFunction
 
 __all__ = ["launches", "workspaces"]
 
@@ -20,7 +20,7 @@ Names = Mapping[Buffer | Var, str]
 _OPERATORS = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", TruncDiv: "//", TruncMod: "%", Min: "min", Max: "max"}
 
 
-def launches(program: Program, text: CudaText, names: Names) -> tuple[KernelLaunch, ...]:
+def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[KernelLaunch, ...]:
     """The launches, in order. names: of the function's parameters and symbols in its signature."""
     made: list[KernelLaunch] = []
     for kernel, written in zip(program.kernels, text.kernels, strict=True):
@@ -30,7 +30,7 @@ def launches(program: Program, text: CudaText, names: Names) -> tuple[KernelLaun
     return tuple(made)
 
 
-def workspaces(program: Program, names: Names) -> tuple[Workspace, ...]:
+def workspaces(program: SplitFunction, names: Names) -> tuple[Workspace, ...]:
     """The memory that the kernels pass on to each other."""
     return tuple(Workspace(buffer.name, str(buffer.dtype), _extent(flat_buffer(buffer).shape[0], names))
                  for buffer in program.workspaces)

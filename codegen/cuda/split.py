@@ -36,7 +36,7 @@ from ...ir.passes.gpu.vthread import inject_virtual_threads
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import free_vars, walk
 
-__all__ = ["FEATURES", "VECTOR_BITS", "DeviceKernel", "Program", "split"]
+__all__ = ["FEATURES", "VECTOR_BITS", "DeviceKernel", "SplitFunction", "split"]
 
 VECTOR_BITS = 128
 """The widest load and store of one thread."""
@@ -56,7 +56,7 @@ class DeviceKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class SplitFunction:
     """kernels: in launch order. workspaces: memory between them, by buffer. symbols: shape symbols that are no parameters."""
 
     kernels: tuple[DeviceKernel, ...]
@@ -64,7 +64,7 @@ class Program:
     symbols: tuple[Var, ...]
 
 
-def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watcher], *, bounds_check: bool) -> Program:
+def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watcher], *, bounds_check: bool) -> SplitFunction:
     """The kernels of a lowered function (stage "loops"). symbols: its free shape symbols in call order.
 
     Raises the CudaErrors of GPU lowering.
@@ -89,7 +89,7 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
         analyzer = analyzer_for(function)
         done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check), watchers)
         kernels.append(DeviceKernel(done, hardware, tuple(places[item] for item in used)))
-    return Program(tuple(kernels), tuple(workspaces), symbols)
+    return SplitFunction(tuple(kernels), tuple(workspaces), symbols)
 
 
 def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bounds_check: bool) -> tuple[Pass, ...]:

@@ -24,12 +24,12 @@ from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
 from .errors import CallsPython, UnknownLibraryKind
 from .files import write_together
+from .final_kernel import FinalKernel
 from .header import header_text
 from .link import shared_library
 from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
 from .names import check_names, entry_names, library_identifier
-from .program import Program
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
 
@@ -44,7 +44,7 @@ class Exporter:
     """Writes the library of some kernels that were built together. is_module: they go by their names, even if there is
     but one."""
 
-    programs: tuple[Program, ...]
+    programs: tuple[FinalKernel, ...]
     target: Target
     fast_math: bool
     is_module: bool = True

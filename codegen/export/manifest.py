@@ -12,8 +12,8 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from ..target import Target
+from .final_kernel import FinalKernel
 from .header import declarations
-from .program import Program
 
 __all__ = ["describe", "manifest_text", "own_version"]
 
@@ -26,7 +26,7 @@ def own_version() -> str:
 
 
 def describe(
-    library: str, programs: Sequence[Program], messages: Mapping[str, Sequence[str]], target: Target, *,
+    library: str, programs: Sequence[FinalKernel], messages: Mapping[str, Sequence[str]], target: Target, *,
     features: Sequence[str], threads: str, is_parallel: bool, is_module: bool,
 ) -> dict[str, Any]:
     """Plain data: the library's functions with shapes and dtypes, what it was compiled for and by what. is_parallel: some

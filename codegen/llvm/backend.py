@@ -14,8 +14,8 @@ from ..abi.packed import PackedCalls
 from ..abi.signature import shape_symbols, signature_of
 from ..abi.stub import stub_symbols, stub_text
 from ..constants import addresses, symbols_of
+from ..export.final_kernel import FinalKernel
 from ..export.library import Exporter
-from ..export.program import Program
 from ..folding import OF_THE_MACHINE
 from ..result import BuildOptions, BuildResult, NativeCode
 from ..sources import Sources
@@ -48,7 +48,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
         symbols=packed.symbols | addresses(constants) | (thread_symbols(final) if native else {}),
         shape_symbols=symbols,
     ))
-    programs = tuple(Program(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
+    programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
     exporter = Exporter(programs, target, options.fast_math)
     module = Module({p.signature.name: _kernel(p, compiled, exporter, packed, constants) for p in programs}, exporter)
     if not native:
@@ -58,7 +58,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
         compiled, signatures, has_parallel_loops(final), bool(packed.symbols), imports_c, constants, evaluation))
 
 
-def _kernel(program: Program, compiled: CompiledModule, exporter: Exporter, packed: PackedCalls, constants: object) -> Kernel:
+def _kernel(program: FinalKernel, compiled: CompiledModule, exporter: Exporter, packed: PackedCalls, constants: object) -> Kernel:
     """What Python calls, one of the functions of a module. constants: what its code reads where it lies."""
     signature, name = program.signature, program.signature.name
     sources = Sources("a CPU kernel", {

@@ -17,7 +17,7 @@ from ...runtime.array import numpy_dtype
 from ...schedule import Schedule
 from ...te import Tensor
 from ...te.operation import Operation
-from ..compile import Program
+from ..compile import BuildItem
 
 __all__ = ["about_constants", "bound_constants", "constants_of", "outside_symbols"]
 
@@ -25,7 +25,7 @@ Reference = list[int]
 """[0, n]: number n of the program's constants. [1, n]: number n of those that are computed."""
 
 
-def constants_of(programs: Sequence[Program]) -> list[Constant]:
+def constants_of(programs: Sequence[BuildItem]) -> list[Constant]:
     """The constants that programs were declared with, in an order that the next process finds too."""
     roots = [op for program in programs for op in _operations((program.what, program.args))]
     found: dict[Constant, None] = {}

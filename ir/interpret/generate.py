@@ -20,11 +20,11 @@ from .scalars import zero_of
 from .source import MAX_NESTING, SOURCE_NAME, Code, Memory, Race
 from .values import ValueWriter
 
-__all__ = ["Program", "generate"]
+__all__ = ["GeneratedProgram", "generate"]
 
 
 @dataclass(slots=True)
-class Program:
+class GeneratedProgram:
     """The result: `run(*lists, *scalars)` by name in `space`."""
 
     source: str
@@ -53,7 +53,7 @@ class Program:
 def generate(
     function: Function, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any]], check: bool,
     strides: Mapping[Buffer, tuple[int, ...]],
-) -> Program:
+) -> GeneratedProgram:
     """The program for shapes in which `symbols` have these values. `strides` are those of the parameters' memory."""
     writer = FunctionWriter(function, symbols, externs, check)
     names = [writer.name("B") if isinstance(p, Buffer) else writer.variable(p) for p in function.params]
@@ -68,7 +68,7 @@ def generate(
     source = "\n".join(line for lines in writer.finished for line in lines)
     exec(compile(source, SOURCE_NAME, "exec"), writer.space)
     layouts = {m.number: (m.extents, m.strides, m.first) for m in writer.memories.values()}
-    return Program(source, writer.space, writer.buffers, writer.loop_names, layouts)
+    return GeneratedProgram(source, writer.space, writer.buffers, writer.loop_names, layouts)
 
 
 class FunctionWriter(ValueWriter):

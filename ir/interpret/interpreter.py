@@ -23,7 +23,7 @@ from ..externs import EXTERNS
 from ..stmt import Function
 from ..visit import deep_recursion
 from .faults import MANY, Fault
-from .generate import Program, generate
+from .generate import GeneratedProgram, generate
 from .memory import find_symbols, scalar_value, to_list, write_back
 from .source import SOURCE_NAME
 
@@ -39,7 +39,7 @@ class Interpreter:
     def __init__(self, function: Function, check: bool = True, declared: Sequence[Buffer | Var] | None = None) -> None:
         self.function, self.check = function, check
         self.declared = tuple(function.params if declared is None else declared)
-        self.programs: dict[object, Program] = {}
+        self.programs: dict[object, GeneratedProgram] = {}
 
     def __call__(self, *args: Any) -> None:
         """Run on arrays and scalars in call order; outputs are written in place, as far as the program writes them."""
@@ -79,7 +79,7 @@ def run(
     Interpreter(function, check, declared)(*args)
 
 
-def _loop_values(program: Program, trace: TracebackType | None) -> str:
+def _loop_values(program: GeneratedProgram, trace: TracebackType | None) -> str:
     """`i = 3, j = 0`: where the loops around the fault stood, from the frames of the running source."""
     lines = program.source.splitlines()
     found: list[str] = []
@@ -107,7 +107,7 @@ def _loops_around(lines: list[str], number: int) -> list[str]:
     return found
 
 
-def _explained(function: Function, program: Program, fault: Fault) -> Exception:
+def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> Exception:
     """The typed error for a check that failed."""
     where = _loop_values(program, fault.__traceback__)
     at = f", at {where}" if where else ""

@@ -8,13 +8,13 @@ from ...ir.expr import Expr, IntImm
 from ..model.axes import outline
 from .bounds import Bounds, Loop, StageBounds
 from .computation import Computation
-from .errors import InitReadsUnrealised, NestedParallel, ThreadExtentsDiffer, VectorExtentNotConstant
+from .errors import InitReadsUnrealised, NestedParallelLoops, ThreadExtentsDiffer, VectorExtentNotConstant
 
 __all__ = ["check_loops"]
 
 
 def check_loops(bounds: Bounds) -> None:
-    """Raises VectorExtentNotConstant, NestedParallel, ThreadExtentsDiffer and InitReadsUnrealised."""
+    """Raises VectorExtentNotConstant, NestedParallelLoops, ThreadExtentsDiffer and InitReadsUnrealised."""
     threads: dict[Computation, dict[str, Loop]] = {}
     for computation in bounds.dataflow.computations:
         stage_bounds = bounds.of[computation]
@@ -59,7 +59,7 @@ def _check_not_nested(bounds: StageBounds, loop: Loop) -> None:
     around = next((outer for outer in bounds.enclosing if outer.var is not None and outer.attr.kind == "parallel"), None)
     if around is None:
         return
-    raise NestedParallel(
+    raise NestedParallelLoops(
         f"cannot lower: '{loop.axis.name}' of {loop.stage.name} is parallel inside the parallel loop '{around.axis.name}' of "
         f"{around.stage.name}", reason="parallel loops do not nest: the outer one takes all threads",
         declared=loop.stage.op.source, called=user_source(), loops=outline(loop.stage, [loop.axis]),

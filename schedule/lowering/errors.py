@@ -53,7 +53,7 @@ class VectorExtentNotConstant(LoweringError):
     code = "TW0337"
 
 
-class NestedParallel(LoweringError):
+class NestedParallelLoops(LoweringError):
     """A parallel loop inside another."""
 
     code = "TW0338"

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.codegen.abi.signature import signature_of
 from tilewright.codegen.c.module import c_text
 from tilewright.codegen.c.pipeline import c_pipeline
-from tilewright.codegen.export.program import Program
+from tilewright.codegen.export.final_kernel import FinalKernel
 from tilewright.codegen.folding import OF_THE_MACHINE, fold
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.llvm.emit_stmt import shape_symbols
@@ -46,7 +46,7 @@ def c_source(function: Any) -> str:
         parts = _parts(function)
         symbols = [tuple(shape_symbols(part)) for part in parts]
         final = [run_pipeline(part, c_pipeline(False, AS_USUAL)) for part in parts]
-        programs = [Program(one, signature_of(part, own), own) for one, part, own in zip(final, parts, symbols, strict=True)]
+        programs = [FinalKernel(one, signature_of(part, own), own) for one, part, own in zip(final, parts, symbols, strict=True)]
         return c_text(programs, False).text
 
 

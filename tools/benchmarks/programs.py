@@ -9,37 +9,37 @@ from typing import NamedTuple
 from tilewright import te
 from tilewright.demo import matmul, unsharp
 
-__all__ = ["PROGRAMS", "Program"]
+__all__ = ["PROGRAMS", "ScheduledProgram"]
 
 
-class Program(NamedTuple):
+class ScheduledProgram(NamedTuple):
     """A schedule and the tensors of its function, inputs first."""
 
     schedule: te.Schedule
     args: list[te.Tensor]
 
 
-def vector_add(n: int = 1 << 20) -> Program:
+def vector_add(n: int = 1 << 20) -> ScheduledProgram:
     a, b = (te.placeholder((n,), name=name) for name in "AB")
     c = te.compute((n,), lambda i: a[i] + b[i], name="C")
     s = te.create_schedule(c)
     outer, inner = s[c].split(c.op.axis[0], 16)
     s[c].vectorize(inner)
     s[c].parallel(outer)
-    return Program(s, [a, b, c])
+    return ScheduledProgram(s, [a, b, c])
 
 
-def transpose(rows: int = 1000, columns: int = 777) -> Program:
+def transpose(rows: int = 1000, columns: int = 777) -> ScheduledProgram:
     a = te.placeholder((rows, columns), name="A")
     b = te.compute((columns, rows), lambda i, j: a[j, i], name="B")
     s = te.create_schedule(b)
     *_, row, column = s[b].tile(*b.op.axis, 16, 16)
     s[b].vectorize(column)
     s[b].unroll(row)
-    return Program(s, [a, b])
+    return ScheduledProgram(s, [a, b])
 
 
-def gemv(rows: int = 4096, columns: int = 4096) -> Program:
+def gemv(rows: int = 4096, columns: int = 4096) -> ScheduledProgram:
     a, x = te.placeholder((rows, columns), name="A"), te.placeholder((columns,), name="x")
     k = te.reduce_axis((0, columns), name="k")
     y = te.compute((rows,), lambda i: te.sum(a[i, k] * x[k], axis=k), name="y")
@@ -49,14 +49,14 @@ def gemv(rows: int = 4096, columns: int = 4096) -> Program:
     s[partial].vectorize(s[partial].op.axis[1])
     s[partial].compute_at(s[y], s[y].op.axis[0])
     s[y].parallel(s[y].op.axis[0])
-    return Program(s, [a, x, y])
+    return ScheduledProgram(s, [a, x, y])
 
 
-def packed_matmul(size: int = 1024) -> Program:
-    return Program(*_step(matmul.parallel(size)))
+def packed_matmul(size: int = 1024) -> ScheduledProgram:
+    return ScheduledProgram(*_step(matmul.parallel(size)))
 
 
-def blocked_matmul(m: int = 37, n: int = 1000, depth: int = 513) -> Program:
+def blocked_matmul(m: int = 37, n: int = 1000, depth: int = 513) -> ScheduledProgram:
     """Nothing divides: every loop has a tail."""
     a, b = te.placeholder((m, depth), name="A"), te.placeholder((depth, n), name="B")
     k = te.reduce_axis((0, depth), name="k")
@@ -70,10 +70,10 @@ def blocked_matmul(m: int = 37, n: int = 1000, depth: int = 513) -> Program:
     s[tile].unroll(tile.op.axis[0])
     s[tile].vectorize(tile.op.axis[1])
     s[c].parallel(row)
-    return Program(s, [a, b, c])
+    return ScheduledProgram(s, [a, b, c])
 
 
-def conv2d(channels: int = 64, size: int = 56, filters: int = 64, window: int = 3, padding: int = 1) -> Program:
+def conv2d(channels: int = 64, size: int = 56, filters: int = 64, window: int = 3, padding: int = 1) -> ScheduledProgram:
     """With its padding: a stage of its own, computed where it is read."""
     data = te.placeholder((channels, size, size), name="data")
     weights = te.placeholder((filters, channels, window, window), name="weights")
@@ -102,10 +102,10 @@ def conv2d(channels: int = 64, size: int = 56, filters: int = 64, window: int = 
     s[padded].compute_at(s[conv], y)
     s[padded].vectorize(padded.op.axis[2])
     s[conv].parallel(f_out)
-    return Program(s, [data, weights, conv])
+    return ScheduledProgram(s, [data, weights, conv])
 
 
-def depthwise(channels: int = 144, size: int = 56) -> Program:
+def depthwise(channels: int = 144, size: int = 56) -> ScheduledProgram:
     data, weights = te.placeholder((channels, size + 2, size + 2), name="data"), te.placeholder((channels, 3, 3), name="weights")
     dy, dx = te.reduce_axis((0, 3), name="dy"), te.reduce_axis((0, 3), name="dx")
     out = te.compute((channels, size, size), lambda c, y, x: te.sum(
@@ -120,10 +120,10 @@ def depthwise(channels: int = 144, size: int = 56) -> Program:
     s[out].unroll(dx)
     s[out].vectorize(out.op.axis[2])
     s[relu].parallel(c)
-    return Program(s, [data, weights, relu])
+    return ScheduledProgram(s, [data, weights, relu])
 
 
-def max_pool(channels: int = 64, size: int = 112) -> Program:
+def max_pool(channels: int = 64, size: int = 112) -> ScheduledProgram:
     data = te.placeholder((channels, size, size), name="data")
     dy, dx = te.reduce_axis((0, 3), name="dy"), te.reduce_axis((0, 3), name="dx")
     half = size // 2
@@ -136,10 +136,10 @@ def max_pool(channels: int = 64, size: int = 112) -> Program:
     s = te.create_schedule(pool)
     s[pool].parallel(pool.op.axis[0])
     s[pool].unroll(dx)
-    return Program(s, [data, pool])
+    return ScheduledProgram(s, [data, pool])
 
 
-def softmax(rows: int = 1024, columns: int = 4096) -> Program:
+def softmax(rows: int = 1024, columns: int = 4096) -> ScheduledProgram:
     data = te.placeholder((rows, columns), name="data")
     k, m = te.reduce_axis((0, columns), name="k"), te.reduce_axis((0, columns), name="m")
     top = te.compute((rows,), lambda i: te.max(data[i, k], axis=k), name="top")
@@ -154,10 +154,10 @@ def softmax(rows: int = 1024, columns: int = 4096) -> Program:
         s[stage].compute_at(s[out], row)
     s[power].vectorize(s[power].split(power.op.axis[1], 16)[1])
     s[out].parallel(row)
-    return Program(s, [data, out])
+    return ScheduledProgram(s, [data, out])
 
 
-def layer_norm(rows: int = 1024, columns: int = 1024) -> Program:
+def layer_norm(rows: int = 1024, columns: int = 1024) -> ScheduledProgram:
     data = te.placeholder((rows, columns), name="data")
     gain, shift = te.placeholder((columns,), name="gain"), te.placeholder((columns,), name="shift")
     k, m = te.reduce_axis((0, columns), name="k"), te.reduce_axis((0, columns), name="m")
@@ -173,14 +173,14 @@ def layer_norm(rows: int = 1024, columns: int = 1024) -> Program:
         s[stage].compute_at(s[out], row)
     s[centred].compute_inline()
     s[out].parallel(row)
-    return Program(s, [data, gain, shift, out])
+    return ScheduledProgram(s, [data, gain, shift, out])
 
 
-def unsharp_mask(height: int = 1411, width: int = 1411) -> Program:
-    return Program(*unsharp.scheduled(height, width, 3))
+def unsharp_mask(height: int = 1411, width: int = 1411) -> ScheduledProgram:
+    return ScheduledProgram(*unsharp.scheduled(height, width, 3))
 
 
-def attention(heads: int = 12, length: int = 512, width: int = 64) -> Program:
+def attention(heads: int = 12, length: int = 512, width: int = 64) -> ScheduledProgram:
     """softmax(Q Kᵀ / sqrt(width)) V, a block of 16 queries at a time: all scores of a block lie in cache."""
     q, key, value = (te.placeholder((heads, length, width), name=name) for name in "QKV")
     d, m, n, k = (te.reduce_axis((0, extent), name=name) for extent, name in
@@ -203,14 +203,14 @@ def attention(heads: int = 12, length: int = 512, width: int = 64) -> Program:
     s[mixed].reorder(k, mixed.op.axis[2])
     s[mixed].vectorize(mixed.op.axis[2])
     s[out].parallel(s[out].fuse(h, block))
-    return Program(s, [q, key, value, out])
+    return ScheduledProgram(s, [q, key, value, out])
 
 
 def _step(made: matmul.Step) -> tuple[te.Schedule, list[te.Tensor]]:
     return made.schedule, made.args
 
 
-PROGRAMS: dict[str, Callable[[], Program]] = {
+PROGRAMS: dict[str, Callable[[], ScheduledProgram]] = {
     program.__name__: program for program in (
         vector_add, transpose, gemv, packed_matmul, blocked_matmul, conv2d, depthwise, max_pool, softmax, layer_norm,
         unsharp_mask, attention)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....autotune.task import outputs_of
+from ....autotune.task import computed_tensors
 from ....ir.expr import Expr, Reduce
 from ....schedule import Schedule, create_schedule
 from ....te import Tensor
@@ -18,7 +18,7 @@ class ComputeDAG:
     """tensors: of the function, in call order. ops: what they are made by, inputs first. flop_ct: its operations on values."""
 
     def __init__(self, compute: Sequence[Tensor] | Schedule) -> None:
-        schedule = compute if isinstance(compute, Schedule) else create_schedule(outputs_of(compute))
+        schedule = compute if isinstance(compute, Schedule) else create_schedule(computed_tensors(compute))
         self.ops: list[Operation] = [stage.op for stage in schedule.stages]
         self.tensors = list(compute) if not isinstance(compute, Schedule) else [one for op in self.ops for one in op.outputs]
         self.flop_ct = compute_flop(schedule)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from .....autoschedule.operations import extent_of
+from .....autoschedule.operations import fixed_extent
 from .....ir.expr import Add, Call, Div, Expr, IfThenElse, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
 from .....ir.visit import children
 from .....schedule import Schedule
@@ -19,7 +19,7 @@ def compute_flop(sch: Schedule) -> float:
     total = 0
     for op in producers_first(sch.outputs):
         if isinstance(op, ComputeOp):
-            total += prod(map(extent_of, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.body[:1]))
+            total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.body[:1]))
     return float(total)
 
 

@@ -9,14 +9,14 @@ from ...ir.stmt import Function
 from ...runtime.signature import Signature
 from .names import library_identifier
 
-__all__ = ["Program"]
+__all__ = ["FinalKernel"]
 
 _DEFAULT_NAME = "main"
 """What a kernel is called that was given no name; C has a `main` of its own."""
 
 
 @dataclass(frozen=True)
-class Program:
+class FinalKernel:
     """One kernel as it is compiled: its function at stage "final", its signature, and its free shape symbols in call
     order. key: its name in its module, where C knows it by another."""
 
@@ -25,9 +25,9 @@ class Program:
     symbols: tuple[Var, ...]
     key: str = ""
 
-    def named_for(self, stem: str) -> Program:
+    def named_for(self, stem: str) -> FinalKernel:
         """Itself; or, where it was given no name, the same under the library's."""
         if self.signature.name != _DEFAULT_NAME:
             return self
         name = library_identifier(stem)
-        return Program(replace(self.function, name=name), replace(self.signature, name=name), self.symbols, _DEFAULT_NAME)
+        return FinalKernel(replace(self.function, name=name), replace(self.signature, name=name), self.symbols, _DEFAULT_NAME)
