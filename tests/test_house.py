@@ -16,7 +16,7 @@ ALLOWED = {
     "ir": {"errors"},
     "runtime": {"errors"},
     "te": {"errors", "ir"},
-    "schedule": {"errors", "ir", "te", "views"},
+    "schedule": {"errors", "ir", "te"},
     "codegen": {"errors", "ir", "runtime"},
     "topi": {"errors", "ir", "te", "codegen.target", "codegen.machine"},
     "autoschedule": {"errors", "ir", "te", "schedule", "topi", "codegen.target", "codegen.machine"},
@@ -28,6 +28,9 @@ ALLOWED = {
 stand on top of all."""
 
 INSIDE_IR = {"nodes": set(), "arith": {"nodes"}, "analysis": {"nodes", "arith"}, "passes": {"nodes", "arith", "analysis"}}
+INSIDE_SCHEDULE = {"errors": set(), "model": {"errors"}, "primitives": {"errors", "model"}, "lowering": {"errors", "model", "tensorize"},
+                   "tensorize": {"model", "lowering"}}
+"""The rooms of ir/ and of schedule/, likewise."""
 
 
 def modules() -> list[Path]:
@@ -74,6 +77,15 @@ def test_ir_builds_upwards_from_nodes_to_arith_to_analysis_to_passes(path: Path)
     for name in imported_modules(path):
         if floor_of(name) == "ir":
             assert level(tuple(name.split("."))) in INSIDE_IR[own] | {own}, f"ir's {own} may not import {name}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "schedule").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_primitives_and_lowering_stand_on_the_model_and_know_nothing_of_each_other(path: Path) -> None:
+    own = path.relative_to(ROOT / "schedule").with_suffix("").parts[0]
+    if own == "__init__":
+        return
+    rooms = {name.split(".")[1] for name in imported_modules(path) if floor_of(name) == "schedule"}
+    assert rooms <= INSIDE_SCHEDULE[own] | {own}, f"schedule's {own} may not import {rooms}"
 
 
 def test_every_expected_failure_in_the_tests_says_which_message_it_expects() -> None:
