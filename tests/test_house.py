@@ -28,8 +28,8 @@ ALLOWED = {
 stand on top of all."""
 
 INSIDE_IR = {"nodes": set(), "arith": {"nodes"}, "analysis": {"nodes", "arith"}, "passes": {"nodes", "arith", "analysis"}}
-INSIDE_SCHEDULE = {"errors": set(), "model": {"errors"}, "primitives": {"errors", "model"}, "lowering": {"errors", "model", "tensorize"},
-                   "tensorize": {"model", "lowering"}}
+INSIDE_SCHEDULE = {"errors": set(), "model": {"errors"}, "primitives": {"errors", "model"},
+                   "lowering": {"errors", "model", "tensorize"}, "tensorize": {"model", "lowering"}}
 """The rooms of ir/ and of schedule/, likewise."""
 
 
