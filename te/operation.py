@@ -105,11 +105,6 @@ class Operation:
         return ()
 
     @property
-    def loop_nests(self) -> Sequence[tuple[IterVar, ...]]:
-        """The axes of each nest of loops that it has, outermost first."""
-        return [(*self.axis, *self.reduce_axis)]
-
-    @property
     def whole_axes(self) -> tuple[IterVar, ...]:
         """The axes of which a tensor intrinsic takes in all values at once."""
         return ()

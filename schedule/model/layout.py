@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...errors import user_source
-from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range, Reduce
+from ...ir.accesses import reads_memory
+from ...ir.expr import Expr, IntImm, IterVar, Range, Reduce
 from ...ir.ops import FALSE, all_of, const, if_then_else, is_const, likely
-from ...ir.visit import free_vars, post_order
+from ...ir.visit import free_vars
 from ...te.tensor import Tensor
 from .axes import derived_roots, outline, place_of
 from .relations import Split
@@ -62,7 +63,7 @@ def guarded(value: Expr, conditions: Sequence[Expr]) -> Expr:
         return value
     condition = likely(all_of(*conditions))
     if isinstance(value, Reduce):
-        begin = tuple(_where(condition, first) if any(isinstance(node, ProducerLoad) for node in post_order(first)) else first
+        begin = tuple(_where(condition, first) if reads_memory(first) else first
                       for first in value.init)
         return replace(value, condition=first_then(condition, value.condition), init=begin)
     return _where(condition, value)
@@ -76,7 +77,7 @@ def first_then(guard: Expr, condition: Expr) -> Expr:
     """Both conditions. What the second reads is read only where the first holds: a conjunction may evaluate both."""
     if is_const(condition, 1):
         return guard
-    if any(isinstance(node, ProducerLoad) for node in post_order(condition)):
+    if reads_memory(condition):
         return if_then_else(guard, condition, FALSE)
     return all_of(guard, condition)
 

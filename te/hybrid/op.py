@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -136,10 +136,6 @@ class HybridOp(Operation):
         while nest := self.nests[nest]:
             axes = (*nest, *axes)
         return axes
-
-    @property
-    def loop_nests(self) -> Sequence[tuple[IterVar, ...]]:
-        return [(*self.around(nest), *nest) for nest in self.nests]
 
     @cached_property
     def data_indexed(self) -> tuple[Expr, ...]:
