@@ -62,8 +62,8 @@ def gradients_of_slices(order: Sequence[Operation], outputs: Collection[Operatio
         for tensor in op.input_tensors:
             readers[tensor.op].add(op)
     for found in _connected(roles):
-        have = {roles[op] for op in found}
-        whole = set[str]().union(*(path for path in _PATHS if path <= have))
+        have = frozenset(roles[op] for op in found)
+        whole = frozenset[str]().union(*(path for path in _PATHS if path <= have))
         heads = {len(op.axis) - _RANKS[roles[op]] for op in found if roles[op] in _RANKS}
         alone = all(roles[op] in _LAST | {_SLICE} or op not in outputs and readers[op] <= set(found) for op in found)
         if have & _LAST and have == whole and len(have) == len(found) and len(heads) == 1 and alone:
@@ -90,8 +90,8 @@ def _all_roles(order: Iterable[Operation]) -> dict[ComputeOp, str]:
 
 
 def _role(op: ComputeOp, roles: Mapping[ComputeOp, str]) -> str:
-    given = {roles[tensor.op] for tensor in op.input_tensors if isinstance(tensor.op, ComputeOp) and tensor.op in roles}
-    given.discard(_SLICE)  # a head may be made of it
+    known = (roles.get(tensor.op) for tensor in op.input_tensors if isinstance(tensor.op, ComputeOp))
+    given = frozenset(role for role in known if role is not None and role != _SLICE)  # a head may be made of the slice
     if op.tag:
         return ""
     return next((name for name, reads, axes, reduced in _ROLES

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -143,12 +143,12 @@ class WorkerProcess:
                     raise WorkerEnded(Failure("protocol", "the answer does not end"))
         line, _, self._received = self._received.partition(b"\n")
         try:
-            found = json.loads(line)
-            if not isinstance(found, dict) or self._received:
+            answer = json.loads(line)
+            if not isinstance(answer, dict) or self._received:
                 raise ValueError
         except ValueError:
             raise WorkerEnded(Failure("protocol", f"no answer but {line[:80]!r}")) from None
-        return found
+        return cast("dict[str, Any]", answer)
 
     def _ended(self) -> Failure:
         """How it ended. The pipe is closed, so it has ended or is about to."""

@@ -69,7 +69,7 @@ class PlainModel:
     name = "ridge regression"
 
     def __init__(self) -> None:
-        self._weights = np.zeros(1)
+        self._weights: Vector = np.zeros(1)
         self._mean = self._scale = np.zeros(1)
 
     def fit(self, rows: Matrix, seconds: Vector) -> None:
@@ -78,7 +78,7 @@ class PlainModel:
         self._mean, self._scale = rows.mean(0), rows.std(0) + 1e-6
         expanded = self._expand(rows)
         gram = expanded.T @ expanded + 3.0 * np.eye(expanded.shape[1])
-        self._weights = np.linalg.solve(gram, expanded.T @ (target - target.mean()))
+        self._weights = np.asarray(np.linalg.solve(gram, expanded.T @ (target - target.mean())), np.float64)
 
     def score(self, rows: Matrix) -> Vector:
         return self._expand(rows) @ self._weights

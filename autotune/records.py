@@ -11,7 +11,7 @@ import sqlite3
 import time
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
@@ -224,7 +224,7 @@ class Database:
         return self._connection.execute(statement).fetchone()
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> Generator[None]:
         """A transaction: committed at the end, undone by an error."""
         self._connection.execute("begin immediate")
         try:
@@ -235,7 +235,7 @@ class Database:
         self._connection.execute("commit")
 
     @contextmanager
-    def _faults(self) -> Iterator[None]:
+    def _faults(self) -> Generator[None]:
         """SQLite's errors as ours."""
         try:
             yield

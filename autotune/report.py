@@ -47,7 +47,9 @@ class Curve:
         def y(seconds: float) -> float:
             return round(_TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - log10(seconds)) / (high - low), 1)
 
-        points, steps, failures, best = [], list[str](), [], float("inf")
+        points: list[tuple[float, float, str]] = []
+        failures: list[tuple[float, str]] = []
+        steps, best = list[str](), float("inf")
         for at, trial in enumerate(trials):
             if trial.seconds is None:
                 failures.append((x(at), f"trial {at + 1}: {trial.failure}"))
@@ -140,7 +142,7 @@ def render(database: Database) -> str:
                              called=user_source(), fix="pip install 'tilewright[plot]'") from None
     from ..schedule import from_json
 
-    rows = []
+    rows: list[tuple[TunedTask, Curve | None, list[tuple[str, int, str]], str, str]] = []
     for task in database.tasks():
         trials, best = database.trials(task.key), database.best(task.key)
         shown = "\n".join(map(repr, from_json(best.records))) if best is not None else ""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import llvmlite
+import llvmlite  # pyright: ignore[reportMissingTypeStubs]
 
 from ..autoschedule.search.sketch import derive
 from ..autoschedule.search.space import Sketch
@@ -91,13 +91,14 @@ def computed_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _checked_args(args: Any) -> tuple[Tensor, ...]:
-    if not isinstance(args, (list, tuple)) or not args or not all(isinstance(one, Tensor) for one in args):
+    given = cast("Sequence[Any]", args) if isinstance(args, (list, tuple)) else ()
+    tensors = tuple(tensor for tensor in given if isinstance(tensor, Tensor))
+    if not tensors or len(tensors) < len(given):
         raise NothingToTune(
             "there is nothing to tune", reason=f"got {args!r}"[:200], called=user_source(),
             allowed="the tensors of the function, inputs then outputs, or a template's task",
             fix="autotune.tune([A, B, C]), or autotune.tune(my_template.task(512))",
         )
-    tensors: tuple[Tensor, ...] = tuple(args)
     if not computed_tensors(tensors):
         raise NothingToTune("there is nothing to tune", reason="every tensor given is a placeholder: nothing is computed",
                             called=user_source(), fix="pass the output too: autotune.tune([A, B, C])")
@@ -131,7 +132,7 @@ def workload_text(tensors: Sequence[Tensor], outputs: Sequence[Tensor], unschedu
     """The program as text in which names do not count: its stages, in the order in which records number them, and its
     loops as declared."""
     places = {tensor.op: at for at, tensor in enumerate(tensors)}
-    lines = []
+    lines: list[str] = []
     for stage in create_schedule(list(outputs)).stages:
         shape = ", ".join(str(axis) for axis in stage.op.output_shape)
         role = f"argument {places[stage.op]}" if stage.op in places else "intermediate"
@@ -156,15 +157,16 @@ def nameless(function: Function) -> Function:
         if isinstance(node, Var):
             return var_of(node)
         changed: dict[str, Any] = {}
-        if isinstance(getattr(node, "buffer", None), Buffer):
-            changed["buffer"] = buffer_of(node.buffer)  # pyright: ignore[reportAttributeAccessIssue]
-        if isinstance(getattr(node, "var", None), Var):
-            changed["var"] = var_of(node.var)  # pyright: ignore[reportAttributeAccessIssue]
-        return replace(node, **changed) if changed else None  # pyright: ignore[reportArgumentType, reportCallIssue]
+        buffer, var = getattr(node, "buffer", None), getattr(node, "var", None)
+        if isinstance(buffer, Buffer):
+            changed["buffer"] = buffer_of(buffer)
+        if isinstance(var, Var):
+            changed["var"] = var_of(var)
+        return cast("Node", replace(node, **changed)) if changed else None  # pyright: ignore[reportArgumentType, reportCallIssue]
 
-    params = tuple(buffer_of(one) if isinstance(one, Buffer) else var_of(one) for one in function.params)
+    params = tuple(buffer_of(param) if isinstance(param, Buffer) else var_of(param) for param in function.params)
     body = rewrite(function.body, rule)
-    return replace(function, name="main", params=params, body=body, outputs=tuple(buffer_of(one) for one in function.outputs),
+    return replace(function, name="main", params=params, body=body, outputs=tuple(buffer_of(output) for output in function.outputs),
                    constants=())  # whatever they hold
 
 

@@ -62,14 +62,14 @@ class Template:
     def _run(self, cfg: Configurator, arguments: Sequence[Any]) -> tuple[Schedule, list[Tensor]]:
         token = _current.set(cfg)
         try:
-            made: Any = self.function(cfg, *arguments) if self._takes_cfg else self.function(*arguments)
+            result: Any = self.function(cfg, *arguments) if self._takes_cfg else self.function(*arguments)
         finally:
             _current.reset(token)
-        if isinstance(made, tuple) and len(cast("tuple[Any, ...]", made)) == 2:
-            schedule, args = cast("tuple[Any, Any]", made)
+        if isinstance(result, tuple) and len(cast("tuple[Any, ...]", result)) == 2:
+            schedule, args = cast("tuple[Any, Any]", result)
             if isinstance(schedule, Schedule) and isinstance(args, (list, tuple)):
                 return schedule, list(cast("Sequence[Tensor]", args))
-        raise BadTemplate(f"the template {self.name} returned {type(made).__name__}", called=user_source(),
+        raise BadTemplate(f"the template {self.name} returned {type(cast('object', result)).__name__}", called=user_source(),
                           fix="return s, [A, B, C]: the schedule and the tensors in call order")
 
 

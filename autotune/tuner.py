@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +95,7 @@ def tune(
 
 
 @contextmanager
-def _opened(database: str | Path | Database) -> Iterator[Database]:
+def _opened(database: str | Path | Database) -> Generator[Database]:
     if isinstance(database, Database):
         yield database
         return

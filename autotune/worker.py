@@ -116,7 +116,7 @@ class Worker:
         """Times several built kernels in turn, so that a drift of the machine's speed meets all of them."""
         kernels = [self.kernels.pop(number) for number in request["ids"]]
         times: list[list[float]] = [[] for _ in kernels]
-        numbers = []
+        numbers: list[int] = []
         for kernel in kernels:
             start = time.perf_counter()
             kernel(*self.arrays)

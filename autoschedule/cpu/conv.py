@@ -19,7 +19,7 @@ broadcast. The sizes are conv_plan's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
@@ -235,12 +235,14 @@ def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int,
     packed = s.cache_read(weights, "global", [sums])
     if inlined:
         s[weights].compute_inline()
-    if layer.groups == 1:
-        made = s[packed].transform_layout(lambda o, c, p, q: [o // lanes, c, p, q, o % lanes], 0)
-    else:  # whole vectors in each group, see by_channels
-        made = s[packed].transform_layout(lambda o, c, p, q: [o // each * blocks + o % each // lanes, c, p, q, o % lanes], 0)
-    assert made is not None
-    block, *terms, lane = made
+
+    def in_blocks(o: Any, c: Any, p: Any, q: Any) -> list[Any]:
+        block = o // lanes if layer.groups == 1 else o // each * blocks + o % each // lanes  # whole vectors in each group
+        return [block, c, p, q, o % lanes]
+
+    axes = s[packed].transform_layout(in_blocks, 0)
+    assert axes is not None
+    block, *terms, lane = axes
     stage = s[packed]
     outer, inner = stage.split(stage.fuse(*terms), factor=lanes)
     stage.reorder(block, outer, inner, lane)
@@ -248,7 +250,7 @@ def _pack(group: Group, weights: Tensor, sums: Tensor, layer: Layer, lanes: int,
     stage.vectorize(lane)
     if at is not None:
         stage.compute_at(*at)
-    elif worth_threads(made):
+    elif worth_threads(axes):
         stage.parallel(block)
 
 

@@ -88,7 +88,7 @@ def _rows(group: Group, anchor: ComputeOp, extent: int) -> int:
     taps = [constant(axis) or 1 for axis in anchor.reduce_axis]
     room = group.machine.registers - SCRATCH
     weights = prod(taps) if len(anchor.input_tensors) > 1 else 0
-    tile = anchor.attrs["tile"]
+    tile: int = anchor.attrs["tile"]
     return best_rows(extent, taps[tile], anchor.attrs["stride"][tile], room - weights if room - weights >= 2 else room // 2)
 
 

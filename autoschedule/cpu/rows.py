@@ -45,7 +45,8 @@ def rows(group: Group) -> None:
     group.inline_cheap_heads()
     if group.output is not anchor:
         s[anchor].compute_inline()
-    inside = [stage.op.axis[at] for at in anchor.attrs["row_axes"]]
+    places: Sequence[int] = anchor.attrs["row_axes"]
+    inside = [stage.op.axis[at] for at in places]
     block = next((part for part in group.parts if "block" in part.attrs), None)
     if any(constant(axis) == 0 for axis in stage.op.axis):
         return
@@ -128,7 +129,8 @@ def _across(group: Group, inside: Sequence[IterVar]) -> None:
             continue
         if row is not None:
             own.compute_at(stage, row)
-        within = [part.axis[at] for at in group.anchor.attrs["row_axes"]] if whole else list(part.reduce_axis)
+        places: Sequence[int] = group.anchor.attrs["row_axes"]
+        within = [part.axis[at] for at in places] if whole else list(part.reduce_axis)
         *which, lane = [axis for axis in part.axis if axis not in within]
         own.reorder(*which, *within, lane)
         own.vectorize(lane)

@@ -99,7 +99,8 @@ class TileRule:
     def _accumulate(self, tile: Tensor, unrolled: int) -> None:
         stage = self.s[tile]
         *rows, lanes = stage.op.axis
-        reduce_axes = [stage.op.reduce_axis[at] for at in self.cfg[f"{self.op.name} reduce order"].val]
+        order: Sequence[int] = self.cfg[f"{self.op.name} reduce order"].val
+        reduce_axes = [stage.op.reduce_axis[at] for at in order]
         innermost: Sequence[IterVar] = ()
         if fixed_extent(reduce_axes[-1]) % unrolled:
             raise Rejected
