@@ -6,24 +6,24 @@ in every block, so no iteration may read, in one block, what another block has s
         S[t + 1, b * 64 + x] = f(S[t, b * 64 + x])         S[t + 1, b * 64 + x] = f(S[t, n - 1 - (b * 64 + x)])
     each block goes on with its own elements           refused: it would need a barrier of the whole grid
 
-Two accesses are in one block where, in some dimension, both places are `block * c + rest` with 0 <= rest < c; or where
+Two accesses are in one block where different blocks never meet in them, whatever the iterations and the threads; or where
 they are at the same function of threads and blocks in each dimension in which the store depends on these at all: blocks
 do not store to common elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import user_source
-from ...ir.analysis.linear import linear
-from ...ir.arith.analyzer import Analyzer
+from ...ir.analysis.dependence import Iterations, Meets
 from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Call, Expr, Range, Var
+from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, Var
 from ...ir.ops import is_const
 from ...ir.pointers import WRITES, pointed_to
 from ...ir.stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
+from ...ir.structural import equal
 from ...ir.visit import children, free_vars, post_order, substitute
 from .errors import BlocksDepend
 
@@ -80,10 +80,11 @@ def _has_blocks(stmt: Stmt) -> bool:
 def _check(function: Function, loop: For) -> None:
     accesses: list[_Access] = []
     _collect(loop.body, _Around({}), accesses)
+    blocks = _Blocks(loop, accesses)
     stores = [access for access in accesses if access.is_store and access.blocks]
     for store in stores:
         for access in accesses:
-            if access.buffer is store.buffer and access is not store and not _in_one_block(store, access):
+            if access.buffer is store.buffer and access is not store and not blocks.in_one(store, access):
                 name = store.buffer.name
                 raise BlocksDepend(
                     f"cannot build {function.name} for a GPU: an iteration of '{loop.var.name}' depends on other blocks' work",
@@ -152,56 +153,35 @@ def _note(buffer: Buffer, indices: tuple[Expr, ...], is_store: bool, around: _Ar
 # Proofs
 
 
-def _in_one_block(store: _Access, access: _Access) -> bool:
-    """Whether an element of both is certainly met by one block alone."""
-    if store.blocks != access.blocks:
-        return False
-    return _same_function(store, access) or all(_pinned(store, access, tag) for tag in store.blocks)
+class _Blocks:
+    """What is known of two iterations of a serial loop around blocks."""
 
+    def __init__(self, loop: For, accesses: Sequence[_Access]) -> None:
+        own: dict[Var, Range | None] = {loop.var: Range(loop.begin, loop.extent)}
+        for access in accesses:
+            own.update({var: _around(own[var], within) if var in own else within for var, within in access.ranges.items()})
+        threads = {var for access in accesses for var in access.threads}
+        constant = {access.buffer for access in accesses} - {access.buffer for access in accesses if access.is_store}
+        self.by_tag = {var.name: Iterations(var, own, constant=constant) for var in threads}
+        self.of_threads = Iterations(None, {var: within for var, within in own.items() if var not in threads}, constant=constant)
 
-def _same_function(store: _Access, access: _Access) -> bool:
-    for a, b in zip(store.indices, access.indices, strict=True):
-        mine = _loops_of(a, store)
-        if mine <= store.threads and _key(a) == _key(b):
-            continue
-        if mine & store.threads:
+    def in_one(self, store: _Access, access: _Access) -> bool:
+        """Whether an element of both is certainly met by one block alone."""
+        if store.blocks != access.blocks:
             return False
-    return True
+        return self._same_function(store, access) or not any(
+            self.by_tag[tag].between(store.indices, access.indices).carried for tag in store.blocks)
+
+    def _same_function(self, store: _Access, access: _Access) -> bool:
+        """Whether both are at the same function of threads and blocks where the store depends on these at all."""
+        return all(self.of_threads.between((a,), (b,)).meets is Meets.ALWAYS
+                   for a, b in zip(store.indices, access.indices, strict=True) if store.threads & {*free_vars(a)})
 
 
-def _key(index: Expr) -> object:
-    """The same for the same sum, in whatever order."""
-    form = linear(index)
-    return form.const, form.key
-
-
-def _loops_of(index: Expr, access: _Access) -> set[Var]:
-    """The loops within the serial loop that an index changes with."""
-    return {var for var in free_vars(index) if var in access.ranges}
-
-
-def _pinned(store: _Access, access: _Access, tag: str) -> bool:
-    """Whether some dimension tells the index of a block: block * c + rest in both, 0 <= rest < c."""
-    for a, b in zip(store.indices, access.indices, strict=True):
-        first, second = _factor(a, store, tag), _factor(b, access, tag)
-        if first is not None and first == second:
-            return True
-    return False
-
-
-def _factor(index: Expr, access: _Access, tag: str) -> int | None:
-    """c, where an index is block * c + rest with 0 <= rest < c."""
-    block = next((var for var in access.ranges if var.name == tag), None)
-    if block is None:
+def _around(a: Range | None, b: Range) -> Range | None:
+    """A range that holds both; None where that is not known."""
+    if a is None or not is_const(a.begin, 0) or not is_const(b.begin, 0):
         return None
-    form = linear(index)
-    factor = form.coefficient(block)
-    if factor <= 0:
-        return None
-    rest = index - block * factor
-    analyzer = Analyzer()
-    for var, within in access.ranges.items():
-        if var is not block:
-            analyzer.bind(var, within)
-    rest = analyzer.simplify(rest)
-    return factor if analyzer.can_prove(rest >= 0) and analyzer.can_prove(rest < factor) else None
+    if isinstance(a.extent, IntImm) and isinstance(b.extent, IntImm):
+        return a if a.extent.value >= b.extent.value else b
+    return a if equal(a.extent, b.extent) else None

@@ -16,18 +16,19 @@ stands after the threads are mapped and before flatten, since dimensions show wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...analysis.linear import linear, terms
+from ...analysis.dependence import Indices, Iterations, Meets
+from ...analysis.linear import linear
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import EQ, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
 from ...fragments import is_warp_call
-from ...ops import conjuncts
+from ...ops import conjuncts, const
 from ...pointers import READS, WRITES, pointed_to
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
@@ -45,20 +46,13 @@ _COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, BARRIER)
 @dataclass(frozen=True, slots=True)
 class _Access:
     """One access of memory that threads share. fixed: the thread indices that conditions around it pin to a constant.
-    owner: set where the element tells which thread it is: the key of its indices. parts: for each dimension that is an index,
-    the same for all threads, modulo a constant: the dimension, the modulus, what is divided less its constant, the constant
-    modulo it."""
+    indices: None where it may be of any element; key: what alike ones have in common."""
 
     buffer: Buffer
     stored: bool
-    fixed: tuple[tuple[str, int], ...]
-    owned: frozenset[str]
-    indices: Key
-    parts: tuple[tuple[int, int, Key, int], ...] = ()
-
-    def apart(self, other: _Access) -> bool:
-        """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
-        return any(a[:3] == b[:3] and a[3] != b[3] for a in self.parts for b in other.parts)
+    fixed: frozenset[tuple[str, int]]
+    key: Key
+    indices: Indices | None = field(compare=False)
 
 
 Accesses = dict[_Access, None]
@@ -90,8 +84,13 @@ class _Planner:
         self.analyzer = analyzer
         self.tags = {tag: hardware.variables[tag] for tag in THREAD_TAGS if hardware.extent(tag) > 1}
         self.written = set(written)
-        self.varying: set[Var] = set(self.tags.values())
-        self.spans: dict[Var, int | None] = {var: hardware.extent(tag) - 1 for tag, var in self.tags.items()}
+        self.varying: dict[Var, Range | None] = {
+            var: Range(const(0), const(hardware.extent(tag))) for tag, var in self.tags.items()}
+        """What may differ between threads that are in one iteration of the loops around."""
+        self.own = dict(self.varying)
+        """What may differ between threads at any time: variables of loops too."""
+        self.iterations = {tag: Iterations(var, self.own, analyzer=analyzer) for tag, var in self.tags.items()}
+        self.together = Iterations(None, self.varying, analyzer=analyzer)
         self.fixed: dict[str, int] = {}
         self.split_warps = False
         """Whether what is looked at is done by some lanes of a warp alone."""
@@ -107,22 +106,22 @@ class _Planner:
 
     def part(self, stmt: Stmt) -> _Part:
         if isinstance(stmt, Seq):
-            return self._sequence([self.part(one) for one in stmt.body])
+            return self._sequence([self.part(part) for part in stmt.body])
         if isinstance(stmt, For):
             return self._loop(stmt)
         if isinstance(stmt, If):
             return self._if(stmt)
         if isinstance(stmt, LetStmt):
             if self.varies(stmt.value):
-                self.varying.add(stmt.var)
-            self.spans.setdefault(stmt.var, None)
+                self.varying[stmt.var] = None
+            self.own[stmt.var] = None
             return self._after(self.accesses(stmt.value), self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
         if isinstance(stmt, Allocate):
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [body]))
         if isinstance(stmt, Attr):
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
-        found = self.accesses(stmt)
-        return _Part(stmt, found, found)
+        touched = self.accesses(stmt)
+        return _Part(stmt, touched, touched)
 
     def _sequence(self, parts: list[_Part]) -> _Part:
         done: list[Stmt] = []
@@ -154,16 +153,15 @@ class _Planner:
         self.analyzer.bind(stmt.var, Range(stmt.begin, stmt.extent))
         if stmt.kind is LoopKind.THREAD:
             return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.begin, stmt.extent, body]))
-        self.spans[stmt.var] = stmt.extent.value - 1 if isinstance(stmt.extent, IntImm) else None
+        self.own[stmt.var] = Range(stmt.begin, stmt.extent)
         if self.varies(stmt.begin) or self.varies(stmt.extent):
-            self.varying.add(stmt.var)
+            self.varying[stmt.var] = self.own[stmt.var]
             return self._divergent(stmt)
         body = self.part(stmt.body)
         if self._conflict(body.exit, body.entry) is not None:  # an iteration and the next
             body = _Part(seq(_barrier(), body.stmt), {}, body.exit, True)
         ran = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
-        made = rebuild(stmt, [stmt.begin, stmt.extent, body.stmt])
-        return _Part(made, body.entry, body.exit, body.crossed and ran)
+        return _Part(rebuild(stmt, [stmt.begin, stmt.extent, body.stmt]), body.entry, body.exit, body.crossed and ran)
 
     def _if(self, stmt: If) -> _Part:
         if self.varies(stmt.condition):
@@ -172,44 +170,43 @@ class _Planner:
         if stmt.else_body is None:
             return _Part(If(stmt.condition, then.stmt), then.entry, then.exit)
         other = self.part(stmt.else_body)
-        made = If(stmt.condition, then.stmt, other.stmt)
-        return _Part(made, {**then.entry, **other.entry}, {**then.exit, **other.exit}, then.crossed and other.crossed)
+        both = If(stmt.condition, then.stmt, other.stmt)
+        return _Part(both, {**then.entry, **other.entry}, {**then.exit, **other.exit}, then.crossed and other.crossed)
 
     def _divergent(self, stmt: Stmt) -> _Part:
         """A statement that not every thread runs alike: no barrier inside."""
-        found = self._inside(stmt, {}, stmt)
-        return _Part(stmt, found, found)
+        touched = self._inside(stmt, {}, stmt)
+        return _Part(stmt, touched, touched)
 
     def _inside(self, stmt: Stmt, pending: Accesses, whole: Stmt) -> Accesses:
         """The accesses of a divergent statement, which must not conflict among themselves."""
         if isinstance(stmt, Seq):
-            for one in stmt.body:
-                pending = self._inside(one, pending, whole)
+            for part in stmt.body:
+                pending = self._inside(part, pending, whole)
             return pending
         if isinstance(stmt, For):
-            self.spans[stmt.var] = stmt.extent.value - 1 if isinstance(stmt.extent, IntImm) else None
+            self.own[stmt.var] = Range(stmt.begin, stmt.extent)
             if self.varies(stmt.begin) or self.varies(stmt.extent):
-                self.varying.add(stmt.var)
+                self.varying[stmt.var] = self.own[stmt.var]
             with self._under(stmt.begin, stmt.extent):
                 return self._inside(stmt.body, self._inside(stmt.body, pending, whole), whole)
         if isinstance(stmt, If):
             before = dict(self.fixed)
-            pending = self._checked(self._apart(stmt.condition, whole), pending, whole)
+            pending = self._checked(self._alone(stmt.condition, whole), pending, whole)
             self.fixed.update(self._pinned(stmt.condition))
             with self._under(stmt.condition):
                 after = self._inside(stmt.then_body, pending, whole)
                 self.fixed = before
                 return after if stmt.else_body is None else {**after, **self._inside(stmt.else_body, pending, whole)}
         if isinstance(stmt, LetStmt):
-            self.varying.add(stmt.var)
-            self.spans.setdefault(stmt.var, None)
-            return self._inside(stmt.body, self._checked(self._apart(stmt.value, whole), pending, whole), whole)
+            self.varying[stmt.var] = self.own[stmt.var] = None
+            return self._inside(stmt.body, self._checked(self._alone(stmt.value, whole), pending, whole), whole)
         if isinstance(stmt, (Allocate, Attr)):
             return self._inside(stmt.body, pending, whole)
-        return self._checked(self._apart(stmt, whole), pending, whole)
+        return self._checked(self._alone(stmt, whole), pending, whole)
 
     @contextmanager
-    def _under(self, *values: Expr) -> Iterator[None]:
+    def _under(self, *values: Expr) -> Generator[None]:
         """What `values` decide on. The lanes of a warp differ in threadIdx.x alone."""
         before, rows = self.split_warps, {var for tag, var in self.tags.items() if tag != "threadIdx.x"}
         self.split_warps = before or any(
@@ -218,107 +215,80 @@ class _Planner:
         yield
         self.split_warps = before
 
-    def _apart(self, node: Node, whole: Stmt) -> Accesses:
+    def _alone(self, node: Node, whole: Stmt) -> Accesses:
         """The accesses of what threads do each by itself, or the lanes of a warp together where all of them come by."""
         if any(_is_collective(inner, *_COLLECTIVES) or (self.split_warps and is_warp_call(inner)) for inner in walk(node)):
             raise _divergent_error(whole, "it has the threads of a warp or a block work together")
         return self.accesses(node)
 
-    def _checked(self, found: Accesses, pending: Accesses, whole: Stmt) -> Accesses:
-        conflict = self._conflict(pending, found)
+    def _checked(self, touched: Accesses, pending: Accesses, whole: Stmt) -> Accesses:
+        conflict = self._conflict(pending, touched)
         if conflict is not None:
             raise _divergent_error(
                 whole, f"it both stores to {conflict.name}, which threads share, and reads it")
-        return {**pending, **found}
+        return {**pending, **touched}
 
     # Accesses
 
     def accesses(self, node: Node) -> Accesses:
         """What a statement or a value touches that other threads touch too: loads first."""
-        found: Accesses = {}
+        touched: Accesses = {}
         pointed_at: set[int] = set()
         for inner in walk(node):
             pointed = pointed_to(inner)
             if pointed is not None and isinstance(inner, Call):
                 pointed_at.add(id(inner.args[0]))
-                found.update(dict.fromkeys(self._through_pointer(*pointed)))
+                touched.update(dict.fromkeys(self._through_pointer(*pointed)))
             elif id(inner) in pointed_at:
                 continue
             elif isinstance(inner, (BufferLoad, BufferStore)) and self._is_shared(inner.buffer):
-                found[self._access(inner)] = None
+                touched[self._access(inner)] = None
             elif isinstance(inner, Let):
-                self.spans.setdefault(inner.var, None)
-        return found
+                self.own[inner.var] = None
+        return touched
 
     def _through_pointer(self, buffer: Buffer, mode: int) -> Iterator[_Access]:
         """What a call may touch: any element, whichever thread makes it."""
-        fixed = tuple(sorted(self.fixed.items()))
+        fixed = frozenset(self.fixed.items())
         if self._is_shared(buffer):
-            yield from (_Access(buffer, bool(way & WRITES), fixed, frozenset(), ()) for way in (READS, WRITES) if mode & way)
+            yield from (_Access(buffer, bool(way & WRITES), fixed, None, None) for way in (READS, WRITES) if mode & way)
 
     def _is_shared(self, buffer: Buffer) -> bool:
         return buffer.scope == "shared" or buffer in self.written
 
     def _access(self, node: BufferLoad | BufferStore) -> _Access:
-        indices = tuple(structural_key(index) for index in node.indices)
-        owned = frozenset().union(*(self._owner(index) for index in node.indices)) if node.indices else frozenset[str]()
-        parts = tuple(part for at, index in enumerate(node.indices) if (part := self._part(at, index)) is not None)
-        return _Access(node.buffer, isinstance(node, BufferStore), tuple(sorted(self.fixed.items())), owned, indices, parts)
+        key = tuple(structural_key(index) for index in node.indices)
+        return _Access(node.buffer, isinstance(node, BufferStore), frozenset(self.fixed.items()), key, node.indices)
 
-    def _part(self, dimension: int, index: Expr) -> tuple[int, int, Key, int] | None:
-        bare = _bare(index)
-        if not isinstance(bare, FloorMod) or not isinstance(bare.b, IntImm) or bare.b.value < 1 or self.varies(bare):
-            return None
-        form = linear(bare.a)
-        return dimension, bare.b.value, form.key, form.const % bare.b.value
-
-    def _conflict(self, pending: Accesses, found: Accesses, together: bool = False) -> Buffer | None:
+    def _conflict(self, pending: Accesses, touched: Accesses, together: bool = False) -> Buffer | None:
         """The buffer that two threads may touch at once, if any. together: both are of one iteration of the loops around."""
-        for new in found:
+        for new in touched:
             for old in pending:
                 if old.buffer is new.buffer and old.stored != new.stored and not self._same_thread(old, new) and not (
-                        together and old.apart(new)):
+                        together and self._elsewhere(old, new)):
                     return new.buffer
         return None
 
     def _same_thread(self, a: _Access, b: _Access) -> bool:
-        """Whether one element is touched by one thread alone."""
-        alike = a.indices == b.indices
-        pinned = {tag for tag in a.fixed if tag in b.fixed}
-        return all((alike and tag in a.owned) or any(one == tag for one, _ in pinned) for tag in self.tags)
+        """Whether one element is touched by one thread alone: at the same indices, of which a sum tells the thread."""
+        pinned = {tag for tag, _ in a.fixed & b.fixed}
+        return all(tag in pinned or a.indices is not None and a.key == b.key and any(
+            linear(index).coefficient(self.tags[tag]) and not iterations.between((index,), (index,)).carried
+            for index in a.indices) for tag, iterations in self.iterations.items())
 
-    def _owner(self, index: Expr) -> frozenset[str]:
-        """The thread indices that the value of an index determines: those of a sum whose terms are digits, each step
-        larger than all that the smaller terms can add up to."""
-        digits = sorted(((abs(factor), atom) for atom, factor in terms(linear(index))), key=lambda term: term[0])
-        found: set[str] = set()
-        reach = 0
-        for coefficient, atom in digits:
-            span = self._span(atom)
-            if span == 0:
-                continue
-            if span is None or coefficient <= reach:
-                return frozenset()
-            reach += coefficient * span
-            found.update(tag for tag, var in self.tags.items() if _bare(atom) is var)
-        return frozenset(found)
-
-    def _span(self, atom: Expr) -> int | None:
-        bare = _bare(atom)
-        if isinstance(bare, Var) and bare in self.spans:
-            return self.spans[bare]
-        if isinstance(bare, Var) or not any(isinstance(n, BufferLoad) or n in self.spans for n in walk(atom)):
-            return 0  # the same for all threads and all the time that is looked at
-        interval = self.analyzer.interval(atom)
-        return None if interval.lo is None or interval.hi is None else interval.hi - interval.lo
+    def _elsewhere(self, a: _Access, b: _Access) -> bool:
+        """Whether, in one iteration of all loops around both, this is another part of memory: halves that take turns."""
+        return a.indices is not None and b.indices is not None and any(
+            self.together.between((x,), (y,)).meets is Meets.NEVER
+            for x, y in zip(a.indices, b.indices, strict=True) if isinstance(_bare(x), FloorMod) and isinstance(_bare(y), FloorMod))
 
     def _pinned(self, condition: Expr) -> dict[str, int]:
         """The thread indices that a condition sets to a constant."""
-        found: dict[str, int] = {}
+        pinned: dict[str, int] = {}
         for part in conjuncts(condition):
             if isinstance(part, EQ) and isinstance(part.b, IntImm):
-                found.update({tag: part.b.value for tag, var in self.tags.items() if _bare(part.a) is var})
-        return found
+                pinned.update({tag: part.b.value for tag, var in self.tags.items() if _bare(part.a) is var})
+        return pinned
 
 
 def _bare(atom: Expr) -> Expr:
@@ -330,10 +300,6 @@ def _is_collective(node: Node, *names: str) -> bool:
         return False
     first = node.args[0]
     return isinstance(first, StringImm) and first.value in names
-
-
-def _is_barrier(stmt: Stmt) -> bool:
-    return isinstance(stmt, Evaluate) and _is_collective(stmt.value, BARRIER)
 
 
 def _barrier() -> Stmt:
