@@ -19,6 +19,8 @@ from ...errors import InternalError, user_source
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..target import Target
 from .features import target_has
+from .workarounds.byte_masks import has_short_masks, may_get_short_masks
+from .workarounds.joined_stores import ATTEMPTS
 from .workarounds.masked_stores import spell_out_lone_lanes
 from .workarounds.sign_masks import spell_out_sign_tests
 
@@ -115,27 +117,16 @@ def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.Ta
 
 def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], target: Target) -> llvm.ModuleRef:
     """The parts as one LLVM module after O3."""
-    narrow = any(_NARROW_COMPARE.search(part) for part in parts)
-    for options in _CAUTION:
+    narrow = may_get_short_masks(parts)
+    for options in ATTEMPTS:
         module = _linked(parts, context)
         _optimise(module, _machine(target), *options)
         if _is_valid(module):
             text = str(module)
-            if not (narrow and options[1] and _SHORT_MASKS.search(text)):
+            if not (narrow and options[1] and has_short_masks(text)):
                 return _mended(module, text, context, target)
         module.close()
     raise InternalError("LLVM made invalid code of valid code, with and without its vectorizers")
-
-
-_CAUTION = ((True, True), (True, False), (False, False))
-"""Whether LLVM looks for loops, and for straight lines, that the schedule left scalar: one after the other until the code is
-valid. LLVM 22's vectorizer of straight lines can join stores before one of their values is computed; emitting that aborts."""
-
-
-_NARROW_COMPARE = re.compile(r"icmp \w+ i(8|16) ")
-_SHORT_MASKS = re.compile(r"shufflevector <[248] x i1>")
-"""What LLVM's vectorizer of straight lines makes of a few comparisons of bytes, side by side: LLVM 22 compares 16 of them on
-AVX-512, and shifts what it found for those that nobody asked for into the mask."""
 
 
 def _mended(module: llvm.ModuleRef, text: str, context: llvm.ContextRef, target: Target) -> llvm.ModuleRef:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["spell_out_lone_lanes"]
+__all__ = ["VERSIONS", "spell_out_lone_lanes"]
+
+VERSIONS = (22,)
 
 _STORE = re.compile(
     r"^ *(?:tail )?call void @llvm\.masked\.store\.v\d+i(?P<bits>8|16|32)\.p0\((?P<vector><\d+ x i\d+>) (?P<value>%[\w.$-]+), "
@@ -24,13 +26,13 @@ def spell_out_lone_lanes(text: str) -> str:
     return _STORE.sub(_scalar, text) if "@llvm.masked.store." in text else text
 
 
-def _scalar(found: re.Match[str]) -> str:
-    lanes = found["mask"].split(", ")
+def _scalar(store: re.Match[str]) -> str:
+    lanes = store["mask"].split(", ")
     if lanes.count("i1 true") != 1 or lanes.count("i1 false") != len(lanes) - 1:
-        return found[0]
-    lane, bits = lanes.index("i1 true"), int(found["bits"])
-    name, element = f"%lone.{found.start()}", f"i{bits}"
+        return store[0]
+    lane, bits = lanes.index("i1 true"), int(store["bits"])
+    name, element = f"%lone.{store.start()}", f"i{bits}"
     return "\n".join((
-        f"  {name} = extractelement {found['vector']} {found['value']}, i64 {lane}",
-        f"  {name}.at = getelementptr inbounds {element}, ptr {found['place']}, i64 {lane}",
-        f"  store {element} {name}, ptr {name}.at, align {min(int(found['align']), bits // 8)}"))
+        f"  {name} = extractelement {store['vector']} {store['value']}, i64 {lane}",
+        f"  {name}.at = getelementptr inbounds {element}, ptr {store['place']}, i64 {lane}",
+        f"  store {element} {name}, ptr {name}.at, align {min(int(store['align']), bits // 8)}"))

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["spell_out_sign_tests"]
+__all__ = ["VERSIONS", "spell_out_sign_tests"]
+
+VERSIONS = (22,)
 
 _TAKEN_OUT = re.compile(r"(extractelement|bitcast) <\d+ x i1> %|@llvm\.(masked|vector\.reduce)\.")
 """What fills ordinary registers from masks: of masked accesses, those that the processor has no instruction for."""

@@ -1,0 +1,100 @@
+"""Faults of LLVM that code is kept out of the way of: each shows itself in a program, until a version is without it.
+
+The one of masks of signs, whose program is long, is in test_regressions.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+import pytest
+import tilewright as tw
+from tilewright.codegen.llvm import jit
+from tilewright.codegen.llvm.workarounds import byte_masks, joined_stores, masked_stores
+from tilewright.codegen.target import Target
+from tilewright.ir.text.parser import parse
+
+AVX512 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """versions: of LLVM that have it. program: LLVM IR. shows: whether (validity after optimising, assembly) has the fault."""
+
+    versions: tuple[int, ...]
+    program: Callable[[], str]
+    shows: Callable[[bool, str], bool]
+
+
+def lone_lane() -> str:
+    return """
+define void @f(ptr %from, ptr %to) {
+  %wide = load <2 x i64>, ptr %from, align 1
+  %v = trunc <2 x i64> %wide to <2 x i8>
+  call void @llvm.masked.store.v2i8.p0(<2 x i8> %v, ptr align 1 %to, <2 x i1> <i1 true, i1 false>)
+  ret void
+}
+"""
+
+
+def neighbours() -> str:
+    """Whether each of eight bytes, or the next one, is 0: all scalar."""
+    lines = ["define void @f(ptr noalias %p, ptr noalias %q) {"]
+    for at in range(8):
+        lines += [f"%p{at} = getelementptr i8, ptr %p, i64 {at}", f"%x{at} = load i8, ptr %p{at}", f"%c{at} = icmp eq i8 %x{at}, 0"]
+    for at in range(8):
+        following = f"%c{at + 1}" if at < 7 else "false"
+        lines += [f"%e{at} = or i1 %c{at}, {following}", f"%b{at} = zext i1 %e{at} to i8",
+                  f"%q{at} = getelementptr i8, ptr %q, i64 {at}", f"store i8 %b{at}, ptr %q{at}"]
+    return "\n".join([*lines, "ret void", "}"])
+
+
+def tiles() -> str:
+    """Stores of three tiles, side by side."""
+    function = parse("""
+        def D(A: float32[4, 4], B: float32[12, 4], D: out float32[4, 12]):
+            near: local float32[12, 4]
+            for ax0 in 12:
+                for ax1 in 4:
+                    near[ax0, ax1] = B[ax0, ax1]
+            C: float32[4, 12]
+            for tile in 3:
+                for i in 4:
+                    for j in 4:
+                        C[i, tile * 4 + j] = 0.0
+                        for k in 4:
+                            C[i, tile * 4 + j] = C[i, tile * 4 + j] + A[i, k] * near[tile * 4 + j, k]
+            for i in 4:
+                for j in 12:
+                    D[i, j] = C[i, j] + 1.0
+    """)
+    return tw.build(function, target="llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell").source("llvm")
+
+
+FAULTS = {
+    "masked_stores": Fault(masked_stores.VERSIONS, lone_lane,
+                           lambda valid, assembly: re.search(r"movq\s+%r\w+, \(%rsi\)", assembly) is not None),
+    "byte_masks": Fault(byte_masks.VERSIONS, neighbours,
+                        lambda valid, assembly: re.search(r"kshiftrw\s+\$1, %k\d, %k\d", assembly) is not None),
+    "joined_stores": Fault(joined_stores.VERSIONS, tiles, lambda valid, assembly: not valid),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_versions_that_have_a_fault_are_those_that_say_so(name: str) -> None:
+    fault, version, machine = FAULTS[name], llvm.llvm_version_info[0], Target.parse(AVX512).machine()
+    with llvm.create_context() as context, llvm.parse_assembly(fault.program(), context) as module:
+        jit._optimise(module, machine)
+        valid = jit._is_valid(module)
+        shown = fault.shows(valid, machine.emit_assembly(module) if valid else "")
+    assert shown == (version in fault.versions), (
+        f"LLVM {version} is {'not ' if not shown else ''}at fault, and codegen/llvm/workarounds/{name}.py says otherwise")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_made_of_the_program_is_without_the_fault(name: str) -> None:
+    fault = FAULTS[name]
+    assert not fault.shows(True, jit.assembly([fault.program()], Target.parse(AVX512)))
