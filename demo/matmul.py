@@ -30,7 +30,7 @@ def blocked(size: int) -> Step:
     """Tiles of C, so that what is loaded is used more than once; the reduction outside the tile's own loops."""
     a, b, c = declare(size)
     s = te.create_schedule(c)
-    row, column, row_in, column_in = s[c].tile(*c.op.axis, 32, 32)
+    row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], 32, 32)
     (k,) = c.op.reduce_axis
     k_out, k_in = s[c].split(k, DEPTH)
     s[c].reorder(row, column, k_out, k_in, row_in, column_in)
@@ -41,7 +41,7 @@ def vectorized(size: int) -> Step:
     """The tile's innermost loop as vectors."""
     a, b, c = declare(size)
     s = te.create_schedule(c)
-    row, column, row_in, column_in = s[c].tile(*c.op.axis, 32, 32)
+    row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], 32, 32)
     (k,) = c.op.reduce_axis
     k_out, k_in = s[c].split(k, DEPTH)
     s[c].reorder(row, column, k_out, k_in, row_in, column_in)
@@ -53,7 +53,7 @@ def packed(size: int) -> Step:
     """B rearranged into panels as wide as the tile, so that the inner loop reads it without a gap."""
     a, b, panels, c = declare_packed(size)
     s = te.create_schedule(c)
-    row, column, row_in, column_in = s[c].tile(*c.op.axis, ROWS, COLUMNS)
+    row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], ROWS, COLUMNS)
     (k,) = c.op.reduce_axis
     s[c].reorder(column, row, k, row_in, column_in)
     s[c].vectorize(column_in)
@@ -83,7 +83,7 @@ def parallel(size: int) -> Step:
 def accumulate(s: Schedule, panels: te.Tensor, c: te.Tensor) -> te.IterVar:
     """Tiles C over a cache in registers; returns the outermost loop."""
     tile = s.cache_write(c, "local")
-    row, column, row_in, column_in = s[c].tile(*c.op.axis, ROWS, COLUMNS)
+    row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], ROWS, COLUMNS)
     s[c].reorder(column, row, row_in, column_in)
     s[c].vectorize(column_in)
     s[tile].compute_at(s[c], row)

@@ -284,6 +284,8 @@ class _Verifier:
                 self.used(node.buffer, node)
                 if node.buffer not in self.writable:
                     self.fail("only outputs and allocated buffers are written", node)
+            case _:
+                pass
         return bodies
 
     def expression(self, root: Expr) -> None:

@@ -1,3 +1,4 @@
+# pyright: reportPrivateUsage=false
 """Walking and rewriting. Everything here iterates, so that the depth of a program is no limit."""
 
 from __future__ import annotations

@@ -33,11 +33,11 @@ def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = 
     deep, columns = _sides(B, transpose_b)
     check_depth("topi.matmul", A, B, depth, deep, "transpose_a=True takes A as (k, n), transpose_b=True takes B as (m, k)")
     kind = result_dtype(A, B, out_dtype)
-    B = apart(A, B)
+    right = apart(A, B)
     k = te.reduce_axis((0, depth), name="k")
     C: Tensor = te.compute(
         (rows, columns),
-        lambda i, j: te.sum(product(A[(k, i) if transpose_a else (i, k)], B[(j, k) if transpose_b else (k, j)], kind), axis=k),
+        lambda i, j: te.sum(product(A[(k, i) if transpose_a else (i, k)], right[(j, k) if transpose_b else (k, j)], kind), axis=k),
         name="matmul", tag="matmul")
     return C
 

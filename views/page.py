@@ -223,7 +223,7 @@ def render(parts: PageParts) -> str:
                              called=user_source(), fix="pip install 'tilewright[plot]'") from None
     folder = files(__name__.rpartition(".")[0]).joinpath("page_files")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens}
+    environment.filters.update({"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens})
     lines = loop_lines(parts)
     assembly = list(parts.assembly) if parts.assembly is not None else None
     bounds = parts.lowered.bounds.of if parts.lowered is not None else {}

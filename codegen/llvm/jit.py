@@ -180,7 +180,7 @@ def _run(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.P
         passes.run(module, builder)
     finally:
         # Its own close() frees nothing: ObjectRef's empty _dispose comes first in the class's bases.
-        NewPassManager._dispose(passes)
+        NewPassManager._dispose(passes)  # pyright: ignore[reportPrivateUsage]
         passes.detach()
 
 

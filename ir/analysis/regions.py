@@ -1,3 +1,4 @@
+# pyright: reportPrivateUsage=false
 """Symbolic intervals: what values an index takes while some variables run over their ranges.
 
 A Span is a box side, [low, high] with both ends included, in terms of the variables that stay fixed. `width` bounds the

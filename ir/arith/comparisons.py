@@ -72,10 +72,12 @@ def _decided_lanes(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Ex
     if left.lo is None or left.hi is None or right.lo is None or right.hi is None:
         return None
     lanes = a.dtype.lanes
-    always = {LT: left.hi < right.lo, LE: left.hi <= right.lo, EQ: left.is_point and left == right,
-              NE: left.hi < right.lo or right.hi < left.lo}[kind]
-    never = {LT: left.lo >= right.hi, LE: left.lo > right.hi, EQ: left.hi < right.lo or right.hi < left.lo,
-             NE: left.is_point and left == right}[kind]
+    same, apart = left.is_point and left == right, left.hi < right.lo or right.hi < left.lo
+    outcomes: dict[type[CompareOp], tuple[bool, bool]] = {
+        LT: (left.hi < right.lo, left.lo >= right.hi), LE: (left.hi <= right.lo, left.lo > right.hi),
+        EQ: (same, apart), NE: (apart, same),
+    }
+    always, never = outcomes[kind]
     return simplifier.scope.nodes.make(Broadcast, TRUE if always else FALSE, lanes) if always or never else None
 
 

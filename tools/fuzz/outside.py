@@ -32,7 +32,7 @@ def draw_extern(choices: Choices) -> Program:
     strided = [_strided(read)] if draw.chance(0.4) else None
     result = te.extern(shapes if several else shapes[0], [read], lambda ins, outs: body(ins[0], outs, n, m), "E", dtype, strided)
     results: list[Any] = list(result) if several else [result]
-    expected = [meant(x), x[0] if n.value else None][: 1 + several]
+    expected: list[Any] = [meant(x), x[0] if n.value else None][: 1 + several]
     if several and not n.value:  # then there is no first row
         expected[1] = np.zeros(m.value, x.dtype)
     if draw.chance(0.5):

@@ -1,4 +1,4 @@
-# ruff: noqa: F821, B007
+# ruff: noqa: F821
 # pyright: reportUndefinedVariable=false
 """Hybrid scripts that are fuzzed. As Python on numpy arrays they say themselves what is right."""
 
@@ -39,7 +39,7 @@ def sorted_rows(a: Any, b: Any) -> Any:
     for i in range(a.shape[0]):
         for j in range(b.shape[0]):
             c[i, j] = min(a[i], b[j])
-        for r in range(b.shape[0]):
+        for _ in range(b.shape[0]):
             for j in range(b.shape[0] - 1):
                 if c[i, j] > c[i, j + 1]:
                     t = c[i, j]

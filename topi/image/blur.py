@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, exp, floor
-from typing import Any, cast
+from typing import Any
 
 from ... import te
 from ...errors import user_source
@@ -143,7 +143,7 @@ def _sum_dtype(image: Tensor, size: int) -> Any:
 
 
 def _reach(size: Any) -> int:
-    if not isinstance(cast("Any", size), int) or size < 1 or size % 2 == 0:
+    if not isinstance(size, int) or size < 1 or size % 2 == 0:
         raise BadImage(f"size is {size!r}"[:100], called=user_source(), reason="a window has a pixel in its middle",
                        allowed="odd numbers from 1 on", fix="size=3")
     return size // 2

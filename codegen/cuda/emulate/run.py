@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +114,7 @@ def _error(library: EmulatedLibrary, launch: Launch, memories: Sequence[Memory],
     where = f"byte {fault.element * launch.shared_granule} of {name}" if shared else f"element {fault.element} of {name}"
     did = "stores" if fault.stores else "reads"
     lines = _quoted(library.text, [line, other])
-    common = {"called": user_source(), "loops": lines}
+    common: dict[str, Any] = {"called": user_source(), "loops": lines}
     at = f"{launch.name}, line {line}" if line else launch.name
     if fault.kind == 1:
         others = "another block" if fault.across_blocks else "another thread" if fault.other_thread == 0xFFFF else (

@@ -10,7 +10,7 @@ from ....ir import Function
 from ....ir.ops import convert
 from ....schedule import Schedule, create_schedule
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
-from ....te import Tensor, abs, all, any, max, min, pow, round, sum  # noqa: F401  (TVM's names, which hide Python's)
+from ....te import Tensor
 from ..tir import add, div, logaddexp, multiply, subtract
 from . import operation, schedule, tag, tensor
 from .schedule import Stage

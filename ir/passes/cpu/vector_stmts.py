@@ -136,7 +136,8 @@ class LaneStmts:
 
 def negation(condition: Expr) -> Expr:
     """The opposite, as a comparison where `condition` is one on integers (floats have NaN)."""
-    opposite = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}.get(type(condition))
+    opposites: dict[type[Expr], type[CompareOp]] = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
+    opposite = opposites.get(type(condition))
     if opposite is not None and isinstance(condition, CompareOp) and not condition.a.dtype.is_float:
         return opposite(condition.a, condition.b)
     return logical_not(condition)
