@@ -10,17 +10,17 @@ eliminated, and where there is none a change of variables makes the coefficients
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 
 from ...ir import ops
+from ...ir.analysis.boxes import Bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.arith.linear import LinearForm
 from ...ir.expr import EQ, GE, GT, LE, LT, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order
 from .symbolic import equate_symbolic
 
-__all__ = ["Bound", "System", "reads_tensors", "value_of"]
+__all__ = ["System", "reads_tensors", "value_of"]
 
 
 def value_of(form: LinearForm) -> Expr:
@@ -29,14 +29,6 @@ def value_of(form: LinearForm) -> Expr:
     for var, coeff in form.coeffs.items():
         value = ops.add(value, ops.multiply(var, coeff))
     return value
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bound:
-    """0 <= form, and form <= width where there is a width (an expression without unknowns)."""
-
-    form: LinearForm
-    width: Expr | None = None
 
 
 class System:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir import ops
+from ...ir.analysis.boxes import Box, boxes_of
 from ...ir.expr import GE, LE, LT, Expr, IntImm, IterVar, Range, Var
 from ...ir.visit import substitute
-from .boxes import Box, boxes_of
 from .equations import System, reads_tensors, value_of
 
 __all__ = ["Loops", "loops_of"]
@@ -49,7 +49,7 @@ class _Ranges:
     def loops(self) -> Loops:
         axes: dict[Var, IterVar] = {}
         values: dict[Var, Expr] = {}
-        for var, box in boxes_of(self.system, self.free).items():
+        for var, box in boxes_of(self.system.bounds, self.free, self.analyzer, self.system.knows).items():
             values[var] = self._axis(var, box, values, axes)
         for var in self.nested:
             values[var] = self._nested_axis(var, values, axes)

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir import ops
+from ...ir.analysis.boxes import Unbounded
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range, Var
 from ...ir.visit import rewrite, substitute
 from ..reduce import sum as _sum
 from .backward import Condition, Contribution
-from .boxes import Unbounded
 from .cases import cases_of
 from .equations import System, reads_tensors
 from .ranges import Loops, loops_of

@@ -1,4 +1,4 @@
-"""Ranges of the unknowns that stay free, as short as the conditions allow.
+"""Regions from inequalities: ranges of unknowns, as short as linear conditions allow.
 
 Of `0 <= j - 2 * y <= K - 1` follows that y runs through at most (K - 1) // 2 + 1 values, whatever j is. A condition of
 several unknowns narrows each by the ranges of the others, and then, in an order from short to long, by the values of
@@ -7,19 +7,28 @@ those before: from `0 <= y - 8 * (i - d) <= 7` follows that y has 8 values for e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...ir import ops
-from ...ir.arith.linear import LinearForm
-from ...ir.expr import Expr, IntImm, IterVar, Var
-from .equations import Bound, System
+from .. import ops
+from ..arith.analyzer import Analyzer
+from ..arith.linear import LinearForm
+from ..expr import Expr, IntImm, IterVar, Var
 
-__all__ = ["Box", "Unbounded", "boxes_of"]
+__all__ = ["Bound", "Box", "Unbounded", "boxes_of"]
 
 _ENDLESS = 1 << 30
 _ROUNDS = 4
 """How often ranges are narrowed by each other, beyond once for each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """0 <= form, and form <= width where there is a width. The form's atoms are unknowns, its constant and the width expressions
+    in which none of them occurs."""
+
+    form: LinearForm
+    width: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,15 +49,23 @@ class Unbounded(Exception):
     """The equations left an unknown that no range is found for."""
 
 
-def boxes_of(system: System, free: Sequence[Var]) -> dict[Var, Box]:
-    """A box for each of the free unknowns of a solved system, each after those that it speaks of. Raises Unbounded."""
-    return _Boxes(system, free).ordered()
+def boxes_of(
+    bounds: Sequence[Bound], unknowns: Sequence[Var], analyzer: Analyzer, knows: Callable[[Expr], bool],
+) -> dict[Var, Box]:
+    """A box for each of the unknowns, which holds its values in all solutions of `bounds`, each after those that it speaks of.
+    Raises Unbounded.
+
+    knows: whether no unknown occurs in an expression.
+    """
+    return _Boxes(bounds, unknowns, analyzer, knows).ordered()
 
 
 class _Boxes:
-    def __init__(self, system: System, free: Sequence[Var]) -> None:
-        self.system, self.analyzer = system, system.analyzer
-        self.free = list(free)
+    def __init__(
+        self, bounds: Sequence[Bound], unknowns: Sequence[Var], analyzer: Analyzer, knows: Callable[[Expr], bool],
+    ) -> None:
+        self.bounds, self.analyzer, self.knows = bounds, analyzer, knows
+        self.free = list(unknowns)
         self.boxes: dict[Var, Box] = {}
         self.before: set[Var] = set()
         """The unknowns whose values, and not only their ranges, those after them may speak of."""
@@ -59,7 +76,7 @@ class _Boxes:
         for var in self.free:
             if var not in self.boxes:
                 raise Unbounded(var.name)
-        if not any(len(bound.form.coeffs) > 1 for bound in self.system.bounds):
+        if not any(len(bound.form.coeffs) > 1 for bound in self.bounds):
             return {var: self.boxes[var] for var in self.free}
         boxes: dict[Var, Box] = {}
         rest = list(self.free)
@@ -77,8 +94,8 @@ class _Boxes:
 
     def _start(self) -> None:
         for var in self.free:
-            if isinstance(var, IterVar) and var.dom is not None and self.system.knows(var.dom.begin) \
-                    and self.system.knows(var.dom.extent):
+            if isinstance(var, IterVar) and var.dom is not None and self.knows(var.dom.begin) \
+                    and self.knows(var.dom.extent):
                 self.boxes[var] = Box(var.dom.begin, var.dom.extent, own=True)
 
     def _narrow(self, unknowns: Sequence[Var]) -> None:
@@ -94,7 +111,7 @@ class _Boxes:
         best = self.boxes.get(var)
         lows, highs = list[Expr](), list[Expr]()
         changed = False
-        for bound in self.system.bounds:
+        for bound in self.bounds:
             box = self._by_bound(var, bound, lows, highs)
             if box is not None and _shorter(box, best):
                 best, changed = box, True
