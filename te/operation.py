@@ -36,7 +36,7 @@ class Operation:
 
     name: str
     tag: str = ""
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     source: SourceLine | None = None
     axis: tuple[IterVar, ...] = ()
     """The iteration variables of its loops over data; of te.compute one for each dimension of what it computes."""
@@ -119,7 +119,7 @@ class Operation:
         """The values that a tensor intrinsic is passed beside its operands."""
         return ()
 
-    @property
+    @cached_property
     def data_indexed(self) -> tuple[Expr, ...]:
         """The extents of the dimensions whose indices may depend on data, where statements read and write them."""
         return ()

@@ -70,9 +70,9 @@ class StageBounds:
     scope: str
     storage: dict[IterVar, Expr]
     marks: dict[IterVar, int]
-    domains: dict[IterVar, Range] = field(default_factory=dict)
+    domains: dict[IterVar, Range] = field(default_factory=dict[IterVar, Range])
     """The declared domain of each root axis, in terms of loop variables."""
-    parts: dict[IterVar, Range] = field(default_factory=dict)
+    parts: dict[IterVar, Range] = field(default_factory=dict[IterVar, Range])
     """What is needed of a dimension at most, where that may be less than what its loops run over: the states of a recurrence hold
     no more."""
     fresh: Callable[[dict[IterVar, Expr]], list[Expr]] = _no_conditions

@@ -34,19 +34,19 @@ class Computation:
     """Whether all of it is computed, whatever is read of it."""
     parent: Computation | None = None
     place: int = -1
-    reads: dict[Tensor, list[tuple[Expr, ...]]] = field(default_factory=dict)
+    reads: dict[Tensor, list[tuple[Expr, ...]]] = field(default_factory=dict[Tensor, list[tuple[Expr, ...]]])
     """The indices at which it reads each tensor."""
-    early_reads: dict[Tensor, None] = field(default_factory=dict)
+    early_reads: dict[Tensor, None] = field(default_factory=dict[Tensor, None])
     """The tensors read before its reduction begins: by `init=` and by the domains of reduce axes."""
     linked: tuple[tuple[IterVar, ...], ...] = ()
     """Of a scan: the dimensions of which less than all may be computed, those that go together."""
-    held: dict[IterVar, Computation] = field(default_factory=dict)
+    held: dict[IterVar, Computation] = field(default_factory=dict[IterVar, "Computation"])
     """Of what is computed in a step of a scan: the dimensions that are its time, and the scan."""
-    parts: dict[IterVar, tuple[Computation, IterVar]] = field(default_factory=dict)
+    parts: dict[IterVar, tuple[Computation, IterVar]] = field(default_factory=dict[IterVar, tuple["Computation", IterVar]])
     """Of what is computed in a step of a scan: the dimensions of which no more is needed than of one of the scan's, and which."""
     home: Computation | None = None
     """The scan in whose memory its results lie."""
-    free: dict[IterVar, Range] = field(default_factory=dict)
+    free: dict[IterVar, Range] = field(default_factory=dict[IterVar, Range])
     """Dimensions of outputs, and axes in `reads`, of which there is no loop: they always take all of their values."""
 
     @property

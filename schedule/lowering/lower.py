@@ -256,7 +256,7 @@ def _aligned_strides(bounds: StageBounds, axes: Sequence[IterVar], shape: Sequen
 # Arguments
 
 
-def _arguments(schedule: Schedule, args: Sequence[Tensor | Var]) -> _Arguments:
+def _arguments(schedule: Schedule, args: Sequence[object]) -> _Arguments:
     arguments = _Arguments([], {})
     seen: set[Tensor | Var] = set()
     for position, arg in enumerate(args):

@@ -69,15 +69,15 @@ class Bodies:
     values: Mapping[IterVar, Expr]
     partners: Mapping[IterVar, IterVar]
     parts: dict[Tensor, Part]
-    scalars: dict[Var, Expr] = field(default_factory=dict)
+    scalars: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
     """What the scalar parameters of the intrinsic were found to be."""
     problem: _Difference | None = None
     """The first difference that was met."""
-    variables: dict[Var, Var] = field(default_factory=dict)
+    variables: dict[Var, Var] = field(default_factory=dict[Var, Var])
     """The intrinsic's variable for each of the stage's, where combiners bind them."""
-    alike: set[tuple[int, int]] = field(default_factory=set)
+    alike: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """Pairs of nodes, which the trees keep alive, found to be alike: values may be shared."""
-    trees: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
+    trees: dict[int, tuple[Expr, Expr]] = field(default_factory=dict[int, tuple[Expr, Expr]])
     """By the identity of a value, which is kept alive, what it is compared as."""
 
     def compare(self) -> None:

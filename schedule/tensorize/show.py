@@ -42,7 +42,7 @@ class NestSide:
     sources: Sequence[Expr]
     condition: Expr | None = None
     init: Sequence[Expr] = ()
-    names: Mapping[Var, Expr] = field(default_factory=dict)
+    names: Mapping[Var, Expr] = field(default_factory=dict[Var, Expr])
     regions: Sequence[str] = ()
 
     def lines(self, marked: object) -> tuple[list[str], int, int, int]:

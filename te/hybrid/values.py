@@ -85,9 +85,9 @@ class ScalarTypes:
     """The dtypes of scalars. A script is read again until they are stable: `s = 0`, then `s += a[i]` of floats, makes s a
     float, as it would be in Python."""
 
-    chosen: dict[object, DType] = field(default_factory=dict)
-    seen: dict[object, DType] = field(default_factory=dict)
-    literal: dict[object, type] = field(default_factory=dict)
+    chosen: dict[object, DType] = field(default_factory=dict[object, DType])
+    seen: dict[object, DType] = field(default_factory=dict[object, DType])
+    literal: dict[object, type] = field(default_factory=dict[object, type])
 
     def note(self, key: object, value: Any) -> None:
         """A scalar is given `value`."""
