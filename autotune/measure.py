@@ -185,7 +185,7 @@ class Measurer:
     """The workers of one task, with its arrays and reference outputs in a folder of their own.
 
     inputs: the arrays to measure on, for the tensors that are no outputs, in order; drawn where not given.
-    Raises WorkerFailed, WrongInputs.
+    Raises WorkerFailed (TW0609), WrongInputs (TW0610).
     """
 
     def __init__(self, task: Task, limits: Limits | None = None, inputs: Sequence[Any] | None = None, seed: int = 0) -> None:

@@ -79,7 +79,8 @@ class TunedTask:
 
 
 class Database:
-    """An open database. Raises CorruptDatabase, ForeignDatabase, DatabaseBusy; a damaged file is left as it is."""
+    """An open database. Raises CorruptDatabase (TW0631), ForeignDatabase (TW0632), DatabaseBusy (TW0635); a damaged file is left as
+    it is."""
 
     def __init__(self, path: str | PathLike[str], must_exist: bool = False) -> None:
         self.path = Path(path)
@@ -208,7 +209,7 @@ class Database:
                 yield to_line(task.key, task.name, task.baseline, trial)
 
     def import_lines(self, lines: Iterable[str]) -> int:
-        """Adds what `export_lines` gave, all or nothing; returns how many trials were new. Raises BadRecordLine."""
+        """Adds what `export_lines` gave, all or nothing; returns how many trials were new. Raises BadRecordLine (TW0634)."""
         parsed = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
         new = 0
         with self._faults(), self._writing():
@@ -294,7 +295,7 @@ def _line(number: int, line: str) -> tuple[Key, str, float | None, Trial]:
 def best_schedule(task: Task, database: Database | str | PathLike[str]) -> tuple[Schedule, Trial]:
     """The schedule of the fastest verified trial of a task, on the task's own tensors.
 
-    Raises NoRecord, RecordDoesNotFit, and what opening a database raises.
+    Raises NoRecord (TW0633), RecordDoesNotFit (TW0636), and what opening a database raises.
     """
     if not isinstance(database, Database):
         with Database(database, must_exist=True) as opened:

@@ -134,7 +134,7 @@ svg { width: 100%; height: auto; } text { font: 11px system-ui; fill: #526070; }
 
 
 def render(database: Database) -> str:
-    """The page. Raises MissingPackage without jinja2."""
+    """The page. Raises MissingPackage (TW0611) without jinja2."""
     try:
         from jinja2 import Environment
     except ImportError:
@@ -166,7 +166,7 @@ def _failures(trials: Sequence[Trial]) -> list[tuple[str, int, str]]:
 
 
 def write_report(database: Database, path: str | Path) -> Path:
-    """Writes the page to a file; returns its absolute path. Raises MissingPackage."""
+    """Writes the page to a file; returns its absolute path. Raises MissingPackage (TW0611)."""
     out = Path(path).absolute()
     out.write_text(render(database), encoding="utf-8")
     return out

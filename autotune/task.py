@@ -63,7 +63,7 @@ class Task:
     def of(cls, args: Any, target: str | Target = "llvm", sketches: tuple[Sketch, ...] = (), name: str = "") -> Task:
         """The task of tensors (inputs, then outputs): its space is derived, unless a template brings one.
 
-        Raises NothingToTune, SymbolicShape, TargetCannotBeTuned.
+        Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned (TW0603).
         """
         if isinstance(args, Task):
             return args

@@ -31,7 +31,7 @@ _current: ContextVar[Configurator | None] = ContextVar("tilewright_config", defa
 
 
 def get_config() -> Configurator:
-    """The configurator of the template that is running. Raises BadTemplate outside of one."""
+    """The configurator of the template that is running. Raises BadTemplate (TW0607) outside of one."""
     found = _current.get()
     if found is None:
         raise BadTemplate("there is no configuration here", reason="get_config() speaks of the template that is running",
@@ -53,7 +53,7 @@ class Template:
     def task(self, *arguments: Any, target: str | Target = "llvm") -> Task:
         """What autotune.tune and autotune.best take: this template for these arguments.
 
-        Raises BadTemplate, and what the function raises.
+        Raises BadTemplate (TW0607), and what the function raises.
         """
         sketch = Sketch.learn(f"template:{self.name}", lambda cfg: self._run(cfg, arguments))
         _, args = self._run(Configurator(), arguments)

@@ -171,7 +171,7 @@ class _Run:
             self.database.confirm(trial, seconds)
 
     def result(self) -> Result:
-        """What the database holds now. Raises NoCandidate."""
+        """What the database holds now. Raises NoCandidate (TW0608)."""
         history = self.database.trials(self.task.key)
         winner = self.database.best(self.task.key)
         if winner is None or winner.time is None:
@@ -189,7 +189,7 @@ class _Run:
 def best(args: Any, target: str | Target = "llvm", database: str | Path | Database = "tune.sqlite") -> Schedule:
     """The fastest schedule that the database holds for a function, on its own tensors.
 
-    args: the tensors, or a template's task. Raises NoRecord where there is none, and RecordError for a file that
+    args: the tensors, or a template's task. Raises NoRecord (TW0633) where there is none, and RecordError for a file that
     cannot be read.
     """
     return best_schedule(Task.of(args, target), database)[0]

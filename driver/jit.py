@@ -90,7 +90,8 @@ def jit(function: Callable[..., Any] | None = None, /, *, target: str | Target =
 
     A call returns new numpy arrays (tw.Arrays on the GPU for a CUDA target); out= takes an array, or a sequence of them, to
     write to instead, and returns it. Called with tensors it is the plain function, so that such functions compose. Safe to
-    call from several threads. Raises NotSpecialisable, NoResult, WrongOutputs, and what building and calling kernels raise.
+    call from several threads. Raises NotSpecialisable (TW0530), NoResult (TW0531), WrongOutputs (TW0532), and what building and
+    calling kernels raise.
     """
     if function is None:
         return lambda function: JitFunction(function, Target.parse(target), fast_math, bounds_check)

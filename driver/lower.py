@@ -27,7 +27,7 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
     """The loops that a schedule stands for, as a function of `args` (tensors and scalar te.vars, in call order).
 
     Raises LoweringError where the schedule is not whole, or where a tensor that is computed from is not passed;
-    ArgumentNotBuildable for what is no schedule with its arguments; NameNotAllowed.
+    ArgumentNotBuildable (TW0420) for what is no schedule with its arguments; NameNotAllowed (TW0422).
     """
     with deep_recursion(), bundling(lambda: evidence_of(s)):
         return function_of(s, args, name)
@@ -75,7 +75,7 @@ def unread_tensors(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
 
 def check_name(name: Any) -> None:
     """A function's name is a symbol of machine code and of libraries, and stands in texts that are read back. Raises
-    NameNotAllowed."""
+    NameNotAllowed (TW0422)."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise NameNotAllowed(f"no function can be called {name!r}", called=user_source(),
                              allowed="letters, digits and underscores, the first no digit", fix='name="my_kernel"')

@@ -27,7 +27,7 @@ def schedule(
     target: as tw.build takes it. tuned: a database of autotune's, whose result for these tensors is taken where it has one.
     What comes back is an ordinary schedule: `print(s)`, `s.as_python()`, and further primitives on what was left alone.
     For "interpret", which is slow and exact, operations stay as they were declared.
-    Raises NothingToSchedule, a CodegenError for an unknown target, and RecordError for a database that cannot be read.
+    Raises NothingToSchedule (TW0224), a CodegenError for an unknown target, and RecordError for a database that cannot be read.
     """
     from ..autoschedule import scheduler  # what brings its own schedule need not load the rules
 

@@ -84,7 +84,7 @@ def join_reductions(name: str, values: tuple[Expr, ...]) -> tuple[tuple[Expr, ..
     """The body of the operation, and which of its outputs the values are.
 
     Elements of one tuple reduction (argmax) bring the whole tuple along; several reductions over the same axes become
-    one over the concatenated tuple. Raises MixedReductions.
+    one over the concatenated tuple. Raises MixedReductions (TW0117).
     """
     groups: list[Reduce] = []
     chosen: list[int] = []

@@ -32,7 +32,7 @@ def operate(name: str, function: Callable[..., Any], *operands: Any) -> Any:
     """`function` of the elements of whole tensors and of scalars, as a new tensor of the broadcast shape.
 
     A tensor of rank 0 beside an expression over axes or elements is read as its value, and so is the result. Raises
-    ShapesDoNotBroadcast, and whatever `function` raises on the elements.
+    ShapesDoNotBroadcast (TW0121), and whatever `function` raises on the elements.
     """
     if any(isinstance(operand, TensorSlice) or _is_value(operand) for operand in operands):
         operands = tuple(ops.convert(operand) if isinstance(operand, TensorSlice) else operand for operand in operands)

@@ -43,7 +43,7 @@ __all__ = ["check_reads", "check_states", "unguarded_loads"]
 
 
 def check_reads(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> None:
-    """Raises IndexOutOfRange where the compute `name` over `axis` certainly reads outside a tensor.
+    """Raises IndexOutOfRange (TW0114) where the compute `name` over `axis` certainly reads outside a tensor.
 
     A placeholder that is read at earlier steps of the first axis alone, `state[t - 1, i]`, may be the state of a scan that is
     yet to be declared; `check_states` tells once that is known.
@@ -54,7 +54,7 @@ def check_reads(name: str, axis: tuple[IterVar, ...], body: tuple[Expr, ...]) ->
 
 
 def check_states(op: Operation, states: Container[Tensor]) -> None:
-    """Raises IndexOutOfRange where `op` reads a placeholder outside of its shape as only the state of a scan may be read.
+    """Raises IndexOutOfRange (TW0114) where `op` reads a placeholder outside of its shape as only the state of a scan may be read.
 
     states: the placeholders that are states of scans.
     """

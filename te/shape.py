@@ -29,7 +29,7 @@ INT64_FROM = INT32_EXTENT_LIMIT
 def as_shape(shape: Any, subject: str) -> tuple[Expr, ...]:
     """A shape as the user wrote it (an extent alone, or several) as extents.
 
-    subject: whose shape it is, as messages name it. Raises BadExtent.
+    subject: whose shape it is, as messages name it. Raises BadExtent (TW0110).
     """
     if isinstance(shape, (tuple, list)) or (isinstance(shape, Iterable) and not isinstance(shape, (str, Expr))):
         extents = cast("Iterable[Any]", shape)
@@ -59,7 +59,7 @@ def _extent(value: Any, subject: str) -> Expr:
 
 
 def integer_expr(value: Any, subject: str) -> Expr:
-    """An integer, or integer expression, of int32 or int64. Raises BadExtent naming `subject`."""
+    """An integer, or integer expression, of int32 or int64. Raises BadExtent (TW0110) naming `subject`."""
     if isinstance(value, Expr):
         expr = value
     else:
@@ -96,7 +96,7 @@ def _no_integer(value: object, kind: object, subject: str) -> BadExtent:
 
 
 def scalar_dtype(name: object) -> DType:
-    """A dtype that tensors and symbols may have. Raises UnknownDType for vectors, pointers and what is none."""
+    """A dtype that tensors and symbols may have. Raises UnknownDType (TW0101) for vectors, pointers and what is none."""
     dtype = DType(name)
     if dtype not in SCALAR_TYPES:
         raise UnknownDType(f"{dtype} is no dtype of elements", called=user_source(), allowed=", ".join(SCALAR_TYPES),

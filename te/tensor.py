@@ -153,7 +153,7 @@ class TensorRegion(TensorSlice):
 
 
 def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad | TensorSlice:
-    """`tensor[indices]`, checked. Raises WrongNumberOfIndices, BadIndex and IndexOutOfRange."""
+    """`tensor[indices]`, checked. Raises WrongNumberOfIndices (TW0112), BadIndex (TW0113) and IndexOutOfRange (TW0114)."""
     if len(indices) > tensor.ndim or (not indices and tensor.ndim):
         raise wrong_number(tensor, len(indices))
     if any(isinstance(index, slice) for index in indices):

@@ -98,7 +98,7 @@ def tensor_compute(
 ) -> Any:
     """The tensors that `call` gives at the outer axes `axis`; the other dimensions of `shape` are the intrinsic's.
 
-    Raises BadTensorIntrin where the shape is not made of its parts, and what te.compute raises.
+    Raises BadTensorIntrin (TW0132) where the shape is not made of its parts, and what te.compute raises.
     """
     inside = shape[len(axis):]
     values: dict[Var, Expr] = {}

@@ -99,7 +99,7 @@ def explain(
     schedule: Schedule, given: Stage | Tensor | Operation, lowered: Lowered | None = None, work: Work | None = None,
 ) -> Explanation:
     """What becomes of a stage. lowered, work: of the schedule with all that it reads and computes as arguments, where
-    that is known already. Raises LoweringError where the schedule does not hold together, UnknownStage."""
+    that is known already. Raises LoweringError where the schedule does not hold together, UnknownStage (TW0201)."""
     stage = given if isinstance(given, Stage) else schedule[given]
     if stage.op.is_given:
         passed = stage.op.is_passed

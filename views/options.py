@@ -81,7 +81,7 @@ class Options:
 
 
 def options(schedule: Schedule, given: Stage | Tensor | Operation) -> Options:
-    """Every primitive tried on a stage; `schedule` stays as it is. Raises UnknownStage."""
+    """Every primitive tried on a stage; `schedule` stays as it is. Raises UnknownStage (TW0201)."""
     stage = given if isinstance(given, Stage) else schedule[given]
     place = schedule.place_of(stage)
     holds = _lowers(schedule) is None

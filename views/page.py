@@ -215,7 +215,7 @@ def _warnings(parts: PageParts) -> list[str]:
 
 
 def render(parts: PageParts) -> str:
-    """The page. Raises PageNeedsJinja where jinja2 is not installed."""
+    """The page. Raises PageNeedsJinja (TW0257) where jinja2 is not installed."""
     try:
         from jinja2 import Environment
     except ImportError:

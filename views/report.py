@@ -33,7 +33,7 @@ def page(schedule: Schedule, target: str | Target = "llvm") -> str:
     """The page as HTML that needs nothing else. target: a CPU, whose assembly is shown; without one for "interpret" or a GPU.
 
     A schedule that does not hold together yet is shown as far as it goes, with what is open.
-    Raises PageNeedsJinja where jinja2 is not installed.
+    Raises PageNeedsJinja (TW0257) where jinja2 is not installed.
     """
     chosen = target if isinstance(target, Target) else Target.parse(target)
     with deep_recursion():
@@ -67,7 +67,7 @@ def _symbol(name: str) -> str:
 
 
 def write_page(schedule: Schedule, path: str | PathLike[str], target: str | Target = "llvm") -> Path:
-    """Writes the page to a file; returns its absolute path. Raises PageNeedsJinja."""
+    """Writes the page to a file; returns its absolute path. Raises PageNeedsJinja (TW0257)."""
     out = Path(path).absolute()
     out.write_text(page(schedule, target), encoding="utf-8")
     return out

@@ -72,7 +72,7 @@ def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str
 
 
 def bound_constants(about: Mapping[str, Any], code: bytes, target: Target, given: Sequence[Constant]) -> dict[Constant, str]:
-    """The constants of a kept kernel by their symbols. code: what computes some of them. Raises UnresolvedSymbol."""
+    """The constants of a kept kernel by their symbols. code: what computes some of them. Raises UnresolvedSymbol (TW0411)."""
     known: list[list[Constant]] = [list(given), []]
     kept = about.get("evaluation")
     if kept is not None:
@@ -92,7 +92,7 @@ def _memory(name: str, dtype: str, shape: Sequence[int]) -> Constant:
 
 
 def outside_symbols(names: Sequence[str], parallel: bool) -> dict[str, int]:
-    """The addresses of what kept code calls. Raises UnresolvedSymbol where it is not in this process."""
+    """The addresses of what kept code calls. Raises UnresolvedSymbol (TW0411) where it is not in this process."""
     symbols = process_symbols(name for name in names if name != PARALLEL_FOR)
     if parallel:
         symbols[PARALLEL_FOR] = parallel_for_address()

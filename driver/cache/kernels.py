@@ -42,7 +42,7 @@ def module_of(entry: Entry, request: Request, given: Sequence[Constant] = ()) ->
     """The kernels of an entry. request: what they were built from, and are again for their texts and libraries. given: the
     programs' constants.
 
-    Raises UnresolvedSymbol where an outside function that they call is not in this process."""
+    Raises UnresolvedSymbol (TW0411) where an outside function that they call is not in this process."""
     about = entry.about
     signatures = [Signature.from_json(one["signature"]) for one in about["functions"]]
     messages = {s.name: tuple(one["messages"]) for s, one in zip(signatures, about["functions"], strict=True)}

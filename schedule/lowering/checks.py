@@ -14,7 +14,8 @@ __all__ = ["check_loops"]
 
 
 def check_loops(bounds: Bounds) -> None:
-    """Raises VectorExtentNotConstant, NestedParallelLoops, ThreadExtentsDiffer and InitReadsUnrealised."""
+    """Raises VectorExtentNotConstant (TW0337), NestedParallelLoops (TW0338), ThreadExtentsDiffer (TW0339) and InitReadsUnrealised
+    (TW0340)."""
     threads: dict[Computation, dict[str, Loop]] = {}
     for computation in bounds.dataflow.computations:
         stage_bounds = bounds.of[computation]

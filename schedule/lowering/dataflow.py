@@ -26,7 +26,7 @@ __all__ = ["analyse", "scan_states"]
 def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
     """The dataflow of what the outputs need, and of `kept`: operations whose results the caller wants as well.
 
-    Raises OutputNotAtRoot, AttachedNowhere, AttachCycle and ConsumerOutsideAttach.
+    Raises OutputNotAtRoot (TW0336), AttachedNowhere (TW0335), AttachCycle (TW0334) and ConsumerOutsideAttach (TW0333).
     """
     definitions = _substituted(schedule)
     wanted = {stage.op for stage in schedule.stages if stage.is_output} | set(kept)

@@ -45,7 +45,7 @@ def loaded_ahead(
     loop: Loop, nest: Stmt, ahead: Sequence[tuple[Computation, Stmt]], storage: Storage, analyzer: Analyzer,
 ) -> Stmt:
     """The loop statement `nest` over `loop`, with the statements `ahead`, which compute what an iteration uses, one
-    iteration ahead of it. Raises CannotDoubleBuffer."""
+    iteration ahead of it. Raises CannotDoubleBuffer (TW0351)."""
     assert isinstance(nest, For) and loop.var is not None
     for computation, _ in ahead:
         if loop.attr.kind not in ("serial", "unrolled"):

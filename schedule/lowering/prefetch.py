@@ -43,7 +43,7 @@ _LINE_BYTES = 64
 
 
 def prefetches(nest: Nest, loop: Loop) -> list[Stmt]:
-    """The statements that prefetch at a loop. Raises PrefetchUnread."""
+    """The statements that prefetch at a loop. Raises PrefetchUnread (TW0353)."""
     return [_prefetch(nest, loop, ahead) for ahead in loop.attr.prefetches]
 
 

@@ -75,7 +75,7 @@ class Rolling:
 def plan_rolling(bounds: StageBounds, parent: StageBounds, readers: Sequence[Stage], analyzer: Analyzer) -> Rolling:
     """How the region of a stage moves with the loops that it is computed in. readers: the stages that read it.
 
-    Raises CannotRoll."""
+    Raises CannotRoll (TW0352)."""
     computation = bounds.computation
     axes = computation.op.axis
     _check_elementwise(computation.stage, readers, parent.loops[computation.place])

@@ -25,7 +25,7 @@ __all__ = ["check_states", "check_steps", "place_body"]
 
 
 def check_states(dataflow: Dataflow) -> None:
-    """Raises OutsideOfScan where the state of a scan is read by what is not computed in its steps."""
+    """Raises OutsideOfScan (TW0346) where the state of a scan is read by what is not computed in its steps."""
     scans = {state: scan for scan in dataflow.computations for state in scan.op.own_placeholders}
     for computation in dataflow.computations:
         for state in computation.reads:
@@ -36,7 +36,7 @@ def check_states(dataflow: Dataflow) -> None:
 def place_body(dataflow: Dataflow, scan: Computation) -> None:
     """Put the stages of a scan that stand at root where they belong. Of scans within each other the outer one comes first.
 
-    Raises PartOfScan.
+    Raises PartOfScan (TW0347).
     """
     op = scan.op
     assert isinstance(op, ScanOp)
@@ -196,7 +196,7 @@ class _Groups:
 
 
 def check_steps(bounds: Bounds, scan: Computation) -> None:
-    """Raises ReadsOtherSteps where a stage reads steps of a state that no step before has computed, unless a condition
+    """Raises ReadsOtherSteps (TW0348) where a stage reads steps of a state that no step before has computed, unless a condition
     decides whether it does: of one step it may; of what a layout mixes with time it says nothing."""
     states = scan.op.own_placeholders
     for computation in bounds.dataflow.computations:

@@ -84,7 +84,7 @@ def what_became_of(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...
 def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
     """`axis`, if it is one of the stage's. `doing` begins the headline of the error: "cannot split".
 
-    Raises WrongArgument and NotAnAxisOfStage."""
+    Raises WrongArgument (TW0222) and NotAnAxisOfStage (TW0202)."""
     if not isinstance(axis, IterVar):
         raise WrongArgument(
             f"{doing} {axis!r} of stage {stage.name}"[:200],
@@ -126,7 +126,8 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
 def find_leaf(stage: Stage, axis: object, doing: str) -> int:
     """The place of `axis` among the stage's loops.
 
-    Raises WrongArgument, NotAnAxisOfStage and, where the loop is gone, AxisIsNoLoop, which says what became of it."""
+    Raises WrongArgument (TW0222), NotAnAxisOfStage (TW0202) and, where the loop is gone, AxisIsNoLoop (TW0205), which says what
+    became of it."""
     found = find_axis(stage, axis, doing)
     place = place_of(stage.leaf_iter_vars, found)
     if place < 0:

@@ -16,7 +16,7 @@ __all__ = ["check_scope", "enclosing_parallel", "race_over", "refuse_ordered", "
 
 
 def check_scope(scope: object, doing: str) -> str:
-    """`scope`, if it is one ("" means the default of its place). Raises UnknownScope."""
+    """`scope`, if it is one ("" means the default of its place). Raises UnknownScope (TW0216)."""
     if not isinstance(scope, str) or scope not in ("", *SCOPES):
         raise UnknownScope(doing, reason=f"{scope!r} is no storage scope"[:200], called=user_source(),
                            allowed=", ".join(f'"{one}"' for one in SCOPES) + ', or "" for the default of its place',

@@ -29,8 +29,8 @@ class ScheduleDoors:
         """A new schedule of `ops` to which the records are applied.
 
         ops: the operations that they were recorded for, or others of the same make-up. intrinsics: tensor intrinsics of
-        one's own by name, for records that were read from a text. Raises BadRecords, IntrinsicNotGiven, and what the
-        primitives raise.
+        one's own by name, for records that were read from a text. Raises BadRecords (TW0223), IntrinsicNotGiven (TW0241), and what
+        the primitives raise.
         """
         return _room(".replay").replayed(records, ops, intrinsics)
 
@@ -43,19 +43,19 @@ class ScheduleDoors:
         """What becomes of a stage (or of that of a tensor or operation), to print: which part is computed where and how
         often, the memory that takes, the bytes touched at each loop; with a warning where it is computed several times over.
 
-        Raises LoweringError where the schedule does not hold together, UnknownStage.
+        Raises LoweringError where the schedule does not hold together, UnknownStage (TW0201).
         """
         return _room("...views.explain").explain(self, stage)
 
     def options(self, stage: Any) -> Any:
         """Which primitives a stage (or that of a tensor or operation) can take now, on which of its axes, and why not the
-        others, to print. Each is tried on a copy, so what it says is what a call would. Raises UnknownStage."""
+        others, to print. Each is tried on a copy, so what it says is what a call would. Raises UnknownStage (TW0201)."""
         return _room("...views.options").options(self, stage)
 
     def show(self, path: Any = None, target: str = "llvm") -> Any:
         """A page that links the records, the loops with their costs, and the assembly for `target`, a CPU: written to
         `path`; without one displayed in a notebook, or written to a temporary file that the browser opens where there is a
-        screen. Returns the file. Raises PageNeedsJinja.
+        screen. Returns the file. Raises PageNeedsJinja (TW0257).
         """
         return _room("...views.report").show(self, path, target)
 
@@ -65,8 +65,8 @@ class ScheduleDoors:
         down: the same operations, scheduled by the same records, on a corner of the outputs and reductions.
 
         shapes: a number for each symbol of the shapes (by its te.var or its name), or several such; chosen where None.
-        Returns what was checked, to print. Raises ResultsDiffer, which names an element, what it should be and is, and the
-        primitive since which it is wrong; CannotVerify; LoweringError for what the interpreter finds.
+        Returns what was checked, to print. Raises ResultsDiffer (TW0258), which names an element, what it should be and is, and the
+        primitive since which it is wrong; CannotVerify (TW0259); LoweringError for what the interpreter finds.
         """
         return _room("...views.verify").verify(self, shapes, seed, target)
 

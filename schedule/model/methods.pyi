@@ -21,7 +21,8 @@ class StagePrimitives:
         axes: loops of the stage; as in TVM the first two may be given in either order. A loop over data and reduce axes at once
         is a reduce loop. Returns the loop, which counts in 64 bits where the extents are not known to fit 32.
 
-        Raises FuseApart, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, HybridLoopsApart.
+        Raises FuseApart (TW0208), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+        (TW0213), HybridLoopsApart (TW0281).
         """
 
     def reorder(self, *axes: IterVar) -> None:
@@ -33,7 +34,8 @@ class StagePrimitives:
 
         axes: loops of the stage, each once, in the order that they are to have.
 
-        Raises BadReorder, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopsApart, HybridLoopCarries.
+        Raises BadReorder (TW0207), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay
+        (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
         """
 
     def skew(self, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
@@ -48,7 +50,8 @@ class StagePrimitives:
         whose reduce axis is skewed come in another order. Returns the loop that stands in place of `axis`, of the same extent and
         dtype, named "j.skewed". For vectors of elements side by side, split first and skew the outer loop.
 
-        Raises BadSkew, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, ScanLoopsStay, NotOfHybridStages.
+        Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+        (TW0213), ScanLoopsStay (TW0261), NotOfHybridStages (TW0282).
         """
 
     def split(
@@ -64,7 +67,8 @@ class StagePrimitives:
         An extent that does not divide leaves a guarded tail, unless disable_predication vouches that there is none to guard.
         A loop that is annotated is not split, since the annotation would be lost: split first.
 
-        Raises BadSplit, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost.
+        Raises BadSplit (TW0206), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+        (TW0213).
         """
 
     def tile(self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any) -> tuple[IterVar, IterVar, IterVar, IterVar]:
@@ -90,7 +94,8 @@ class StagePrimitives:
         axis: a loop of the stage, over data alone. A loop whose extents are constants and whose work takes less time than
         waking a thread runs serially all the same.
 
-        Raises ParallelReduction, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+        Raises ParallelReduction (TW0204), NestedParallel (TW0209), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
+        (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).
         """
 
     def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
@@ -113,7 +118,7 @@ class StagePrimitives:
         read soon; a hint, for loops whose lanes store side by side to one tensor.
         The last five take no value, a bool or an integer.
 
-        Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument.
+        Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
         """
 
     def unroll(self, axis: IterVar) -> None:
@@ -125,7 +130,7 @@ class StagePrimitives:
 
         axis: a loop of the stage. That its extent is a constant is looked at when the schedule is lowered.
 
-        Raises AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay.
+        Raises AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay (TW0261).
         """
 
     def vectorize(self, axis: IterVar) -> None:
@@ -137,7 +142,8 @@ class StagePrimitives:
         axis: a loop of the stage, over data alone, of any constant extent: one that is longer than the machine's vectors is
         cut into several, and an odd one is masked. That the extent is constant is looked at when the schedule is lowered.
 
-        Raises VectorizeReduction, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+        Raises VectorizeReduction (TW0203), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay
+        (TW0261), HybridLoopCarries (TW0280).
         """
 
     def bind(self, axis: IterVar, thread_axis: IterVar) -> None:
@@ -150,7 +156,8 @@ class StagePrimitives:
         te.thread_axis("blockIdx.x"), "threadIdx.y", "vthread" (a virtual thread: interleaved work of one thread), with or without
         an extent. Whether all loops on one thread axis have one extent is looked at when the schedule is lowered.
 
-        Raises BadThreadBinding, ThreadBoundTwice, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+        Raises BadThreadBinding (TW0211), ThreadBoundTwice (TW0212), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
+        (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).
         """
 
     def env_threads(self, threads: Sequence[IterVar] | IterVar) -> None:
@@ -163,7 +170,7 @@ class StagePrimitives:
         threads: thread axes whose extents are declared, te.thread_axis((0, 256), "threadIdx.x"), or one of them; each tag once.
         Loops of the scan's updates that are bound to the same tags share the work among these threads.
 
-        Raises BadEnvThreads.
+        Raises BadEnvThreads (TW0260).
         """
 
     def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
@@ -177,7 +184,8 @@ class StagePrimitives:
         axis: a loop of the stage. intrinsic: what te.decl_tensor_intrin or te.intrinsics.get returned. Whether it computes what
         the loops do is decided when the schedule is lowered, once their ranges are known.
 
-        Raises BadTensorize, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+        Raises BadTensorize (TW0240), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), NotOfHybridStages
+        (TW0282).
         """
 
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
@@ -192,7 +200,8 @@ class StagePrimitives:
         the place is in the inner loop, where it is fused, in the fused one. Every stage that reads this one has to lie within
         that loop, which is looked at when the schedule is lowered.
 
-        Raises CannotAttach, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+        Raises CannotAttach (TW0215), NestedParallel (TW0209), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
+        (TW0222), NotOfHybridStages (TW0282).
         """
 
     def compute_inline(self) -> None:
@@ -205,7 +214,7 @@ class StagePrimitives:
 
         The stage computes one tensor, element by element, without a reduction, and is no output.
 
-        Raises CannotInline.
+        Raises CannotInline (TW0210).
         """
 
     def compute_root(self) -> None:
@@ -232,7 +241,7 @@ class StagePrimitives:
         Its storage is twice as large: two halves take turns. Whether the loop allows that (a serial one, in which what is read
         does not change) is decided when the schedule is lowered.
 
-        Raises BadOverlap.
+        Raises BadOverlap (TW0252).
         """
 
     def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1) -> None:
@@ -249,7 +258,8 @@ class StagePrimitives:
         the stage is computed at is `offset` iterations further on. level: 1 asks the first cache; 2 the second one, for streams
         from memory: where a row ends, for the one that follows it.
 
-        Raises BadPrefetch, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, UnknownStage, NotOfHybridStages.
+        Raises BadPrefetch (TW0251), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), UnknownStage
+        (TW0201), NotOfHybridStages (TW0282).
         """
 
     def rolling_buffer(self) -> None:
@@ -264,7 +274,7 @@ class StagePrimitives:
 
         What is read must move by constant steps that are smaller than its extent, which is decided when the schedule is lowered.
 
-        Raises BadOverlap.
+        Raises BadOverlap (TW0252).
         """
 
     def set_scope(self, scope: str) -> None:
@@ -275,7 +285,7 @@ class StagePrimitives:
         scope: "global", "shared" (of a block of threads), "local" (of one thread) or "warp"; "" for the default of its place:
         global without threads around, shared under blocks, local under threads. Outputs and placeholders are global.
 
-        Raises UnknownScope.
+        Raises UnknownScope (TW0216).
         """
 
     def set_store_predicate(self, predicate: Any) -> None:
@@ -286,7 +296,7 @@ class StagePrimitives:
 
         predicate: a bool, or an expression of dtype bool over axes of the stage and thread axes that its loops run on.
 
-        Raises BadStorePredicate, NotOfHybridStages.
+        Raises BadStorePredicate (TW0218), NotOfHybridStages (TW0282).
         """
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
@@ -296,7 +306,7 @@ class StagePrimitives:
 
         axis: a data axis of the operation, s[B].op.axis, of a stage that is no output. factor: at least 1.
 
-        Raises BadStorageAlign, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+        Raises BadStorageAlign (TW0217), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), NotOfHybridStages (TW0282).
         """
 
     def transform_layout(self, mapping_function: Callable[..., Any], pad_value: Any = None) -> list[IterVar] | None:
@@ -314,7 +324,7 @@ class StagePrimitives:
         in fours), or 0 where none is given: computed tensors are filled with it. Returns the loops of a stage that computes, one
         for each new dimension; a placeholder has none (None).
 
-        Raises BadLayout: where elements would share a place, or where the loops are scheduled already.
+        Raises BadLayout (TW0253): where elements would share a place, or where the loops are scheduled already.
         """
 
 
@@ -331,7 +341,7 @@ class SchedulePrimitives:
         reads the tensor, or a list of these. Returns the copy, "A.local", of the tensor's shape and dtype: a stage of its own,
         of which what is needed is computed where it is placed.
 
-        Raises BadCacheRead, UnknownScope, UnknownStage.
+        Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
         """
 
     def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
@@ -347,7 +357,8 @@ class SchedulePrimitives:
         axes moves to the cache. Stages attached at loops that vanish move to the cache's. Returns the cache, "C.local" for C in
         "local", of the same dtype, or a list for a list.
 
-        Raises BadCacheWrite, AnnotationWouldBeLost, UnknownScope, UnknownStage, NotOfHybridStages.
+        Raises BadCacheWrite (TW0220), AnnotationWouldBeLost (TW0213), UnknownScope (TW0216), UnknownStage (TW0201),
+        NotOfHybridStages (TW0282).
         """
 
     def clone_in(self, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
@@ -362,7 +373,7 @@ class SchedulePrimitives:
         operation or stage that reads it, or a list of these. The clone has its loops as they are declared, and its own place:
         readers far apart can each have theirs near. Returns the clone, of the same shape and dtype (a list for a list).
 
-        Raises BadClone, UnknownStage.
+        Raises BadClone (TW0254), UnknownStage (TW0201).
         """
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
@@ -376,7 +387,7 @@ class SchedulePrimitives:
         outputs, inputs: tensors or operations, or lists of these; the outputs belong to the group. include_inputs: whether the
         inputs' stages belong to it; placeholders never do. Groups contain each other or have nothing in common.
 
-        Raises BadGroup, UnknownStage.
+        Raises BadGroup (TW0250), UnknownStage (TW0201).
         """
 
     def rfactor(self, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
@@ -393,7 +404,8 @@ class SchedulePrimitives:
         stages start with their loops as declared; the tensor keeps its data axes. Returns the tensor of partial results, "C.rf",
         of the same dtype (a list for several outputs or for a list).
 
-        Raises BadRfactor, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, UnknownStage.
+        Raises BadRfactor (TW0221), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+        (TW0213), UnknownStage (TW0201).
         """
 
 
@@ -403,7 +415,8 @@ class GroupPrimitives:
 
         parent: a stage, s[D], that reads results of the group. scope: a loop of it.
 
-        Raises CannotAttach, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument.
+        Raises CannotAttach (TW0215), NestedParallel (TW0209), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
+        (TW0222).
         """
 
     def compute_root(self) -> None:

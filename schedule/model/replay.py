@@ -63,11 +63,11 @@ class Replay:
         self.threads: dict[int, IterVar] = {}
 
     def apply(self, record: Record) -> Any:
-        """Do what the record says; what the primitive returns. Raises BadRecords, and what the primitive raises."""
+        """Do what the record says; what the primitive returns. Raises BadRecords (TW0223), and what the primitive raises."""
         return self.call(record)()
 
     def call(self, record: Record) -> Call:
-        """The call that the record stands for. Raises BadRecords."""
+        """The call that the record stands for. Raises BadRecords (TW0223)."""
         of_group = "group" in record.arguments and record.stage is None
         cls = StagePrimitives if record.stage is not None else GroupPrimitives if of_group else SchedulePrimitives
         row = find_primitive(cls, record.primitive)

@@ -25,7 +25,7 @@ __all__ = ["Schedule", "create_schedule"]
 def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
     """The schedule of `ops` and of all that they read: every stage at root, its loops as declared.
 
-    ops: the outputs, as an operation, a tensor, or a list of these. Raises NothingToSchedule.
+    ops: the outputs, as an operation, a tensor, or a list of these. Raises NothingToSchedule (TW0224).
     """
     given = [ops] if isinstance(ops, (Operation, Tensor)) else list(ops)
     outputs: dict[Operation, None] = {}

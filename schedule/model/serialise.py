@@ -82,7 +82,7 @@ def _plain_expr(value: Any, variables: Mapping[Var, VarRef]) -> Any:
 
 
 def from_json(text: str) -> tuple[Record, ...]:
-    """The records that `to_json` wrote. Raises BadRecords for other text."""
+    """The records that `to_json` wrote. Raises BadRecords (TW0223) for other text."""
     try:
         with deep_recursion():
             return tuple(

@@ -64,7 +64,8 @@ def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
     te.thread_axis("blockIdx.x"), "threadIdx.y", "vthread" (a virtual thread: interleaved work of one thread), with or without
     an extent. Whether all loops on one thread axis have one extent is looked at when the schedule is lowered.
 
-    Raises BadThreadBinding, ThreadBoundTwice, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+    Raises BadThreadBinding (TW0211), ThreadBoundTwice (TW0212), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
+    (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).
     """
     find_leaf(stage, axis, "cannot bind")
     if not isinstance(thread_axis, IterVar) or thread_axis.kind != "thread":

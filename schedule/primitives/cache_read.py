@@ -54,7 +54,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     reads the tensor, or a list of these. Returns the copy, "A.local", of the tensor's shape and dtype: a stage of its own,
     of which what is needed is computed where it is placed.
 
-    Raises BadCacheRead, UnknownScope, UnknownStage.
+    Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
     """
     if not isinstance(tensor, Tensor):
         raise BadCacheRead(

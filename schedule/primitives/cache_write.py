@@ -69,7 +69,8 @@ def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: st
     axes moves to the cache. Stages attached at loops that vanish move to the cache's. Returns the cache, "C.local" for C in
     "local", of the same dtype, or a list for a list.
 
-    Raises BadCacheWrite, AnnotationWouldBeLost, UnknownScope, UnknownStage, NotOfHybridStages.
+    Raises BadCacheWrite (TW0220), AnnotationWouldBeLost (TW0213), UnknownScope (TW0216), UnknownStage (TW0201),
+    NotOfHybridStages (TW0282).
     """
     stage, tensors = check_outputs(schedule, tensor, BadCacheWrite, "cannot cache writes of")
     check_scope(scope, f"cannot cache writes of {stage.name} in {scope!r}")

@@ -61,7 +61,7 @@ def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any
     operation or stage that reads it, or a list of these. The clone has its loops as they are declared, and its own place:
     readers far apart can each have theirs near. Returns the clone, of the same shape and dtype (a list for a list).
 
-    Raises BadClone, UnknownStage.
+    Raises BadClone (TW0254), UnknownStage (TW0201).
     """
     stage, tensors = check_outputs(schedule, tensor, BadClone, "cannot clone")
     op = stage.op

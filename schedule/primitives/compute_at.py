@@ -56,7 +56,8 @@ def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
     the place is in the inner loop, where it is fused, in the fused one. Every stage that reads this one has to lie within
     that loop, which is looked at when the schedule is lowered.
 
-    Raises CannotAttach, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+    Raises CannotAttach (TW0215), NestedParallel (TW0209), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
+    (TW0222), NotOfHybridStages (TW0282).
     """
     if not isinstance(parent, Stage):
         raise wrong_stage(stage, parent, "cannot place stage")

@@ -34,7 +34,7 @@ def compute_inline(stage: Stage) -> None:
 
     The stage computes one tensor, element by element, without a reduction, and is no output.
 
-    Raises CannotInline.
+    Raises CannotInline (TW0210).
     """
     why_not = why_not_inline(stage)
     if why_not is not None:

@@ -65,7 +65,7 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
     outputs, inputs: tensors or operations, or lists of these; the outputs belong to the group. include_inputs: whether the
     inputs' stages belong to it; placeholders never do. Groups contain each other or have nothing in common.
 
-    Raises BadGroup, UnknownStage.
+    Raises BadGroup (TW0250), UnknownStage (TW0201).
     """
     ends, begins = (_stages(schedule, given, what) for given, what in ((outputs, "outputs"), (inputs, "inputs")))
     members = [stage for stage in _between(schedule, ends, begins, bool(include_inputs)) if not stage.op.is_given]
@@ -154,7 +154,8 @@ def compute_at(group: Group, parent: Stage, scope: IterVar) -> None:
 
     parent: a stage, s[D], that reads results of the group. scope: a loop of it.
 
-    Raises CannotAttach, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument.
+    Raises CannotAttach (TW0215), NestedParallel (TW0209), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
+    (TW0222).
     """
     if not isinstance(parent, Stage):
         raise wrong_stage(group, parent, "cannot place")

@@ -30,6 +30,6 @@ def double_buffer(stage: Stage) -> None:
     Its storage is twice as large: two halves take turns. Whether the loop allows that (a serial one, in which what is read
     does not change) is decided when the schedule is lowered.
 
-    Raises BadOverlap.
+    Raises BadOverlap (TW0252).
     """
     set_overlap(stage, "double")

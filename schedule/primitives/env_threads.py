@@ -56,7 +56,7 @@ def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
     threads: thread axes whose extents are declared, te.thread_axis((0, 256), "threadIdx.x"), or one of them; each tag once.
     Loops of the scan's updates that are bound to the same tags share the work among these threads.
 
-    Raises BadEnvThreads.
+    Raises BadEnvThreads (TW0260).
     """
     given: list[Any] = list(threads) if isinstance(threads, (list, tuple)) else [threads]
     wanted = 's[scan].env_threads([te.thread_axis((0, 256), "threadIdx.x")])'

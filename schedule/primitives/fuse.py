@@ -46,7 +46,8 @@ def fuse(stage: Stage, *axes: IterVar) -> IterVar:
     axes: loops of the stage; as in TVM the first two may be given in either order. A loop over data and reduce axes at once
     is a reduce loop. Returns the loop, which counts in 64 bits where the extents are not known to fit 32.
 
-    Raises FuseApart, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, HybridLoopsApart.
+    Raises FuseApart (TW0208), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+    (TW0213), HybridLoopsApart (TW0281).
     """
     if not axes:
         return _unit_loop(stage)

@@ -12,7 +12,7 @@ __all__ = ["set_overlap"]
 
 
 def set_overlap(stage: Stage, kind: Overlap) -> None:
-    """Note that the storage of a stage overlaps so. Raises BadOverlap."""
+    """Note that the storage of a stage overlaps so. Raises BadOverlap (TW0252)."""
     reason = fix = ""
     if stage.op.is_given:
         reason, fix = (f"{stage.name} is {stage.op.noun}, and its memory is given",

@@ -39,7 +39,8 @@ def parallel(stage: Stage, axis: IterVar) -> None:
     axis: a loop of the stage, over data alone. A loop whose extents are constants and whose work takes less time than
     waking a thread runs serially all the same.
 
-    Raises ParallelReduction, NestedParallel, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+    Raises ParallelReduction (TW0204), NestedParallel (TW0209), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
+    (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).
     """
     find_leaf(stage, axis, "cannot make parallel")
     check_independent(stage, axis, "cannot make parallel")

@@ -74,7 +74,7 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     read soon; a hint, for loops whose lanes store side by side to one tensor.
     The last five take no value, a bool or an integer.
 
-    Raises UnknownPragma, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument.
+    Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
     """
     find_leaf(stage, axis, "cannot put a pragma on")
     headline = f"cannot put the pragma {pragma_type!r} on '{axis.name}' of stage {stage.name}"

@@ -49,7 +49,8 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: b
     the stage is computed at is `offset` iterations further on. level: 1 asks the first cache; 2 the second one, for streams
     from memory: where a row ends, for the one that follows it.
 
-    Raises BadPrefetch, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, UnknownStage, NotOfHybridStages.
+    Raises BadPrefetch (TW0251), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), UnknownStage
+    (TW0201), NotOfHybridStages (TW0282).
     """
     find_leaf(stage, axis, "cannot prefetch at")
     refuse_hybrid(stage, f"cannot prefetch at '{axis.name}' of", "which part of a tensor an iteration reads is up to its ifs",

@@ -36,7 +36,8 @@ def reorder(stage: Stage, *axes: IterVar) -> None:
 
     axes: loops of the stage, each once, in the order that they are to have.
 
-    Raises BadReorder, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopsApart, HybridLoopCarries.
+    Raises BadReorder (TW0207), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay
+    (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
     """
     places = [find_leaf(stage, axis, "cannot reorder") for axis in axes]
     for at, place in enumerate(places):

@@ -80,7 +80,8 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
     stages start with their loops as declared; the tensor keeps its data axes. Returns the tensor of partial results, "C.rf",
     of the same dtype (a list for several outputs or for a list).
 
-    Raises BadRfactor, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, UnknownStage.
+    Raises BadRfactor (TW0221), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+    (TW0213), UnknownStage (TW0201).
     """
     stage, tensors = check_outputs(schedule, tensor, BadRfactor, "cannot factor the reduction")
     op, reduction = _check(stage, axis)

@@ -29,6 +29,6 @@ def rolling_buffer(stage: Stage) -> None:
 
     What is read must move by constant steps that are smaller than its extent, which is decided when the schedule is lowered.
 
-    Raises BadOverlap.
+    Raises BadOverlap (TW0252).
     """
     set_overlap(stage, "rolling")

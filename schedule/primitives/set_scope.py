@@ -38,7 +38,7 @@ def set_scope(stage: Stage, scope: str) -> None:
     scope: "global", "shared" (of a block of threads), "local" (of one thread) or "warp"; "" for the default of its place:
     global without threads around, shared under blocks, local under threads. Outputs and placeholders are global.
 
-    Raises UnknownScope.
+    Raises UnknownScope (TW0216).
     """
     headline = f"cannot set the scope of stage {stage.name} to {scope!r}"
     check_scope(scope, headline)

@@ -46,7 +46,7 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
 
     predicate: a bool, or an expression of dtype bool over axes of the stage and thread axes that its loops run on.
 
-    Raises BadStorePredicate, NotOfHybridStages.
+    Raises BadStorePredicate (TW0218), NotOfHybridStages (TW0282).
     """
     headline = f"cannot set the store predicate of stage {stage.name}"
     refuse_hybrid(stage, "cannot set the store predicate of", "it stores in many places, each under its own condition",

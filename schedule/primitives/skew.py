@@ -112,7 +112,8 @@ def skew(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
     whose reduce axis is skewed come in another order. Returns the loop that stands in place of `axis`, of the same extent and
     dtype, named "j.skewed". For vectors of elements side by side, split first and skew the outer loop.
 
-    Raises BadSkew, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost, ScanLoopsStay, NotOfHybridStages.
+    Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+    (TW0213), ScanLoopsStay (TW0261), NotOfHybridStages (TW0282).
     """
     place = find_leaf(stage, axis, "cannot skew")
     find_leaf(stage, by, "cannot skew by")

@@ -43,7 +43,8 @@ def split(
     An extent that does not divide leaves a guarded tail, unless disable_predication vouches that there is none to guard.
     A loop that is annotated is not split, since the annotation would be lost: split first.
 
-    Raises BadSplit, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, AnnotationWouldBeLost.
+    Raises BadSplit (TW0206), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
+    (TW0213).
     """
     place = find_leaf(stage, parent, "cannot split")
     if (factor is None) == (nparts is None):
@@ -77,7 +78,7 @@ def bad_split(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadSplit:
 
 
 def part_size(stage: Stage, axis: IterVar, name: str, given: Any) -> Expr:
-    """A factor or nparts: a positive constant, or an expression over symbols of integer type. Raises BadSplit."""
+    """A factor or nparts: a positive constant, or an expression over symbols of integer type. Raises BadSplit (TW0206)."""
     advice = f"{name} takes a positive integer, such as {name}=8"
     try:
         number = given if isinstance(given, Expr) else int(given.__index__())

@@ -32,7 +32,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
 
     axis: a data axis of the operation, s[B].op.axis, of a stage that is no output. factor: at least 1.
 
-    Raises BadStorageAlign, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+    Raises BadStorageAlign (TW0217), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), NotOfHybridStages (TW0282).
     """
     find_axis(stage, axis, "cannot align the stride of")
     headline = f"cannot align the stride of '{axis.name}' of stage {stage.name}"

@@ -74,7 +74,8 @@ def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
     axis: a loop of the stage. intrinsic: what te.decl_tensor_intrin or te.intrinsics.get returned. Whether it computes what
     the loops do is decided when the schedule is lowered, once their ranges are known.
 
-    Raises BadTensorize, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, NotOfHybridStages.
+    Raises BadTensorize (TW0240), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), NotOfHybridStages
+    (TW0282).
     """
     find_leaf(stage, axis, "cannot tensorize")
     refuse_hybrid(stage, f"cannot tensorize '{axis.name}' of", "an intrinsic is matched with an expression for each element",

@@ -67,7 +67,7 @@ def transform_layout(
     in fours), or 0 where none is given: computed tensors are filled with it. Returns the loops of a stage that computes, one
     for each new dimension; a placeholder has none (None).
 
-    Raises BadLayout: where elements would share a place, or where the loops are scheduled already.
+    Raises BadLayout (TW0253): where elements would share a place, or where the loops are scheduled already.
     """
     _check_stage(stage)
     op = stage.op

@@ -42,7 +42,7 @@ def unroll(stage: Stage, axis: IterVar) -> None:
 
     axis: a loop of the stage. That its extent is a constant is looked at when the schedule is lowered.
 
-    Raises AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay.
+    Raises AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay (TW0261).
     """
     find_leaf(stage, axis, "cannot unroll")
     if axis.kind == "thread":

@@ -37,7 +37,8 @@ def vectorize(stage: Stage, axis: IterVar) -> None:
     axis: a loop of the stage, over data alone, of any constant extent: one that is longer than the machine's vectors is
     cut into several, and an odd one is masked. That the extent is constant is looked at when the schedule is lowered.
 
-    Raises VectorizeReduction, AxisIsNoLoop, NotAnAxisOfStage, WrongArgument, ScanLoopsStay, HybridLoopCarries.
+    Raises VectorizeReduction (TW0203), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), ScanLoopsStay
+    (TW0261), HybridLoopCarries (TW0280).
     """
     find_leaf(stage, axis, "cannot vectorize")
     refuse_ordered(stage, [axis], "cannot vectorize")

@@ -52,7 +52,7 @@ class _Place:
 
 
 def bind(nest: Nest, plan: Plan, body: Stmt, error: _Error) -> Stmt:
-    """`body`, a body of the plan's intrinsic, on the parts of the plan. Raises TensorizeBuffer."""
+    """`body`, a body of the plan's intrinsic, on the parts of the plan. Raises TensorizeBuffer (TW0382)."""
     values: dict[Var, Expr] = {param: nest.value(value, {}) for param, value in plan.scalars.items()}
     return bind_parts(nest, [(plan.intrinsic.buffers[tensor], part) for tensor, part in plan.parts.items()], body, error, values)
 

@@ -81,7 +81,7 @@ class Bodies:
     """By the identity of a value, which is kept alive, what it is compared as."""
 
     def compare(self) -> None:
-        """Raises TensorizeBody where they differ; else `parts` and `scalars` are complete."""
+        """Raises TensorizeBody (TW0381) where they differ; else `parts` and `scalars` are complete."""
         mine, its = self.stage.stage_bounds.computation.values, self.stage.intrinsic.op.body
         name = self.stage.stage_bounds.computation.name
         for a, b in zip(mine, its, strict=False):  # a reduction is one value, whatever the number of its outputs

@@ -41,7 +41,7 @@ def match(
 ) -> Plan:
     """The plan for the tensorized loop at `place`. axes: the value of each root axis in terms of loops.
 
-    Raises TensorizeRegion and TensorizeBody.
+    Raises TensorizeRegion (TW0380) and TensorizeBody (TW0381).
     """
     intrinsic = bounds.loops[place].attr.intrinsic
     assert intrinsic is not None

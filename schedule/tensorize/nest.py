@@ -39,7 +39,8 @@ __all__ = ["tensorized_nest"]
 def tensorized_nest(nest: Nest, place: int) -> Stmt:
     """The statement that computes the region of a stage whose loop number `place` is tensorized.
 
-    Raises TensorizeRegion, TensorizeBody, TensorizeBuffer, TensorizeGuard, TensorizeReduction and TensorizeLoops.
+    Raises TensorizeRegion (TW0380), TensorizeBody (TW0381), TensorizeBuffer (TW0382), TensorizeGuard (TW0383), TensorizeReduction
+    (TW0384) and TensorizeLoops (TW0385).
     """
     return _Tensorized(nest, place).build()
 

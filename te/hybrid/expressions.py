@@ -77,7 +77,7 @@ class ExpressionReader:
         return self.as_number(value, node)
 
     def as_number(self, value: Any, node: ast.expr) -> Any:
-        """`value`, the value of `node`, if it is a scalar. Raises BadHybridValue."""
+        """`value`, the value of `node`, if it is a scalar. Raises BadHybridValue (TW0158)."""
         if is_number(value) or isinstance(value, Expr):
             return value
         if isinstance(value, Tensor) and not value.shape:
@@ -303,7 +303,7 @@ class ExpressionReader:
         return ops.const(element) if getattr(element, "ndim", None) == 0 and hasattr(element, "dtype") else element
 
     def indices(self, node: ast.Subscript) -> tuple[Any, ...]:
-        """The indices of a subscript, integers all. Raises BadHybridValue and NotInHybridScripts."""
+        """The indices of a subscript, integers all. Raises BadHybridValue (TW0158) and NotInHybridScripts (TW0151)."""
         nodes = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         if any(isinstance(index, (ast.Slice, ast.Starred)) for index in nodes):
             raise self.source.error(NotInHybridScripts, f"`{ast.unparse(node)}` is a slice", node,
@@ -314,7 +314,7 @@ class ExpressionReader:
         return tuple(self.integer(index, f"index {at} of `{ast.unparse(node.value)}`") for at, index in enumerate(nodes))
 
     def element(self, local: LocalBuffer, node: ast.Subscript) -> tuple[Expr, ...]:
-        """Which element of a buffer of the script is meant. Raises BadHybridValue."""
+        """Which element of a buffer of the script is meant. Raises BadHybridValue (TW0158)."""
         buffer, given = local.buffer, self.indices(node)
         if len(given) != buffer.ndim:
             raise self.source.error(
@@ -382,7 +382,7 @@ class ExpressionReader:
                                     fix=f"{name}({', '.join(ast.unparse(keyword.value) for keyword in node.keywords)})")
 
     def arguments(self, node: ast.Call, least: int, most: int | None, usage: str) -> Sequence[ast.expr]:
-        """The arguments of a call, `least` to `most` of them. Raises BadHybridCall."""
+        """The arguments of a call, `least` to `most` of them. Raises BadHybridCall (TW0153)."""
         count = len(node.args)
         if count < least or most is not None and count > most or any(isinstance(argument, ast.Starred) for argument in node.args):
             given = f"{count} argument{'s' if count != 1 else ''}"

@@ -102,7 +102,7 @@ class LoopReader(ExpressionReader):
             return as_shape(parts, "the buffer")
 
     def loop_spec(self, node: ast.For) -> LoopSpec:
-        """What a for statement runs over. Raises BadHybridLoop and NotInHybridScripts."""
+        """What a for statement runs over. Raises BadHybridLoop (TW0157) and NotInHybridScripts (TW0151)."""
         if node.orelse:
             raise self.source.error(NotInHybridScripts, "a loop with `else` cannot stand in a hybrid script", node.orelse[0],
                                     reason="loops run to their end", fix="write what follows the loop after it")

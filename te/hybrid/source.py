@@ -75,7 +75,7 @@ def _lineno(node: ast.AST) -> int:
 
 
 def read_source(function: Callable[..., Any]) -> Source:
-    """The source of a function that `def` made. Raises NotAHybridFunction."""
+    """The source of a function that `def` made. Raises NotAHybridFunction (TW0150)."""
     name = getattr(function, "__name__", repr(function))
 
     def refused(reason: str, fix: str) -> NotAHybridFunction:
