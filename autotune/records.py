@@ -48,8 +48,8 @@ create index trials_of_task on trials (task, seconds);
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One measured candidate. seconds: of a call, None where it failed; confirmed: measured again, side by
-    side with its rivals. failure: a class of failures (see measure.Failure), "" for none."""
+    """One measured candidate. seconds: of a call, None where it failed; confirmed: seconds of a call when it was measured again,
+    side by side with its rivals. failure: a class of failures (see measure.Failure), "" for none."""
 
     records: str
     seconds: float | None
@@ -62,7 +62,7 @@ class Trial:
 
     @property
     def time(self) -> float | None:
-        """The better founded of its two times."""
+        """The better founded of its two times, in seconds a call; None where it failed."""
         return self.seconds if self.confirmed is None else self.confirmed
 
 
@@ -135,17 +135,18 @@ class Database:
     # Writing
 
     def add(self, key: Key, name: str, trial: Trial) -> None:
-        """Appends a trial: when this returns it is on the disk. One that is there already (by its uid) is left alone."""
+        """Appends a trial: when this returns it is on the disk. One that is there already (by its uid) is left alone. Raises
+        DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
             self._insert(self._task(key, name), trial)
 
     def confirm(self, trial: Trial, seconds: float) -> None:
-        """Notes the time that a trial took when it was measured again."""
+        """Notes the seconds that a call of a trial took when it was measured again. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
             self._connection.execute("update trials set confirmed = ? where uid = ?", (seconds, trial.uid))
 
     def set_baseline(self, key: Key, name: str, seconds: float) -> None:
-        """Notes how long the unscheduled program takes."""
+        """Notes how many seconds a call of the unscheduled program takes. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
             self._connection.execute("update tasks set baseline = ? where id = ?", (seconds, self._task(key, name)))
 
@@ -178,7 +179,7 @@ class Database:
         return [_trial(row) for row in rows]
 
     def best(self, key: Key) -> Trial | None:
-        """The fastest verified trial of a key."""
+        """The fastest verified trial of a key; None where none succeeded."""
         with self._faults():
             row = self._connection.execute(
                 "select * from trials where task = ? and seconds is not null order by coalesce(confirmed, seconds) limit 1",

@@ -77,11 +77,12 @@ class Task:
 
     @property
     def outputs(self) -> list[Tensor]:
-        """The tensors that are computed and passed to the function."""
+        """The tensors that are computed and passed to the function, in call order."""
         return computed_tensors(self.args)
 
     def replay(self, records: Sequence[Any]) -> Schedule:
-        """The schedule that records stand for, on this task's own tensors. Raises what replaying raises."""
+        """The schedule that records stand for, on this task's own tensors. Raises BadRecords (TW0223), and what the primitives
+        raise."""
         return Schedule.replay(records, self.outputs)
 
 

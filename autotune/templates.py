@@ -74,5 +74,7 @@ class Template:
 
 
 def template(name: str) -> Callable[[Callable[..., Any]], Template]:
-    """Make a template of a function, whose first parameter is `cfg` (or which asks get_config() for it)."""
+    """Make a template of a function, whose first parameter is `cfg` (or which asks get_config() for it) and which returns a
+    schedule and the list of its arguments. name: by which records know it. Calling it raises BadTemplate (TW0607) for a function
+    that returns anything else."""
     return lambda function: Template(name, function)

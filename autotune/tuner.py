@@ -29,7 +29,7 @@ FINALISTS = 4
 
 
 class Best(NamedTuple):
-    """The fastest verified candidate: seconds a call, and its schedule as records."""
+    """The fastest verified candidate: the seconds that a call takes, and its schedule as records."""
 
     seconds: float
     records: tuple[Record, ...]
@@ -39,8 +39,8 @@ class Best(NamedTuple):
 class Result:
     """What the database holds for a task now.
 
-    best: the fastest verified candidate. history: every trial, oldest first. baseline: seconds of the unscheduled
-    program. dropped: how many candidates were given up before they were measured, by class.
+    best: the fastest verified candidate. history: every trial, oldest first. baseline: the seconds that a call of the unscheduled
+    program takes. dropped: how many candidates were given up before they were measured, by class of failure.
     """
 
     task: Task
@@ -51,7 +51,7 @@ class Result:
 
     @property
     def schedule(self) -> Schedule:
-        """The best schedule, on the task's tensors."""
+        """The best schedule, on the task's own tensors. Raises BadRecords (TW0223) where the tensors are other ones."""
         return self.task.replay(self.best.records)
 
     @property
@@ -73,11 +73,14 @@ def tune(
 
     args: its tensors, inputs then outputs, of static shapes; or a template's task. trials: how many measured candidates
     the database shall hold, those of earlier runs included, so that running again goes on, or returns at once. search:
-    "evolution" (guided by a model) or "random". inputs: arrays to measure on, for the tensors that are no outputs.
-    progress: show a live display; None for: where the standard error output is a terminal.
+    "evolution" (guided by a model) or "random". inputs: arrays to measure on, for the tensors that are no outputs,
+    seed: of the search's draws. inputs: one for each of those tensors, of its shape and dtype. limits: the seconds and the bytes
+    that a candidate may take. progress: show a live display; None for: where the standard error output is a terminal.
 
     Every candidate is built and run in another process, and compared with the unscheduled program before its time counts.
-    Interrupting it (Ctrl-C) keeps every trial so far. Raises TuningError, RecordError.
+    Interrupting it (Ctrl-C) keeps every trial so far. Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned
+    (TW0603), BadTuningOption (TW0604), BadTemplate (TW0607), NoCandidate (TW0608), WorkerFailed (TW0609), WrongInputs (TW0610),
+    MissingPackage (TW0611); CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for the database.
     """
     task = Task.of(args, target)
     if type(trials) is not int or trials < 1:
@@ -189,7 +192,8 @@ class _Run:
 def best(args: Any, target: str | Target = "llvm", database: str | Path | Database = "tune.sqlite") -> Schedule:
     """The fastest schedule that the database holds for a function, on its own tensors.
 
-    args: the tensors, or a template's task. Raises NoRecord (TW0633) where there is none, and RecordError for a file that
-    cannot be read.
+    args: the tensors, inputs then outputs, of static shapes; or a template's task. target: as for tune. database: a path, or an
+    open Database. Raises NoRecord (TW0633) where there is none, CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy
+    (TW0635) for a file that cannot be read, and what tune raises for its arguments.
     """
     return best_schedule(Task.of(args, target), database)[0]

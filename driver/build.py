@@ -40,7 +40,11 @@ def build(
     topi.schedule's. bounds_check: also check data-dependent indices while running.
     fast_math: floats may be reassociated and divided by reciprocals, which changes last bits; NaN and infinity keep their
     meaning. The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
-    Raises LoweringError, CodegenError; RecordError for a database that cannot be read.
+
+    Raises ArgumentNotBuildable (TW0420) for what is none of these, and NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
+    UnknownTargetOption (TW0402), UnknownTriple (TW0405), UnknownProcessor (TW0403), UnknownFeature (TW0404) and UnknownArchitecture
+    (TW0406) for the target; any other LoweringError, CodegenError or CudaError where the program cannot be lowered or made for it;
+    CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for a database that cannot be read.
     """
     return build_with_options(what, args, target, name, BuildOptions(bounds_check=bounds_check, fast_math=fast_math), tuned)
 

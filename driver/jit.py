@@ -114,7 +114,12 @@ class JitFunction:
         self._misses = 0
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
-        """The function's results for these arrays."""
+        """The function's results for these arrays, new ones, or those given by `out=`.
+
+        A first call with these shapes and dtypes builds. Raises NoResult (TW0531) for what the function returns, WrongOutputs
+        (TW0532) for `out`, NotSpecialisable (TW0530) for an argument that cannot be part of the kernel; and what te, tw.build and a
+        call of the kernel raise.
+        """
         if named:
             if any(isinstance(leaf, Tensor) for leaf in _leaves((args, named))):
                 return self._function(*args, **named)
@@ -139,12 +144,13 @@ class JitFunction:
         return tuple(made) if special.declared.several else made[0]
 
     def kernel(self, *args: Any, **named: Any) -> Kernel:
-        """The kernel for such arguments: its text, its time, its library. It is called with the arrays, then the outputs."""
+        """The kernel for arguments of these shapes and dtypes: its text, its time, its library. It is called with the arrays, then
+        the outputs. Raises what a call raises that builds."""
         args = self._in_order(args, named)
         return self._specialise(tuple(map(_key, args)), args).kernel
 
     def lower(self, *args: Any, **named: Any) -> Function:
-        """The loops of the kernel for such arguments."""
+        """The loops of the kernel for arguments of these shapes and dtypes. Raises what a call raises that builds."""
         declared = self._declared(self._in_order(args, named))
         return lower(declared.schedule, list(declared.args), self._name)
 
