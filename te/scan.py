@@ -21,7 +21,7 @@ from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
 from ..ir.ops import cast as cast_to
 from .compute import compute
 from .errors import BadScan
-from .operation import ComputeOp, Operation
+from .operation import Operation
 from .shape import axis_dtype, same_extent, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor, tensor_text
@@ -151,7 +151,7 @@ def _check_state(name: str, init: Tensor, update: Tensor, state: Tensor) -> None
     if not state.op.is_passed or state.ndim == 0:
         raise _bad(name, f"the state is {tensor_text(state)}, no placeholder with a first axis for time",
                    "state = te.placeholder((time, ...)), which the update reads", state)
-    if not isinstance(update.op, ComputeOp):
+    if not update.op.values:
         raise _bad(name, f"the update {update.name} is a {update.op.kind}, which is not computed step by step",
                    "declare the update by te.compute", update)
     for what, tensor, shape in (("update", update, state.shape), ("init", init, (*init.shape[:1], *state.shape[1:]))):
@@ -183,7 +183,7 @@ def _check_together(name: str, inits: tuple[Tensor, ...], updates: tuple[Tensor,
 def _computed(name: str, at: int, inits: tuple[Tensor, ...]) -> Tensor:
     """The initial tensor, as one that is computed into the state: a copy of what is not, or is another's too."""
     init = inits[at]
-    if isinstance(init.op, ComputeOp) and init not in inits[:at]:
+    if init.op.values and init not in inits[:at]:
         return init
     label = f"{name}.init" if len(inits) == 1 else f"{name}.init{at}"
     return cast("Tensor", compute(init.shape, lambda *indices: ProducerLoad(init, tuple(indices)), name=label))

@@ -40,7 +40,7 @@ def stencil(group: Group) -> None:
     stage = s[group.output]
     lead, (high, *flat) = stage.op.axis[:at], stage.op.axis[at:]
     width = stage.fuse(*flat) if len(flat) > 1 else flat[0]
-    widest = max((part.output(0).dtype.bits for part in (*group.parts, anchor) if isinstance(part, ComputeOp)), default=32)
+    widest = max((part.output(0).dtype.bits for part in (*group.parts, anchor) if part.values), default=32)
     lanes = group.machine.lanes(widest)
     step = lcm(lanes, constant(flat[1]) or 1) if len(flat) > 1 else lanes  # whole pixels, whole vectors
     room = (group.machine.registers - SPARE) // (step // lanes) - 2 * reach

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...errors import user_source
-from ...te.operation import ComputeOp
 from ...te.tensor_compute import TensorComputeOp
 from ..errors import CannotInline
 from ..model.methods import StagePrimitives
@@ -49,7 +48,7 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     name, op = stage.name, stage.op
     if op.is_given:
         return f"{name} is {op.noun}, there is no expression", f"read {name} as it is"
-    if not isinstance(op, ComputeOp):
+    if not op.values:
         return f"{name} is no expression element by element", "compute it at root"
     if stage.is_output:
         return f"{name} is an output of the schedule: it has to be stored", "inline what it reads instead"

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from ...errors import TilewrightError, user_source
 from ...ir.expr import IntImm, IterVar
 from ...te.errors import UnknownIntrinsic
-from ...te.operation import ComputeOp
 from ...te.tensor_intrin import TensorIntrin
 from ..errors import BadTensorize
 from ..model.axes import find_leaf, outline
@@ -89,7 +88,7 @@ def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
         raise BadTensorize(headline, reason=f"'{other.name}' is tensorized already, and one intrinsic computes a stage",
                            declared=stage.op.source, called=user_source(), loops=outline(stage, [other, axis]),
                            fix=f"tensorize either '{other.name}' or '{axis.name}'")
-    if not isinstance(stage.op, ComputeOp) or len(stage.op.outputs) != len(intrinsic.op.outputs):
+    if not stage.op.values or len(stage.op.outputs) != len(intrinsic.op.outputs):
         raise BadTensorize(
             headline, declared=stage.op.source, called=user_source(), loops=outline(stage, [axis]),
             reason=f"{stage.name} computes {len(stage.op.outputs)} tensors, the intrinsic {intrinsic.name} "

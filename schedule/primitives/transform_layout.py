@@ -72,7 +72,7 @@ def transform_layout(
     _check_stage(stage)
     op = stage.op
     extents = op.output_shape
-    like = op.axis if isinstance(op, ComputeOp) else tuple(Var(f"i{at}", one.dtype) for at, one in enumerate(extents))
+    like = op.axis if op.values else tuple(Var(f"i{at}", one.dtype) for at, one in enumerate(extents))
     try:
         layout = IndexMap.of(mapping_function, like)
         axes: list[IterVar] = []
@@ -94,7 +94,7 @@ def transform_layout(
                 name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, shape=inverse.shape, dtype=op.dtype)
         retire(stage.schedule, op.axis, f"was an axis of {stage.name} until transform_layout gave it others{{at}}")
         _read_there(stage, laid_out, layout)
-    return list(stage.op.axis) if isinstance(op, ComputeOp) else None
+    return list(stage.op.axis) if op.values else None
 
 
 def _bad(stage: Stage, reason: str, fix: str) -> BadLayout:
@@ -117,7 +117,7 @@ def _check_stage(stage: Stage) -> None:
         raise _bad(stage, f"{placed[0].name} is computed at a loop of it, which would vanish",
                    f"call transform_layout first, then place {placed[0].name} at a loop that it returns")
     refuse_dangling_predicate(stage, op.reduce_axis, BadLayout, "cannot transform the layout of")
-    reader = next((one for one in stage.schedule.stages if not isinstance(one.op, ComputeOp)
+    reader = next((one for one in stage.schedule.stages if not one.op.values
                    and any(tensor.op is op for tensor in one.op.input_tensors)), None)
     if reader is not None:
         raise _bad(stage, f"{reader.name}, a {reader.op.kind}, reads it as it is",
@@ -191,6 +191,6 @@ def _read_there(stage: Stage, laid_out: Operation, layout: IndexMap) -> None:
     redirection = Redirection(schedule)
     redirection.replace_whole(stage, laid_out)
     for reader in schedule.stages[schedule.place_of(stage) + 1 :]:
-        if isinstance(reader.op, ComputeOp) and any(tensor in now for tensor in reader.op.input_tensors):
+        if reader.op.values and any(tensor in now for tensor in reader.op.input_tensors):
             redirection.change(reader, reader.op.rewritten(lambda value: rewrite(value, rule)))
         redirection.follow(reader)
