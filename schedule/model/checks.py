@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from ...errors import ScheduleError, user_source
 from ...ir.buffer import SCOPES
@@ -12,7 +13,7 @@ from .axes import derived_roots, outline
 from .group import Group
 from .stage import Stage
 
-__all__ = ["check_scope", "enclosing_parallel", "race_over", "refuse_ordered", "wrong_stage"]
+__all__ = ["as_list", "check_scope", "enclosing_parallel", "race_over", "refuse_ordered", "wrong_stage"]
 
 
 def check_scope(scope: object, doing: str) -> str:
@@ -22,6 +23,11 @@ def check_scope(scope: object, doing: str) -> str:
                            allowed=", ".join(f'"{one}"' for one in SCOPES) + ', or "" for the default of its place',
                            fix='"local" for what one thread uses, "shared" for a block of threads, "global" for all')
     return scope
+
+
+def as_list(given: Any) -> list[Any]:
+    """What was given as a list or a tuple, or as one thing."""
+    return list(cast("Sequence[Any]", given)) if isinstance(given, (list, tuple)) else [given]
 
 
 def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgument:

@@ -3,7 +3,8 @@ back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import InternalError
 from ...ir.expr import Expr, IterVar, Var
@@ -53,7 +54,7 @@ def encode(schedule: Schedule, value: Any) -> Any:
             ExprRef(one, tuple((var, places.get(var) or _variable(schedule, var)) for var in free_vars(one)))
             for one in value.indices))
     if isinstance(value, (list, tuple)):
-        return tuple(encode(schedule, one) for one in value)
+        return tuple(encode(schedule, one) for one in cast("Sequence[Any]", value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise InternalError(f"a record cannot hold {type(value).__name__}")

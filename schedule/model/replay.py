@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ...errors import user_source
 from ...ir.dtype import DType
@@ -106,7 +106,7 @@ class Replay:
         if isinstance(value, IntrinsicRef):
             return self._intrinsic(value)
         if isinstance(value, tuple):
-            return [self.decode(one) for one in value]
+            return [self.decode(one) for one in cast("tuple[Any, ...]", value)]
         return value
 
     def _stage(self, place: int) -> Stage:

@@ -1,5 +1,6 @@
 """A schedule: the stages of a group of operations, and everything that was done to them."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Sequence

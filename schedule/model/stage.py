@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.expr import Expr, IterVar
 from ...te.operation import Operation
@@ -130,8 +130,8 @@ class Stage(StagePrimitives):
 
     def saved(self) -> tuple[Any, ...]:
         """Its state, for `restore`: lists and dicts are copied."""
-        return tuple(copy(value) if isinstance(value, (list, dict)) else value
-                     for value in (getattr(self, name) for name in self.__slots__))
+        values: list[Any] = [getattr(self, name) for name in self.__slots__]
+        return tuple(copy(cast(Any, value)) if isinstance(value, (list, dict)) else value for value in values)
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Back to the state that `saved` gave."""

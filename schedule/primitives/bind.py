@@ -1,5 +1,6 @@
 """bind: a loop runs on a thread axis."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,6 @@
 """cache_read: a copy of a tensor, in memory that is closer, for those that read it."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from ...te.operation import ComputeOp
 from ...te.shape import zero_based
 from ...te.tensor import Tensor
 from ..errors import BadCacheRead
-from ..model.checks import check_scope
+from ..model.checks import as_list, check_scope
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.redirect import Redirection
@@ -89,7 +90,7 @@ def _copy_of(tensor: Tensor, scope: str) -> Tensor:
 
 def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Stage]:
     """The stages of the readers, each once. Raises BadCacheRead where one does not read the tensor."""
-    given = list(readers) if isinstance(readers, (list, tuple)) else [readers]
+    given = as_list(readers)
     stages = [one if isinstance(one, Stage) else schedule[one] for one in given]
     actual = [stage.name for stage in schedule.stages if any(one is tensor for one in stage.op.input_tensors)]
     known = f"{tensor.name} is read by {', '.join(actual)}" if actual else f"no stage reads {tensor.name} now"

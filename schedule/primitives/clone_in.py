@@ -20,6 +20,7 @@ from ...ir.visit import substitute
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
 from ..errors import BadClone
+from ..model.checks import as_list
 from ..model.layout import as_axis, check_outputs
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -108,7 +109,7 @@ def _again(op: ComputeOp) -> ComputeOp:
 
 def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage]:
     """The stages of the readers, each once. Raises BadClone where one does not read the stage, or nobody else is left."""
-    given = list(readers) if isinstance(readers, (list, tuple)) else [readers]
+    given = as_list(readers)
     chosen = list(dict.fromkeys(one if isinstance(one, Stage) else schedule[one] for one in given))
     actual = [one for one in schedule.stages if any(tensor.op is stage.op for tensor in one.op.input_tensors)]
     wrong = next((one for one in chosen if one not in actual), None)

@@ -1,5 +1,6 @@
 """compute_at: a stage is computed within an iteration of a loop of another."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Iterator

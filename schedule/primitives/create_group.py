@@ -4,6 +4,7 @@
     g.compute_at(s[D], D.op.axis[0])              # each of them that stands at the root of the group, at that loop
 """
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..errors import BadGroup, CannotAttach
 from ..model.axes import outline
-from ..model.checks import wrong_stage
+from ..model.checks import as_list, wrong_stage
 from ..model.group import Group, chain
 from ..model.methods import GroupPrimitives, SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -102,7 +103,7 @@ def _names(stages: Sequence[Stage]) -> str:
 
 
 def _stages(schedule: Schedule, given: Any, what: str) -> list[Stage]:
-    listed = list(given) if isinstance(given, (list, tuple)) else [given]
+    listed = as_list(given)
     wrong = next((one for one in listed if not isinstance(one, (Tensor, Operation))), None)
     if wrong is not None or not listed:
         raise _bad(f"the {what} are tensors", "none given" if not listed else repr(wrong),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ...errors import TilewrightError, user_source
 from ...ir.expr import IntImm, IterVar
@@ -12,6 +11,7 @@ from ...te.scan import ScanOp
 from ..errors import BadEnvThreads
 from ..model.attributes import IterAttr
 from ..model.axes import outline
+from ..model.checks import as_list
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.stage import Stage
@@ -58,7 +58,7 @@ def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
 
     Raises BadEnvThreads (TW0260).
     """
-    given: list[Any] = list(threads) if isinstance(threads, (list, tuple)) else [threads]
+    given = as_list(threads)
     wanted = 's[scan].env_threads([te.thread_axis((0, 256), "threadIdx.x")])'
 
     def bad(reason: str, fix: str = wanted) -> BadEnvThreads:

@@ -1,5 +1,6 @@
 """pragma: what passes and code generation are told about a loop, or with a loop about the program."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """prefetch: at each iteration of a loop, ask for what a later one will read of a tensor."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Iterator

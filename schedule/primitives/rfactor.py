@@ -1,5 +1,6 @@
 """rfactor: a reduction in two stages, partial results for each value of one reduce loop, then their reduction."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

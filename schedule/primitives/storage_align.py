@@ -1,5 +1,6 @@
 """storage_align: rows of a tensor padded, so that they begin where they should."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from ...errors import user_source

@@ -3,6 +3,7 @@
 Whether the intrinsic computes what the loops do is decided at lowering, which then puts its bodies in their place.
 """
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from ...errors import TilewrightError, user_source
 from ...ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
@@ -18,6 +18,7 @@ from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
 from ..errors import BadLayout
 from ..model.axes import outline
+from ..model.checks import as_list
 from ..model.index_map import IndexMap, Inverse, NoLayout, invert
 from ..model.layout import first_then, refuse_dangling_predicate, retire
 from ..model.methods import StagePrimitives
@@ -126,8 +127,9 @@ def _check_stage(stage: Stage) -> None:
 
 def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
     """What fills the padding of each output."""
-    op, listed = stage.op, pad_value if isinstance(pad_value, (list, tuple)) else [pad_value] * stage.op.num_outputs
-    given: list[Any] = [0 if one is None else one for one in cast("Sequence[Any]", listed)]
+    op = stage.op
+    listed = as_list(pad_value) if isinstance(pad_value, (list, tuple)) else [pad_value] * op.num_outputs
+    given: list[Any] = [0 if one is None else one for one in listed]
     advice = "pad_value takes a number of the tensor's dtype" + (", or one for each output" if op.num_outputs > 1 else "")
     if len(given) != op.num_outputs:
         raise _bad(stage, f"there are {len(given)} pad values for {op.num_outputs} outputs", advice)

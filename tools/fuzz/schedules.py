@@ -55,6 +55,8 @@ DRAWS: dict[str, Callable[[Drawer], Attempt | None]] = {
 TABLE = (*((row.weight, name) for name, row in ROWS.items()), (1.0, "auto_inline"))
 """Everything that is drawn, and how often."""
 PRIMITIVES = tuple(name for _, name in TABLE)
+WILD_ROWS = [row for row in ROWS.values() if not any("Callable" in str(one.annotation) for one in row.parameters)]
+"""What is drawn with no regard to anything. Not transform_layout: that of an argument changes what callers pass."""
 EARLY = tuple(name for name, row in ROWS.items() if row.early)
 RARE = tuple(name for name, row in ROWS.items() if row.rare)
 
@@ -143,7 +145,7 @@ class Mutator:
         other stages, among them those that are gone, numbers that are too small."""
         stage = self.pick(self.s.stages)
         axes = [axis for one in self.s.stages for axis in one.all_iter_vars] + list(self.s.retired)
-        row = self.pick(list(ROWS.values()))
+        row = self.pick(WILD_ROWS)
         if not axes:
             return "wild root", stage.compute_root
         listed: list[Any] = []
@@ -167,8 +169,6 @@ class Mutator:
             return self.pick(stage.op.outputs)
         if takes == "str":
             return self.pick(["local", "nowhere", "unroll_explicit"])
-        if "Callable" in takes:
-            return self.pick([lambda *indices: list(reversed(indices)), lambda *indices: [indices[0] // 2]])
         return self.pick([number, True, stage.op]) if takes == "Any" else number
 
     def attempt(self, first: bool = False) -> tuple[str, Attempt]:
