@@ -29,7 +29,7 @@ __all__ = [
 
 
 def shape(array: Tensor, dtype: object = "int32") -> Tensor:
-    """The extents of a tensor, as a tensor of one dimension."""
+    """The extents of a tensor, as a tensor (rank,) of `dtype`. Raises BadOperand (TW0181), UnknownDType (TW0101)."""
     source, kind = tensor(array, "shape"), scalar_dtype(dtype)
 
     def element(i: Any) -> Any:
@@ -42,7 +42,7 @@ def shape(array: Tensor, dtype: object = "int32") -> Tensor:
 
 
 def ndarray_size(array: Tensor, dtype: object = "int32") -> Tensor:
-    """How many elements a tensor has, as a tensor of rank 0."""
+    """How many elements a tensor has, as a tensor of rank 0 and `dtype`. Raises BadOperand (TW0181), UnknownDType (TW0101)."""
     source, kind = tensor(array, "ndarray_size"), scalar_dtype(dtype)
 
     def element() -> Any:
@@ -55,7 +55,8 @@ def ndarray_size(array: Tensor, dtype: object = "int32") -> Tensor:
 
 
 def unravel_index(indices: Tensor, shape: Tensor | Sequence[int]) -> Tensor:
-    """The coordinates, along a new first dimension, of places in a row-major array of `shape` (a tensor or numbers)."""
+    """The coordinates, along a new first dimension, of places in a row-major array of `shape` (a tensor or numbers): (rank of that
+    array, *shape of indices), in the dtype of the indices. Raises BadOperand (TW0181)."""
     index = tensor(indices, "unravel_index")
     extents = [shape[at] for at in range(_length(shape))] if isinstance(shape, Tensor) else [te.const(n, "int32") for n in shape]
 
@@ -79,7 +80,7 @@ def _length(counts: Tensor) -> int:
 
 
 def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
-    """The sum over what broadcasting target_shape to the data's shape would repeat. Raises BadOperand (TW0181)."""
+    """The sum, in `target_shape`, over what broadcasting that to the data's shape would repeat. Raises BadOperand (TW0181)."""
     source, wanted = tensor(data, "collapse_sum"), shape_of(target_shape, "collapse_sum")
     lead = source.ndim - len(wanted)
     axes = [*range(max(lead, 0)), *(lead + at for at, extent in enumerate(wanted)
@@ -191,7 +192,8 @@ def _matrix(data: Any, subject: str) -> Tensor:
 
 
 def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
-    """Tensors of one dimension (or none) along one dimension each of grids, as numpy's meshgrid; "xy" swaps the first two."""
+    """Tensors of one dimension (or none) along one dimension each of grids, as numpy's meshgrid: as many tensors of as many
+    dimensions; "xy" swaps the first two. Raises BadOperand (TW0181), BadParameter (TW0182)."""
     sources = [tensor(given, "meshgrid") for given in a_tuple]
     if indexing not in ("ij", "xy") or any(source.ndim > 1 for source in sources):
         raise BadParameter("meshgrid takes tensors of one dimension", reason=f"indexing {indexing!r}", called=user_source(),

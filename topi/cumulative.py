@@ -28,7 +28,8 @@ def cumsum(data: Tensor, axis: int | None = None, dtype: object = None, exclusiv
 
 
 def cumprod(data: Tensor, axis: int | None = None, dtype: object = None, exclusive: bool = False) -> Tensor:
-    """The products of data[: i + 1] along an axis, as cumsum gives sums; n products are off by n * eps, relatively."""
+    """The products of data[: i + 1] along an axis, as cumsum gives sums, in its shape; n products are off by n * eps, relatively.
+    Raises BadAxis (TW0180)."""
     return _running(data, axis, dtype, exclusive, "cumprod", ops.multiply, 1)
 
 

@@ -23,7 +23,8 @@ __all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "s
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
-    """The elements along an axis in order; NaNs stand last, or first where the order descends. Raises BadAxis (TW0180)."""
+    """The elements along an axis in order, in the shape and the dtype of data; NaNs stand last, or first where the order descends.
+    Raises BadAxis (TW0180)."""
     source, at = _along(data, axis, "sort")
     return _taken(source, _order(source, at, is_ascend, None, "sort"), at, "sort")
 
@@ -40,8 +41,8 @@ def argsort(data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_
 
 def topk(data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
          dtype: object = "int64") -> list[Tensor] | Tensor:
-    """The k greatest (or least) elements along an axis, in order: "values", their places "indices" in `dtype`, or "both". k below
-    1 takes all. Raises BadAxis (TW0180), BadParameter (TW0182)."""
+    """The k greatest (or least) elements along an axis, in order: "values", their places "indices" in `dtype`, or "both" as a
+    list. Each has the data's shape with k for that axis; k below 1 takes all. Raises BadAxis (TW0180), BadParameter (TW0182)."""
     source, at = _along(data, axis, "topk")
     count, = integers(k, "k of topk")
     extent = source.shape[at]
@@ -60,7 +61,8 @@ def topk(data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_as
 
 
 def invert_permutation(data: Tensor) -> Tensor:
-    """The permutation that undoes one of 0 ... n - 1: result[data[i]] = i."""
+    """The permutation that undoes one of 0 ... n - 1, in the shape (n,) and the dtype of data: result[data[i]] = i. Raises
+    BadOperand (TW0181)."""
     source = tensor(data, "invert_permutation", 1)
     k = te.reduce_axis((0, source.shape[0]), "k")
     inverse: Tensor = te.compute(source.shape, lambda i: te.max(te.select(

@@ -36,22 +36,26 @@ COMM_REDUCE, COMM_REDUCE_IDX = "comm_reduce", "comm_reduce_idx"
 
 
 def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum, in the dtype of data (int32 of bools). Raises BadAxis (TW0180)."""
+    """The sum over `axis`, in the dtype of data (int32 of bools). The result has the data's shape without these axes, or with 1
+    for them where keepdims is set. axis: one, several, or None for all. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.sum, "sum", wide=True)
 
 
 def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The product, in the dtype of data (int32 of bools). Raises BadAxis (TW0180)."""
+    """The product over `axis`, in the dtype of data (int32 of bools); axis and the result's shape as of sum. Raises BadAxis
+    (TW0180)."""
     return _reduced(data, axis, keepdims, te.prod, "prod", wide=True)
 
 
 def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The greatest element; a NaN where there is one; of none minus infinity, or the least integer. Raises BadAxis (TW0180)."""
+    """The greatest element over `axis`, in the dtype of data: a NaN where there is one; of none minus infinity, or the least
+    integer. axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.max, "max")
 
 
 def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The least element; a NaN where there is one; of none infinity, or the greatest integer. Raises BadAxis (TW0180)."""
+    """The least element over `axis`, in the dtype of data: a NaN where there is one; of none infinity, or the greatest integer.
+    axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, te.min, "min")
 
 
@@ -60,18 +64,20 @@ _ANY = te.comm_reducer(lambda x, y: te.any(x, y), lambda dtype: te.const(False, 
 
 
 def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements hold (numbers: are not 0), as bool; of none it is true. Raises BadAxis (TW0180)."""
+    """Whether all elements over `axis` hold (numbers: are not 0), as bool; of none it is true. axis and the result's shape as of
+    sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, _ALL, "all", truth=True)
 
 
 def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether some element holds (numbers: is not 0), as bool; of none it is false. Raises BadAxis (TW0180)."""
+    """Whether some element over `axis` holds (numbers: is not 0), as bool; of none it is false. axis and the result's shape as of
+    sum. Raises BadAxis (TW0180)."""
     return _reduced(data, axis, keepdims, _ANY, "any", truth=True)
 
 
 def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum divided by the number of elements: of integers and bools in float32, of floats in their dtype. Raises BadAxis
-    (TW0180); of no elements it is a NaN."""
+    """The sum divided by the number of elements: of integers and bools in float32, of floats in their dtype; of no elements it is
+    a NaN. axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
     source = tensor(data, "mean")
     axes = axes_of(source, axis, "mean")
     counted = source if source.dtype.is_float else source.astype("float32")
@@ -92,7 +98,8 @@ def argmax(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_
 
 
 def argmin(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
-    """The index of the least element, as argmax gives that of the greatest. A NaN counts as the least."""
+    """The index of the least element, as argmax gives that of the greatest, in its shape and dtype. A NaN counts as the least.
+    Raises BadAxis (TW0180), and BadOperand (TW0181) where there are no elements."""
     return _arg(data, axis, keepdims, select_last_index, "argmin", lambda a, b: a < b, math.inf)
 
 

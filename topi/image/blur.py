@@ -57,7 +57,8 @@ def gaussian_blur(image: Tensor, size: int = 5, sigma: float | None = None, bord
                   layout: str | None = None) -> Tensor:
     """The sum of the size x size pixels around each, weighted by a Gaussian.
 
-    sigma: in pixels; 0.3 * ((size - 1) / 2 - 1) + 0.8 if None, as torchvision has it. Else as box_blur.
+    image: as of box_blur, whose shape and dtype the result has. sigma: in pixels; 0.3 * ((size - 1) / 2 - 1) + 0.8 if None, as
+    torchvision has it. Else as box_blur. Raises BadImage (TW0195).
     """
     plane = Plane.of(image, layout, border)
     reach = _reach(size)

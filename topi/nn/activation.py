@@ -40,24 +40,24 @@ def _activation(name: str, x: Tensor, function: Callable[[Any], Any]) -> Tensor:
 
 
 def relu(x: Tensor) -> Tensor:
-    """max(x, 0); a NaN stays a NaN."""
+    """max(x, 0), in the shape and the dtype of x; a NaN stays a NaN. Raises BadOperand (TW0181)."""
     activated: Tensor = operate("relu", lambda value: te.max(value, ops.const(0, value.dtype)), tensor(x, "relu"))
     return activated
 
 
 def relu6(x: Tensor) -> Tensor:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6), in the shape and the dtype of x. Raises BadOperand (TW0181)."""
     return elementwise.clip(tensor(x, "relu6"), 0, 6)
 
 
 def leaky_relu(x: Tensor, alpha: float) -> Tensor:
-    """x where it is positive, alpha * x elsewhere."""
+    """x where it is positive, alpha * x elsewhere, in the shape and the dtype of x. Raises BadOperand (TW0181)."""
     return _activation("leaky_relu", x, lambda value: te.select(value > 0, value, value * alpha))
 
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
-    """x where it is positive, slope[c] * x elsewhere, c being the index along `axis`. Raises BadAxis (TW0180), BadOperand
-    (TW0181)."""
+    """x where it is positive, slope[c] * x elsewhere, c being the index along `axis`, in the shape of x. slope: (extent of that
+    axis,). Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source = tensor(x, "prelu")
     factor = _along(source, slope, axis, "prelu")
     activated: Tensor = operate("prelu", lambda value, by: te.select(value > 0, value, value * by), source, factor)
@@ -65,17 +65,17 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)), in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
     return elementwise.sigmoid(tensor(x, "sigmoid"))
 
 
 def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
     return elementwise.tanh(tensor(x, "tanh"))
 
 
 def silu(x: Tensor) -> Tensor:
-    """x * sigmoid(x), also called swish."""
+    """x * sigmoid(x), also called swish, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
     return _activation("silu", x, lambda value: value * te.sigmoid(value))
 
 
@@ -99,22 +99,24 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere, in the shape of x and its dtype, float32 for integers. Raises
+    BadOperand (TW0181)."""
     return _activation("elu", x, lambda value: te.select(value > 0, value, te.expm1(te.min(value, 0.0)) * alpha))
 
 
 def softplus(x: Tensor) -> Tensor:
-    """log(1 + exp(x)), without overflow on the way."""
+    """log(1 + exp(x)), without overflow on the way, in the shape of x and its dtype, float32 for integers. Raises BadOperand
+    (TW0181)."""
     return _activation("softplus", x, lambda value: te.max(value, 0.0) + te.log1p(te.exp(-te.abs(value))))
 
 
 def hard_sigmoid(x: Tensor) -> Tensor:
-    """min(max(x + 3, 0), 6) / 6."""
+    """min(max(x + 3, 0), 6) / 6, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
     return _activation("hard_sigmoid", x, _hard_sigmoid)
 
 
 def hard_swish(x: Tensor) -> Tensor:
-    """x * min(max(x + 3, 0), 6) / 6."""
+    """x * min(max(x + 3, 0), 6) / 6, in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
     return _activation("hard_swish", x, lambda value: value * _hard_sigmoid(value))
 
 
@@ -139,7 +141,8 @@ def _along(data: Tensor, values: Tensor, axis: int, subject: str) -> Tensor:
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
-    """data + bias[c], c being the index along `axis`. Raises BadAxis (TW0180), BadOperand (TW0181)."""
+    """data + bias[c], c being the index along `axis`, in the shape of data. bias: (extent of that axis,). Raises BadAxis (TW0180),
+    BadOperand (TW0181)."""
     source = tensor(data, "bias_add")
     biased: Tensor = operate("bias_add", ops.add, source, _along(source, bias, axis, "bias_add"))
     return biased
@@ -153,12 +156,14 @@ def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axis: int, name: st
 
 
 def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """data * scale[c] + shift[c], c being the index along axis 1. Raises BadOperand (TW0181)."""
+    """data * scale[c] + shift[c], c being the index along axis 1, in the shape of data. scale, shift: (channels,). Raises
+    BadOperand (TW0181)."""
     return _scale_shift(data, scale, shift, 1, "scale_shift")
 
 
 def scale_shift_nhwc(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """data * scale[c] + shift[c], c being the index along the last axis. Raises BadOperand (TW0181)."""
+    """data * scale[c] + shift[c], c being the index along the last axis, in the shape of data. scale, shift: (channels,). Raises
+    BadOperand (TW0181)."""
     return _scale_shift(data, scale, shift, -1, "scale_shift")
 
 
@@ -196,5 +201,5 @@ def flatten(data: Tensor) -> Tensor:
 def pad(
     data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None, pad_value: Any = 0.0, name: str = "PadInput",
 ) -> Tensor:
-    """topi.pad, where TVM has it."""
+    """topi.pad, where TVM has it, with its arguments and errors. Raises BadParameter (TW0182)."""
     return transform.pad(data, pad_before, pad_after, pad_value, name)

@@ -42,30 +42,35 @@ def conv1d(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID
 
 def conv1d_ncw(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
                out_dtype: Any = None) -> Tensor:
-    """conv1d over data (N, C, W) and kernel (O, C, KW)."""
+    """conv1d over data (N, C, W) and kernel (O, C, KW); the result is (N, O, OW). Raises BadConvolution (TW0191), BadWindow
+    (TW0190)."""
     return _convolution(data, kernel, strides, padding, dilation, 1, "NCW", "OIW", out_dtype)
 
 
 def conv1d_nwc(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
                out_dtype: Any = None) -> Tensor:
-    """conv1d over data (N, W, C) and kernel (KW, C, O)."""
+    """conv1d over data (N, W, C) and kernel (KW, C, O); the result is (N, OW, O). Raises BadConvolution (TW0191), BadWindow
+    (TW0190)."""
     return _convolution(data, kernel, strides, padding, dilation, 1, "NWC", "WIO", out_dtype)
 
 
 def group_conv1d_ncw(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
                      groups: int = 1, out_dtype: Any = None) -> Tensor:
-    """conv1d in groups over data (N, C, W) and kernel (O, C / groups, KW)."""
+    """conv1d in groups over data (N, C, W) and kernel (O, C / groups, KW); the result is (N, O, OW). Raises BadConvolution
+    (TW0191), BadWindow (TW0190)."""
     return _convolution(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype)
 
 
 def group_conv1d_nwc(data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
                      groups: int = 1, out_dtype: Any = None) -> Tensor:
-    """conv1d in groups over data (N, W, C) and kernel (KW, C / groups, O)."""
+    """conv1d in groups over data (N, W, C) and kernel (KW, C / groups, O); the result is (N, OW, O). Raises BadConvolution
+    (TW0191), BadWindow (TW0190)."""
     return _convolution(data, kernel, strides, padding, dilation, groups, "NWC", "WIO", out_dtype)
 
 
 def conv2d_hwcn(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
-    """conv2d over data (H, W, C, N) and kernel (KH, KW, C, O)."""
+    """conv2d over data (H, W, C, N) and kernel (KH, KW, C, O); the result is (OH, OW, O, N). Raises BadConvolution (TW0191),
+    BadWindow (TW0190)."""
     return _convolution(data, kernel, stride, padding, dilation, 1, "HWCN", "HWIO", out_dtype)
 
 
@@ -81,7 +86,8 @@ def conv3d_ncdhw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
 
 def conv3d_ndhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1,
                  out_dtype: Any = None) -> Tensor:
-    """conv3d_ncdhw over data (N, D, H, W, C) and kernel (KD, KH, KW, C / groups, O)."""
+    """conv3d_ncdhw over data (N, D, H, W, C) and kernel (KD, KH, KW, C / groups, O); the result is (N, OD, OH, OW, O). Raises
+    BadConvolution (TW0191), BadWindow (TW0190)."""
     return _convolution(data, kernel, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)
 
 
@@ -94,7 +100,8 @@ def conv1d_transpose_ncw(data: Tensor, kernel: Tensor, stride: Any, padding: Any
 
 def conv3d_transpose_ncdhw(data: Tensor, kernel: Tensor, strides: Any, padding: Any, out_dtype: Any = None,
                            output_padding: Any = 0) -> Tensor:
-    """The transposed convolution over three dimensions: data (N, C, D, H, W), kernel (C, O, KD, KH, KW)."""
+    """The transposed convolution over three dimensions: data (N, C, D, H, W), kernel (C, O, KD, KH, KW), the result (N, O, ...)
+    with the extents of conv1d_transpose_ncw in each dimension. Raises BadConvolution (TW0191), BadWindow (TW0190)."""
     return _transposed(data, kernel, strides, padding, out_dtype, output_padding, "NCDHW", "IODHW")
 
 

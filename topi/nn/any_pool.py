@@ -40,12 +40,12 @@ def pool3d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, 
 
 
 def adaptive_pool1d(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCW") -> Tensor:
-    """adaptive_pool over the one dimension W of a layout."""
+    """adaptive_pool over the one dimension W of a layout. Raises BadWindow (TW0190)."""
     return _adaptive(data, _place(data, layout, "W"), numbers_for(output_size, 1, "output_size")[0], pool_type)
 
 
 def adaptive_pool3d(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCDHW") -> Tensor:
-    """adaptive_pool over the dimensions D, H, W of a layout. output_size: a number, or three."""
+    """adaptive_pool over the dimensions D, H, W of a layout. output_size: a number, or three. Raises BadWindow (TW0190)."""
     at, out = _place(data, layout, "DHW"), numbers_for(output_size, 3, "output_size")
     return _adaptive(adaptive_pool(data, out[1:], pool_type, layout.replace("D", "X")), at, out[0], pool_type)
 

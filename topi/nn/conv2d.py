@@ -94,24 +94,28 @@ def _by_winograd(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
 
 
 def conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
-    """conv2d over data (N, C, H, W) and kernel (O, C, KH, KW)."""
+    """conv2d over data (N, C, H, W) and kernel (O, C, KH, KW); the result is (N, O, OH, OW). Raises BadConvolution (TW0191),
+    BadWindow (TW0190)."""
     return _nchw(data, kernel, stride, padding, dilation, 1, out_dtype)
 
 
 def group_conv2d_nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int,
                       out_dtype: Any = None) -> Tensor:
-    """conv2d in groups over data (N, C, H, W) and kernel (O, C / groups, KH, KW)."""
+    """conv2d in groups over data (N, C, H, W) and kernel (O, C / groups, KH, KW); the result is (N, O, OH, OW). Raises
+    BadConvolution (TW0191), BadWindow (TW0190)."""
     return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
 
 
 def group_conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int,
                       out_dtype: Any = None) -> Tensor:
-    """conv2d in groups over data (N, H, W, C) and kernel (KH, KW, C / groups, O)."""
+    """conv2d in groups over data (N, H, W, C) and kernel (KH, KW, C / groups, O); the result is (N, OH, OW, O). Raises
+    BadConvolution (TW0191), BadWindow (TW0190)."""
     return _nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
 
 
 def conv2d_nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Tensor:
-    """conv2d over data (N, H, W, C) and kernel (KH, KW, C, O)."""
+    """conv2d over data (N, H, W, C) and kernel (KH, KW, C, O); the result is (N, OH, OW, O). Raises BadConvolution (TW0191),
+    BadWindow (TW0190)."""
     return _nhwc(data, kernel, stride, padding, dilation, 1, out_dtype)
 
 
@@ -224,6 +228,7 @@ def conv2d_NCHWc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
     """conv2d over data (N, C/c, H, W, c) and kernel (O/o, C/groups/c, KH, KW, c, o); the result is (N, O/o, OH, OW, o).
 
     layout, out_layout: as TVM's callers pass them; the blocks are those of the tensors. Channels of a group are whole blocks.
+    Raises BadConvolution (TW0191), BadWindow (TW0190).
     """
     _ranks(data, 5, "(N, C/c, H, W, c)", kernel, 6, "(O/o, C/c, KH, KW, c, o)")
     _blocks_match(data, layout)
@@ -252,10 +257,11 @@ def conv2d_NCHWc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
 
 
 def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
-    """Weights (O, I, KH, KW) as (groups * ceil(O / groups / block), I, KH, KW, block): `block` output channels side by side,
-    those of a group filled up with zeros. For conv2d_prepacked.
+    """Weights (O, I, KH, KW) as (groups * ceil(O / groups / block), I, KH, KW, block): `block` output channels side by side, those
+    of a group filled up with zeros. For conv2d_prepacked.
 
-    kernel: a numpy array, of which a new one is made, or a tensor, which is packed in the kernel that computes the result.
+    kernel: a numpy array, of which a new one of its dtype is made, or a tensor, which is packed in the kernel that computes the
+    result. Raises WrongParameters (TW0111) for a tensor without four dimensions.
     """
     if isinstance(kernel, Tensor):
         outputs = _constant(kernel.shape[0])
@@ -278,7 +284,8 @@ def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
 
 def conv2d_prepacked(data: Tensor, packed: Tensor, channels: int, stride: Any, padding: Any, dilation: Any = 1,
                      groups: int = 1, out_dtype: Any = None) -> Tensor:
-    """conv2d over data (N, C, H, W) with the weights that conv2d_prepack gives; channels: O."""
+    """conv2d over data (N, C, H, W) with the weights that conv2d_prepack gives; channels: O. The result is (N, O, OH, OW). Raises
+    BadConvolution (TW0191), BadWindow (TW0190)."""
     _ranks(data, 4, "(N, C, H, W)", packed, 5, "(blocks, C / groups, KH, KW, block)")
     batch, inputs_all, *size = data.shape
     blocks, inputs, *reach, block = packed.shape

@@ -42,7 +42,8 @@ def depthwise_conv2d(
 def depthwise_conv2d_nchw(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None,
 ) -> Tensor:
-    """depthwise_conv2d over data (N, C, H, W) and kernel (C, M, KH, KW)."""
+    """depthwise_conv2d over data (N, C, H, W) and kernel (C, M, KH, KW); the result is (N, C * M, OH, OW). Raises BadConvolution
+    (TW0191), BadWindow (TW0190)."""
     _four(data, "(N, C, H, W)")
     _four(kernel, "(C, M, KH, KW)")
     batch, channels, *size = data.shape
@@ -68,7 +69,8 @@ def depthwise_conv2d_nchw(
 def depthwise_conv2d_nhwc(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None,
 ) -> Tensor:
-    """depthwise_conv2d over data (N, H, W, C) and kernel (KH, KW, C, M)."""
+    """depthwise_conv2d over data (N, H, W, C) and kernel (KH, KW, C, M); the result is (N, OH, OW, C * M). Raises BadConvolution
+    (TW0191), BadWindow (TW0190)."""
     _four(data, "(N, H, W, C)")
     _four(kernel, "(KH, KW, C, M)")
     batch, *size, channels = data.shape

@@ -38,9 +38,10 @@ def instance_norm(
     data: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, channel_axis: int = 1,
     axis: int | Sequence[int] = (2, 3), epsilon: float = 1e-5,
 ) -> Tensor:
-    """As layer_norm along `axis` (of images: height and width), with gamma and beta a number for each channel.
+    """As layer_norm along `axis` (of images: height and width), with gamma and beta a number for each channel, in the shape of the
+    data.
 
-    gamma, beta: (channels,), or None. Types, errors and bounds as of layer_norm; raises BadAxis, BadOperand.
+    gamma, beta: (channels,), or None. Types and bounds as of layer_norm. Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     rows = Rows("instance_norm", data, axis)
     channel = axis_of(data, channel_axis, "topi.nn.instance_norm")

@@ -32,13 +32,14 @@ def max_pool2d(data: Tensor, kernel: Any, stride: Any = None, padding: Any = 0, 
 
 def avg_pool2d(data: Tensor, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, layout: str = "NCHW", dilation: Any = 1) -> Tensor:
-    """The mean of each window. count_include_pad: whether padding counts as zeros. Else as max_pool2d."""
+    """The mean of each window, in the dtype of the data. count_include_pad: whether padding counts as zeros. Else as max_pool2d.
+    Raises BadWindow (TW0190)."""
     return pool2d(data, kernel, stride, dilation, padding, "avg", ceil_mode, layout, count_include_pad)
 
 
 def pool2d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, ceil_mode: bool = False,
            layout: str = "NCHW", count_include_pad: bool = True) -> Tensor:
-    """max_pool2d or avg_pool2d, by pool_type "max" or "avg", with TVM's order of arguments."""
+    """max_pool2d or avg_pool2d, by pool_type "max" or "avg", with TVM's order of arguments. Raises BadWindow (TW0190)."""
     at = _image(data, layout)
     windows = _Windows.of(data, at, kernel, stride, dilation, padding, ceil_mode)
     if pool_type == "max":
@@ -50,24 +51,27 @@ def pool2d(data: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Any, 
 
 
 def global_avg_pool2d(data: Tensor, layout: str = "NCHW") -> Tensor:
-    """The mean of each whole image: height and width of the result are 1."""
+    """The mean of each whole image: height and width of the result are 1, its other dimensions the data's. Raises BadWindow
+    (TW0190)."""
     return global_pool(data, "avg", layout)
 
 
 def global_max_pool2d(data: Tensor, layout: str = "NCHW") -> Tensor:
-    """The greatest element of each whole image: height and width of the result are 1."""
+    """The greatest element of each whole image: height and width of the result are 1, its other dimensions the data's. Raises
+    BadWindow (TW0190)."""
     return global_pool(data, "max", layout)
 
 
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Pooling ("max" or "avg") over whole images; their height and width may be symbols."""
+    """Pooling ("max" or "avg") over whole images: height and width of the result are 1; those of the data may be symbols. Raises
+    BadWindow (TW0190)."""
     return adaptive_pool(data, 1, pool_type, layout)
 
 
 def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Pooling ("max" or "avg") to images of `output_size` (a number, or height and width): window i of n begins at
-    floor(i * size / n) and ends before ceil((i + 1) * size / n), so that windows cover the image, and overlap where they
-    must."""
+    """Pooling ("max" or "avg") to images of `output_size` (a number, or height and width): window i of n begins at floor(i * size
+    / n) and ends before ceil((i + 1) * size / n), so that windows cover the image, and overlap where they must. Raises
+    BadWindow (TW0190)."""
     at = _image(data, layout)
     if pool_type not in ("max", "avg"):
         raise BadWindow(f"there is no pooling {pool_type!r}", called=user_source(), allowed='"max", "avg"', fix='pool_type="max"',

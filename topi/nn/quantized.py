@@ -59,7 +59,8 @@ def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "i
 
 
 def dequantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0) -> Tensor:
-    """The float32 that bytes (or sums of 32 bits) stand for: scale * (x - zero_point), both as quantize takes them."""
+    """The float32 that bytes (or sums of 32 bits) stand for: scale * (x - zero_point), both as quantize takes them, in the shape
+    of x. Raises NotAnExpression (TW0106)."""
     dequantized: Tensor = te.compute(
         x.shape, lambda *at: (x[at].astype("int32") - _at(zero_point, at, x)).astype("float32") * _at(scale, at, x),
         name=f"{x.name}.dequantized", tag="elementwise")

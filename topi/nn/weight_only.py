@@ -105,7 +105,8 @@ def _declared(w: Tensor, bits: int) -> tuple[Tensor, Tensor]:
 def dequantize_groups(
     packed: NDArray[Any], scales: NDArray[Any], out_features: int, depth: int, bits: int = 4,
 ) -> NDArray[numpy.float32]:
-    """The weights (out_features, depth) that quantize_groups stands for, as float32: exactly level times scale."""
+    """The weights (out_features, depth) that quantize_groups stands for, as a float32 array: exactly level times scale. Raises
+    BadQuantised (TW0198)."""
     _check_bits(bits, "topi.nn.dequantize_groups")
     panels, groups = packed.shape[:2]
     quads = packed if bits == 8 else numpy.concatenate([packed & 15, packed >> 4], axis=2)

@@ -76,7 +76,8 @@ def conv2d_winograd(data: Tensor, kernel: Tensor, padding: Any = 1, tile: int = 
 def conv2d_winograd_prepack(kernel: Any, tile: int = 2) -> Any:
     """Weights (O, I, 3, 3) as G w G^T: (a, a, ceil(O / 16), I, 16) with a = tile + 2, output channels filled up with zeros.
 
-    kernel: a numpy array, of which a new one is made (in float64, rounded once), or a tensor.
+    kernel: a numpy array, of which a new one of its dtype is made (in float64, rounded once), or a tensor. Raises BadConvolution
+    (TW0191).
     """
     matrix = _matrix(_G, tile)
     if isinstance(kernel, Tensor):
@@ -106,7 +107,8 @@ def _packed_tensor(kernel: Tensor, matrix: Matrix) -> Tensor:
 
 
 def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, padding: Any = 1) -> Tensor:
-    """conv2d_winograd over data (N, C, H, W) with the weights that conv2d_winograd_prepack gives; channels: O."""
+    """conv2d_winograd over data (N, C, H, W) with the weights that conv2d_winograd_prepack gives; channels: O. The result is (N,
+    O, OH, OW). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
     fits = data.ndim == 4 and packed.ndim == 5 and same_extent(data.shape[1], packed.shape[3])
     if not fits or not isinstance(packed.shape[0], IntImm):
         raise BadConvolution(
