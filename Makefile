@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test avx2 soak lint bench gpu coverage clean
+.PHONY: help demo test fast avx2 soak lint bench gpu coverage clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ demo: $(STAMP)  ## the main job: a matmul in six steps and a photograph sharpene
 
 test: $(STAMP)  ## every test, drawn checks as a sample
 	@$(PYTEST) tests
+
+fast: $(STAMP)  ## the tests that are not in tests/slow.txt, three of four, in a minute or so
+	@$(PYTEST) tests -m fast
 
 AVX2_PART := $(addprefix tests/,codegen/llvm codegen/test_target.py topi autoschedule te/intrinsics schedule/tensorize \
 	schedule/primitives schedule/lowering ir/passes/cpu test_regressions.py test_error_catalogue.py)

@@ -1,10 +1,11 @@
-"""How the suite runs: one seed for all of its processes, and tests that have the machine to themselves."""
+"""How the suite runs: one seed for all of its processes, which tests are fast, and tests that have the machine to themselves."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,43 @@ os.environ["TILEWRIGHT_SEED"] = str(drawn.SEED)  # the workers of pytest-xdist a
 
 ROOM = Path(__file__)
 GATE = ROOM.with_name("pytest.ini")
+TABLE = ROOM.with_name("slow.txt")
+SLOW = frozenset(TABLE.read_text().split())
+LIMIT = 0.3
+"""Seconds that all cases of a fast test take together, on two cores with nothing else to do."""
+
+_took: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the texts in golden/ anew, as they are now")
+    parser.addoption("--measure", action="store_true", help=f"write tests/slow.txt: which of these tests take more than {LIMIT} s")
 
 
 def pytest_report_header() -> str:
     return f"drawn checks: TILEWRIGHT_SEED={drawn.SEED}" + (" TILEWRIGHT_SOAK=1 (full counts)" if drawn.SOAK else "")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that slow.txt names are marked slow, and all others fast."""
+    for item in items:
+        item.add_marker("slow" if _function(item.nodeid) in SLOW else "fast")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _took[_function(report.nodeid)] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--measure") and not hasattr(session.config, "workerinput"):
+        names = {name for name in SLOW if name not in _took} | {name for name, seconds in _took.items() if seconds > LIMIT}
+        TABLE.write_text("".join(f"{name}\n" for name in sorted(names)))
+
+
+def _function(case: str) -> str:
+    """The function of a test's case: nn/test_pool.py::test_windows, of nn/test_pool.py::test_windows[max]."""
+    return case.partition("[")[0]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,3 +69,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             return (yield)
         finally:
             fcntl.flock(room, fcntl.LOCK_UN)  # a child that was forked may keep the file open
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """golden(name, text): the text is that of the file golden/name beside the test, which --update-golden writes."""
+
+    def compare(name: str, text: str) -> None:
+        path = request.path.parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"{text}\n")
+        assert f"{text}\n" == path.read_text(), f"{path.name} differs: pass --update-golden if that is meant"
+
+    return compare

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from textwrap import dedent
 
 from tilewright import te
@@ -14,7 +15,7 @@ def dedented(text: str) -> str:
     return dedent(text).strip("\n")
 
 
-def test_blocked_matmul_with_packing_and_a_write_cache() -> None:
+def test_blocked_matmul_with_packing_and_a_write_cache(golden: Callable[[str, str], None]) -> None:
     size, block = 1000, 40
     A, B = te.placeholder((size, 77), name="A"), te.placeholder((77, size), name="B")
     k = te.reduce_axis((0, 77), "k")
@@ -30,57 +31,20 @@ def test_blocked_matmul_with_packing_and_a_write_cache() -> None:
     s[CC].unroll(ki)
     s[CC].vectorize(nc)
     s[C].parallel(mo)
-    assert str(lower(s, [A, B, C])) == dedented("""
-        @attrs(stage="loops")
-        def main(A: float32[1000, 77], B: float32[77, 1000], C: out float32[1000, 1000]):
-            P: float32[25, 77, 40]
-            for x in 25:
-                for y in 77:
-                    for z in 40:
-                        P[x, y, z] = B[y, x * 40 + z]
-            for m.outer in parallel(32):
-                for n.outer in 25:
-                    C.global: float32[32, 40]
-                    for m.c in 32:
-                        for n.c in vectorized(40):
-                            if likely(m.outer * 32 + m.c < 1000):
-                                C.global[m.c, n.c] = 0.0
-                    for k.outer in 20:
-                        for m.c in 32:
-                            for k.inner in unrolled(4):
-                                for n.c in vectorized(40):
-                                    if likely(k.outer * 4 + k.inner < 77):
-                                        if likely(m.outer * 32 + m.c < 1000):
-                                            C.global[m.c, n.c] = C.global[m.c, n.c] + A[m.outer * 32 + m.c, k.outer * 4 + k.inner] * P[n.outer, k.outer * 4 + k.inner, n.c]
-                    for m.inner in 32:
-                        for n.inner in 40:
-                            if likely(m.outer * 32 + m.inner < 1000):
-                                C[m.outer * 32 + m.inner, n.outer * 40 + n.inner] = C.global[m.inner, n.inner]
-    """)  # noqa: E501
+    golden("packed_matmul.txt", str(lower(s, [A, B, C])))
 
 
-def test_a_padded_stencil_computed_in_blocks_of_its_consumer() -> None:
+def test_a_padded_stencil_computed_in_blocks_of_its_consumer(golden: Callable[[str, str], None]) -> None:
     A = te.placeholder((100,), name="A")
     P = te.compute((102,), lambda i: te.if_then_else(te.all(i >= 1, i <= 100), A[i - 1], 0.0), name="P")
     C = te.compute((100,), lambda i: P[i] + P[i + 1] + P[i + 2], name="C")
     s = create_schedule(C.op)
     outer, _ = s[C].split(C.op.axis[0], factor=16)
     s[P].compute_at(s[C], outer)
-    assert str(lower(s, [A, C], "blur")) == dedented("""
-        @attrs(stage="loops")
-        def blur(A: float32[100], C: out float32[100]):
-            for i.outer in 7:
-                P: float32[18]
-                for i in 18:
-                    if likely(i.outer * 16 + i < 102):
-                        P[i] = if_then_else(1 <= i.outer * 16 + i and i.outer * 16 + i < 101, A[i.outer * 16 + i - 1], 0.0)
-                for i.inner in 16:
-                    if likely(i.outer * 16 + i.inner < 100):
-                        C[i.outer * 16 + i.inner] = P[i.inner] + P[i.inner + 1] + P[i.inner + 2]
-    """)
+    golden("padded_stencil.txt", str(lower(s, [A, C], "blur")))
 
 
-def test_a_reduction_across_threads_stores_by_the_thread_that_the_predicate_names() -> None:
+def test_a_reduction_across_threads_stores_by_the_thread_that_the_predicate_names(golden: Callable[[str, str], None]) -> None:
     A = te.placeholder((8, 64), name="A")
     k = te.reduce_axis((0, 64), "k")
     B = te.compute((8,), lambda i: te.sum(A[i, k], axis=k), name="B")
@@ -92,23 +56,7 @@ def test_a_reduction_across_threads_stores_by_the_thread_that_the_predicate_name
     s[B].bind(s[B].op.reduce_axis[0], tx)
     s[BF].compute_at(s[B], s[B].op.reduce_axis[0])
     s[B].set_store_predicate(tx.var.equal(0))
-    assert str(lower(s, [A, B])) == dedented("""
-        @attrs(stage="loops")
-        def main(A: float32[8, 64], B: out float32[8]):
-            for i in thread("blockIdx.x", 8):
-                B.partial: local float32[()]
-                B.partial[()] = 0.0
-                for k.inner.v in thread("threadIdx.x", 16):
-                    B.rf: local float32[1, 1]
-                    B.rf[0, 0] = 0.0
-                    for k.outer in 4:
-                        B.rf[0, 0] = B.rf[0, 0] + A[i, k.outer * 16 + k.inner.v]
-                    B.partial.source: float32 = B.rf[0, 0]
-                    B.partial[()] = B.partial[()] + B.partial.source
-                for k.inner.v in thread("threadIdx.x", 16):
-                    if k.inner.v == 0:
-                        B[i] = B.partial[()]
-    """)
+    golden("reduction_across_threads.txt", str(lower(s, [A, B])))
 
 
 def test_print_shows_the_loops_after_every_primitive() -> None:
