@@ -60,11 +60,11 @@ class BufferHandle:
         indices = [convert(index) for index in (given if isinstance(given, tuple) else (given,))]
         shape = self.buffer.shape
         if len(indices) == 1 and len(shape) > 1:
-            rest, found = indices[0], list[Expr]()
+            rest, indices_before = indices[0], list[Expr]()
             for extent in reversed(shape[1:]):
-                found.insert(0, floormod(rest, extent))
+                indices_before.insert(0, floormod(rest, extent))
                 rest = floordiv(rest, extent)
-            return (rest, *found)
+            return (rest, *indices_before)
         if len(indices) != len(shape) or not all(index.dtype.is_integer for index in indices):
             raise BadBuilderUse(
                 f"cannot access {self.buffer.name}[{', '.join(map(str, indices))}]", reason=f"it is {self.buffer!r}",
@@ -173,8 +173,8 @@ class ProgramBuilder:
 
     def scope_attr(self, subject: object, key: str, value: Any) -> None:
         """A fact for passes about the rest of the scope."""
-        made = convert(value)
-        self._add(lambda body: Attr(key, subject, made, body))
+        extent = convert(value)
+        self._add(lambda body: Attr(key, subject, extent, body))
 
     def likely(self, condition: Any) -> Expr:
         """The condition, said to hold nearly always."""

@@ -45,8 +45,8 @@ class DType(str):
         if isinstance(name, DType):
             return name
         text = _spelling(name)
-        found = _INTERNED.get(text)
-        return found if found is not None else _parse(text)
+        interned = _INTERNED.get(text)
+        return interned if interned is not None else _parse(text)
 
     @property
     def bytes(self) -> int:
@@ -94,8 +94,8 @@ def _spelling(name: object) -> str:
         return "int32"
     if name is bool:
         return "bool"
-    found = getattr(name, "name", None) or getattr(name, "__name__", None)
-    return "bool" if found == "bool_" else str(found if found is not None else name)
+    spelling = getattr(name, "name", None) or getattr(name, "__name__", None)
+    return "bool" if spelling == "bool_" else str(spelling if spelling is not None else name)
 
 
 def _parse(text: str) -> DType:
@@ -105,16 +105,16 @@ def _parse(text: str) -> DType:
         raise UnknownDType(f"unknown dtype {text!r}", called=user_source(), allowed=", ".join(SCALAR_TYPES),
                            fix=f"did you mean \"{near[0]}\"?" if near else "declare one of these")
     scalar, lanes = match[1], int(match[2] or 1)
-    made = str.__new__(DType, scalar if lanes == 1 else f"{scalar}x{lanes}")
+    dtype = str.__new__(DType, scalar if lanes == 1 else f"{scalar}x{lanes}")
     kind = "bfloat" if scalar == "bfloat16" else scalar.rstrip("0123456789")
-    made.kind = kind  # pyright: ignore[reportAttributeAccessIssue]
-    made.bits = {"bool": 1, "handle": 64}.get(kind) or int(scalar[len(kind):])
-    made.lanes = lanes
-    made.is_float = kind in ("float", "bfloat")
-    made.is_integer = kind in ("int", "uint")
-    _INTERNED[str.__str__(made)] = made
-    made.element = made if lanes == 1 else DType(scalar)
-    return made
+    dtype.kind = kind  # pyright: ignore[reportAttributeAccessIssue]
+    dtype.bits = {"bool": 1, "handle": 64}.get(kind) or int(scalar[len(kind):])
+    dtype.lanes = lanes
+    dtype.is_float = kind in ("float", "bfloat")
+    dtype.is_integer = kind in ("int", "uint")
+    _INTERNED[str.__str__(dtype)] = dtype
+    dtype.element = dtype if lanes == 1 else DType(scalar)
+    return dtype
 
 
 BOOL, INT32, INT64, UINT8 = DType("bool"), DType("int32"), DType("int64"), DType("uint8")

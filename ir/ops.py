@@ -184,18 +184,18 @@ def common_dtype(a: DType, b: DType) -> DType:
     x, y = a.element, b.element
     if x.is_float or y.is_float:
         if not (x.is_float and y.is_float):
-            found = x if x.is_float else y
+            common = x if x.is_float else y
         elif x.bits == y.bits:
-            found = x if x is y else FLOAT32
+            common = x if x is y else FLOAT32
         else:
-            found = x if x.bits > y.bits else y
+            common = x if x.bits > y.bits else y
     elif x.is_bool or y.is_bool:
-        found = y if x.is_bool else x
+        common = y if x.is_bool else x
     else:
         bits = max(x.bits, y.bits)
         signed = "int" in (x.kind, y.kind)
-        found = DType(f"{'int' if signed else 'uint'}{bits}")
-    return found.with_lanes(a.lanes)
+        common = DType(f"{'int' if signed else 'uint'}{bits}")
+    return common.with_lanes(a.lanes)
 
 
 def match_types(a: Any, b: Any) -> tuple[Expr, Expr]:
@@ -487,7 +487,7 @@ def all_of(*conditions: Any) -> Expr:
 
 def conjuncts(condition: Expr) -> list[Expr]:
     """The parts of a conjunction, none of which is always true."""
-    found: list[Expr] = []
+    parts: list[Expr] = []
     stack = [condition]
     while stack:
         part = stack.pop()
@@ -496,8 +496,8 @@ def conjuncts(condition: Expr) -> list[Expr]:
         elif isinstance(part, Call) and part.name == "likely":
             stack.append(part.args[0])
         elif not is_const(part, 1):
-            found.append(part)
-    return found
+            parts.append(part)
+    return parts
 
 
 def any_of(*conditions: Any) -> Expr:

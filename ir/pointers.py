@@ -77,11 +77,11 @@ def vector_store(buffer: Buffer, begin: Any, value: Any) -> BufferStore:
 
 
 def _integer(buffer: Buffer, value: Any, what: str) -> Expr:
-    made = convert(value)
-    if not made.dtype.is_integer:
-        raise BadBufferAccess(f"{what} of an access to {buffer.name} is no integer", reason=f"got {value!r}, {made.dtype}"[:200],
+    index = convert(value)
+    if not index.dtype.is_integer:
+        raise BadBufferAccess(f"{what} of an access to {buffer.name} is no integer", reason=f"got {value!r}, {index.dtype}"[:200],
                               called=user_source(), fix="pass integers or integer expressions")
-    return made
+    return index
 
 
 def _vector_indices(buffer: Buffer, begin: Any, lanes: int) -> tuple[Expr, ...]:
@@ -107,14 +107,14 @@ def _vector_indices(buffer: Buffer, begin: Any, lanes: int) -> tuple[Expr, ...]:
     if not isinstance(row, IntImm) or row.value >= lanes or buffer.ndim == 1:
         return (*indices[:-1], Ramp(indices[-1], step, lanes))
     rest: Expr = Ramp(indices[-1], step, lanes)
-    found: list[Expr] = []
+    inner: list[Expr] = []
     for index, extent in zip(reversed(indices[:-1]), reversed(buffer.shape[1:]), strict=True):
         width = cast(extent, rest.dtype)
-        found.insert(0, floormod(rest, width))
+        inner.insert(0, floormod(rest, width))
         rest = floordiv(rest, width)
         if not is_const(index, 0):
             rest = rest + cast(index, rest.dtype)
-    return (rest, *found)
+    return (rest, *inner)
 
 
 def _typed(index: Expr, extent: Expr) -> Expr:

@@ -41,13 +41,13 @@ class _Constructors(dict[type[Node], Callable[[Any], Any]]):
 
     def __missing__(self, kind: type[Any]) -> Callable[[Any], Any]:
         said = [each.name for each in fields(kind) if each.init and each.compare]
-        found: Callable[[Any], Any] = attrgetter("__class__", *said)
+        constructor: Callable[[Any], Any] = attrgetter("__class__", *said)
         if issubclass(kind, Var):
-            found = _itself
+            constructor = _itself
         elif issubclass(kind, FloatImm):
-            found = _of_float
-        self[kind] = found
-        return found
+            constructor = _of_float
+        self[kind] = constructor
+        return constructor
 
 
 def _itself(node: Var) -> Var:
@@ -140,8 +140,8 @@ def _buffer_items(buffer: Buffer) -> list[_Item]:
 
 
 def _statements(body: Stmt) -> list[_Item]:
-    found = flattened(body)
-    return [("body", len(found)), *found]
+    statements = flattened(body)
+    return [("body", len(statements)), *statements]
 
 
 def _let(node: Let | LetStmt) -> list[_Item]:

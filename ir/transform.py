@@ -27,9 +27,9 @@ class _Transform(Rewriter):
     def visit(self, node: Any) -> Any:
         if not isinstance(node, self.kinds):
             return self.generic(node)
-        found = None if self.before is None else self.before(node)
-        if found is not None:
-            return found
+        replacement = None if self.before is None else self.before(node)
+        if replacement is not None:
+            return replacement
         node = self.generic(node)
-        found = None if self.after is None else self.after(node)
-        return node if found is None else found
+        replacement = None if self.after is None else self.after(node)
+        return node if replacement is None else replacement

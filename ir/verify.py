@@ -68,8 +68,8 @@ def _access_lanes(node: BufferLoad | BufferStore) -> int:
 
 
 def _predicate_fits(node: BufferLoad | BufferStore) -> bool:
-    found = node.predicate
-    return found is None or (found.dtype.kind == "bool" and found.dtype.lanes == _access_lanes(node))
+    predicate = node.predicate
+    return predicate is None or (predicate.dtype.kind == "bool" and predicate.dtype.lanes == _access_lanes(node))
 
 
 def _is_pointer(node: Call) -> bool:
@@ -101,8 +101,8 @@ def _arity_fits(node: Call) -> bool:
 
 
 def _choice_condition(node: E.Select) -> bool:
-    found = node.condition.dtype
-    return found.kind == "bool" and found.lanes in (1, node.dtype.lanes)
+    dtype = node.condition.dtype
+    return dtype.kind == "bool" and dtype.lanes in (1, node.dtype.lanes)
 
 
 _ACCESS = (
@@ -316,9 +316,9 @@ class _Verifier:
 
     def pointer(self, node: Node) -> None:
         """What is written through a pointer may be written, and the call that does so is a statement."""
-        found = pointed_to(node)
-        if found is not None and found[1] & WRITES:
-            if found[0] not in self.writable:
+        pointed = pointed_to(node)
+        if pointed is not None and pointed[1] & WRITES:
+            if pointed[0] not in self.writable:
                 self.fail("only outputs and allocated buffers are written", node)
             if not isinstance(self.statement, Evaluate):
                 self.fail("a pointer that is written through stands in a call for its effect", node)
@@ -352,8 +352,8 @@ class _Enter:
 
 def _types(node: Node) -> str:
     """The types of the expressions directly below, which most rules are about."""
-    found = [f"`{_first_line(child)}` is {child.dtype}" for child in children(node) if isinstance(child, Expr)]
-    return ": " + ", ".join(found[:4]) if found else ""
+    types = [f"`{_first_line(child)}` is {child.dtype}" for child in children(node) if isinstance(child, Expr)]
+    return ": " + ", ".join(types[:4]) if types else ""
 
 
 def _first_line(subject: Any) -> str:

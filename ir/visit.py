@@ -22,14 +22,14 @@ NodeT = TypeVar("NodeT", bound=Node)
 
 def children(node: Node) -> list[Node]:
     """The nodes directly below, in evaluation order."""
-    found: list[Node] = []
+    below: list[Node] = []
     for name in node._children:
         value = getattr(node, name)
         if type(value) is tuple:
-            found.extend(value)
+            below.extend(value)
         elif value is not None:
-            found.append(value)
-    return found
+            below.append(value)
+    return below
 
 
 @cache

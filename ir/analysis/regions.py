@@ -68,12 +68,12 @@ class SpanEvaluator:
         if isinstance(value, IntImm):
             return Span(value, value, 1)
         if isinstance(value, Var):
-            found = self._spans.get(value)
-            return found if found is not None else Span(value, value, 1)
+            span = self._spans.get(value)
+            return span if span is not None else Span(value, value, 1)
         if value in self._known:
             return self._known[value]
-        found = self._known[value] = self._compute(value)
-        return found
+        span = self._known[value] = self._compute(value)
+        return span
 
     def _compute(self, value: Expr) -> Span | None:
         if isinstance(value, (E.BufferLoad, E.ProducerLoad, E.Reduce)):
@@ -240,16 +240,16 @@ class _Distances:
         difference = self.analyzer.simplify(a - b)
         if isinstance(difference, IntImm):
             return difference.value
-        found: list[int | None] = []
+        bounds: list[int | None] = []
         if isinstance(a, Min) and isinstance(b, Min) or isinstance(a, Max) and isinstance(b, Max):
-            found.append(self._of([(a.a, b.a), (a.b, b.b)], all_needed=True))
+            bounds.append(self._of([(a.a, b.a), (a.b, b.b)], all_needed=True))
         if isinstance(a, (Min, Max)):
-            found.append(self._of([(a.a, b), (a.b, b)], all_needed=isinstance(a, Max)))
+            bounds.append(self._of([(a.a, b), (a.b, b)], all_needed=isinstance(a, Max)))
         if isinstance(b, (Min, Max)):
-            found.append(self._of([(a, b.a), (a, b.b)], all_needed=isinstance(b, Min)))
-        if not found:
+            bounds.append(self._of([(a, b.a), (a, b.b)], all_needed=isinstance(b, Min)))
+        if not bounds:
             return self.analyzer.interval(difference).hi
-        return min((bound for bound in found if bound is not None), default=None)
+        return min((bound for bound in bounds if bound is not None), default=None)
 
     def _of(self, pairs: list[tuple[Expr, Expr]], all_needed: bool) -> int | None:
         """The greatest of the pairs' bounds, all of which are needed; or the least of those that are known."""

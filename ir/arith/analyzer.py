@@ -81,8 +81,8 @@ class Analyzer:
 
     def can_prove(self, condition: Expr) -> bool:
         """Whether `condition` is proved to hold in every case. False says nothing."""
-        found = self.simplify(condition)
-        return isinstance(found, IntImm) and bool(found.value)
+        truth = self.simplify(condition)
+        return isinstance(truth, IntImm) and bool(truth.value)
 
     def can_prove_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """Whether two expressions are proved to be of one value."""
@@ -99,9 +99,9 @@ class Analyzer:
         """The linear form of an integer scalar whose sum does not wrap, else None."""
         if not expr.dtype.is_integer or expr.dtype.lanes > 1:
             return None
-        found = self.simplify(expr)
-        form = self.scope.nodes.form(found)
-        return form if exact_form(self.scope, form, found.dtype) else None
+        simplified = self.simplify(expr)
+        form = self.scope.nodes.form(simplified)
+        return form if exact_form(self.scope, form, simplified.dtype) else None
 
 
 

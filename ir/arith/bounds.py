@@ -47,21 +47,21 @@ def dtype_interval(dtype: DType) -> Interval:
 
 def interval_of(scope: Scope, node: Expr) -> Interval:
     """Bounds of the values of `node`, over all lanes."""
-    found = scope.known.intervals.get(node)
-    if found is not None:
-        return found
+    interval = scope.known.intervals.get(node)
+    if interval is not None:
+        return interval
     dtype = node.dtype.element
     if dtype.is_bool:
-        found = Interval(node.value, node.value) if isinstance(node, IntImm) else BOOLEAN
+        interval = Interval(node.value, node.value) if isinstance(node, IntImm) else BOOLEAN
     elif not dtype.is_integer:
-        found = EVERYTHING
+        interval = EVERYTHING
     else:
-        found = _INTERVALS.get(type(node), _interval_unknown)(scope, node)
+        interval = _INTERVALS.get(type(node), _interval_unknown)(scope, node)
         known = scope.known.bounds.get(node)
         if known is not None:
-            found = intersect(found, known)
-    scope.known.intervals[node] = found
-    return found
+            interval = intersect(interval, known)
+    scope.known.intervals[node] = interval
+    return interval
 
 
 def form_interval(scope: Scope, form: LinearForm) -> Interval:
@@ -86,18 +86,18 @@ def form_interval(scope: Scope, form: LinearForm) -> Interval:
     return Interval(lo, hi)
 
 
-def _fitted(scope: Scope, found: Interval, node: Expr) -> Interval:
+def _fitted(scope: Scope, interval: Interval, node: Expr) -> Interval:
     """`found`, computed over the integers, as the bounds of a node that may wrap."""
     dtype = node.dtype.element
-    lo, hi = found
+    lo, hi = interval
     least, greatest = dtype.least, dtype.greatest
     if lo is not None and hi is not None and least <= lo and hi <= greatest:
-        return found
+        return interval
     if not scope.nodes.traits(node) & INDEX:
         return Interval(least, greatest)
     low_fits, high_fits = lo is None or least <= lo <= greatest, hi is None or least <= hi <= greatest
     if low_fits and high_fits:
-        return found
+        return interval
     if not _is_open(scope, node):
         return Interval(least, greatest)
     return Interval(lo if low_fits else None, hi if high_fits else None)
@@ -109,56 +109,56 @@ _LIMIT = 1 << 29
 
 def _is_open(scope: Scope, node: Expr) -> bool:
     """Whether a variable in `node` has no bounds but its limits."""
-    found = scope.known.open.get(node)
-    if found is None:
-        found = False
+    is_open = scope.known.open.get(node)
+    if is_open is None:
+        is_open = False
         if isinstance(node, Var):
             lo, hi = interval_of(scope, node)
-            found = lo is None or hi is None or lo <= -_LIMIT or hi >= _LIMIT
+            is_open = lo is None or hi is None or lo <= -_LIMIT or hi >= _LIMIT
         else:
             for child in children(node):
                 if _is_open(scope, child):  # pyright: ignore[reportArgumentType]
-                    found = True
+                    is_open = True
                     break
-        scope.known.open[node] = found
-    return found
+        scope.known.open[node] = is_open
+    return is_open
 
 
 def _interval_var(scope: Scope, node: Var) -> Interval:
     if node.dtype.kind == "int" and node.dtype.bits >= 32:
         return Interval(0, None) if isinstance(node, SizeVar) else EVERYTHING
-    found = dtype_interval(node.dtype)
-    return Interval(0, found.hi) if isinstance(node, SizeVar) else found
+    whole = dtype_interval(node.dtype)
+    return Interval(0, whole.hi) if isinstance(node, SizeVar) else whole
 
 
 def _interval_binary(scope: Scope, node: BinaryOp) -> Interval:
     form = scope.nodes.forms.get(node)
     if form is not None and form.coeffs.get(node) is None:
         return _fitted(scope, form_interval(scope, form), node)
-    found = INTERVAL_OF[type(node)](interval_of(scope, node.a), interval_of(scope, node.b))
+    interval = INTERVAL_OF[type(node)](interval_of(scope, node.a), interval_of(scope, node.b))
     if isinstance(node, FloorDiv | FloorMod):
-        found = _sharpened(scope, node, found)
-    return _fitted(scope, found, node)
+        interval = _sharpened(scope, node, interval)
+    return _fitted(scope, interval, node)
 
 
-def _sharpened(scope: Scope, node: FloorDiv | FloorMod, found: Interval) -> Interval:
+def _sharpened(scope: Scope, node: FloorDiv | FloorMod, interval: Interval) -> Interval:
     """x // y for x in [0, y * k): the ends of a symbolic divisor are open, but its remainder's sign is not."""
-    if isinstance(node, FloorDiv) and found.lo is None and node.b.dtype.kind == "int":
+    if isinstance(node, FloorDiv) and interval.lo is None and node.b.dtype.kind == "int":
         numerator, divisor = interval_of(scope, node.a), interval_of(scope, node.b)
         if numerator.lo is not None and divisor.lo is not None and divisor.lo >= 0:
-            return Interval(min(numerator.lo, 0), found.hi)
-    return found
+            return Interval(min(numerator.lo, 0), interval.hi)
+    return interval
 
 
 def _interval_cast(scope: Scope, node: Cast) -> Interval:
     source, target = node.value.dtype.element, node.dtype.element
     if source.is_float or source.kind == "handle":
         return dtype_interval(target)
-    found = interval_of(scope, node.value)
-    if found.within(target.least, target.greatest):
-        return found
+    interval = interval_of(scope, node.value)
+    if interval.within(target.least, target.greatest):
+        return interval
     if source.kind == "int" and target.kind == "int" and target.bits >= source.bits:
-        return found
+        return interval
     return dtype_interval(target)
 
 
@@ -178,8 +178,8 @@ def _interval_call(scope: Scope, node: Call) -> Interval:
     rule = _CALL_INTERVALS.get(node.name)
     if rule is None:
         return dtype_interval(dtype)
-    found = rule(dtype, [interval_of(scope, argument) for argument in node.args])
-    return _fitted(scope, found, node)
+    interval = rule(dtype, [interval_of(scope, argument) for argument in node.args])
+    return _fitted(scope, interval, node)
 
 
 def _interval_unknown(scope: Scope, node: Expr) -> Interval:
@@ -197,10 +197,10 @@ _INTERVALS: dict[type[Expr], Callable[[Scope, Any], Interval]] = {
 
 
 def _union_of(scope: Scope, nodes: tuple[Expr, ...]) -> Interval:
-    found = interval_of(scope, nodes[0])
+    hull = interval_of(scope, nodes[0])
     for node in nodes[1:]:
-        found = union(found, interval_of(scope, node))
-    return found
+        hull = union(hull, interval_of(scope, node))
+    return hull
 
 
 def _magnitude(dtype: DType, operands: list[Interval]) -> Interval:
@@ -281,10 +281,10 @@ def value_form(scope: Scope, node: Expr) -> LinearForm:
 
 def is_exact(scope: Scope, node: Expr) -> bool:
     """Whether every operator in `node`, an interned expression, gives its value over the integers."""
-    found = scope.known.exact.get(node)
-    if found is None:
-        found = scope.known.exact[node] = _is_exact(scope, node)
-    return found
+    exact = scope.known.exact.get(node)
+    if exact is None:
+        exact = scope.known.exact[node] = _is_exact(scope, node)
+    return exact
 
 
 def _is_exact(scope: Scope, node: Expr) -> bool:

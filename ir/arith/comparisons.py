@@ -21,9 +21,9 @@ def compare(simplifier: Simplifier, node: CompareOp) -> Expr:
     kind = type(node)
     if kind is GT or kind is GE:
         kind, a, b = LT if kind is GT else LE, b, a
-    made = simplifier.folded(kind, a, b)
-    if made is not None:
-        return made
+    folded = simplifier.folded(kind, a, b)
+    if folded is not None:
+        return folded
     if a.dtype.is_integer and a.dtype.lanes == 1 and not simplifier.impure(node):
         decided = _decided(simplifier, kind, a, b)
         if decided is not None:
@@ -33,9 +33,9 @@ def compare(simplifier: Simplifier, node: CompareOp) -> Expr:
         decided = _decided_lanes(simplifier, kind, a, b)
         if decided is not None:
             return decided
-    made = simplifier.scope.nodes.make(kind, a, b)
-    known = simplifier.scope.known.truth.get(made)
-    return simplifier.ruled(made) if known is None else known
+    folded = simplifier.scope.nodes.make(kind, a, b)
+    known = simplifier.scope.known.truth.get(folded)
+    return simplifier.ruled(folded) if known is None else known
 
 
 def _decided(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -> Expr | None:

@@ -30,26 +30,26 @@ def logic(simplifier: Simplifier, node: BinaryOp) -> Expr:
     parts = _chain(kind, node)
     if node.dtype.lanes > 1:
         return simplifier.operator(node)
-    found: dict[Expr, None] = {}
+    distinct: dict[Expr, None] = {}
     known, depth = simplifier.scope.known, simplifier.depth
     in_context = len(parts) <= _PARTS_IN_CONTEXT and depth < _CONTEXT_DEPTH
     try:
         for part in parts:
             apart = simplifier.scope.known is not known and bool(simplifier.scope.nodes.traits(part) & READS)
-            made = simplifier.outside(known, part) if apart else simplifier.visit(part)
-            for inner in _chain(kind, made):
+            simplified = simplifier.outside(known, part) if apart else simplifier.visit(part)
+            for inner in _chain(kind, simplified):
                 if inner is absorbing and not simplifier.impure(node):
                     return absorbing
-                if inner is neutral or (inner in found and not simplifier.impure(inner)):
+                if inner is neutral or (inner in distinct and not simplifier.impure(inner)):
                     continue
-                found[inner] = None
+                distinct[inner] = None
                 if in_context and len(parts) > 1:
                     if simplifier.scope.known is known:
                         simplifier.scope.known, simplifier.depth = known.copy(), depth + 1
                     facts.learn(simplifier.scope, inner, kind is And)
     finally:
         simplifier.scope.known, simplifier.depth = known, depth
-    kept = _irredundant(simplifier, kind, list(found)) if in_context else list(found)
+    kept = _irredundant(simplifier, kind, list(distinct)) if in_context else list(distinct)
     return _joined(simplifier, kind, kept, neutral)
 
 
@@ -63,8 +63,8 @@ def _irredundant(simplifier: Simplifier, kind: type[BinaryOp], parts: list[Expr]
     try:
         for part in reversed(parts[:-1]):
             facts.learn(simplifier.scope, kept[-1], kind is And)
-            made = simplifier.visit(part)
-            if not isinstance(made, IntImm) or bool(made.value) != (kind is And):
+            simplified = simplifier.visit(part)
+            if not isinstance(simplified, IntImm) or bool(simplified.value) != (kind is And):
                 kept.append(part)
     finally:
         simplifier.scope.known, simplifier.depth = known, depth
@@ -93,7 +93,7 @@ def negation(simplifier: Simplifier, node: Not) -> Expr:
 
 def _chain(kind: type[BinaryOp], node: Expr) -> list[Expr]:
     """The operands of nested And (or Or), from left to right."""
-    found: list[Expr] = []
+    operands: list[Expr] = []
     stack = [node]
     while stack:
         inner = stack.pop()
@@ -101,8 +101,8 @@ def _chain(kind: type[BinaryOp], node: Expr) -> list[Expr]:
             stack.append(inner.b)  # pyright: ignore[reportAttributeAccessIssue]
             stack.append(inner.a)  # pyright: ignore[reportAttributeAccessIssue]
         else:
-            found.append(inner)
-    return found
+            operands.append(inner)
+    return operands
 
 
 def choice(simplifier: Simplifier, node: Select | IfThenElse) -> Expr:

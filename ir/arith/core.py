@@ -41,19 +41,19 @@ class Simplifier:
 
     def visit(self, node: Expr) -> Expr:
         """The simplified, interned form of `node`."""
-        found = self.scope.known.results.get(node)
-        if found is None:
+        result = self.scope.known.results.get(node)
+        if result is None:
             self.scope.nodes.adopt(node)
             handler = self.handlers.get(type(node))
-            found = self.ruled(self.rebuilt(node)) if handler is None else handler(self, node)
-            if found.dtype.is_integer and type(found) is not IntImm and found.dtype.lanes == 1:
-                bounds = interval_of(self.scope, found)
-                if bounds.lo is not None and bounds.lo == bounds.hi and not self.impure(found):
-                    found = self.scope.nodes.integer(bounds.lo, found.dtype)
+            result = self.ruled(self.rebuilt(node)) if handler is None else handler(self, node)
+            if result.dtype.is_integer and type(result) is not IntImm and result.dtype.lanes == 1:
+                bounds = interval_of(self.scope, result)
+                if bounds.lo is not None and bounds.lo == bounds.hi and not self.impure(result):
+                    result = self.scope.nodes.integer(bounds.lo, result.dtype)
             results = self.scope.known.results
-            results[node] = found
-            results[found] = found
-        return found
+            results[node] = result
+            results[result] = result
+        return result
 
     @contextmanager
     def given(self, condition: Expr, holds: bool = True) -> Iterator[None]:
@@ -88,14 +88,14 @@ class Simplifier:
     def operator(self, node: BinaryOp) -> Expr:
         """An operator of which nothing more is known: constants are folded, then rules tried."""
         a, b = self.visit(node.a), self.visit(node.b)
-        made = self.folded(type(node), a, b)
-        return made if made is not None else self.ruled(self.scope.nodes.make(type(node), a, b))
+        folded = self.folded(type(node), a, b)
+        return folded if folded is not None else self.ruled(self.scope.nodes.make(type(node), a, b))
 
     def folded(self, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
         """An operator on two integer constants."""
         if isinstance(a, IntImm) and isinstance(b, IntImm):
-            found = fold_binary(kind, a, b)
-            return None if found is None else self.scope.nodes.intern(found)
+            constant = fold_binary(kind, a, b)
+            return None if constant is None else self.scope.nodes.intern(constant)
         return None
 
     def settled(self, form: LinearForm, dtype: DType) -> Expr:

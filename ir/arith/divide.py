@@ -78,8 +78,8 @@ def remainder(scope: Scope, form: LinearForm, divisor: int, dtype: DType) -> Lin
         return None if inner is None else inner.scaled(step).plus(small)
     if not exact_form(scope, rest, dtype):
         return None
-    made = scope.nodes.make(FloorMod, expression_of(scope, rest, dtype), scope.nodes.integer(divisor, dtype))
-    return scope.nodes.form(made)
+    atom = scope.nodes.make(FloorMod, expression_of(scope, rest, dtype), scope.nodes.integer(divisor, dtype))
+    return scope.nodes.form(atom)
 
 
 def _least_residue(coeff: int, divisor: int) -> int:
@@ -116,7 +116,7 @@ def _over(scope: Scope, atom: Expr, divisor: Expr) -> LinearForm | None:
     if divisor not in factors:
         return None
     factors.remove(divisor)
-    made = factors[0]
+    quotient = factors[0]
     for factor in factors[1:]:
-        made = product(scope, made, factor)
-    return scope.nodes.form(converted(scope, made, atom.dtype))
+        quotient = product(scope, quotient, factor)
+    return scope.nodes.form(converted(scope, quotient, atom.dtype))

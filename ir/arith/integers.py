@@ -30,18 +30,18 @@ def sum_of(simplifier: Simplifier, node: BinaryOp) -> Expr:
 def division(simplifier: Simplifier, node: BinaryOp) -> Expr:
     """FloorDiv and FloorMod."""
     a, b = simplifier.visit(node.a), simplifier.visit(node.b)
-    made = simplifier.folded(type(node), a, b)
-    if made is not None:
-        return made
+    folded = simplifier.folded(type(node), a, b)
+    if folded is not None:
+        return folded
     dtype = node.dtype
     kind = FloorDiv if type(node) is FloorDiv else FloorMod
     if dtype.is_integer and dtype.lanes == 1 and not simplifier.impure(node):
         form = simplifier.scope.nodes.form(a)
-        found = _divided(simplifier, kind, form, b, dtype) if exact_form(simplifier.scope, form, dtype) else None
-        if found is not None:
-            (atom, coeff), *more = found.coeffs.items() or [(a, 0)]
-            if more or coeff != 1 or found.const or type(atom) is not kind or atom.dtype is not dtype:
-                return simplifier.settled(_ruled_atoms(simplifier, wrapped(found, dtype)), dtype)
+        result = _divided(simplifier, kind, form, b, dtype) if exact_form(simplifier.scope, form, dtype) else None
+        if result is not None:
+            (atom, coeff), *more = result.coeffs.items() or [(a, 0)]
+            if more or coeff != 1 or result.const or type(atom) is not kind or atom.dtype is not dtype:
+                return simplifier.settled(_ruled_atoms(simplifier, wrapped(result, dtype)), dtype)
             a, b = atom.a, atom.b  # pyright: ignore[reportAttributeAccessIssue]
     return simplifier.ruled(simplifier.scope.nodes.make(kind, a, b))
 
@@ -61,11 +61,11 @@ def _ruled_atoms(simplifier: Simplifier, form: LinearForm) -> LinearForm:
     """The form with divisions that were just split off simplified by the rules."""
     results = simplifier.scope.known.results
     for atom in [atom for atom in form.coeffs if type(atom) in (FloorDiv, FloorMod)]:
-        made = results.get(atom)
-        if made is None:
-            made = simplifier.ruled(atom)
-        if made is not atom:
-            form = form.replaced(atom, simplifier.scope.nodes.form(made))
+        ruled = results.get(atom)
+        if ruled is None:
+            ruled = simplifier.ruled(atom)
+        if ruled is not atom:
+            form = form.replaced(atom, simplifier.scope.nodes.form(ruled))
     return form
 
 
@@ -75,9 +75,9 @@ def extremum(simplifier: Simplifier, node: BinaryOp) -> Expr:
     kind = Min if type(node) is Min else Max
     if a is b and not simplifier.impure(node):
         return a
-    made = simplifier.folded(kind, a, b)
-    if made is not None:
-        return made
+    folded = simplifier.folded(kind, a, b)
+    if folded is not None:
+        return folded
     if node.dtype.is_integer and node.dtype.lanes == 1 and not simplifier.impure(node):
         difference = value_form(simplifier.scope, b).plus(value_form(simplifier.scope, a), -1)
         if nonnegative(simplifier.scope, difference):

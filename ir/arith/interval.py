@@ -112,15 +112,15 @@ def _positive_part(a: Interval) -> Interval | None:
 def _by_sign(a: Interval, b: Interval, positive: Callable[[Interval, Interval], Interval],
              negative: Callable[[Interval, Interval], Interval]) -> Interval:
     """The union over the divisors above, below and equal to 0 of what each of them gives."""
-    found: Interval | None = Interval(0, 0) if 0 in b else None
+    hull: Interval | None = Interval(0, 0) if 0 in b else None
     above, below = _positive_part(b), _positive_part(negate(b))
     if above is not None:
         part = positive(a, above)
-        found = part if found is None else union(found, part)
+        hull = part if hull is None else union(hull, part)
     if below is not None:
         part = negative(a, below)
-        found = part if found is None else union(found, part)
-    return EVERYTHING if found is None else found
+        hull = part if hull is None else union(hull, part)
+    return EVERYTHING if hull is None else hull
 
 
 def _floordiv_positive(a: Interval, b: Interval) -> Interval:
@@ -154,14 +154,14 @@ def _floormod(a: Interval, b: Interval) -> Interval:
 
 def _at_numerator_sign(a: Interval, b: Interval, natural: Callable[[Interval, Interval], Interval]) -> Interval:
     """For the truncating forms, whose result is odd in the numerator: `natural` serves numerators of at least 0."""
-    found: Interval | None = None
+    hull: Interval | None = None
     if a.hi is None or a.hi >= 0:
-        found = natural(Interval(0 if a.lo is None else max(a.lo, 0), a.hi), b)
+        hull = natural(Interval(0 if a.lo is None else max(a.lo, 0), a.hi), b)
     if a.lo is None or a.lo < 0:
         flipped = negate(a)
         below = negate(natural(Interval(1 if flipped.lo is None else max(flipped.lo, 1), flipped.hi), b))
-        found = below if found is None else union(found, below)
-    return EVERYTHING if found is None else found
+        hull = below if hull is None else union(hull, below)
+    return EVERYTHING if hull is None else hull
 
 
 def _truncdiv(a: Interval, b: Interval) -> Interval:

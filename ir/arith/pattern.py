@@ -247,12 +247,12 @@ def variants(pattern: Pattern) -> list[Any]:
     """A pattern in every order of the operands of its commutative operators. Sums are matched without regard to it."""
     if not isinstance(pattern, Operation):
         return [pattern]
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for operands in product(*[variants(operand) for operand in pattern.operands]):
-        found.append(Operation(pattern.kind, operands, pattern.lanes))
+        operations.append(Operation(pattern.kind, operands, pattern.lanes))
         if pattern.kind in _COMMUTATIVE and operands[0] != operands[1]:
-            found.append(Operation(pattern.kind, operands[::-1], pattern.lanes))
-    return list(dict.fromkeys(found))
+            operations.append(Operation(pattern.kind, operands[::-1], pattern.lanes))
+    return list(dict.fromkeys(operations))
 
 
 class RuleTable:
@@ -270,11 +270,11 @@ class RuleTable:
         kind = type(node)
         names = _BINARY if isinstance(node, BinaryOp) else _OPERANDS.get(kind, ())
         classes = (kind, *[type(getattr(node, name)) for name in names])
-        found = self._candidates.get(classes)
-        if found is None:
-            found = self._candidates[classes] = tuple(
+        candidates = self._candidates.get(classes)
+        if candidates is None:
+            candidates = self._candidates[classes] = tuple(
                 entry for entry in self._expanded if _may_match(entry[1], classes))
-        return found
+        return candidates
 
 
 def _may_match(pattern: Operation, classes: tuple[type[Expr], ...]) -> bool:
@@ -322,10 +322,10 @@ def _built(pattern: Operand, bound: Bindings, dtype: DType, nodes: Nodes, matche
     inner = dtype.element if pattern.lanes else dtype
     operands: list[Any] = []
     for operand in pattern.operands:
-        made = _built(operand, bound, inner, nodes, matched)
-        if made is None:
+        child = _built(operand, bound, inner, nodes, matched)
+        if child is None:
             return None
-        operands.append(made)
+        operands.append(child)
     if pattern.lanes:
         operands.append(bound[pattern.lanes])
     return nodes.make(pattern.kind, *operands)

@@ -161,10 +161,10 @@ def _times(scope: Scope, form: LinearForm, factors: list[Expr], dtype: DType) ->
         rest = product(scope, rest, factor)
     result = value_form(scope, rest).scaled(form.const)
     for atom, coeff in form.coeffs.items():
-        made = product(scope, converted(scope, atom, dtype), rest)
-        if not is_exact(scope, made):
+        term = product(scope, converted(scope, atom, dtype), rest)
+        if not is_exact(scope, term):
             return None
-        result = result.plus(value_form(scope, made), coeff)
+        result = result.plus(value_form(scope, term), coeff)
     return result
 
 

@@ -19,15 +19,15 @@ __all__ = ["form_modular", "modular_of"]
 
 def modular_of(scope: Scope, node: Expr) -> Modular:
     """What is known of the remainders of an integer scalar."""
-    found = scope.known.modulars.get(node)
-    if found is None:
-        found = _MODULARS.get(type(node), _modular_unknown)(scope, node) if node.dtype.is_integer else ANY_INTEGER
-        found = _sharper(found, scope.known.remainders.get(node))
+    modular = scope.known.modulars.get(node)
+    if modular is None:
+        modular = _MODULARS.get(type(node), _modular_unknown)(scope, node) if node.dtype.is_integer else ANY_INTEGER
+        modular = _sharper(modular, scope.known.remainders.get(node))
         bounds = interval_of(scope, node)
         if bounds.is_point and bounds.lo is not None:
-            found = Modular(0, bounds.lo)
-        scope.known.modulars[node] = found
-    return found
+            modular = Modular(0, bounds.lo)
+        scope.known.modulars[node] = modular
+    return modular
 
 
 def _sharper(found: Modular, known: Modular | None) -> Modular:
@@ -38,22 +38,22 @@ def _sharper(found: Modular, known: Modular | None) -> Modular:
 
 def form_modular(scope: Scope, form: LinearForm) -> Modular:
     """What is known of the remainders of a linear form, over the integers."""
-    found = Modular(0, form.const)
+    modular = Modular(0, form.const)
     for atom, coeff in form.coeffs.items():
-        found = modular_add(found, modular_of(scope, atom), coeff)
-        if found.coeff == 1:
+        modular = modular_add(modular, modular_of(scope, atom), coeff)
+        if modular.coeff == 1:
             break
-    return found
+    return modular
 
 
 def _modular_binary(scope: Scope, node: BinaryOp) -> Modular:
     form = scope.nodes.forms.get(node)
     if form is not None and form.coeffs.get(node) is None:
-        found = form_modular(scope, form)
-        return found if exact_form(scope, form, node.dtype) else _wrapped(found, node.dtype)
+        modular = form_modular(scope, form)
+        return modular if exact_form(scope, form, node.dtype) else _wrapped(modular, node.dtype)
     if isinstance(node, Mul):
-        found = modular_multiply(modular_of(scope, node.a), modular_of(scope, node.b))
-        return found if is_exact(scope, node) else _wrapped(found, node.dtype)
+        modular = modular_multiply(modular_of(scope, node.a), modular_of(scope, node.b))
+        return modular if is_exact(scope, node) else _wrapped(modular, node.dtype)
     if isinstance(node, Min | Max):
         return modular_union(modular_of(scope, node.a), modular_of(scope, node.b))
     divisor = node.b.value if isinstance(node.b, IntImm) else 0
@@ -77,8 +77,8 @@ def _modular_cast(scope: Scope, node: Cast) -> Modular:
     source, target = node.value.dtype, node.dtype
     if not source.is_integer:
         return ANY_INTEGER
-    found = modular_of(scope, node.value)
-    return found if keeps_values(source, target) else _wrapped(found, target)
+    modular = modular_of(scope, node.value)
+    return modular if keeps_values(source, target) else _wrapped(modular, target)
 
 
 def _modular_choice(scope: Scope, node: Select | IfThenElse) -> Modular:

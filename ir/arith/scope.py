@@ -95,10 +95,10 @@ class Nodes:
     def make(self, kind: Callable[..., Expr], *operands: Any) -> Expr:
         """The interned node of class `kind`; the operands are representatives, dtypes or numbers."""
         key = (kind, *operands)
-        found = self.table.get(key)
-        if found is None:
-            found = self.table[key] = kind(*operands)
-        return found
+        node = self.table.get(key)
+        if node is None:
+            node = self.table[key] = kind(*operands)
+        return node
 
     def integer(self, value: int, dtype: DType) -> Expr:
         """A constant, wrapped into its dtype, in every lane."""
@@ -106,55 +106,55 @@ class Nodes:
             return self.make(Broadcast, self.integer(value, dtype.element), dtype.lanes)
         value = wrap_int(value, dtype)
         key = (IntImm, value, dtype)
-        found = self.table.get(key)
-        if found is None:
-            found = self.table[key] = const(value, dtype)
-        return found
+        constant = self.table.get(key)
+        if constant is None:
+            constant = self.table[key] = const(value, dtype)
+        return constant
 
     def form(self, node: Expr) -> LinearForm:
         """The linear form of an interned integer scalar."""
-        found = self.forms.get(node)
-        if found is None:
-            found = LinearForm({}, node.value) if isinstance(node, IntImm) else single(node)
-            self.forms[node] = found
-        return found
+        form = self.forms.get(node)
+        if form is None:
+            form = LinearForm({}, node.value) if isinstance(node, IntImm) else single(node)
+            self.forms[node] = form
+        return form
 
     def sort_key(self, atom: Expr) -> tuple[int, str, int]:
         """Products first, then variables by name, then the rest: an order that does not depend on the analyzer."""
-        found = self.keys.get(atom)
-        if found is None:
+        key = self.keys.get(atom)
+        if key is None:
             rank = 0 if isinstance(atom, Mul) else 1 if isinstance(atom, Var) else 2
             name = atom.name if isinstance(atom, Var) else type(atom).__name__
-            found = self.keys[atom] = (rank, name, len(self.keys))
-        return found
+            key = self.keys[atom] = (rank, name, len(self.keys))
+        return key
 
     def traits(self, node: Expr) -> int:
         """INDEX, READS and IMPURE as they hold of `node`."""
-        found = self.traits_of.get(node)
-        if found is not None:
-            return found
+        traits = self.traits_of.get(node)
+        if traits is not None:
+            return traits
         kind = type(node)
         if isinstance(node, Var):
-            found = INDEX if node.dtype.kind == "int" and node.dtype.bits >= 32 else 0
+            traits = INDEX if node.dtype.kind == "int" and node.dtype.bits >= 32 else 0
         elif isinstance(node, IntImm):
-            found = INDEX if _index_dtype(node.dtype) else 0
+            traits = INDEX if _index_dtype(node.dtype) else 0
         elif isinstance(node, (FloatImm, StringImm)):
-            found = 0
+            traits = 0
         else:
-            found = INDEX if _index_dtype(node.dtype) else 0
+            traits = INDEX if _index_dtype(node.dtype) else 0
             for child in children(node):
                 below = self.traits(child)  # pyright: ignore[reportArgumentType]
-                found = (found & below & INDEX) | ((found | below) & (READS | IMPURE))
+                traits = (traits & below & INDEX) | ((traits | below) & (READS | IMPURE))
             if kind is BufferLoad or kind is ProducerLoad:
-                found = (found | READS) & ~INDEX
+                traits = (traits | READS) & ~INDEX
             elif isinstance(node, Call):
                 row = INTRINSICS.get(node.name)
                 if row is None or not row.pure:
-                    found = (found | IMPURE | READS) & ~INDEX
+                    traits = (traits | IMPURE | READS) & ~INDEX
                 elif row.arity < 0:
-                    found = (found | READS) & ~INDEX
-        self.traits_of[node] = found
-        return found
+                    traits = (traits | READS) & ~INDEX
+        self.traits_of[node] = traits
+        return traits
 
 
 def _index_dtype(dtype: DType) -> bool:

@@ -66,14 +66,14 @@ def _variable(simplifier: Simplifier, node: Var) -> Expr:
 
 
 def _call(simplifier: Simplifier, node: Call) -> Expr:
-    found = simplifier.rebuilt(node)
-    if not isinstance(found, Call):
-        return found
-    if found.name == "likely":
-        return found.args[0] if isinstance(found.args[0], IntImm | Broadcast) else found
-    if simplifier.scope.nodes.traits(found) & IMPURE:
+    call = simplifier.rebuilt(node)
+    if not isinstance(call, Call):
+        return call
+    if call.name == "likely":
+        return call.args[0] if isinstance(call.args[0], IntImm | Broadcast) else call
+    if simplifier.scope.nodes.traits(call) & IMPURE:
         simplifier.effects = True
-    return found
+    return call
 
 
 def _let(simplifier: Simplifier, node: Let) -> Expr:

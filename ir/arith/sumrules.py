@@ -33,17 +33,17 @@ def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[
         return None
     for atom, coeff in form.coeffs.items():
         if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):
-            found = _exact_quotient(scope, form, atom, coeff)
-            if found is not None:
-                return found
+            result = _exact_quotient(scope, form, atom, coeff)
+            if result is not None:
+                return result
         for candidate in _SUMS.get(type(atom), ()):
-            found = candidate.applied(scope, form, atom, coeff, simplified)
-            if found is not None:
-                return found
+            result = candidate.applied(scope, form, atom, coeff, simplified)
+            if result is not None:
+                return result
         if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):  # after the rule for the remainder of the same
-            found = _put_together(scope, form, atom, coeff)
-            if found is not None:
-                return found
+            result = _put_together(scope, form, atom, coeff)
+            if result is not None:
+                return result
     if form.const and len(form.coeffs) == 1:
         return _into_arms(scope, form, dtype, simplified)
     grown = expanded(scope, form)
@@ -82,9 +82,9 @@ def _into_arms(scope: Scope, form: LinearForm, dtype: DType, simplified: Callabl
         return None
     kind = type(atom) if coeff > 0 else Max if isinstance(atom, Min) else Min
     arms = [value_form(scope, arm).scaled(coeff).shifted(form.const) for arm in (atom.a, atom.b)]
-    made = scope.nodes.make(kind, *[expression_of(scope, arm, dtype) for arm in arms])
-    made = simplified(made)
-    return scope.nodes.form(made) if is_exact(scope, made) else None
+    joined = scope.nodes.make(kind, *[expression_of(scope, arm, dtype) for arm in arms])
+    joined = simplified(joined)
+    return scope.nodes.form(joined) if is_exact(scope, joined) else None
 
 
 class _Term(NamedTuple):
@@ -166,13 +166,13 @@ def _term(sign: int, pattern: Pattern) -> _Term:
 
 
 def _by_class() -> dict[type[Expr], list[_SumRule]]:
-    found: dict[type[Expr], list[_SumRule]] = {}
+    rules: dict[type[Expr], list[_SumRule]] = {}
     for rule in (*SUM_RULES, *EXACT_SUM_RULES):
         for pattern in variants(rule.pattern):
             first, second = _terms(pattern)
             assert isinstance(first.atom, Operation)
-            found.setdefault(first.atom.kind, []).append(_SumRule(rule, first, second, rule in EXACT_SUM_RULES))
-    return found
+            rules.setdefault(first.atom.kind, []).append(_SumRule(rule, first, second, rule in EXACT_SUM_RULES))
+    return rules
 
 
 _SUMS = _by_class()

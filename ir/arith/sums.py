@@ -89,10 +89,10 @@ def product(scope: Scope, a: Expr, b: Expr) -> Expr:
         factors = [a, b]
     else:
         factors.sort(key=nodes.sort_key)
-    made = factors[0]
+    result = factors[0]
     for factor in factors[1:]:
-        made = nodes.make(Mul, made, factor)
-    return expression_of(scope, wrapped(LinearForm({made: factor_a * factor_b}), a.dtype), a.dtype)
+        result = nodes.make(Mul, result, factor)
+    return expression_of(scope, wrapped(LinearForm({result: factor_a * factor_b}), a.dtype), a.dtype)
 
 
 def _content(scope: Scope, node: Expr, form: LinearForm) -> tuple[int, Expr]:
@@ -110,21 +110,21 @@ _FACTORS = 16
 
 def factors_of(node: Expr) -> list[Expr]:
     """The factors of a canonical product; of a long one, what is left of it is one factor."""
-    found: list[Expr] = []
-    while type(node) is Mul and len(found) < _FACTORS:
-        found.append(node.b)  # pyright: ignore[reportAttributeAccessIssue]
+    factors: list[Expr] = []
+    while type(node) is Mul and len(factors) < _FACTORS:
+        factors.append(node.b)  # pyright: ignore[reportAttributeAccessIssue]
         node = node.a  # pyright: ignore[reportAttributeAccessIssue]
-    found.append(node)
-    return found
+    factors.append(node)
+    return factors
 
 
 def converted(scope: Scope, atom: Expr, dtype: DType) -> Expr:
     """An atom in the dtype of the sum that it stands in."""
     if atom.dtype is dtype:
         return atom
-    made = scope.nodes.make(Cast, atom, dtype)
-    scope.nodes.forms[made] = scope.nodes.form(atom)
-    return made
+    widened = scope.nodes.make(Cast, atom, dtype)
+    scope.nodes.forms[widened] = scope.nodes.form(atom)
+    return widened
 
 
 def expression_of(scope: Scope, form: LinearForm, dtype: DType) -> Expr:

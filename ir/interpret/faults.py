@@ -32,10 +32,10 @@ def offsets(
     mask: Any,
 ) -> list[int | None]:
     """The element offsets of an access, lane by lane; None for lanes that `mask` excludes."""
-    found: list[int | None] = []
+    places: list[int | None] = []
     for lane in range(lanes):
         if mask is not None and not (mask[lane] if isinstance(mask, list) else mask):
-            found.append(None)
+            places.append(None)
             continue
         place = [index[lane] if isinstance(index, list) else index for index in indices]
         offset = first
@@ -43,8 +43,8 @@ def offsets(
             if not 0 <= at < extent:
                 raise Fault("bounds", buffer, tuple(place), tuple(extents))
             offset += at * stride
-        found.append(offset)
-    return found
+        places.append(offset)
+    return places
 
 
 def load_lanes(data: list[Any], places: list[int | None], zero: Any, buffer: int, tracked: bool) -> list[Any]:

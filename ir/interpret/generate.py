@@ -98,12 +98,12 @@ class FunctionWriter(ValueWriter):
                 known = step.isdigit() and extent.isdigit()
                 step = str(int(step) * int(extent)) if known else self.keep(f"{step} * {extent}")
         first = "0" if buffer.elem_offset is None else self.extent(buffer.elem_offset)
-        made = Memory(len(self.buffers), data, extents, steps, first, self.check, buffer not in self.written)
+        memory = Memory(len(self.buffers), data, extents, steps, first, self.check, buffer not in self.written)
         self.buffers.append(buffer)
-        self.memories[buffer] = made
+        self.memories[buffer] = memory
         if buffer.data is not None:
             self.values[buffer.data] = Code(data)
-        return made
+        return memory
 
     def extent(self, value: Expr) -> str:
         """A size as a constant or as a name that lives on in everything within."""
@@ -186,12 +186,12 @@ class FunctionWriter(ValueWriter):
 
     def shadows(self, body: Stmt) -> dict[Buffer, tuple[str, str]]:
         """Empty shadow memory for what the loop writes and does not itself allocate."""
-        found: dict[Buffer, tuple[str, str]] = {}
+        shadows: dict[Buffer, tuple[str, str]] = {}
         for node in post_order(body):
-            if isinstance(node, BufferStore) and node.buffer in self.memories and node.buffer not in found:
-                found[node.buffer] = (self.spill("{}"), self.spill("{}"))
-                self.live += found[node.buffer]
-        return found
+            if isinstance(node, BufferStore) and node.buffer in self.memories and node.buffer not in shadows:
+                shadows[node.buffer] = (self.spill("{}"), self.spill("{}"))
+                self.live += shadows[node.buffer]
+        return shadows
 
     def BufferStore(self, node: BufferStore) -> None:
         self.begin(node)

@@ -82,18 +82,18 @@ def run(
 def _loop_values(program: GeneratedProgram, trace: TracebackType | None) -> str:
     """`i = 3, j = 0`: where the loops around the fault stood, from the frames of the running source."""
     lines = program.source.splitlines()
-    found: list[str] = []
+    texts: list[str] = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == SOURCE_NAME:
             values = trace.tb_frame.f_locals
-            found += [f"{program.variables[name].name} = {values[name]}" for name in _loops_around(lines, trace.tb_lineno)]
+            texts += [f"{program.variables[name].name} = {values[name]}" for name in _loops_around(lines, trace.tb_lineno)]
         trace = trace.tb_next
-    return ", ".join(found)
+    return ", ".join(texts)
 
 
 def _loops_around(lines: list[str], number: int) -> list[str]:
     """The variables of the loops of the source around a line, outermost first."""
-    found: list[str] = []
+    loops: list[str] = []
     depth = len(lines[number - 1]) - len(lines[number - 1].lstrip())
     for line in reversed(lines[: number - 1]):
         here = len(line) - len(line.lstrip())
@@ -101,10 +101,10 @@ def _loops_around(lines: list[str], number: int) -> list[str]:
             depth = here
             words = line.split(maxsplit=2)
             if words[0] == "for":
-                found.insert(0, words[1])
+                loops.insert(0, words[1])
         if not here:
             break
-    return found
+    return loops
 
 
 def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> Exception:

@@ -32,8 +32,8 @@ def constant_value(value: Expr, symbols: Mapping[Var, int]) -> int | None:
             return cast(node.value, node.dtype)
         return fold_binary(type(node), node.a, node.b) if isinstance(node, BinaryOp) else None
 
-    found = rewrite(value, rule)
-    return found.value if isinstance(found, IntImm) else None
+    constant = rewrite(value, rule)
+    return constant.value if isinstance(constant, IntImm) else None
 
 
 def find_symbols(
@@ -124,8 +124,8 @@ def _strides_in_memory(
 ) -> tuple[int, ...]:
     """In elements: the declared ones, else those of compact row-major order."""
     if parameter.strides:
-        found = tuple(constant_value(stride, symbols) for stride in parameter.strides)
-        return tuple(step or 0 for step in found)
+        strides = tuple(constant_value(stride, symbols) for stride in parameter.strides)
+        return tuple(step or 0 for step in strides)
     if parameter.ndim == 1:
         return (1,)
     steps: list[int] = []

@@ -109,10 +109,10 @@ def cast_function(source: DType, target: DType) -> Callable[[Any], Any]:
     if target.is_bool:
         return lambda value: bool(value != 0)
     if target.is_float:
-        made = FLOAT_TYPES[target]
+        float_type = FLOAT_TYPES[target]
         if source.is_float:
             return _rounded_once(target)
-        return (lambda value: made(int(value))) if source.is_bool else _integer_to_float(source, made)
+        return (lambda value: float_type(int(value))) if source.is_bool else _integer_to_float(source, float_type)
     if source.is_float:
         least, greatest = target.least, target.greatest
         return lambda value: _saturated(float(value), least, greatest)
@@ -123,8 +123,8 @@ def cast_function(source: DType, target: DType) -> Callable[[Any], Any]:
 
 def _rounded_once(target: DType) -> Callable[[Any], Any]:
     """The conversion of a float to a float type. ml_dtypes takes a float64 to bfloat16 by way of float32."""
-    made = FLOAT_TYPES[target]
-    return (lambda value: made(round_float(float(value), target))) if target.kind == "bfloat" else made
+    float_type = FLOAT_TYPES[target]
+    return (lambda value: float_type(round_float(float(value), target))) if target.kind == "bfloat" else float_type
 
 
 def _saturated(value: float, least: int, greatest: int) -> int:
@@ -175,8 +175,8 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
     if name == "fma":
-        made = FLOAT_TYPES[dtype]
-        return lambda a, b, c: made(_fused(float(a), float(b), float(c), dtype))
+        float_type = FLOAT_TYPES[dtype]
+        return lambda a, b, c: float_type(_fused(float(a), float(b), float(c), dtype))
     tests: dict[str, Callable[[Any], bool]] = {
         "isnan": lambda x: math.isnan(x), "isinf": lambda x: math.isinf(x), "isfinite": lambda x: math.isfinite(x),
     }

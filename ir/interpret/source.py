@@ -102,11 +102,11 @@ class Source:
 
     def constant(self, value: Any, key: object, prefix: str = "k") -> str:
         """A name for a value that the source uses."""
-        found = self.constants.get(key)
-        if found is None:
-            found = self.constants[key] = self.name(prefix)
-            self.space[found] = value
-        return found
+        name = self.constants.get(key)
+        if name is None:
+            name = self.constants[key] = self.name(prefix)
+            self.space[name] = value
+        return name
 
     def keep(self, text: str) -> str:
         """A name for a value that everything within may use."""

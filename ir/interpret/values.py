@@ -87,11 +87,11 @@ class ValueWriter(OutsideCalls):
     # Memory
 
     def reached(self, buffer: Buffer) -> Memory:
-        found = self.memories.get(buffer)
-        if found is None:
+        memory = self.memories.get(buffer)
+        if memory is None:
             raise NotWellFormed(
                 f"buffer '{buffer.name}' is used where it has no memory", reason=f"in function {self.function_name}")
-        return found
+        return memory
 
     def place(self, memory: Memory, indices: tuple[Expr, ...], pointed: bool = False) -> Code:
         """Source of an element's offset, after checking that it lies within the buffer. pointed: that is only pointed to,
@@ -190,9 +190,9 @@ class ValueWriter(OutsideCalls):
     def value(self, node: Expr) -> Code:
         """Source of a value; an integer may be raw."""
         key = (id(node), self.quiet)
-        found = self.done.get(key)
-        if found is not None:
-            return found
+        written = self.done.get(key)
+        if written is not None:
+            return written
         method: Any = self.binary if isinstance(node, BinaryOp) else getattr(self, type(node).__name__, None)
         if method is None:
             method = self.Var if isinstance(node, Var) else self.no_value
@@ -211,15 +211,15 @@ class ValueWriter(OutsideCalls):
     def literal(self, dtype: DType, value: Any) -> str:
         if not dtype.is_float:
             return _number(value)
-        made = scalars.FLOAT_TYPES[dtype.element](value)
-        return self.constant(made, (str(dtype.element), np.float64(value).tobytes()))
+        rounded = scalars.FLOAT_TYPES[dtype.element](value)
+        return self.constant(rounded, (str(dtype.element), np.float64(value).tobytes()))
 
     def Var(self, node: Var) -> Code:
-        found = self.values.get(node)
-        if found is None:
+        code = self.values.get(node)
+        if code is None:
             raise NotWellFormed(
                 f"'{node.name}' is used where it has no value", reason=f"in function {self.function_name}")
-        return found
+        return code
 
     def IntImm(self, node: IntImm) -> Code:
         return Code(_number(node.value if not node.dtype.is_bool else bool(node.value)), 0, node.value, node.value)
@@ -383,10 +383,10 @@ class ValueWriter(OutsideCalls):
             function = self.constant(_reinterpretation(source, target), ("reinterpret", str(source), str(target)))
             return Code(self.spill(f"{function}({operands[0].text})"))
         dtype = node.args[0].dtype if node.args else node.dtype
-        found = scalars.intrinsic_function(node.name, dtype.element) if dtype.kind not in ("bool", "handle") else None
-        if found is None:
+        implementation = scalars.intrinsic_function(node.name, dtype.element) if dtype.kind not in ("bool", "handle") else None
+        if implementation is None:
             return self.outside(node)
-        function = self.constant(found, (node.name, str(dtype.element)))
+        function = self.constant(implementation, (node.name, str(dtype.element)))
         texts = [code.text for code in operands]
         if dtype.lanes == 1:
             return Code(f"{function}({', '.join(texts)})", max(code.nesting for code in operands) + 1)
@@ -448,7 +448,7 @@ def _reinterpretation(source: DType, target: DType) -> Callable[[Any], Any]:
 
     def reinterpret(value: Any) -> Any:
         seen = np.array(value if isinstance(value, list) else [value], held).view(wanted)
-        found = list(seen) if target.is_float else seen.tolist()
-        return found[0] if target.lanes == 1 else found
+        lanes = list(seen) if target.is_float else seen.tolist()
+        return lanes[0] if target.lanes == 1 else lanes
 
     return reinterpret

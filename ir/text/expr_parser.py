@@ -112,8 +112,8 @@ class ExpressionParser:
 
     def dtype(self) -> DType:
         token = self.expect_kind("name", "a dtype")
-        found = _dtype(token.text)
-        return found if found is not None else self.fail("a dtype such as float32", token)
+        parsed = _dtype(token.text)
+        return parsed if parsed is not None else self.fail("a dtype such as float32", token)
 
     # Names
 
@@ -131,9 +131,9 @@ class ExpressionParser:
                 self.names[name] = before
 
     def find(self, token: Token, wanted: type[Var] | type[Buffer]) -> Any:
-        found = self.names.get(token.text)
-        if isinstance(found, wanted):
-            return found
+        named = self.names.get(token.text)
+        if isinstance(named, wanted):
+            return named
         what = "buffer" if wanted is Buffer else "variable"
         known = ", ".join(name for name, thing in self.names.items() if isinstance(thing, wanted)) or "none"
         advice = "declare a shape symbol in brackets after the function's name: def f[n](A: float32[n])"
@@ -168,10 +168,10 @@ class ExpressionParser:
         left = self.unary()
         while True:
             token = self.token
-            found = _OPERATORS.get(token.text) if token.kind in ("op", "name") else None
-            if found is None or found[0] < least:
+            row = _OPERATORS.get(token.text) if token.kind in ("op", "name") else None
+            if row is None or row[0] < least:
                 return left
-            precedence, operator = found
+            precedence, operator = row
             self.advance()
             right = self.operators(precedence + 1)
             a, b = self.together(left, right)
@@ -268,14 +268,14 @@ class ExpressionParser:
 
     def arguments(self, count: int, name: str) -> list[_Value]:
         """`count` arguments (any number for -1), up to the closing bracket."""
-        found: list[_Value] = []
+        values: list[_Value] = []
         while not self.sees(")"):
-            if found:
+            if values:
                 self.expect(",")
-            found.append(self.operators(1))
-        if count not in (-1, len(found)):
+            values.append(self.operators(1))
+        if count not in (-1, len(values)):
             self.fail(f"{count} argument{'s' * (count != 1)} of {name}")
-        return found
+        return values
 
     def intrinsic(self, token: Token) -> Expr:
         row = INTRINSICS[token.text]
@@ -327,12 +327,12 @@ class ExpressionParser:
 
     def bracketed(self, item: Callable[[], Any]) -> list[Any]:
         self.expect("[")
-        found: list[Any] = []
+        items: list[Any] = []
         while not self.accept("]"):
-            found.append(item())
+            items.append(item())
             if not self.sees("]"):
                 self.expect(",")
-        return found
+        return items
 
     def let(self) -> Expr:
         token = self.name("the name of what is bound")

@@ -54,8 +54,8 @@ class Names:
         self.taken: set[str] = set(RESERVED)
 
     def __call__(self, thing: Any) -> str:
-        found = self.of.get(thing)
-        return found if found is not None else self.bind(thing)
+        name = self.of.get(thing)
+        return name if name is not None else self.bind(thing)
 
     def bind(self, thing: Any) -> str:
         """A fresh name, or the one that it has while it is bound already (programs that bind twice print too)."""

@@ -37,14 +37,14 @@ class _Parser(ExpressionParser):
         self.expect_kind("newline", "the end of the line")
         self.expect_kind("indent", "an indented block (`pass` for an empty one)")
         mark = len(self.undo)
-        found: list[Stmt | Callable[[Stmt], Stmt]] = []
+        statements: list[Stmt | Callable[[Stmt], Stmt]] = []
         while self.token.kind not in ("dedent", "end"):
-            found.append(self.statement())
+            statements.append(self.statement())
         if self.token.kind == "dedent":
             self.advance()
         self.unbind(mark)
         tail: list[Stmt] = []
-        for entry in reversed(found):
+        for entry in reversed(statements):
             if isinstance(entry, Stmt):
                 tail.append(entry)
             else:
@@ -58,20 +58,20 @@ class _Parser(ExpressionParser):
             self.advance()
             return _COMPOUND[token.text](self)
         if token.kind == "name" and self.tokens[self.at + 1].text == ":":
-            found: Stmt | Callable[[Stmt], Stmt] = self.declaration()
+            parsed: Stmt | Callable[[Stmt], Stmt] = self.declaration()
         elif self.accept("pass"):
-            found = Seq(())
+            parsed = Seq(())
         elif self.accept("assert"):
             condition = self.expression()
             self.expect(",")
-            found = Assert(condition, self.string("the message"))
+            parsed = Assert(condition, self.string("the message"))
         elif token.text == "attr" and self.tokens[self.at + 1].text == "(":
             self.advance()
-            found = self.attribute()
+            parsed = self.attribute()
         else:
-            found = self.store_or_call()
+            parsed = self.store_or_call()
         self.expect_kind("newline", "the end of the line")
-        return found
+        return parsed
 
     def store_or_call(self) -> Stmt:
         target = self.expression()
@@ -182,12 +182,12 @@ class _Parser(ExpressionParser):
 
     def settings(self, value: Callable[[], Any]) -> list[tuple[str, Any]]:
         """`key=value, key=value`."""
-        found: list[tuple[str, Any]] = []
-        while not found or self.accept(","):
+        pairs: list[tuple[str, Any]] = []
+        while not pairs or self.accept(","):
             key = self.string("a key") if self.token.kind == "string" else self.expect_kind("name", "a key").text
             self.expect("=")
-            found.append((key, value()))
-        return found
+            pairs.append((key, value()))
+        return pairs
 
     def condition(self) -> Stmt:
         """After `if`; an `elif` nests in the else branch."""
@@ -221,12 +221,12 @@ class _Parser(ExpressionParser):
         if self.sees("["):
             return self.bracketed(self.plain)
         if self.accept("("):
-            found: list[Any] = []
+            items: list[Any] = []
             while not self.accept(")"):
-                found.append(self.plain())
+                items.append(self.plain())
                 if not self.sees(")"):
                     self.expect(",")
-            return tuple(found)
+            return tuple(items)
         if self.accept("{"):
             table: dict[Any, Any] = {}
             while not self.accept("}"):

@@ -95,14 +95,14 @@ def symbol_text(symbol: Var, name: str) -> str:
 def shape_symbols(function: Function) -> list[Var]:
     """The variables in the shapes (strides, offsets) of a function's buffers that are not parameters, in order."""
     scalars = set(function.scalars)
-    found: dict[Var, None] = {}
+    symbols: dict[Var, None] = {}
     for buffer in function.buffers:
         offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
         for value in (*buffer.shape, *buffer.strides, *offset):
             for node in walk(value):
                 if isinstance(node, Var) and node not in scalars:
-                    found.setdefault(node)
-    return list(found)
+                    symbols.setdefault(node)
+    return list(symbols)
 
 
 def _function_header(function: Function, names: Names) -> list[str]:
@@ -179,11 +179,11 @@ class _Lines:
 
     def block(self, statement: Stmt, depth: int) -> None:
         """The statements of a body; `pass` for none."""
-        found = flattened(statement)
-        if not found:
+        statements = flattened(statement)
+        if not statements:
             self.add(depth, "pass")
-        last = len(found) - 1
-        self.later(*((self.statement, (inner, depth, position == last)) for position, inner in enumerate(found)))
+        last = len(statements) - 1
+        self.later(*((self.statement, (inner, depth, position == last)) for position, inner in enumerate(statements)))
 
     def statement(self, node: Stmt, depth: int, tail: bool) -> None:
         self.begins.setdefault(node, len(self.lines))
@@ -239,15 +239,15 @@ def flattened(statement: Stmt) -> list[Stmt]:
     """The statements that a body consists of, nested sequences opened."""
     if not isinstance(statement, Seq):
         return [statement]
-    found: list[Stmt] = []
+    statements: list[Stmt] = []
     stack: list[Stmt] = [statement]
     while stack:
         inner = stack.pop()
         if isinstance(inner, Seq):
             stack.extend(reversed(inner.body))
         else:
-            found.append(inner)
-    return found
+            statements.append(inner)
+    return statements
 
 
 def _function_lines(function: Function) -> _Lines:

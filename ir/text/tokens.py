@@ -41,21 +41,21 @@ def tokenize(text: str) -> list[Token]:
         match = _TOKEN.match(text, at)
         if match is None:
             fail(text, Token("op", text[at], line, at - line_start), "a name, a number or an operator")
-        kind, found, column = match.lastgroup or "", match.group(), at - line_start
+        kind, word, column = match.lastgroup or "", match.group(), at - line_start
         at = match.end()
         if kind == "newline":
             if not fresh and not depth:
-                tokens.append(Token("newline", found, line, column))
+                tokens.append(Token("newline", word, line, column))
                 fresh = True
             line, line_start = line + 1, at
             continue
         if kind == "space":
             continue
-        token = Token(kind, found, line, column)
+        token = Token(kind, word, line, column)
         if fresh:
             _indentation(text, tokens, indents, token)
             fresh = False
-        depth += (found in "([{") - (found in ")]}") if kind == "op" else 0
+        depth += (word in "([{") - (word in ")]}") if kind == "op" else 0
         tokens.append(token)
     if not fresh:
         tokens.append(Token("newline", "", line, at - line_start))

@@ -144,8 +144,8 @@ def _absolute(node: Call, g: Expr) -> Sequence[Part]:
 
 
 def _copysign(node: Call, g: Expr) -> Sequence[Part]:
-    one = ops.const(1.0, node.dtype)
-    return times(g, times(_call("copysign", one, node.args[0]), _call("copysign", one, node.args[1]))), None
+    unit = ops.const(1.0, node.dtype)
+    return times(g, times(_call("copysign", unit, node.args[0]), _call("copysign", unit, node.args[1]))), None
 
 
 def _hypot(node: Call, g: Expr) -> Sequence[Part]:
