@@ -98,11 +98,11 @@ def _shown(access: _Access) -> str:
     return ", ".join(map(str, access.indices))
 
 
-def _collect(stmt: Stmt, around: _Around, found: list[_Access]) -> None:
+def _collect(stmt: Stmt, around: _Around, accesses: list[_Access]) -> None:
     """The accesses of a statement to memory that blocks share."""
     if isinstance(stmt, Allocate):
         own = around.own | {stmt.buffer} if around.blocks or stmt.buffer.scope != "global" else around.own
-        _collect(stmt.body, _Around(around.threads, around.renamed, around.blocks, around.ranges, own), found)
+        _collect(stmt.body, _Around(around.threads, around.renamed, around.blocks, around.ranges, own), accesses)
         return
     if isinstance(stmt, For):
         renamed, blocks, ranges = dict(around.renamed), around.blocks, dict(around.ranges)
@@ -114,40 +114,40 @@ def _collect(stmt: Stmt, around: _Around, found: list[_Access]) -> None:
             blocks = blocks | {stmt.thread} if stmt.thread.startswith("blockIdx") else blocks
         else:
             ranges[stmt.var] = within
-        _reads((stmt.begin, stmt.extent), around, found)
-        _collect(stmt.body, _Around(around.threads, renamed, blocks, ranges, around.own), found)
+        _reads((stmt.begin, stmt.extent), around, accesses)
+        _collect(stmt.body, _Around(around.threads, renamed, blocks, ranges, around.own), accesses)
         return
     if isinstance(stmt, LetStmt):
-        _reads((stmt.value,), around, found)
+        _reads((stmt.value,), around, accesses)
         value = substitute(stmt.value, around.renamed)
         _collect(stmt.body, _Around(around.threads, {**around.renamed, stmt.var: value}, around.blocks, around.ranges,
-                                    around.own), found)
+                                    around.own), accesses)
         return
     if isinstance(stmt, BufferStore):
-        _note(stmt.buffer, stmt.indices, True, around, found)
-        _reads((stmt.value, *stmt.indices), around, found)
+        _note(stmt.buffer, stmt.indices, True, around, accesses)
+        _reads((stmt.value, *stmt.indices), around, accesses)
     elif isinstance(stmt, (Evaluate, If)):
-        _reads((stmt.value if isinstance(stmt, Evaluate) else stmt.condition,), around, found)
+        _reads((stmt.value if isinstance(stmt, Evaluate) else stmt.condition,), around, accesses)
     for child in children(stmt):
         if isinstance(child, Stmt):
-            _collect(child, around, found)
+            _collect(child, around, accesses)
 
 
-def _reads(values: tuple[Expr, ...], around: _Around, found: list[_Access]) -> None:
+def _reads(values: tuple[Expr, ...], around: _Around, accesses: list[_Access]) -> None:
     for value in values:
         for node in post_order(value):
             pointed = pointed_to(node)
             if isinstance(node, BufferLoad):
-                _note(node.buffer, node.indices, False, around, found)
+                _note(node.buffer, node.indices, False, around, accesses)
             elif pointed is not None and pointed[1] & WRITES and isinstance(node, Call) and isinstance(node.args[0], BufferLoad):
-                _note(pointed[0], node.args[0].indices, True, around, found)
+                _note(pointed[0], node.args[0].indices, True, around, accesses)
 
 
-def _note(buffer: Buffer, indices: tuple[Expr, ...], is_store: bool, around: _Around, found: list[_Access]) -> None:
+def _note(buffer: Buffer, indices: tuple[Expr, ...], is_store: bool, around: _Around, accesses: list[_Access]) -> None:
     if buffer not in around.own:
         places = tuple(substitute(index, around.renamed) for index in indices)
         threads = frozenset(var for var in around.threads.values() if var in around.ranges)
-        found.append(_Access(buffer, places, around.blocks, around.ranges, threads, is_store))
+        accesses.append(_Access(buffer, places, around.blocks, around.ranges, threads, is_store))
 
 
 # Proofs
@@ -159,7 +159,7 @@ class _Blocks:
     def __init__(self, loop: For, accesses: Sequence[_Access]) -> None:
         own: dict[Var, Range | None] = {loop.var: Range(loop.begin, loop.extent)}
         for access in accesses:
-            own.update({var: _around(own[var], within) if var in own else within for var, within in access.ranges.items()})
+            own.update({var: _covering(own[var], within) if var in own else within for var, within in access.ranges.items()})
         threads = {var for access in accesses for var in access.threads}
         constant = {access.buffer for access in accesses} - {access.buffer for access in accesses if access.is_store}
         self.by_tag = {var.name: Iterations(var, own, constant=constant) for var in threads}
@@ -178,7 +178,7 @@ class _Blocks:
                    for a, b in zip(store.indices, access.indices, strict=True) if store.threads & {*free_vars(a)})
 
 
-def _around(a: Range | None, b: Range) -> Range | None:
+def _covering(a: Range | None, b: Range) -> Range | None:
     """A range that holds both; None where that is not known."""
     if a is None or not is_const(a.begin, 0) or not is_const(b.begin, 0):
         return None

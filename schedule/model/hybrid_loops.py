@@ -42,11 +42,11 @@ def share_nest(stage: Stage, a: IterVar, b: IterVar) -> bool:
     op = stage.op
     if not isinstance(op, HybridOp):
         return True
-    one, other = _root(stage, a), _root(stage, b)
-    if not op.chain_of(one) or not op.chain_of(other):
+    first, second = _root(stage, a), _root(stage, b)
+    if not op.chain_of(first) or not op.chain_of(second):
         return True  # a loop around all of them
-    around, around_other = ({*op.chain_of(root), *_around(op, root)} for root in (one, other))
-    return one in around_other or other in around
+    around_first, around_second = ({*op.chain_of(root), *_around(op, root)} for root in (first, second))
+    return first in around_second or second in around_first
 
 
 # Order
@@ -72,7 +72,7 @@ def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[Ite
     swapped = next((at for at, leaf in enumerate(carrying) if after[at] is not leaf), None)
     if swapped is not None:
         first, second = carrying[swapped], after[swapped]
-        meeting = next(found for root in derived_roots(stage, second) if (found := _meets(op, root, _around(op, root))))
+        meeting = next(meeting for root in derived_roots(stage, second) if (meeting := _meets(op, root, _around(op, root))))
         raise HybridLoopCarries(
             f"cannot reorder {first.name} and {second.name} of stage {stage.name}",
             reason=f"iterations of both may meet in elements of {meeting.text}, and would meet in another order",
@@ -97,7 +97,7 @@ def _one_nest(stage: Stage, op: HybridOp, axes: Sequence[IterVar], doing: str) -
             f"{doing} {axes[0].name} and {axes[apart].name} of stage {stage.name}",
             reason="something stands between them in the script: only loops directly inside each other trade places",
             declared=op.source, called=user_source(), loops=outline(stage, [axes[0], axes[apart]]),
-            fix=f"list loops of one nest: {', '.join(one.name for one in nest)}" if nest else
+            fix=f"list loops of one nest: {', '.join(axis.name for axis in nest)}" if nest else
                 "write the loops of the script directly inside each other")
 
 
@@ -129,12 +129,12 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
     op = stage.op
     if not isinstance(op, HybridOp):
         return
-    found = _conflict(stage, op, axis, list(stage.leaf_iter_vars if leaves is None else leaves))
-    if found is None:
+    conflict = _conflict(stage, op, axis, list(stage.leaf_iter_vars if leaves is None else leaves))
+    if conflict is None:
         return
-    root, meeting = found
-    free = ", ".join(one.name for _, one in in_program_order(stage)
-                     if one is not axis and not _conflict(stage, op, one, stage.leaf_iter_vars))
+    root, meeting = conflict
+    free = ", ".join(leaf.name for _, leaf in in_program_order(stage)
+                     if leaf is not axis and not _conflict(stage, op, leaf, stage.leaf_iter_vars))
     data = any(isinstance(node, (BufferLoad, ProducerLoad)) for index in (*meeting.first, *meeting.second) for node in walk(index))
     vouch = f"; if you know that they never meet, write `for {root.name} in parallel(...)` in the script" if data else ""
     raise HybridLoopCarries(
@@ -152,8 +152,8 @@ def _conflict(stage: Stage, op: HybridOp, axis: IterVar, order: Sequence[IterVar
             continue
         fixed = set(_around(op, root))
         for other in op.chain_of(root):
-            made = [leaf for leaf in order if place_of(derived_roots(stage, leaf), other) >= 0]
-            if other is not root and all(place_of(before, leaf) >= 0 for leaf in made):
+            derived = [leaf for leaf in order if place_of(derived_roots(stage, leaf), other) >= 0]
+            if other is not root and all(place_of(before, leaf) >= 0 for leaf in derived):
                 fixed.add(other)
         meeting = _meets(op, root, fixed)
         if meeting is not None:

@@ -114,7 +114,8 @@ def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
 
 
 def _constant_cut(bounds: list[_Bound], var: Var, begin: int, end: int) -> Cut | None:
-    low, high, guards = begin, end, []
+    low, high = begin, end
+    guards: list[Expr] = []
     for bound in sorted(bounds, key=lambda bound: not bound.guard.likely):
         value = bound.expr(var)
         assert isinstance(value, IntImm)

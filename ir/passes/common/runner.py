@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ _listening: list[dict[str, float]] = []
 
 
 @contextmanager
-def pass_times() -> Iterator[dict[str, float]]:
+def pass_times() -> Generator[dict[str, float]]:
     """Collects {pass: seconds} over every pipeline that runs within, in the order of the passes' first run."""
     times: dict[str, float] = {}
     _listening.append(times)
@@ -124,7 +124,7 @@ class Dumping:
 class Timing:
     """Collects the seconds that each pass took, {pass: seconds}. A pass that runs twice is listed once, with the sum."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     def __call__(self, name: str, function: Function, seconds: float) -> None:
         if name != "lowered":

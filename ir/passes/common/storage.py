@@ -52,7 +52,7 @@ class _Open:
 
     node: Node
     began: int
-    touched: set[Buffer] = field(default_factory=set)
+    touched: set[Buffer] = field(default_factory=set[Buffer])
 
 
 class _Lifetimes:

@@ -39,7 +39,7 @@ def launch_once(function: Function) -> Function:
 
 
 def _has(loop: For, key: str) -> bool:
-    return any(one == key and not is_const(value, 0) for one, value in loop.pragmas)
+    return any(name == key and not is_const(value, 0) for name, value in loop.pragmas)
 
 
 def _launched(loop: For) -> Stmt | None:
@@ -53,13 +53,13 @@ def _launched(loop: For) -> Stmt | None:
         inner = inner.body
     if not isinstance(inner, For) or inner.kind is not LoopKind.PARALLEL or _has(inner, BARRIER):
         return None
-    variables = {one.var for one in around}
+    variables = {outer.var for outer in around}
     if variables & {*free_vars(inner.begin), *free_vars(inner.extent)} or not _apart(inner, around):
         return None
     body = inner.body
-    for one in reversed(around):
-        pragmas = tuple(pair for pair in one.pragmas if pair[0] != LAUNCH_POINT)
-        body = replace(one, body=body, pragmas=pragmas)
+    for outer in reversed(around):
+        pragmas = tuple(pair for pair in outer.pragmas if pair[0] != LAUNCH_POINT)
+        body = replace(outer, body=body, pragmas=pragmas)
     return replace(inner, body=body)
 
 

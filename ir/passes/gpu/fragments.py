@@ -61,9 +61,9 @@ class _Placer(Rewriter):
                 fix=f"split the loops that it is computed at by multiples of {tile[0]} and {tile[1]}")
         counts = [const(extent.value // size, extent.dtype) for extent, size in zip(shape[-2:], tile, strict=True)
                   if isinstance(extent, IntImm)]
-        made = replace(buffer, shape=(*shape[:-2], *counts, const(fragment_registers(buffer))), strides=(), scope="local")
-        self.placed[buffer] = made
-        return Allocate(made, self.visit(node.body))
+        registers = replace(buffer, shape=(*shape[:-2], *counts, const(fragment_registers(buffer))), strides=(), scope="local")
+        self.placed[buffer] = registers
+        return Allocate(registers, self.visit(node.body))
 
     def Call(self, node: Call) -> Expr:
         if is_warp_call(node):
@@ -77,15 +77,15 @@ class _Placer(Rewriter):
 
     def _tile_of(self, load: BufferLoad) -> tuple[Expr, ...]:
         """The registers of the tile that begins at an element."""
-        found: list[Expr] = []
+        tile: list[Expr] = []
         for index, size in zip(load.indices[-2:], FRAGMENT_TILES[load.buffer.scope], strict=True):
             if not is_const(self.analyzer.simplify(floormod(index, size)), 0):
                 raise FragmentMisused(
                     f"cannot lower: an instruction begins at {index} of {load.buffer.name}, which lies in {load.buffer.scope}",
                     reason=f"tiles begin at multiples of {size} there, and this is not proved to be one",
                     fix=f"split the loops outside of the tensorized one by multiples of {size}")
-            found.append(self.analyzer.simplify(floordiv(index, size)))
-        return (*load.indices[:-2], *found, const(0))
+            tile.append(self.analyzer.simplify(floordiv(index, size)))
+        return (*load.indices[:-2], *tile, const(0))
 
     def _check_warp(self) -> None:
         if self.lanes != WARP_LANES:

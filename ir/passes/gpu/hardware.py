@@ -77,8 +77,8 @@ class Hardware:
 
     def extent(self, tag: str) -> int:
         """The number of threads of a tag; 1 where no loop is bound to it."""
-        found = self.extents.get(tag)
-        return found.value if isinstance(found, IntImm) else 1
+        extent = self.extents.get(tag)
+        return extent.value if isinstance(extent, IntImm) else 1
 
     @property
     def block(self) -> tuple[int, int, int]:

@@ -53,27 +53,27 @@ def free_interiors(function: Function, whole: Function) -> Function:
     threads = {loop.var for loop in hardware if loop.thread not in BLOCK_TAGS}
     blocks = {loop.var for loop in hardware if loop.thread in BLOCK_TAGS}
     bare, shared = _without_shared(body)
-    made = _Interior(analyzer, threads).apart(bare, blocks, then=True)
-    if made is bare:
+    freed = _Interior(analyzer, threads).apart(bare, blocks, then=True)
+    if freed is bare:
         return function
     for buffer in shared:
-        made = Allocate(buffer, made)
+        freed = Allocate(buffer, freed)
     for loop in reversed(hardware):
-        made = rebuild(loop, [loop.begin, loop.extent, made])
-    return function.with_body(made)
+        freed = rebuild(loop, [loop.begin, loop.extent, freed])
+    return function.with_body(freed)
 
 
 def _without_shared(body: Stmt) -> tuple[Stmt, list[Buffer]]:
     """`body` without its allocations of shared memory, and what they allocate, the innermost first."""
-    found: list[Buffer] = []
+    buffers: list[Buffer] = []
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, Allocate) and node.buffer.scope == "shared":
-            found.append(node.buffer)
+            buffers.append(node.buffer)
             return node.body
         return None
 
-    return rewrite(body, rule), found
+    return rewrite(body, rule), buffers
 
 
 class _Interior:
@@ -112,7 +112,7 @@ class _Interior:
 
     def _holds_for_all(self, condition: Expr, varying: set[Var], about: set[Var]) -> Expr | None:
         """When a guard about `about` holds whatever the varying variables are; None where that is not known."""
-        made: Expr | None = None
+        whole: Expr | None = None
         for part in conjuncts(condition):
             if not isinstance(part, (LT, LE, GT, GE)) or not part.a.dtype.is_integer:
                 return None
@@ -125,9 +125,9 @@ class _Interior:
             if bound is None or any(node in varying for node in walk(bound)):
                 return None
             zero = const(0, bound.dtype)
-            one = self.analyzer.simplify(type(part)(bound, zero))
-            made = one if made is None else logical_and(made, one)
-        return made
+            holds = self.analyzer.simplify(type(part)(bound, zero))
+            whole = holds if whole is None else logical_and(whole, holds)
+        return whole
 
 
 class _OuterLoops(Rewriter):

@@ -56,7 +56,7 @@ def with_their_inits(statements: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
             if first is not None and (nest.across or not any(is_hardware(node) for node in walk(first))):
                 inits = groups[len(before):]
                 del groups[len(before):]
-                groups.append((*(one for group in inits for one in group), statement))
+                groups.append((*(init for group in inits for init in group), statement))
                 continue
         groups.append((statement,))
     return groups
@@ -146,7 +146,7 @@ class _Joiner(Rewriter):
                 done.append(self.visit(statement))
                 continue
             self.accepted.update(nest.across)
-            done.append(_Join(self.hardware, init, first, nest, self.visit(statement), statement).made())
+            done.append(_Join(self.hardware, init, first, nest, self.visit(statement), statement).joined())
         return seq(*done)
 
     def For(self, node: For) -> Stmt:
@@ -198,11 +198,11 @@ class _Join:
 
     def __init__(self, hardware: Hardware, init: _Nest, first: Stmt, update: _Nest, statement: Stmt, original: Stmt) -> None:
         self.hardware, self.init, self.first = hardware, init, first
-        found = _nest(statement)
-        assert found is not None, "the nest is still there"
-        self.update, self.statement = found, statement
+        nest = _nest(statement)
+        assert nest is not None, "the nest is still there"
+        self.update, self.statement = nest, statement
         self.tags = [tag for tag in THREAD_TAGS if any(loop.thread == tag for loop in update.across)]
-        serial = [loop for loop in found.data if not is_hardware(loop)]
+        serial = [loop for loop in nest.data if not is_hardware(loop)]
         own = [loop for loop in init.data if not is_hardware(loop)]
         if len(serial) != len(own):
             raise _not_recognised(update)
@@ -215,12 +215,12 @@ class _Join:
                     fix="reorder the data loops outside of the reduce loops")
         self.serial, self.own = serial, own
         shape = tuple(loop.extent for loop in serial)
-        self.buffers = [store.buffer for store in found.stores]
+        self.buffers = [store.buffer for store in nest.stores]
         self.partials = [Buffer(f"{buffer.name}.partial", shape, buffer.dtype, scope="local") for buffer in self.buffers]
         identities = {store.buffer: store.value for store in init.stores}
         self.identities = [identities[buffer] for buffer in self.buffers]
 
-    def made(self) -> Stmt:
+    def joined(self) -> Stmt:
         """The whole: partial results begun, made and joined, and the elements stored."""
         body = seq(self._begin(), self._partial(), self._final())
         for buffer in reversed(self.partials):

@@ -13,7 +13,7 @@ block. It stands after the reductions and virtual threads; the result has no ser
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -92,7 +92,7 @@ class _Mapper(Copier):
         return If(condition, then_body, else_body)
 
     @contextmanager
-    def _where(self, *conditions: Expr) -> Iterator[None]:
+    def _where(self, *conditions: Expr) -> Generator[None]:
         self.around += conditions
         yield
         del self.around[-len(conditions):]
@@ -112,9 +112,9 @@ class _Mapper(Copier):
         tags = tuple(tag for tag in reversed(tags) if tag in self.hardware.extents)
         places = tuple(self.hardware.variables[tag] for tag in tags)
         extents = tuple(self.hardware.extents[tag] for tag in tags)
-        made = replace(buffer, shape=(*extents, *buffer.shape), strides=(), scope="global" if scope == "global" else "shared")
-        self.moved[buffer] = (made, places)
-        return body if scope == "global" else Allocate(made, body)
+        placed = replace(buffer, shape=(*extents, *buffer.shape), strides=(), scope="global" if scope == "global" else "shared")
+        self.moved[buffer] = (placed, places)
+        return body if scope == "global" else Allocate(placed, body)
 
     def BufferLoad(self, node: BufferLoad) -> Expr:
         self._note(node, stored=False)

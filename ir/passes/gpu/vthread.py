@@ -98,7 +98,7 @@ class _Threads:
     def spread(self, stmt: Stmt, inside: frozenset[Buffer] = frozenset()) -> Stmt:
         """`stmt` done by all of the virtual threads."""
         if isinstance(stmt, Seq):
-            return seq(*[self.spread(one, inside) for one in stmt.body])
+            return seq(*[self.spread(part, inside) for part in stmt.body])
         if isinstance(stmt, Allocate):
             return self._allocate(stmt, inside)
         if isinstance(stmt, For) and not self.depends(stmt.begin) and not self.depends(stmt.extent):
