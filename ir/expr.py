@@ -49,6 +49,10 @@ class Node:
 
     __slots__ = ()
     _children: ClassVar[tuple[str, ...]] = ()
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is this very node (TVM's spelling: `==` of expressions is a comparison)."""
+        return self is other
     text_of: ClassVar[Callable[[Any], str]] = object.__repr__
     """The text of a node or a function: the printer, which knows every class of node, puts itself here."""
 

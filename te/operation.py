@@ -63,6 +63,10 @@ class Operation:
         outputs = tuple(Tensor(self, at, names[at], shapes[at], dtype) for at, dtype in enumerate(dtypes))
         _set(self, "outputs", outputs)
 
+    def same_as(self, other: object) -> bool:
+        """Whether it is this very operation (TVM's spelling)."""
+        return self is other
+
     @property
     def output_dtypes(self) -> tuple[DType, ...]:
         """The dtype of each output."""

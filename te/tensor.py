@@ -81,6 +81,10 @@ class Tensor(TensorOperators, Producer):
         """The number of dimensions."""
         return len(self.shape)
 
+    def same_as(self, other: object) -> bool:
+        """Whether it is this very tensor (TVM's spelling: `==` compares the elements)."""
+        return self is other
+
     @property
     def source(self) -> SourceLine | None:
         """The user's line that declared it."""

@@ -17,6 +17,7 @@ from ...te import Tensor
 from .binds import Binds, bound, need_no_binds, tensors_of
 from .ir_module import IRModule
 from .library import export_library, load_kernels
+from .nodes import ours
 from .target import Target
 from .transform import PassContext
 
@@ -140,7 +141,7 @@ def build(
     context = PassContext.current()
     if functions is None and isinstance(inputs, Schedule) and (context.lower_passes or binds):
         functions = lower(inputs, args, name, binds).functions
-    what, given = (inputs, args) if functions is None else (functions, None)
+    what, given = (inputs, args) if functions is None else ({key: ours(each) for key, each in functions.items()}, None)
     options = BuildOptions(bounds_check=context.checks_bounds, passes=context.options)
     built = driver.build_with_options(what, given, chosen.ours, name, options)
     if functions is None:

@@ -6,16 +6,26 @@ from typing import Any
 
 from ...ir import expr as _expr
 from ...ir import ops as _ops
+from ...ir import structural
 from ...ir.expr import Expr as PrimExpr
-from ...ir.structural import equal as structural_equal
-from ...ir.structural import structural_hash
 from . import transform
 from .intrinsic_rules import register_intrin_lowering, register_op_attr
 from .ir_module import IRModule
+from .nodes import ours
 from .tir import FloatImm, IntImm
 
 __all__ = ["FloatImm", "IRModule", "IntImm", "PrimExpr", "Range", "assert_structural_equal", "register_intrin_lowering",
            "register_op_attr", "structural_equal", "structural_hash", "transform"]
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two functions or expressions differ by no more than the names of their variables."""
+    return structural.equal(ours(lhs), ours(rhs), map_free_vars)
+
+
+def structural_hash(node: Any) -> int:
+    """A number that structurally equal functions and expressions share."""
+    return structural.structural_hash(ours(node))
 
 
 class _RangeConstructor(type):

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from ...ir import Function
+from .nodes import theirs
 
 __all__ = ["IRModule"]
 
@@ -16,7 +17,7 @@ class IRModule:
     """Lowered functions by name; prints as their loops."""
 
     def __init__(self, functions: Mapping[Any, Function] | None = None) -> None:
-        self.functions = {str(name): function for name, function in (functions or {}).items()}
+        self.functions = {str(name): theirs(function) for name, function in (functions or {}).items()}
 
     @staticmethod
     def from_expr(expr: Function) -> IRModule:
@@ -27,7 +28,7 @@ class IRModule:
         return self.functions[str(name)]
 
     def __setitem__(self, name: str, function: Function) -> None:
-        self.functions[str(name)] = function
+        self.functions[str(name)] = theirs(function)
 
     def __contains__(self, name: object) -> bool:
         return str(name) in self.functions

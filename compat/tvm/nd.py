@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime import Array as NDArray
-from ...runtime import Device, cpu, cuda
+from ...runtime import Array, Device, cpu, cuda
 from ...runtime import array as _array
 from ...runtime import empty as _empty
 from ...runtime.array import from_dlpack as _from_dlpack
@@ -16,6 +15,25 @@ from ...runtime.array import from_dlpack as _from_dlpack
 __all__ = ["Device", "NDArray", "array", "context", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu", "numpyasarray"]
 
 gpu = cuda
+
+
+class NDArray(Array):
+    """An array of the host with TVM's names."""
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is this very array."""
+        return self is other
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule that shares the memory."""
+        return self.__dlpack__()
+
+
+def _named(value: Any) -> Any:
+    """An array of the host with TVM's names; one of a GPU as it is."""
+    return value.view(NDArray) if isinstance(value, Array) else value
+
+
 _KINDS = {"llvm": cpu, "cpu": cpu, "c": cpu, "stackvm": cpu, "interpret": cpu, "cuda": cuda, "gpu": cuda, "nvptx": cuda}
 
 
@@ -33,7 +51,7 @@ context = device
 def array(arr: Any, device: Device | None = None, mem_scope: str | None = None, ctx: Device | None = None) -> NDArray:
     """A copy of `arr` on a device, in its own dtype."""
     del mem_scope
-    return _array(np.array(arr), device or ctx)
+    return _named(_array(np.array(arr), device or ctx))
 
 
 def empty(
@@ -42,7 +60,7 @@ def empty(
     """An uninitialised array; its extents may be constants of tensor shapes."""
     del mem_scope
     extents: Sequence[Any] = shape if isinstance(shape, (list, tuple)) else (shape,)
-    return _empty([int(extent) for extent in extents], dtype, device or ctx)
+    return _named(_empty([int(extent) for extent in extents], dtype, device or ctx))
 
 
 class _Capsule:
@@ -60,7 +78,7 @@ class _Capsule:
 
 def from_dlpack(dltensor: Any) -> NDArray:
     """The memory of an object with DLPack, or of a capsule that to_dlpack() gave, as an array."""
-    return _from_dlpack(_Capsule(dltensor) if type(dltensor).__name__ == "PyCapsule" else dltensor)
+    return _named(_from_dlpack(_Capsule(dltensor) if type(dltensor).__name__ == "PyCapsule" else dltensor))
 
 
 def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:

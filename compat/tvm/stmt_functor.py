@@ -8,6 +8,7 @@ from typing import Any
 from ...ir import expr, stmt, visit
 from ...ir.expr import Expr, Node, Var
 from ...ir.transform import transform
+from .nodes import theirs
 
 __all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "substitute"]
 
@@ -20,13 +21,13 @@ _THEIRS: dict[str, type] = {
 
 def post_order_visit(stmt: Node, fvisit: Callable[[Any], object]) -> None:
     """fvisit of every node, each after those below it."""
-    for node in visit.post_order(stmt):
+    for node in visit.post_order(theirs(stmt)):
         fvisit(node)
 
 
 def pre_order_visit(stmt: Node, fvisit: Callable[[Any], object]) -> None:
     """fvisit of every node, each before those below it; those below are left out where it returns False."""
-    stack = [stmt]
+    stack = [theirs(stmt)]
     while stack:
         node = stack.pop()
         if fvisit(node) is not False:
@@ -40,7 +41,7 @@ def ir_transform(
     """The statement rewritten. preorder: what it returns stands in a node's place as it is, None goes on below.
     postorder: sees a node over its rewritten children, None keeps it. only_enable: the nodes that they see, by name
     ("tir.For")."""
-    return transform(stmt, preorder, postorder, tuple(map(_node, only_enable)) if only_enable else (Node,))
+    return theirs(transform(theirs(stmt), preorder, postorder, tuple(map(_node, only_enable)) if only_enable else (Node,)))
 
 
 def _node(name: str) -> type:
@@ -53,4 +54,4 @@ def _node(name: str) -> type:
 
 def substitute(node: Node, vmap: Mapping[Var, Expr]) -> Any:
     """The node with variables replaced."""
-    return visit.substitute(node, vmap)
+    return theirs(visit.substitute(node, vmap))

@@ -19,7 +19,7 @@ from ...ir.accesses import written_buffers
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType as _DType
 from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IterVar, Let, Node, ProducerLoad, Ramp, Reduce, Shuffle
-from ...ir.stmt import Allocate, BufferStore, Evaluate, Function, LetStmt, Stmt
+from ...ir.stmt import Evaluate, Function, LetStmt, Stmt
 from ...ir.transform import transform as _transform
 from ...ir.visit import substitute as _substitute
 from ...te import (
@@ -92,9 +92,10 @@ from ...te import (
     var,
 )
 from ...te import call_llvm_intrin as _call_llvm_intrin
-from . import ir_builder, names, stmt_functor
+from . import ir_builder, stmt_functor
 from . import tir_analysis as analysis
 from .intrinsic_rules import CallEffectKind, call_intrin
+from .nodes import theirs
 
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "Allocate", "And", "AssertStmt", "AttrStmt", "Broadcast", "Buffer",
@@ -130,7 +131,8 @@ class _Constructor(type):
     build: Callable[..., Node]
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
-        return cls.build(*args, **named)
+        node = cls.build(*args, **named)
+        return node if isinstance(node, Expr) else theirs(node)  # expressions may become a te.compute's
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.node)
@@ -245,6 +247,7 @@ def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any
 
 
 PrimFunc = _constructor(cast("Any", Function), _prim_func)
+Allocate, BufferStore = _constructor(_stmt.Allocate, _stmt.Allocate), _constructor(_stmt.BufferStore, _stmt.BufferStore)
 For, SeqStmt, IfThenElse = _constructor(_stmt.For, _for), _constructor(_stmt.Seq, _seq), _constructor(_stmt.If, _if)
 AttrStmt, AssertStmt = _constructor(_stmt.Attr, _attr), _constructor(_stmt.Assert, _assert)
 Var, SizeVar = _constructor(_expr.Var, var), _constructor(_expr.SizeVar, size_var)
@@ -329,7 +332,6 @@ def stmt_list(stmt: Stmt) -> list[Stmt]:
     return [inner for part in stmt.body for inner in stmt_list(part)] if isinstance(stmt, _stmt.Seq) else [stmt]
 
 
-names.set_names()
 expr = stmt = sys.modules[__name__]
 sys.modules |= {f"{__name__}.{module.__name__.rpartition('.')[2]}": module for module in (ir_builder, stmt_functor)}
 sys.modules[f"{__name__}.analysis"] = analysis

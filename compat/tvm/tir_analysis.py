@@ -8,15 +8,16 @@ from ...ir import Function
 from ...ir.expr import Expr, Node, Var
 from ...ir.structural import equal
 from ...ir.visit import free_vars
+from .nodes import ours
 
 __all__ = ["expr_deep_equal", "undefined_vars"]
 
 
 def expr_deep_equal(lhs: Expr, rhs: Expr) -> bool:
     """Whether two expressions have the same form over the same variables."""
-    return equal(lhs, rhs)
+    return equal(ours(lhs), ours(rhs))
 
 
 def undefined_vars(node: Node | Function, defs: Sequence[Var] = ()) -> list[Var]:
     """The variables that are read and not bound within, but for those in `defs`."""
-    return [var for var in free_vars(node) if var not in defs]
+    return [var for var in free_vars(ours(node)) if var not in defs]

@@ -13,6 +13,7 @@ from ...ir.passes.common.options import PassOptions, with_options
 from ...ir.passes.common.simplify import simplify
 from ...ir.passes.common.unroll import unroll
 from .ir_module import IRModule
+from .nodes import ours
 from .transform import ModulePass, PassContext
 
 __all__ = [
@@ -37,7 +38,7 @@ def _each(mod: IRModule, step: Callable[[Function], Function]) -> IRModule:
 
 def _ours(name: str, step: Callable[[Function], Function]) -> Callable[..., ModulePass]:
     def make(*_: object, **__: object) -> ModulePass:
-        return ModulePass(lambda mod: _each(mod, step), f"tir.{name}")
+        return ModulePass(lambda mod: _each(mod, lambda function: step(ours(function))), f"tir.{name}")
 
     make.__name__ = name
     make.__doc__ = f"TVM's {name}, as a pass of ours over every function."
@@ -58,4 +59,4 @@ def Apply(ftransform: Callable[[Function], Function]) -> ModulePass:
 def VectorizeLoop(enable_vectorize: bool = True) -> ModulePass:
     """Off, vectorized loops become serial. On, they are kept: lanes are made when the function is built."""
     options = PassOptions(vectorize=enable_vectorize)
-    return ModulePass(lambda mod: _each(mod, lambda function: with_options(function, options)), "tir.VectorizeLoop")
+    return ModulePass(lambda mod: _each(mod, lambda function: with_options(ours(function), options)), "tir.VectorizeLoop")

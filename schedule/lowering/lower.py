@@ -136,7 +136,7 @@ class _Lowering:
     def _facts(self) -> dict[str, Any]:
         """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once."""
         facts: dict[str, Any] = {"stage": "loops"}
-        pragmas = [pair for stage in self.schedule.stages for attr in stage.iter_attrs.values() for pair in attr.pragmas]
+        pragmas = [pair for stage in self.schedule.stages for attr in stage.iter_var_attrs.values() for pair in attr.pragmas]
         for kind in IMPORTS:
             texts = dict.fromkeys(value.value for key, value in pragmas if key == kind and isinstance(value, StringImm))
             if texts:

@@ -52,9 +52,9 @@ def _count_from_zero(stage: Stage) -> None:
     those on threads, which do so anyway."""
     for root in stage.root_iter_vars:
         for place, axis in enumerate(stage.leaf_iter_vars):
-            attr = stage.iter_attrs.get(axis)
+            attr = stage.iter_var_attrs.get(axis)
             if axis is root and (attr is None or attr.bind_thread is None):
                 rebased = replace(root, dom=None)
                 stage.derive(Rebase(root, rebased), place, 1, (rebased,))
                 if attr is not None:
-                    stage.iter_attrs[rebased] = replace(attr, storage_align=None)
+                    stage.iter_var_attrs[rebased] = replace(attr, storage_align=None)

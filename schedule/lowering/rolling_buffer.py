@@ -107,7 +107,7 @@ def plan_rolling(bounds: StageBounds, parent: StageBounds, readers: Sequence[Sta
 def _check_elementwise(stage: Stage, readers: Sequence[Stage], loop: Loop) -> None:
     """A ring has no strides that instructions, or functions that get pointers, could be told."""
     for user in (stage, *readers):
-        if not user.op.values or any(attr.kind == "tensorized" for attr in user.iter_attrs.values()):
+        if not user.op.values or any(attr.kind == "tensorized" for attr in user.iter_var_attrs.values()):
             how = "is tensorized" if user.op.values else f"is a {user.op.kind}"
             raise _refused(stage, loop, f"{user.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer")
 

@@ -41,7 +41,7 @@ def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
     """The loops of the stage, outermost first, with a caret under the names of the marked ones."""
     ranges, lines = declared_ranges(stage), list[str]()
     for depth, axis in in_program_order(stage):
-        notes, attr = list[str](), stage.iter_attrs.get(axis)
+        notes, attr = list[str](), stage.iter_var_attrs.get(axis)
         if axis.kind == "reduce":
             notes.append("reduce")
         if attr is not None and attr.kind != "serial":
@@ -149,7 +149,7 @@ def _names(axes: Sequence[IterVar], joined: str = ", ") -> str:
 
 def refuse_lost_annotation(stage: Stage, axis: IterVar, doing: str, then: str) -> None:
     """Raise AnnotationWouldBeLost where the loop `axis`, about to vanish, is annotated. `then` is the fix."""
-    attr = stage.iter_attrs.get(axis)
+    attr = stage.iter_var_attrs.get(axis)
     if attr is None or not attr.annotates_loop:
         return
     kind = attr.kind if attr.bind_thread is None else f"bound to {attr.bind_thread.thread_tag}"

@@ -39,7 +39,7 @@ class Redirection:
         stage.all_iter_vars = [*op.axis, *op.reduce_axis]
         stage.leaf_iter_vars = list(stage.all_iter_vars)
         stage.relations = []
-        stage.iter_attrs = {axis: attr for axis, attr in stage.iter_attrs.items() if place_of(op.axis, axis) >= 0}
+        stage.iter_var_attrs = {axis: attr for axis, attr in stage.iter_var_attrs.items() if place_of(op.axis, axis) >= 0}
 
     def _note(self, stage: Stage, op: Operation) -> None:
         replaced = dict(zip(stage.op.outputs, op.outputs, strict=True))
@@ -66,7 +66,7 @@ def rename_axes(stage: Stage, renamed: dict[IterVar, IterVar]) -> None:
     stage.all_iter_vars = [renamed.get(axis, axis) for axis in stage.all_iter_vars]
     stage.leaf_iter_vars = [renamed.get(axis, axis) for axis in stage.leaf_iter_vars]
     stage.relations = [_renamed(relation, renamed) for relation in stage.relations]
-    stage.iter_attrs = {renamed.get(axis, axis): attr for axis, attr in stage.iter_attrs.items()}
+    stage.iter_var_attrs = {renamed.get(axis, axis): attr for axis, attr in stage.iter_var_attrs.items()}
     if stage.store_predicate is not None:
         values: dict[Var, Expr] = {**renamed}
         stage.store_predicate = substitute(stage.store_predicate, values)

@@ -31,13 +31,13 @@ class Stage(StagePrimitives):
     op: what it computes now (cache_read, cache_write and rfactor rewrite it); origin_op: what it was declared as.
     all_iter_vars: root axes (op.axis, then op.reduce_axis), then derived ones in the order they were made.
     leaf_iter_vars: the loops, outermost first. relations: how axes derive, in the order they were made.
-    iter_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "inline" or "inlined".
+    iter_var_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "inline" or "inlined".
     scope: "" is the default for its place. store_predicate: a condition under which results are stored. group: of
     s.create_group, the innermost that it belongs to. overlap: how its storage outlives an iteration of the loop that it is
     computed at: "double" (double_buffer), "rolling" (rolling_buffer), or "".
     """
 
-    __slots__ = ("_attachment", "all_iter_vars", "group", "is_output", "iter_attrs", "leaf_iter_vars", "op",
+    __slots__ = ("_attachment", "all_iter_vars", "group", "is_output", "iter_var_attrs", "leaf_iter_vars", "op",
                  "origin_op", "overlap", "relations", "schedule", "scope", "store_predicate")
 
     def __init__(self, op: Operation, schedule: Schedule, is_output: bool = False) -> None:
@@ -48,7 +48,7 @@ class Stage(StagePrimitives):
         self.all_iter_vars: list[IterVar] = loops.axes
         self.leaf_iter_vars: list[IterVar] = list(loops.axes)
         self.relations: list[Relation] = loops.relations
-        self.iter_attrs: dict[IterVar, IterAttr] = loops.attrs
+        self.iter_var_attrs: dict[IterVar, IterAttr] = loops.attrs
         self._attachment = ATTACHED_AT_ROOT
         self.group: Group | None = None
         self.overlap: Overlap = ""
@@ -105,7 +105,7 @@ class Stage(StagePrimitives):
 
     def attr(self, axis: IterVar) -> IterAttr:
         """What is noted about `axis`; a plain serial loop where nothing is."""
-        return self.iter_attrs.get(axis, _PLAIN)
+        return self.iter_var_attrs.get(axis, _PLAIN)
 
     def derive(self, relation: Relation, place: int, count: int, axes: tuple[IterVar, ...]) -> None:
         """Put the axes that `relation` makes where `count` loops stood from `place` on. For the primitives alone."""
@@ -115,7 +115,7 @@ class Stage(StagePrimitives):
 
     def annotate(self, axis: IterVar, **changes: Any) -> None:
         """Note something about `axis`: changes of its IterAttr. For the primitives alone."""
-        self.iter_attrs[axis] = replace(self.attr(axis), **changes)
+        self.iter_var_attrs[axis] = replace(self.attr(axis), **changes)
 
     def attach(self, kind: AttachType, stage: Stage | None = None, axis: IterVar | None = None) -> None:
         """Say where it is computed. For the primitives alone."""
@@ -141,7 +141,7 @@ class Stage(StagePrimitives):
     @property
     def is_tensorized(self) -> bool:
         """Whether an intrinsic computes the stage, or a loop of it."""
-        return any(attr.kind == "tensorized" for attr in self.iter_attrs.values())
+        return any(attr.kind == "tensorized" for attr in self.iter_var_attrs.values())
 
     def is_scheduled(self) -> bool:
         """Whether any loop was changed or the stage was placed."""

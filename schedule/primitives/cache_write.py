@@ -162,10 +162,10 @@ def _take_over(stage: Stage, op: ComputeOp, cache: Stage, fresh: dict[IterVar, I
     cache.relations = kept
     cache.all_iter_vars = [*cache.op.axis, *op.reduce_axis, *(child for one in kept for child in one.children)]
     cache.leaf_iter_vars = [fresh.get(axis, axis) for axis in stage.leaf_iter_vars]
-    cache.iter_attrs = {axis: attr for axis, attr in stage.iter_attrs.items() if axis in reduce_axes}
+    cache.iter_var_attrs = {axis: attr for axis, attr in stage.iter_var_attrs.items() if axis in reduce_axes}
     for axis in stage.leaf_iter_vars:
         if stage.attr(axis).kind == "tensorized":  # what computes goes along
-            cache.iter_attrs[fresh.get(axis, axis)] = stage.iter_attrs.pop(axis)
+            cache.iter_var_attrs[fresh.get(axis, axis)] = stage.iter_var_attrs.pop(axis)
     renamed = {old: new for old, new in zip(op.reduce_axis, new_roots, strict=True) if old is not new}
     if renamed:
         rename_axes(cache, renamed)

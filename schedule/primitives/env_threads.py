@@ -80,4 +80,4 @@ def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
     stage.all_iter_vars += given
     stage.leaf_iter_vars[:0] = given
     for thread in given:
-        stage.iter_attrs[thread] = IterAttr(kind="thread", bind_thread=thread)
+        stage.iter_var_attrs[thread] = IterAttr(kind="thread", bind_thread=thread)

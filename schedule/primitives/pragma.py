@@ -97,5 +97,5 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     noted: Expr = StringImm(plain) if isinstance(plain, str) else const(1 if plain is None else int(plain))
     attr = stage.attr(axis)
     others = tuple(pair for pair in attr.pragmas if pair[0] != pragma_type)
-    stage.iter_attrs[axis] = replace(attr, pragmas=(*others, (pragma_type, noted)))
+    stage.iter_var_attrs[axis] = replace(attr, pragmas=(*others, (pragma_type, noted)))
 

@@ -78,4 +78,4 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: b
     more = {**({"around": True} if around else {}), **({"level": 2} if level == 2 else {})}
     stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance, **more)
     attr = stage.attr(axis)
-    stage.iter_attrs[axis] = replace(attr, prefetches=(*attr.prefetches, Ahead(tensor, distance, bool(around), level)))
+    stage.iter_var_attrs[axis] = replace(attr, prefetches=(*attr.prefetches, Ahead(tensor, distance, bool(around), level)))

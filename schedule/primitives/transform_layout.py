@@ -109,7 +109,7 @@ def _check_stage(stage: Stage) -> None:
         raise _bad(stage, f"{stage.name} is no expression element by element", "transform a copy of it, by cache_read")
     if stage.attach_type in ("inline", "inlined"):
         raise _bad(stage, f"{stage.name} is inlined, so it lies nowhere", f"s[{stage.name}].compute_root() first")
-    if stage.relations or stage.iter_attrs or any(
+    if stage.relations or stage.iter_var_attrs or any(
             a is not b for a, b in zip(stage.leaf_iter_vars, stage.all_iter_vars, strict=False)):
         raise _bad(stage, "its loops are scheduled already, and a new layout makes new ones",
                    "call transform_layout first, then schedule the loops that it returns")

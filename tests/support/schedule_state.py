@@ -34,7 +34,7 @@ def _stage(schedule: Schedule, stage: Stage) -> Any:
             [(key, str(value)) for key, value in attr.pragmas],
             attr.storage_align,
         )
-        for axis, attr in stage.iter_attrs.items()
+        for axis, attr in stage.iter_var_attrs.items()
     )
     at = stage.attach_axis
     place = None

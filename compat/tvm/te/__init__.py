@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .... import te as _te
@@ -11,17 +12,35 @@ from ....ir.ops import convert
 from ....schedule import Schedule, create_schedule
 from ....te import *  # noqa: F403  (every name of ours is TVM's)
 from ....te import Tensor
+from ..nodes import ours, theirs
 from ..tir import add, div, logaddexp, multiply, subtract
 from . import operation, schedule, tag, tensor
 from .schedule import Stage
 from .tensor import HybridOp
 
-__all__ = ["HybridOp", "Schedule", "Stage", "add", "convert", "create_prim_func", "create_schedule", "div", "logaddexp", "multiply",
-           "operation", "schedule", "subtract", "tag", "tensor"]
+__all__ = [
+    "HybridOp", "Schedule", "Stage", "add", "convert", "create_prim_func", "create_schedule", "decl_tensor_intrin", "div", "extern",
+    "logaddexp", "multiply", "operation", "schedule", "subtract", "tag", "tensor",
+]
 __all__ += _te.__all__
 
 
 def create_prim_func(ops: Any) -> Function:
     """The loops of tensors in call order (inputs, then outputs), unscheduled: tvm.build takes it."""
-    made = [one.op for one in ops if isinstance(one, Tensor) and not one.op.is_passed]
-    return lower(create_schedule(made), list(ops))
+    computed = [each.op for each in ops if isinstance(each, Tensor) and not each.op.is_passed]
+    return theirs(lower(create_schedule(computed), list(ops)))
+
+
+def extern(shape: Any, inputs: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """As te.extern. The statement may hold nodes with TVM's names."""
+    return _te.extern(shape, inputs, lambda ins, outs: ours(fcompute(ins, outs)), *args, **named)
+
+
+def decl_tensor_intrin(op: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """As te.decl_tensor_intrin. The statements may hold nodes with TVM's names."""
+
+    def bodies(*buffers: Any) -> Any:
+        given = fcompute(*buffers)
+        return tuple(map(ours, given)) if isinstance(given, tuple) else ours(given)
+
+    return _te.decl_tensor_intrin(op, bodies, *args, **named)

@@ -11,6 +11,7 @@ from ....schedule.lowering.bounds import infer_bounds
 from ....schedule.lowering.dataflow import analyse
 from ....schedule.model.relations import Fuse, Rebase, Singleton, Split
 from ....schedule.model.stage import Stage
+from ..nodes import theirs
 
 __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound", "Rebase", "Schedule",
            "ScheduleOps", "Singleton", "Split", "Stage", "create_schedule"]
@@ -20,7 +21,7 @@ def ScheduleOps(schedule: Schedule, dom_map: object = None, debug_keep_trivial_l
     """The loops of a schedule, before any pass. dom_map: what InferBound found, which is found again."""
     del dom_map, debug_keep_trivial_loop
     given = [stage.op for stage in schedule.stages if stage.op.is_passed]
-    return lower(schedule, [tensor for op in (*given, *schedule.outputs) for tensor in op.outputs]).body
+    return theirs(lower(schedule, [tensor for op in (*given, *schedule.outputs) for tensor in op.outputs]).body)
 
 
 def InferBound(schedule: Schedule) -> dict[IterVar, Range]:

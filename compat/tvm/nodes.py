@@ -1,0 +1,151 @@
+"""Statements, expressions and functions with TVM's attribute names beside our own: `loop.loop_var` is `loop.var`.
+
+They are subclasses of our nodes, which know nothing of these names. `theirs` makes them of ours where a TVM program is handed
+some, and `ours` takes them back where the house is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from types import SimpleNamespace
+from typing import Any
+
+from ...ir import expr, stmt
+from ...ir.buffer import Buffer
+from ...ir.expr import Expr, Node, Var
+from ...ir.stmt import Function, Stmt
+from ...ir.visit import rewrite
+
+__all__ = ["PrimFunc", "ours", "theirs"]
+
+
+class _Named:
+    """A node with TVM's names."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(ours(self))
+
+    __repr__ = __str__
+
+
+class For(_Named, stmt.For):
+    """A loop: loop_var, min, extent."""
+
+    __slots__ = ()
+
+    @property
+    def loop_var(self) -> Var: return self.var
+    @property
+    def min(self) -> Expr: return self.begin
+
+
+class If(_Named, stmt.If):
+    """A branch: then_case, else_case."""
+
+    __slots__ = ()
+
+    @property
+    def then_case(self) -> Stmt: return self.then_body
+    @property
+    def else_case(self) -> Stmt | None: return self.else_body
+
+
+class Attr(_Named, stmt.Attr):
+    """An attribute of what is within: node, attr_key."""
+
+    __slots__ = ()
+
+    @property
+    def node(self) -> Any: return self.subject
+    @property
+    def attr_key(self) -> str: return self.key
+
+
+class Seq(_Named, stmt.Seq):
+    """Statements one after another: seq."""
+
+    __slots__ = ()
+
+    @property
+    def seq(self) -> tuple[Stmt, ...]: return self.body
+
+
+class Allocate(_Named, stmt.Allocate):
+    """Memory: buffer_var."""
+
+    __slots__ = ()
+
+    @property
+    def buffer_var(self) -> Buffer: return self.buffer
+
+
+class BufferStore(_Named, stmt.BufferStore):
+    """A store: buffer_var."""
+
+    __slots__ = ()
+
+    @property
+    def buffer_var(self) -> Buffer: return self.buffer
+
+
+class BufferLoad(_Named, expr.BufferLoad):
+    """A load: buffer_var."""
+
+    __slots__ = ()
+
+    @property
+    def buffer_var(self) -> Buffer: return self.buffer
+
+
+class Call(_Named, expr.Call):
+    """A call: op, whose name is "tir." and the intrinsic's."""
+
+    __slots__ = ()
+
+    @property
+    def op(self) -> SimpleNamespace: return SimpleNamespace(name=f"tir.{self.name}")
+
+
+class PrimFunc(_Named, Function):
+    """A function: buffer_map, with_attr."""
+
+    @property
+    def buffer_map(self) -> Mapping[Buffer, Buffer]:
+        return {buffer: buffer for buffer in self.params if isinstance(buffer, Buffer)}
+
+    def with_attr(self, key: str, value: Any) -> PrimFunc:
+        """The function with an attribute; "global_symbol" is its name."""
+        return replace(self, name=str(value)) if key == "global_symbol" else self.with_attrs(**{key: value})  # pyright: ignore
+
+
+_THEIRS: dict[type, type] = {
+    stmt.For: For, stmt.If: If, stmt.Attr: Attr, stmt.Seq: Seq, stmt.Allocate: Allocate, stmt.BufferStore: BufferStore,
+    expr.BufferLoad: BufferLoad, expr.Call: Call, Function: PrimFunc,
+}
+_OURS: dict[type, type] = {named: plain for plain, named in _THEIRS.items()}
+
+
+def theirs(node: Any) -> Any:
+    """A node or function whose every part has TVM's names; the same object where it has them already."""
+    return _converted(node, _THEIRS)
+
+
+def ours(node: Any) -> Any:
+    """A node or function of our own classes alone; the same object where it is."""
+    return _converted(node, _OURS)
+
+
+def _converted(node: Any, classes: Mapping[type, type]) -> Any:
+    if isinstance(node, Function):
+        body = _converted(node.body, classes)
+        return _as(node if body is node.body else node.with_body(body), classes)
+    return rewrite(node, lambda each: _as(each, classes) if type(each) in classes else None) if isinstance(node, Node) else node
+
+
+def _as(node: Any, classes: Mapping[type, type]) -> Any:
+    """A node of another class, with the same parts."""
+    wanted = classes.get(type(node))
+    return node if wanted is None else wanted(**{each.name: getattr(node, each.name) for each in fields(node) if each.init})
