@@ -51,7 +51,7 @@ def test_operations_answer_what_they_are() -> None:
     assert S.op.is_stepwise and S.op.own_placeholders == (state,) and not S.op.values and not S.op.loads
     assert [(tensor.name, output.name) for tensor, output in S.op.shared_memory] == [("first", "S"), ("step", "S"), ("state", "S")]
     assert total.op.reduction is not None and [load.producer for load in total.op.loads] == [S, W]
-    assert step.op.reduction is None and step.op.loop_nests == [step.op.axis] and step.op.takes_definitions
+    assert step.op.reduction is None and step.op.values == step.op.body and step.op.takes_definitions
 
 
 def test_a_read_before_the_first_step_is_a_fault_unless_a_scan_says_that_it_is_a_state() -> None:
