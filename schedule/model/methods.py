@@ -1,6 +1,6 @@
 """Where the schedule primitives stand as methods: each row puts its function on one of these classes.
 
-What stands there, for type checkers and editors, is in methods.pyi, which docs/make_stubs.py writes from the rows.
+What stands there, for type checkers and editors, is in methods.pyi, which docs/make_primitives.py writes from the rows.
 """
 
 from __future__ import annotations

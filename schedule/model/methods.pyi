@@ -1,4 +1,4 @@
-# Written by docs/make_stubs.py from the rows of schedule/primitives/.
+# Written by docs/make_primitives.py from the rows of schedule/primitives/.
 from collections.abc import Callable, Sequence
 from typing import Any
 

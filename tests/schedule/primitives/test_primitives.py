@@ -65,13 +65,14 @@ def test_every_module_of_the_folder_is_loaded_and_named_after_its_primitive() ->
     assert all(row.method.__module__.endswith(f".{row.name}") for row in ROWS if row.owner is not GroupPrimitives)
 
 
-def test_the_stub_for_type_checkers_says_what_the_rows_say() -> None:
+def test_the_stub_for_type_checkers_and_the_page_say_what_the_rows_say() -> None:
     sys.path.insert(0, str(ROOT / "docs"))
     try:
-        import make_stubs
+        import make_primitives
     finally:
         sys.path.pop(0)
-    assert make_stubs.STUB.read_text() == make_stubs.render(), "python docs/make_stubs.py writes it anew"
+    assert make_primitives.STUB.read_text() == make_primitives.render(), "python docs/make_primitives.py writes it anew"
+    assert make_primitives.PAGE.read_text() == make_primitives.render_page(), "python docs/make_primitives.py writes it anew"
 
 
 def test_doors_have_the_names_and_parameters_that_their_stub_says() -> None:

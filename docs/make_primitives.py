@@ -1,7 +1,7 @@
 """Writes schedule/model/methods.pyi: the primitives as methods of stages, schedules and groups, for type checkers and editors.
 
 Signatures and docstrings are those of the functions in schedule/primitives/, which are the methods.
-tests/schedule/primitives/test_primitives.py holds the file to them.
+tests/schedule/primitives/test_primitives.py holds both to them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,23 @@ import inspect
 import re
 import textwrap
 from pathlib import Path
+from typing import get_args
 
 from tilewright import schedule
 from tilewright.schedule.model import methods
-from tilewright.schedule.model.primitive import Primitive, primitives
+from tilewright.schedule.model.primitive import Family, Primitive, primitives
 
+PAGE = Path(__file__).parent / "primitives.md"
 STUB = Path(schedule.__file__).parent / "model" / "methods.pyi"
 CLASSES = (methods.StagePrimitives, methods.SchedulePrimitives, methods.GroupPrimitives)
 _WIDTH = 132
+CALLED = {methods.StagePrimitives: "s[T].", methods.SchedulePrimitives: "s.", methods.GroupPrimitives: "group."}
+TITLES = {"loops": "The loops of a stage", "kinds": "How a loop runs", "hardware": "What it runs on",
+          "placement": "Where a stage is computed", "storage": "How its results are stored", "stages": "Which stages there are"}
+INTRODUCTION = """\
+What a schedule `s = te.create_schedule(ops)`, the stage `s[T]` of a tensor or an operation, and a group of stages can be told.
+Each primitive holds or raises where it is called, and one that is refused leaves the schedule as it was; what only the whole
+schedule decides raises when it is lowered. `s.options(T)` says which ones a stage can take now."""
 
 
 def render() -> str:
@@ -30,7 +39,7 @@ def render() -> str:
         for row in primitives(cls).values():
             lines += _method(row, imports)
         classes.append("\n".join(lines))
-    head = ["# Written by docs/make_stubs.py from the rows of schedule/primitives/."]
+    head = ["# Written by docs/make_primitives.py from the rows of schedule/primitives/."]
     homes = sorted(imports, key=lambda home: (home.startswith("."), len(home.lstrip(".")) - len(home), home))
     for at, home in enumerate(homes):
         if at and home.startswith(".") and not homes[at - 1].startswith("."):
@@ -38,6 +47,28 @@ def render() -> str:
         head.append(f"from {home} import {', '.join(sorted(imports[home]))}")
     named = ", ".join(sorted(f'"{cls.__name__}"' for cls in CLASSES))
     return "\n".join(head) + f"\n\n__all__ = [{named}]\n\n" + "\n\n".join(classes) + "\n"
+
+
+def render_page() -> str:
+    """docs/primitives.md."""
+    rows = [row for cls in CLASSES for row in primitives(cls).values()]
+    lines = ["# Schedule primitives", "", INTRODUCTION, ""]
+    for family in get_args(Family):
+        lines += [f"## {TITLES[family]}", ""]
+        for row in rows:
+            if row.family == family:
+                signature = re.sub(r"'([^']*)'", r"\1", ", ".join(map(str, row.parameters)))
+                lines += [f"### `{CALLED[row.owner]}{row.name}({signature})`", "", *_sections(inspect.getdoc(row.method) or ""), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _sections(doc: str) -> list[str]:
+    """The paragraphs of a docstring, its loops as blocks of text."""
+    lines: list[str] = []
+    for paragraph in doc.split("\n\n"):
+        block = paragraph.startswith("    ")
+        lines += ["```text", *textwrap.dedent(paragraph).split("\n"), "```", ""] if block else [*paragraph.split("\n"), ""]
+    return lines[:-1]
 
 
 def _method(row: Primitive, imports: dict[str, set[str]]) -> list[str]:
@@ -64,3 +95,4 @@ def _method(row: Primitive, imports: dict[str, set[str]]) -> list[str]:
 
 if __name__ == "__main__":
     STUB.write_text(render())
+    PAGE.write_text(render_page())
