@@ -159,7 +159,7 @@ class WorkerProcess:
         said = self.last_words()
         if status >= 0:
             return Failure("exit", f"the process ended with status {status} while {self._doing}{said}")
-        name = next((one.name for one in signal.Signals if one == -status), f"signal {-status}")
+        name = next((known.name for known in signal.Signals if known == -status), f"signal {-status}")
         kind = "killed" if -status == signal.SIGKILL else "crash"
         return Failure(kind, f"the process was ended by {name} while {self._doing}{said}")
 

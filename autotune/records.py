@@ -97,22 +97,22 @@ class Database:
             raise
 
     def _open(self) -> None:
-        one = self._one
-        application, layout = one("pragma application_id")[0], one("pragma user_version")[0]
-        tables = one("select count(*) from sqlite_master")[0]
+        answer = self._one
+        application, layout = answer("pragma application_id")[0], answer("pragma user_version")[0]
+        tables = answer("select count(*) from sqlite_master")[0]
         if tables and (application, layout) != (_APPLICATION, _LAYOUT):
             raise ForeignDatabase(
                 f"cannot use {str(self.path)!r}", called=user_source(),
                 reason="it is a database of another program" if application != _APPLICATION else
                        f"its layout is {layout}, and this version of tilewright knows {_LAYOUT}",
                 fix="name another file; nothing was changed in this one")
-        one("pragma journal_mode = wal")
-        one("pragma synchronous = full")
-        one("pragma foreign_keys = on")
+        answer("pragma journal_mode = wal")
+        answer("pragma synchronous = full")
+        answer("pragma foreign_keys = on")
         if not tables:
             self._create()
-        elif (found := one("pragma quick_check(1)")[0]) != "ok":
-            raise sqlite3.DatabaseError(found)
+        elif (verdict := answer("pragma quick_check(1)")[0]) != "ok":
+            raise sqlite3.DatabaseError(verdict)
 
     def _create(self) -> None:
         with self._writing():
@@ -151,14 +151,14 @@ class Database:
             self._connection.execute("update tasks set baseline = ? where id = ?", (seconds, self._task(key, name)))
 
     def _task(self, key: Key, name: str) -> int:
-        found = self._find(key)
-        if found is not None:
-            return found
+        number = self._find(key)
+        if number is not None:
+            return number
         row = (key.digest, name, key.workload, key.target, key.machine, key.versions)
-        made = self._connection.execute(
+        cursor = self._connection.execute(
             "insert into tasks (digest, name, workload, target, machine, versions) values (?, ?, ?, ?, ?, ?)", row)
-        assert made.lastrowid is not None
-        return made.lastrowid
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
 
     def _insert(self, task: int, trial: Trial) -> bool:
         config = json.dumps(None if trial.config is None else trial.config.plain())
@@ -320,7 +320,7 @@ def find_schedule(args: Sequence[Tensor], target: Target, database: Database | s
     if not isinstance(database, Database) and not Path(database).exists():
         warnings.warn(f"there is no database {str(database)!r}: the kernel takes topi's schedule", stacklevel=4)
         return None
-    if not target.is_native or not all(isinstance(e, IntImm) for one in args for e in one.shape):
+    if not target.is_native or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
         return None
     try:
         return best_schedule(Task.of(list(args), target), database)[0]

@@ -158,11 +158,11 @@ def _best_text(task: TunedTask) -> str:
 
 def _failures(trials: Sequence[Trial]) -> list[tuple[str, int, str]]:
     """(class, how many, the first message)."""
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for trial in trials:
         if trial.failure:
-            found.setdefault(trial.failure, []).append(trial.message)
-    return [(kind, len(messages), messages[0].partition("\n")[0]) for kind, messages in found.items()]
+            by_kind.setdefault(trial.failure, []).append(trial.message)
+    return [(kind, len(messages), messages[0].partition("\n")[0]) for kind, messages in by_kind.items()]
 
 
 def write_report(database: Database, path: str | Path) -> Path:

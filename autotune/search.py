@@ -71,7 +71,7 @@ class CandidateFactory:
         return self.made[config]
 
     def _make(self, config: Config) -> Candidate | None:
-        sketch = next(one for one in self.task.sketches if one.name == config.sketch)
+        sketch = next(sketch for sketch in self.task.sketches if sketch.name == config.sketch)
         try:
             schedule, args = sketch.schedule(config)
             with deep_recursion():
@@ -105,14 +105,14 @@ class RandomSearch:
         self.task, self.factory, self.rng = task, factory, rng
 
     def propose(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
-        found: dict[str, Candidate] = {}
+        proposed: dict[str, Candidate] = {}
         for _ in range(_ATTEMPTS * count):
-            if len(found) == count:
+            if len(proposed) == count:
                 break
             candidate = self.draw()
             if candidate is not None and candidate.records not in seen:
-                found.setdefault(candidate.records, candidate)
-        return list(found.values())
+                proposed.setdefault(candidate.records, candidate)
+        return list(proposed.values())
 
     def draw(self) -> Candidate | None:
         """Any candidate, each sketch as likely as the others."""
@@ -134,24 +134,24 @@ class EvolutionarySearch:
         self.random = RandomSearch(task, factory, rng)
 
     def propose(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
-        if not any(one.seconds is not None for one in measured):
+        if not any(trial.seconds is not None for trial in measured):
             return self.random.propose(count, measured, seen)
         self._train(measured)
         greedy = count - int(self.rng.binomial(count, self.epsilon))
         chosen = self._evolved(greedy, measured, seen)
-        rest = self.random.propose(count - len(chosen), measured, seen | {one.records for one in chosen})
+        rest = self.random.propose(count - len(chosen), measured, seen | {candidate.records for candidate in chosen})
         return chosen + rest
 
     def _train(self, measured: list[Measured]) -> None:
-        rows = np.stack([one.candidate.features for one in measured])
-        self.model.fit(rows, np.array([np.inf if one.seconds is None else one.seconds for one in measured]))
+        rows = np.stack([trial.candidate.features for trial in measured])
+        self.model.fit(rows, np.array([np.inf if trial.seconds is None else trial.seconds for trial in measured]))
 
     def _evolved(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
         """The best new candidates of some generations, by their scores."""
-        fastest = sorted((one for one in measured if one.seconds is not None), key=lambda one: one.seconds or 0.0)
-        parents = [one.candidate for one in fastest[:PARENTS]]
+        fastest = sorted((trial for trial in measured if trial.seconds is not None), key=lambda trial: trial.seconds or 0.0)
+        parents = [trial.candidate for trial in fastest[:PARENTS]]
         pool: dict[str, tuple[float, Candidate]] = {}
-        fresh = [one for one in (self.random.draw() for _ in range(POPULATION // 3)) if one is not None]
+        fresh = [candidate for candidate in (self.random.draw() for _ in range(POPULATION // 3)) if candidate is not None]
         for _ in range(GENERATIONS):
             while len(fresh) < POPULATION:
                 child = self._child(parents)
@@ -159,22 +159,22 @@ class EvolutionarySearch:
                     fresh.append(child)
                 elif self.rng.random() < 0.02:   # where most children are no candidates, smaller generations do
                     break
-            new = list({one.records: one for one in fresh if one.records not in pool}.values())
+            new = list({candidate.records: candidate for candidate in fresh if candidate.records not in pool}.values())
             if new:
-                scores = self.model.score(np.stack([one.features for one in new]))
-                pool.update((one.records, (float(score), one)) for score, one in zip(scores, new, strict=True))
+                scores = self.model.score(np.stack([candidate.features for candidate in new]))
+                pool.update((candidate.records, (float(score), candidate)) for score, candidate in zip(scores, new, strict=True))
             ranked = sorted(pool.values(), key=lambda pair: -pair[0])
-            parents = [one for _, one in ranked[:PARENTS]] + [one.candidate for one in fastest[: PARENTS // 3]]
+            parents = [candidate for _, candidate in ranked[:PARENTS]] + [trial.candidate for trial in fastest[: PARENTS // 3]]
             fresh = []
         ranked = sorted(pool.values(), key=lambda pair: -pair[0])
-        return [one for _, one in ranked if one.records not in seen][:count]
+        return [candidate for _, candidate in ranked if candidate.records not in seen][:count]
 
     def _child(self, parents: list[Candidate]) -> Candidate | None:
         """A mutation of one parent, or a cross of two of one sketch. Better parents (which stand first) come oftener."""
         place = int(len(parents) * self.rng.random() ** 1.5)
         parent = parents[place].config
-        sketch = next(one for one in self.task.sketches if one.name == parent.sketch)
-        mates = [one.config for one in parents if one.config.sketch == parent.sketch and one.config != parent]
+        sketch = next(sketch for sketch in self.task.sketches if sketch.name == parent.sketch)
+        mates = [other.config for other in parents if other.config.sketch == parent.sketch and other.config != parent]
         if mates and self.rng.random() < 0.3:
             return self.factory.make(sketch.cross(parent, mates[int(self.rng.integers(len(mates)))], self.rng))
         return self.factory.make(sketch.mutate(parent, self.rng))

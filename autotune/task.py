@@ -72,8 +72,8 @@ class Task:
         with deep_recursion():
             unscheduled = lower(create_schedule(outputs), list(tensors), "main")
         key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine_text(), versions_text())
-        made = cls(name or outputs[-1].name, tensors, chosen, unscheduled, sketches, key)
-        return made if sketches else replace(made, sketches=derive(tensors, outputs, chosen))
+        task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, sketches, key)
+        return task if sketches else replace(task, sketches=derive(tensors, outputs, chosen))
 
     @property
     def outputs(self) -> list[Tensor]:
@@ -179,10 +179,10 @@ def target_text(target: Target) -> str:
 @cache
 def _cpu_model() -> str:
     try:
-        found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        line = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or platform.machine()
+        line = None
+    return line[1].strip() if line else platform.processor() or platform.machine()
 
 
 def machine_text() -> str:

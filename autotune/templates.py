@@ -32,11 +32,11 @@ _current: ContextVar[Configurator | None] = ContextVar("tilewright_config", defa
 
 def get_config() -> Configurator:
     """The configurator of the template that is running. Raises BadTemplate (TW0607) outside of one."""
-    found = _current.get()
-    if found is None:
+    configurator = _current.get()
+    if configurator is None:
         raise BadTemplate("there is no configuration here", reason="get_config() speaks of the template that is running",
                           called=user_source(), fix='call it in a function under @autotune.template("name")')
-    return found
+    return configurator
 
 
 class Template:

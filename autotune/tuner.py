@@ -113,9 +113,9 @@ class _Run:
         self.task, self.database, self.trials = task, database, trials
         self.history = database.trials(task.key)
         self.factory = CandidateFactory(task)
-        found = make_search(search, task, self.factory, seed + 7919 * len(self.history))
-        assert found is not None
-        self.search = found
+        search_of_task = make_search(search, task, self.factory, seed + 7919 * len(self.history))
+        assert search_of_task is not None
+        self.search = search_of_task
         self.seen = {trial.records for trial in self.history}
         self.candidates: dict[str, Candidate] = {}
         self.measured: list[Measured] = []
@@ -134,7 +134,7 @@ class _Run:
                 display.say("measuring")
                 some = batch[start : start + measurer.limits.workers]
                 best = min((trial.seconds for trial in self.history if trial.seconds is not None), default=None)
-                for candidate, outcome in zip(some, measurer.measure([one.text for one in some], best), strict=True):
+                for candidate, outcome in zip(some, measurer.measure([candidate.text for candidate in some], best), strict=True):
                     failure = outcome.failure
                     trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
                                   failure.message if failure else "")
@@ -185,7 +185,7 @@ class _Run:
                               reason="\n".join(reasons) or "the space is empty",
                               fix="the messages above are the first of each class; tw.build(args) shows whether the "
                                   "unscheduled program runs")
-        baseline = next((one.baseline for one in self.database.tasks() if one.key == self.task.key), None)
+        baseline = next((row.baseline for row in self.database.tasks() if row.key == self.task.key), None)
         return Result(self.task, Best(winner.time, from_json(winner.records)), history, baseline, dict(self.factory.dropped))
 
 

@@ -123,8 +123,8 @@ class Worker:
             numbers.append(max(1, int(2e-3 / max(time.perf_counter() - start, 1e-7))))
         stop = time.perf_counter() + request["budget"]
         while len(times[0]) < 5 or (time.perf_counter() < stop and len(times[0]) < 101):
-            for kernel, number, found in zip(kernels, numbers, times, strict=True):
-                found.append(_seconds(kernel, self.arrays, number))
+            for kernel, number, seconds in zip(kernels, numbers, times, strict=True):
+                seconds.append(_seconds(kernel, self.arrays, number))
         return {"times": times}
 
     def _built(self, text: str) -> Kernel:
@@ -140,9 +140,9 @@ class Worker:
     def _difference(self) -> str:
         """How the outputs differ from the reference; "" where they do not."""
         for at, wanted in zip(self.outputs, self.references, strict=True):
-            found = wanted.difference(self.arrays[at])
-            if found:
-                return f"argument {at}: {found}"
+            difference = wanted.difference(self.arrays[at])
+            if difference:
+                return f"argument {at}: {difference}"
         return ""
 
 
@@ -160,17 +160,17 @@ class Reference:
 
     def difference(self, array: np.ndarray[Any, Any]) -> str:
         """How `array` differs; "" where it does not."""
-        found = array if self.exact else _wide(array)
-        right = found == self.wanted
+        result = array if self.exact else _wide(array)
+        right = result == self.wanted
         if self.allowed is not None:
             with np.errstate(invalid="ignore"):
-                right |= (np.abs(found - self.wanted) <= self.allowed) | (np.isnan(found) & np.isnan(self.wanted))
+                right |= (np.abs(result - self.wanted) <= self.allowed) | (np.isnan(result) & np.isnan(self.wanted))
         count = int(right.size - np.count_nonzero(right))
         if not count:
             return ""
-        place = tuple(int(one) for one in np.argwhere(~right)[0])
-        return (f"{count} of {found.size} elements differ, the first at {list(place)}: "
-                f"{found[place]} instead of {self.wanted[place]}")
+        place = tuple(int(index) for index in np.argwhere(~right)[0])
+        return (f"{count} of {result.size} elements differ, the first at {list(place)}: "
+                f"{result[place]} instead of {self.wanted[place]}")
 
 
 def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
