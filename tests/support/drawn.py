@@ -11,9 +11,12 @@ from __future__ import annotations
 import os
 import time
 import zlib
+from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy
 
+T = TypeVar("T")
 SEED = int(os.environ.get("TILEWRIGHT_SEED", "0")) or int(time.time())
 SOAK = os.environ.get("TILEWRIGHT_SOAK") == "1"
 
@@ -21,6 +24,15 @@ SOAK = os.environ.get("TILEWRIGHT_SOAK") == "1"
 def count(sample: int, full: int) -> int:
     """How many cases to draw: `sample` in an ordinary run, `full` under `make soak`."""
     return full if SOAK else sample
+
+
+def part(table: Iterable[T], size: int) -> list[T]:
+    """As many rows of a table of cases, drawn, in its order; the whole table under `make soak`."""
+    rows = list(table)
+    if SOAK or size >= len(rows):
+        return rows
+    chosen = rng(f"{size} of {len(rows)} rows").choice(len(rows), size, replace=False)
+    return [rows[at] for at in sorted(chosen)]
 
 
 def rng(name: str, case: int = 0) -> numpy.random.Generator:

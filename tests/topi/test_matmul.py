@@ -52,7 +52,7 @@ SHAPES = [(1, 1, 1), (5, 1, 3), (7, 13, 17), (64, 64, 64), (1, 100, 67), (67, 10
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", drawn.part(SHAPES, 5))
 def test_matmul(shape, form):
     assert product(*shape, *form)
 
@@ -73,7 +73,7 @@ def test_nothing_to_add_up(shape):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("batches", [(3, 3), (1, 4), (4, 1), (1, 1)])
+@pytest.mark.parametrize("batches", drawn.part([(3, 3), (1, 4), (4, 1), (1, 1)], 2))
 def test_batches(batches, form):
     x, y = normal((batches[0], 20, 33)), normal((batches[1], 33, 70), 1)
     X, Y = (te.placeholder(stored(value, swap).shape, name=name) for value, swap, name in zip((x, y), form, "XY", strict=True))
@@ -144,7 +144,7 @@ def test_what_operands_are_made_of_is_computed_as_they_are_packed():
     assert within_bound(run([X, W], Y, [x, w]), a, b)
 
 
-@pytest.mark.parametrize("unknown", ["m", "n", "k", "mn", "mnk"])
+@pytest.mark.parametrize("unknown", drawn.part(["m", "n", "k", "mn", "mnk"], 3))
 @pytest.mark.parametrize("form", FORMS[::3])
 def test_sizes_that_the_call_decides(unknown, form):
     sizes = {"m": 70, "n": 90, "k": 33}

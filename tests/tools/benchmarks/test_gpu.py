@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import drawn
 import pytest
 from tilewright.runtime import cuda_driver
 
@@ -70,7 +71,7 @@ def test_a_wrong_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Not equal to tolerance" in gpu.check("vector_add", "cuda -emulate", peer)["error"]
 
 
-@pytest.mark.parametrize("name", [work.name for work in gpu.WORK])
+@pytest.mark.parametrize("name", drawn.part([work.name for work in gpu.WORK], 3))
 def test_the_sizes_that_are_timed_compile(name: str) -> None:
     work = next(one for one in gpu.WORK if one.name == name)
     program = work.make(work.size)

@@ -29,7 +29,8 @@ def bytes_of(*shape: int, seed: int = 0, dtype: Any = np.uint8) -> Any:
 
 
 @pytest.mark.parametrize("border", ["edge", "reflect", "zero", "valid"])
-@pytest.mark.parametrize(("shape", "layout", "size"), [((37, 131), "HW", 3), ((9, 41, 3), "HWC", 5), ((2, 3, 19, 33), "NCHW", 3)])
+@pytest.mark.parametrize(("shape", "layout", "size"), drawn.part([
+    ((37, 131), "HW", 3), ((9, 41, 3), "HWC", 5), ((2, 3, 19, 33), "NCHW", 3)], 1))
 def test_box_blur_of_integers_is_exact(shape: tuple[int, ...], layout: str, size: int, border: str) -> None:
     x = bytes_of(*shape, dtype=np.uint16)
     means = windows(x.astype(np.int64), size, border, layout.index("H")).sum(-1) // size
@@ -50,7 +51,8 @@ def test_box_blur_of_halves_in_16_bits() -> None:
     assert not any(wide in task for wide in ("vpmovzxwd", "vpmulld", "gather"))
 
 
-@pytest.mark.parametrize(("shape", "layout"), [((20, 67), "HW"), ((2, 11, 23), "CHW"), ((13, 21, 4), "HWC"), ((1, 1), "HW")])
+@pytest.mark.parametrize(("shape", "layout"), drawn.part([
+    ((20, 67), "HW"), ((2, 11, 23), "CHW"), ((13, 21, 4), "HWC"), ((1, 1), "HW")], 2))
 @pytest.mark.parametrize("size", [3, 7])
 def test_gaussian_blur_of_floats(shape: tuple[int, ...], layout: str, size: int) -> None:
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -167,9 +169,9 @@ def test_resize_of_bytes_and_other_layouts() -> None:
         topi.image.resize2d(te.placeholder((1, 1, 9, 9), name="x"), (0.1, 0, 1, 1), (3, 3))
 
 
-@pytest.mark.parametrize(("shape", "layout", "size"), [
+@pytest.mark.parametrize(("shape", "layout", "size"), drawn.part([
     ((13, 67, 3), "HWC", (7, 29)), ((9, 41), "HW", (20, 113)), ((2, 5, 33, 4), "NHWC", (5, 11)), ((2, 3, 6, 5), "NCHW", (1, 1)),
-    ((3, 1, 1), "CHW", (3, 40)), ((4, 200), "HW", (4, 3))])
+    ((3, 1, 1), "CHW", (3, 40)), ((4, 200), "HW", (4, 3))], 3))
 def test_resize_of_bytes_is_near_the_real_value(shape: tuple[int, ...], layout: str, size: tuple[int, int]) -> None:
     """Against the float declaration interpreted; nearest neighbours exactly."""
     x = bytes_of(*shape)
@@ -253,11 +255,11 @@ def slice_with_gradients(wanted: str, shapes: Any, apart: str = "") -> tuple[lis
     return inputs, te.gradient(y, [inputs["gui".index(one)] for one in wanted], inputs[3])
 
 
-@pytest.mark.parametrize(("wanted", "shapes"), [
+@pytest.mark.parametrize(("wanted", "shapes"), drawn.part([
     ("gui", ((3, 2, 5, 2, 3), (9, 11), (2, 9, 11), (2, 9, 11))),
     *((wanted, ((2, 2, 4, 2, 3), (16, 32), (2, 16, 32), (2, 16, 32))) for wanted in ("g", "u", "iu")),
     ("gui", ((2, 2, 4, 2, 3), (10, 19), (2, 10, 19), (5, 2, 10, 19))),
-    *((wanted, ((2, 2, 4, 2, 3), (8, 17), (2, 8, 17), (2, 3, 2, 8, 17))) for wanted in ("g", "iu"))])
+    *((wanted, ((2, 2, 4, 2, 3), (8, 17), (2, 8, 17), (2, 3, 2, 8, 17))) for wanted in ("g", "iu"))], 3))
 def test_gradients_of_a_slice_are_scheduled_by_their_rule(wanted: str, shapes: Any) -> None:
     """A row of pixels at a time, on threads and in vectors, whatever the tensors are called; and they compute the same."""
     inputs, found = slice_with_gradients(wanted, shapes)
