@@ -133,17 +133,17 @@ class _Cutter:
         """The other operations of an operator whose last one is `op`, producers first; None where somebody else needs
         them, so that they are operations like any others."""
         prefix = f"{op.tag}."
-        found: dict[Operation, None] = {}
+        parts: dict[Operation, None] = {}
         stack = [op]
         while stack and op.tag:
             for tensor in stack.pop().input_tensors:
-                if tensor.op.tag.startswith(prefix) and tensor.op not in found:
-                    found[tensor.op] = None
+                if tensor.op.tag.startswith(prefix) and tensor.op not in parts:
+                    parts[tensor.op] = None
                     stack.append(tensor.op)
-        own = {op, *found}
-        if any(one in self.outputs or one in self.claimed or not own.issuperset(self.readers[one]) for one in found):
+        own = {op, *parts}
+        if any(member in self.outputs or member in self.claimed or not own.issuperset(self.readers[member]) for member in parts):
             return None
-        return tuple(one for one in self.order if one in found)
+        return tuple(op for op in self.order if op in parts)
 
     def _tail(self, anchor: Operation) -> list[Operation]:
         """The operations after the anchor up to the furthest one through which all that depends on it passes."""
@@ -162,8 +162,8 @@ class _Cutter:
                 continue
             region[following] = None
             within = _above(following, region)
-            if all(one not in self.outputs and within.issuperset(self.readers[one]) for one in within - {following}):
-                furthest = [one for one in region if one in within and one is not anchor]
+            if all(op not in self.outputs and within.issuperset(self.readers[op]) for op in within - {following}):
+                furthest = [op for op in region if op in within and op is not anchor]
         self.claimed.update(furthest)
         return furthest
 
@@ -172,7 +172,7 @@ class _Cutter:
         core = {anchor, *parts}
         group = {*core, *tail}
         total = 0
-        found: list[Operation] = []
+        heads: list[Operation] = []
         for op in self._before(group):
             readers = self.readers[op]
             if (op in self.claimed or op in self.outputs or not is_plain(op)
@@ -180,12 +180,12 @@ class _Cutter:
                 continue
             own = weight(op) * _reads(op, readers)
             if total + own <= MAX_WEIGHT and (own <= TRIVIAL or _reads(op, readers) == 1):
-                found.append(op)
+                heads.append(op)
                 core.add(op)
                 group.add(op)
                 total += own
-        self.claimed.update(found)
-        return found[::-1]
+        self.claimed.update(heads)
+        return heads[::-1]
 
     def _before(self, group: set[Operation]) -> Iterator[Operation]:
         """The operations that a growing group reads, each after all of the group that reads it, the last ones first."""
@@ -219,7 +219,7 @@ class _Cutter:
         """The plain operations to inline into these and, with them, into each other."""
         takers = set(into)
         total = sum(map(weight, takers))
-        found: list[Operation] = []
+        inlined: list[Operation] = []
         for op in self._before(takers):
             readers = self.readers[op]
             if op in self.claimed or op in self.outputs or not is_plain(op) or not takers.issuperset(readers):
@@ -228,15 +228,15 @@ class _Cutter:
             again = _reads(op, readers) > 1 or len(readers) > 1 or not all(_no_larger(reader, op) for reader in readers)
             total += own * _reads(op, readers)
             if total <= MAX_WEIGHT and not (again and (own > TRIVIAL or is_expensive(op))):
-                found.append(op)
+                inlined.append(op)
                 takers.add(op)
                 self.claimed.add(op)
-        return found[::-1]
+        return inlined[::-1]
 
 
 def _reads(op: Operation, readers: Iterable[Operation]) -> int:
     """In how many places a reader reads it, at most."""
-    return max(sum(1 for load in loads_of(one) if load.producer is op.output(0)) for one in readers if one.values)
+    return max(sum(1 for load in loads_of(reader) if load.producer is op.output(0)) for reader in readers if reader.values)
 
 
 def _no_larger(reader: Operation, op: Operation) -> bool:
@@ -288,16 +288,16 @@ def _at_axes(load: ProducerLoad, op: Operation) -> bool:
 
 
 def _outputs(region: Collection[Operation]) -> set[object]:
-    return {tensor for one in region for tensor in one.outputs}
+    return {tensor for op in region for tensor in op.outputs}
 
 
 def _above(op: Operation, region: Collection[Operation]) -> set[Operation]:
     """`op` and all of the region that it depends on."""
-    found: set[Operation] = {op}
+    above: set[Operation] = {op}
     stack = [op]
     while stack:
         for tensor in stack.pop().input_tensors:
-            if tensor.op in region and tensor.op not in found:
-                found.add(tensor.op)
+            if tensor.op in region and tensor.op not in above:
+                above.add(tensor.op)
                 stack.append(tensor.op)
-    return found
+    return above

@@ -51,7 +51,7 @@ def is_known(tensor: Tensor) -> bool:
             met.add(op)
             if op.constant is None and not (op.values and op.input_tensors):
                 return False
-            stack.extend(one.op for one in op.input_tensors)
+            stack.extend(tensor.op for tensor in op.input_tensors)
     return True
 
 
@@ -104,14 +104,14 @@ def is_plain(op: Operation) -> bool:
 
 def inlined_into(s: Schedule, op: Operation) -> list[ComputeOp]:
     """The operations, as they are computed now, whose expressions stand in that of `op`: readers before what they read."""
-    found: set[Operation] = set()
+    readers: set[Operation] = set()
     stack = [s[op].op]
     while stack:
         for tensor in stack.pop().input_tensors:
-            if tensor.op not in found and tensor in s and s[tensor].attach_type == "inline":
-                found.add(tensor.op)
+            if tensor.op not in readers and tensor in s and s[tensor].attach_type == "inline":
+                readers.add(tensor.op)
                 stack.append(tensor.op)
-    return [stage.op for stage in reversed(s.stages) if stage.op in found and isinstance(stage.op, ComputeOp)] if found else []
+    return [stage.op for stage in reversed(s.stages) if stage.op in readers and isinstance(stage.op, ComputeOp)] if readers else []
 
 
 def weight(op: Operation) -> int:

@@ -61,13 +61,13 @@ def gradients_of_slices(order: Sequence[Operation], outputs: Collection[Operatio
     for op in order:
         for tensor in op.input_tensors:
             readers[tensor.op].add(op)
-    for found in _connected(roles):
-        have = frozenset(roles[op] for op in found)
+    for group in _connected(roles):
+        have = frozenset(roles[op] for op in group)
         whole = frozenset[str]().union(*(path for path in _PATHS if path <= have))
-        heads = {len(op.axis) - _RANKS[roles[op]] for op in found if roles[op] in _RANKS}
-        alone = all(roles[op] in _LAST | {_SLICE} or op not in outputs and readers[op] <= set(found) for op in found)
-        if have & _LAST and have == whole and len(have) == len(found) and len(heads) == 1 and alone:
-            yield tuple(found)
+        heads = {len(op.axis) - _RANKS[roles[op]] for op in group if roles[op] in _RANKS}
+        alone = all(roles[op] in _LAST | {_SLICE} or op not in outputs and readers[op] <= set(group) for op in group)
+        if have & _LAST and have == whole and len(have) == len(group) and len(heads) == 1 and alone:
+            yield tuple(group)
 
 
 def roles_of(found: Iterable[Operation]) -> Mapping[str, ComputeOp]:
@@ -111,8 +111,8 @@ def _connected(roles: Mapping[ComputeOp, str]) -> list[list[ComputeOp]]:
             other = group.get(tensor.op) if isinstance(tensor.op, ComputeOp) else None
             if other is not None and other is not merged:
                 merged = other + merged
-                for one in merged:
-                    group[one] = merged
+                for each in merged:
+                    group[each] = merged
         group.setdefault(op, merged)
     place = {op: at for at, op in enumerate(roles)}
-    return [sorted(one, key=place.__getitem__) for one in {id(one): one for one in group.values()}.values()]
+    return [sorted(item, key=place.__getitem__) for item in {id(value): value for value in group.values()}.values()]

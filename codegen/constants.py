@@ -16,8 +16,8 @@ and filled in the object file."""
 
 def symbols_of(functions: Iterable[Function]) -> dict[Constant, str]:
     """The symbol of each constant that the functions read, in the order of first use."""
-    found = dict.fromkeys(held for function in functions for held in function.constants)
-    return {held: f"tw_constant_{at}" for at, held in enumerate(found)}
+    constants = dict.fromkeys(held for function in functions for held in function.constants)
+    return {held: f"tw_constant_{at}" for at, held in enumerate(constants)}
 
 
 def addresses(symbols: Mapping[Constant, str]) -> dict[str, int]:

@@ -86,8 +86,8 @@ def _fits(row: Machine, target: Target) -> bool:
 def _cache(level: int, otherwise: int) -> int:
     """The bytes of this machine's data cache, or of what is usual where the system does not say."""
     name = f"SC_LEVEL{level}_{'DCACHE' if level == 1 else 'CACHE'}_SIZE"
-    found = os.sysconf(name) if name in os.sysconf_names else 0
-    return found if found > 0 else otherwise
+    size = os.sysconf(name) if name in os.sysconf_names else 0
+    return size if size > 0 else otherwise
 
 
 # Register tiles

@@ -187,7 +187,7 @@ class JitFunction:
                 declared = self._declared(args)
                 kernel = build(declared.schedule, list(declared.args), self._target, self._name,
                                bounds_check=self._bounds_check, fast_math=self._fast_math)
-                plain = all(type(one) is np.ndarray for one in args)
+                plain = all(type(arg) is np.ndarray for arg in args)
                 found = self._specials[key] = _Special(kernel, declared, None if plain else _arrays)
                 self._misses += 1
             return found
@@ -196,14 +196,14 @@ class JitFunction:
         """The function called on tensors that are like the arguments, and its results scheduled."""
         names = _names(self._signature, args)
         inputs: list[Tensor | Var] = []
-        tensors = [_tensors(one, name, inputs) for one, name in zip(args, names, strict=True)]
+        tensors = [_tensors(arg, name, inputs) for arg, name in zip(args, names, strict=True)]
         named = dict(tensors.pop().items) if tensors and isinstance(tensors[-1], _Named) else {}
         returned = self._function(*tensors, **named)
         own = returned if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Schedule) else None
         schedule, result = own if own is not None else (None, returned)
         several = isinstance(result, (list, tuple))
         results: list[Any] = list(cast("Sequence[Any]", result)) if several else [result]
-        if not results or not all(isinstance(one, Tensor) for one in results):
+        if not results or not all(isinstance(result, Tensor) for result in results):
             raise NoResult(
                 f"{self._name} returns nothing that could be computed", reason=f"it returned {_shown(returned)}",
                 called=user_source(), allowed="a tensor, a list or tuple of tensors, or (schedule, tensors)",
@@ -213,7 +213,7 @@ class JitFunction:
             from ..topi import schedule as scheduled
 
             schedule = scheduled(outputs, self._target)
-        shapes = tuple((_shape(self._name, one), numpy_dtype(str(one.dtype))) for one in outputs)
+        shapes = tuple((_shape(self._name, tensor), numpy_dtype(str(tensor.dtype))) for tensor in outputs)
         return _Declared(schedule, (*inputs, *outputs), shapes, several)
 
     def _outputs_given(self, declared: _Declared, out: Any) -> Sequence[Any]:
@@ -240,7 +240,7 @@ def _key(value: Any) -> Hashable:
     if isinstance(value, np.generic):
         return kind
     if isinstance(value, (tuple, list)):
-        return kind, tuple([_key(one) for one in cast("Sequence[Any]", value)])
+        return kind, tuple([_key(item) for item in cast("Sequence[Any]", value)])
     if kind is float:
         return kind, value.hex()                 # 0.0 and -0.0 are equal, and nan is not
     if _is_array(value):
@@ -271,9 +271,9 @@ def _like(value: Any) -> _Like | None:
 def _tensors(value: Any, name: str, inputs: list[Tensor | Var]) -> Any:
     """What the function gets for an argument; the tensors and variables made are added to `inputs`."""
     if isinstance(value, _Named):
-        return _Named(tuple((key, _tensors(one, key, inputs)) for key, one in value.items))
+        return _Named(tuple((key, _tensors(item, key, inputs)) for key, item in value.items))
     if isinstance(value, (tuple, list)):
-        parts = [_tensors(one, f"{name}{at}", inputs) for at, one in enumerate(cast("Sequence[Any]", value))]
+        parts = [_tensors(item, f"{name}{at}", inputs) for at, item in enumerate(cast("Sequence[Any]", value))]
         return tuple(parts) if isinstance(value, tuple) else parts
     like = _like(value)
     if like is None:
@@ -290,8 +290,8 @@ def _arrays(args: tuple[Any, ...]) -> list[Any]:
 
 def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, (tuple, list)):
-        for one in cast("Sequence[Any]", value):
-            yield from _leaves(one)
+        for item in cast("Sequence[Any]", value):
+            yield from _leaves(item)
     elif isinstance(value, dict):
         yield from _leaves(list(cast("dict[Any, Any]", value).values()))
     else:
@@ -311,13 +311,13 @@ def _names(signature: inspect.Signature, args: tuple[Any, ...]) -> list[str]:
 
 def _own_tensors(results: Sequence[Tensor], inputs: Sequence[Tensor | Var]) -> Iterator[Tensor]:
     """The results, each a computed tensor of its own: what is an input, or a result already, is copied."""
-    seen: set[Tensor] = {one for one in inputs if isinstance(one, Tensor)}
-    for one in results:
-        if one in seen or one.op.is_given:
-            yield compute(one.shape, lambda *at, one=one: one(*at), name=f"{one.name}_copy")
+    seen: set[Tensor] = {tensor for tensor in inputs if isinstance(tensor, Tensor)}
+    for result in results:
+        if result in seen or result.op.is_given:
+            yield compute(result.shape, lambda *at, result=result: result(*at), name=f"{result.name}_copy")
         else:
-            seen.add(one)
-            yield one
+            seen.add(result)
+            yield result
 
 
 def _shape(function: str, tensor: Tensor) -> tuple[int, ...]:

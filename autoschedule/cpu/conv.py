@@ -263,9 +263,9 @@ def _by_columns(group: Group, layer: Layer, image: Tensor) -> None:
     tile = column_tile(layer, group.machine)
     sums = s[anchor]
     if output is anchor:
-        made = s.cache_write(anchor.output(0), "local")
-        assert isinstance(made, Tensor)
-        sums = s[made]
+        cache = s.cache_write(anchor.output(0), "local")
+        assert isinstance(cache, Tensor)
+        sums = s[cache]
     else:
         sums.set_scope("local")
     stage = s[output]

@@ -52,14 +52,14 @@ def gemm(group: Group) -> None:
     if not is_product(as_compute(anchor)):
         reduction(group)
     elif all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
-        found = operands(group)
-        kept = is_known(source(found.b)) and not found.product.in_place
-        shape = thin(group, found)
-        if shape is not None and not (kept and shape.outer and not _widened(group, found.b)):
-            gemv(group, found, shape)
+        product = operands(group)
+        kept = is_known(source(product.b)) and not product.product.in_place
+        shape = thin(group, product)
+        if shape is not None and not (kept and shape.outer and not _widened(group, product.b)):
+            gemv(group, product, shape)
             return
-        sizes = replace(found.product, in_place=True) if kept else found.product  # panels that no call packs
-        apply(group, found, plan(sizes, group.machine), kept)
+        sizes = replace(product.product, in_place=True) if kept else product.product  # panels that no call packs
+        apply(group, product, plan(sizes, group.machine), kept)
 
 
 def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> None:
@@ -147,19 +147,19 @@ def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:
     heads = upstream(group, b)
     for head in heads:
         s[head].compute_inline()
-    made = s[panel].transform_layout(
+    tiled = s[panel].transform_layout(
         (lambda *at: [*at[:-2], at[-1] // columns, at[-2], at[-1] % columns]) if side_by_side
         else (lambda *at: [*at[:-2], at[-2] // columns, at[-1], at[-2] % columns]), 0)
-    assert made is not None
-    stage, lane = s[panel], made[-1]
+    assert tiled is not None
+    stage, lane = s[panel], tiled[-1]
     if not side_by_side:  # as many rows of B as there are lanes: loaded along the sum, and transposed in registers
         lanes = group.machine.lanes(b.dtype.bits)
-        steps, step = stage.split(made[-2], factor=lanes)
+        steps, step = stage.split(tiled[-2], factor=lanes)
         vectors, lane = stage.split(lane, factor=lanes)
         stage.reorder(steps, vectors, step, lane)
         stage.unroll(step)
     elif not heads:
-        stage.prefetch(source(b), made[-2], PREFETCH)
+        stage.prefetch(source(b), tiled[-2], PREFETCH)
     stage.vectorize(lane)
     return panel
 
@@ -170,9 +170,9 @@ def _pack_rows(group: Group, a: ProducerLoad, rows: int) -> None:
     packed = s.cache_read(source(a), "global", [group.anchor])
     for head in upstream(group, a):
         s[head].compute_inline()
-    made = s[packed].transform_layout(lambda *at: [*at[:-2], at[-1] // rows, at[-2], at[-1] % rows], 0)
-    assert made is not None
-    *outer, _, lane = made
+    tiled = s[packed].transform_layout(lambda *at: [*at[:-2], at[-1] // rows, at[-2], at[-1] % rows], 0)
+    assert tiled is not None
+    *outer, _, lane = tiled
     s[packed].parallel(s[packed].fuse(*outer))
     s[packed].vectorize(lane)
 

@@ -126,7 +126,7 @@ def grid(product: Product, tile: RegisterTile, threads: int, packed: bool, lanes
     best: tuple[float, float, int, int] | None = None
     for parts in range(ceil(rows / most_rows), min(rows, max(threads * TASKS, ceil(rows / most_rows))) + 1):
         row_tiles = ceil(rows / parts)
-        for many in {ceil(one * threads / parts / product.batch) for one in range(1, TASKS + 1)} | {1, columns}:
+        for many in {ceil(number * threads / parts / product.batch) for number in range(1, TASKS + 1)} | {1, columns}:
             panels = ceil(columns / min(max(many, 1), columns))
             tasks = ceil(rows / row_tiles) * ceil(columns / panels) * product.batch
             task = _cycles(product, tile, row_tiles, panels, lanes, latency, STEP if packed or product.in_place else DIRECT_STEP)

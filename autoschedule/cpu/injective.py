@@ -115,4 +115,4 @@ def worth_threads(axes: Sequence[IterVar], operators: int = 1) -> bool:
 
 def _extent(axes: Sequence[IterVar]) -> int | None:
     known = [constant(axis) for axis in axes]
-    return prod(one for one in known if one is not None) if None not in known else None
+    return prod(extent for extent in known if extent is not None) if None not in known else None

@@ -46,28 +46,28 @@ def across_lanes(
         width = _power_above(extent)
     else:
         width = lanes * power_below(max(min(most, extent // (lanes * ROUNDS)), 1))
-    found: list[Stage] = []
+    partials: list[Stage] = []
     while width > 1:
         inner = s[op].split(lane, factor=width)[1]
-        found.append(_partial(s, op, inner, first=not found))
+        partials.append(_partial(s, op, inner, first=not partials))
         lane = s[op].op.reduce_axis[0]
         width = lanes if width > lanes else width // 2
-    if found:
+    if partials:
         s[op].unroll(lane)
-    return [*found, s[op]]
+    return [*partials, s[op]]
 
 
 def halves(s: Schedule, op: Operation, lane: IterVar) -> list[Stage]:
     """Reduces `op` over `lane`, a power of two that is left of its reduce axes, by halves. The stages before that of `op`."""
-    found: list[Stage] = []
+    partials: list[Stage] = []
     width = (length([lane]) or 1) // 2
     while width > 1:
         inner = s[op].split(lane, factor=width)[1]
-        found.append(_partial(s, op, inner, first=False))
+        partials.append(_partial(s, op, inner, first=False))
         lane = s[op].op.reduce_axis[0]
         width //= 2
     s[op].unroll(lane)
-    return found
+    return partials
 
 
 def _partial(s: Schedule, op: Operation, inner: IterVar, first: bool) -> Stage:
@@ -87,7 +87,7 @@ def _partial(s: Schedule, op: Operation, inner: IterVar, first: bool) -> Stage:
 def length(axes: Sequence[IterVar]) -> int | None:
     """The product of the extents; None where one is no constant."""
     known = [constant(axis) for axis in axes]
-    return prod(one for one in known if one is not None) if None not in known else None
+    return prod(extent for extent in known if extent is not None) if None not in known else None
 
 
 def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar:

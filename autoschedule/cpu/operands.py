@@ -32,18 +32,18 @@ class Operands:
 def is_product(op: ComputeOp) -> bool:
     """Whether an operation sums a[.., i, k] * b[.., k, j] over k, either of the two transposed or both, each of them converted
     or not, for its last two axes i and j; or b packed, b[j // w, k, j % w]."""
-    found = op.reduction
-    if found is None or len(op.body) > 1 or len(found.axes) != 1 or found.init or len(op.axis) < 2:
+    reduction = op.reduction
+    if reduction is None or len(op.body) > 1 or len(reduction.axes) != 1 or reduction.init or len(op.axis) < 2:
         return False
-    (result,), (value,) = found.combiner.result, found.sources
+    (result,), (value,) = reduction.combiner.result, reduction.sources
     loads = loads_of(op)
-    plain_sum = isinstance(result, Add) and {result.a, result.b} == {found.combiner.lhs[0], found.combiner.rhs[0]}
-    if not plain_sum or not is_const(found.condition, 1) or len(loads) != 2 or loads[0].producer is loads[1].producer:
+    plain_sum = isinstance(result, Add) and {result.a, result.b} == {reduction.combiner.lhs[0], reduction.combiner.rhs[0]}
+    if not plain_sum or not is_const(reduction.condition, 1) or len(loads) != 2 or loads[0].producer is loads[1].producer:
         return False
     if not isinstance(value, Mul) or [_converted(value.a), _converted(value.b)] != loads:
         return False
     *batch, i, j = op.axis
-    (k,) = found.axes
+    (k,) = reduction.axes
     a, b = loads
     return _is_matrix(a, batch, i, k) and (_is_matrix(b, batch, j, k) or _is_packed(b, j, k))
 
@@ -58,7 +58,7 @@ def _is_matrix(load: ProducerLoad, batch: list[IterVar], outer: IterVar, k: Iter
     *before, first, second = [*load.indices[:-2], *load.indices[-2:]] if len(load.indices) >= 2 else [None, None]
     ordered = (first is outer and second is k) or (first is k and second is outer)
     return ordered and len(before) <= len(batch) and all(
-        isinstance(one, IntImm) or one is axis for one, axis in zip(before, batch[len(batch) - len(before):], strict=True))
+        isinstance(index, IntImm) or index is axis for index, axis in zip(before, batch[len(batch) - len(before):], strict=True))
 
 
 def _is_packed(load: ProducerLoad, j: IterVar, k: IterVar) -> bool:
@@ -94,14 +94,14 @@ def source(load: ProducerLoad) -> Tensor:
 
 def upstream(group: Group, load: ProducerLoad) -> list[Operation]:
     """The heads that an operand is computed from."""
-    found: dict[Operation, None] = {}
+    above: dict[Operation, None] = {}
     stack = [source(load).op]
     while stack:
         op = stack.pop()
-        if op in group.heads and op not in found:
-            found[op] = None
+        if op in group.heads and op not in above:
+            above[op] = None
             stack.extend(tensor.op for tensor in op.input_tensors)
-    return list(found)
+    return list(above)
 
 
 def as_compute(op: Operation) -> ComputeOp:

@@ -82,16 +82,16 @@ def places(group: Group) -> None:
     if row is not None and threads and at_rows:
         stage.parallel(row)
     for part in group.parts:
-        made = across_lanes(s, part, part.reduce_axis, group.machine)
+        stages = across_lanes(s, part, part.reduce_axis, group.machine)
         if part is best and not at_rows:
             loop = fused(s[part], list(s[part].op.axis))
             if threads:
                 s[part].parallel(loop)
-            for one in made[:-1]:
-                one.compute_at(s[part], loop)
+            for item in stages[:-1]:
+                item.compute_at(s[part], loop)
         elif row is not None:
-            for one in made:
-                one.compute_at(stage, row)
+            for each in stages:
+                each.compute_at(stage, row)
 
 
 def _layout(group: Group, op: ComputeOp) -> _Layout:
@@ -156,28 +156,28 @@ def _same_axis(kept: tuple[IterVar, ...], op: ComputeOp, partial: ComputeOp) -> 
 
 def _one_step(group: Group, op: ComputeOp, output: Operation, threads: bool, layout: _Layout | None = None) -> None:
     """Schedules a reduction, and the elementwise output behind it, at root."""
-    found = _layout(group, op) if layout is None else layout
-    if found.kept:
+    loops = _layout(group, op) if layout is None else layout
+    if loops.kept:
         _columns(group, op, output, threads)
     else:
-        _rows(group, op, output, threads, found)
+        _rows(group, op, output, threads, loops)
 
 
 def _rows(group: Group, op: ComputeOp, output: Operation, threads: bool, layout: _Layout) -> None:
     """One result after the other, in lanes over what is reduced."""
     s = group.s
     stage = s[output]
-    made = across_lanes(s, op, layout.reduced, group.machine) if layout.reduced else [s[op]]
-    if len(made) > 1:
-        _fetch_steps(made[0], layout)
+    stages = across_lanes(s, op, layout.reduced, group.machine) if layout.reduced else [s[op]]
+    if len(stages) > 1:
+        _fetch_steps(stages[0], layout)
     if not stage.op.axis:
         return
     row = fused(stage, list(stage.op.axis))
     if threads:
         stage.parallel(row)
-    for one in made:
-        if one is not stage:
-            one.compute_at(stage, row)
+    for each in stages:
+        if each is not stage:
+            each.compute_at(stage, row)
 
 
 def _fetch_steps(stage: Stage, layout: _Layout) -> None:
@@ -216,6 +216,6 @@ def _side_by_side(stage: Stage, lanes: int, extent: int | None) -> None:
     count = constant(row)
     rows, row = stage.split(row, factor=ROWS) if count is None or count > ROWS else (None, row)
     wide, lane = stage.split(lane, factor=lanes) if extent is None or extent > lanes else (None, lane)
-    stage.reorder(*data, *slow, *(one for one in (rows, wide) if one is not None), row, lane)
+    stage.reorder(*data, *slow, *(axis for axis in (rows, wide) if axis is not None), row, lane)
     stage.unroll(row)
     stage.vectorize(lane)

@@ -66,11 +66,11 @@ def _side_by_side(group: Group, inside: Sequence[IterVar]) -> None:
     if row is not None and threads:
         stage.parallel(row)
     for part in group.parts:
-        made = _part_of_row(group, part, len(outer))
+        stages = _part_of_row(group, part, len(outer))
         if row is not None:
-            for one in made:
-                one.compute_at(stage, row)
-            _ask_ahead(group, part, made[0])
+            for each in stages:
+                each.compute_at(stage, row)
+            _ask_ahead(group, part, stages[0])
     if streams(group.output):
         last = fused(stage, inside)
         stage.vectorize(last)
@@ -144,10 +144,10 @@ def _in_blocks(group: Group, block: Operation) -> None:
     for part in group.parts:
         if not part.reduce_axis:
             continue
-        made = across_lanes(s, part, part.reduce_axis, group.machine)
+        stages = across_lanes(s, part, part.reduce_axis, group.machine)
         if home.reads(s[part]):
-            for one in made:
-                one.compute_at(home, loop)
+            for each in stages:
+                each.compute_at(home, loop)
     outer, inner = stage.split(stage.op.axis[-1], factor=BLOCK)
     stage.parallel(fused(stage, [*stage.op.axis[:-1], outer]))
     stage.vectorize(inner)

@@ -58,5 +58,5 @@ def sweep_past_caches(stage: Stage) -> None:
 @cache
 def last_cache() -> int:
     """Bytes of this machine's last cache, or of what is usual where the system does not say."""
-    found = os.sysconf("SC_LEVEL3_CACHE_SIZE") if "SC_LEVEL3_CACHE_SIZE" in os.sysconf_names else 0
-    return found if found > 0 else _USUAL
+    size = os.sysconf("SC_LEVEL3_CACHE_SIZE") if "SC_LEVEL3_CACHE_SIZE" in os.sysconf_names else 0
+    return size if size > 0 else _USUAL

@@ -45,8 +45,8 @@ class Crossing:
 def expanded(s: Schedule, op: ComputeOp) -> Expr:
     """What an element of `op` is, with the expressions of inlined operations in it."""
     value = op.body[0]
-    for one in inlined_into(s, op):
-        value = inline(value, one.output(0), one.axis, one.body[0])
+    for reader in inlined_into(s, op):
+        value = inline(value, reader.output(0), reader.axis, reader.body[0])
     return value
 
 
@@ -73,7 +73,7 @@ def crossing_of(group: Group, op: ComputeOp, loads: list[ProducerLoad]) -> Cross
 def transpose_tiles(group: Group, op: ComputeOp, crossing: Crossing, threads: bool) -> None:
     """Schedules a stage at root in tiles."""
     s, size = group.s, crossing.size
-    reader = next(one for one in (op, *inlined_into(s, op)) if crossing.source in one.input_tensors)
+    reader = next(reader for reader in (op, *inlined_into(s, op)) if crossing.source in reader.input_tensors)
     tile = s.cache_read(crossing.source, "local", [s[reader].op.output(0)])
     stage = s[op]
     axes = list(stage.op.axis)

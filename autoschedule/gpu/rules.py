@@ -76,4 +76,4 @@ def share_scan(s: Schedule, scan: ScanOp, between: tuple[Operation, ...]) -> Non
 def _useful_threads(op: Operation) -> int:
     """As many threads as an operation of a scan has elements in a step, up to a block's."""
     known = [constant(axis) for axis in op.axis[1:]]
-    return max(min(prod(one for one in known if one is not None), THREADS), 1) if None not in known else THREADS
+    return max(min(prod(extent for extent in known if extent is not None), THREADS), 1) if None not in known else THREADS

@@ -27,7 +27,7 @@ class Derivation:
         self.anchors: dict[Operation, ComputeOp] = {}
         self.sites: dict[Operation, list[IterVar]] = {}
         self.heads = {tail[-1] if tail else op: op for op, tail in self.tails.items()}
-        self.inlined = {one for op, tail in self.tails.items() if tail for one in (op, *tail[:-1])}
+        self.inlined = {member for op, tail in self.tails.items() if tail for member in (op, *tail[:-1])}
 
     def parallel(self, stage: Stage, axis: IterVar) -> None:
         """Shares a loop among the threads: where the program is small, that is one of its decisions."""

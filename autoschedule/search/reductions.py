@@ -80,7 +80,8 @@ class ReductionRule:
         name, s = self.op.name, self.s
         lanes = self._way()[1] if self.lane_axis is not None else 0
         axis = self.op.reduce_axis[0]
-        self.cfg.define_knob(f"{name} chunks", [one for one in (8, 2, 4, 16, 32, 64) if one * 2 <= fixed_extent(axis)] or [1])
+        self.cfg.define_knob(f"{name} chunks", [
+            chunks for chunks in (8, 2, 4, 16, 32, 64) if chunks * 2 <= fixed_extent(axis)] or [1])
         chunk, _ = s[self.op].split(axis, nparts=self.cfg[f"{name} chunks"].val)
         partial = _operation(s.rfactor(list(self.op.outputs), chunk))
         stage = s[partial]

@@ -123,8 +123,8 @@ class Config:
         """The configuration that `plain` gave; None for anything else."""
         if not isinstance(plain, dict):
             return None
-        found = cast("dict[str, Any]", plain)
-        sketch, choices = found.get("sketch"), found.get("choices")
+        fields = cast("dict[str, Any]", plain)
+        sketch, choices = fields.get("sketch"), fields.get("choices")
         if not isinstance(sketch, str) or not isinstance(choices, dict):
             return None
         pairs = cast("dict[str, Any]", choices)
@@ -171,13 +171,13 @@ class Configurator:
         if num_outputs < 1:
             raise self._bad(name, f"num_outputs is {num_outputs}", "a loop is split into at least one")
         if policy == "candidate":
-            sizes: Iterable[tuple[int, ...]] = (tuple(one) for one in candidate or ())
+            sizes: Iterable[tuple[int, ...]] = (tuple(split) for split in candidate or ())
         elif policy in _SPLITTERS:
             sizes = split_sizes(extent, num_outputs, policy, max_factor or extent)
         else:
             raise self._bad(name, f"policy is {policy!r}", "factors, power2, verbose, candidate")
         splits = (Split(size) for size in sizes)
-        self._define(name, splits if filter is None else (one for one in splits if filter(one)))
+        self._define(name, splits if filter is None else (split for split in splits if filter(split)))
 
     def define_knob(self, name: str, candidate: Iterable[Any]) -> None:
         """One of some values; `cfg[name].val` is the one chosen. Raises BadDefinition."""
@@ -213,7 +213,7 @@ class Configurator:
             return
         if policy not in _ANNOTATIONS:
             raise self._bad(name, f"policy is {policy!r}", ", ".join(_ANNOTATIONS))
-        self._define(name, (Annotate(one) for one in dict.fromkeys(_ANNOTATIONS[policy](len(axes)))))
+        self._define(name, (Annotate(annotation) for annotation in dict.fromkeys(_ANNOTATIONS[policy](len(axes)))))
 
     def __getitem__(self, name: str) -> Any:
         """What was chosen for a part: a Split, a Knob, a Reorder or an Annotate. Raises UnknownPart."""
@@ -260,7 +260,7 @@ def _extent(name: str, axis: IterVar) -> int:
 
 
 def _factors(extent: int) -> list[int]:
-    return [one for one in range(1, extent + 1) if extent % one == 0]
+    return [number for number in range(1, extent + 1) if extent % number == 0]
 
 
 def _powers(extent: int) -> list[int]:
@@ -274,14 +274,14 @@ _SPLITTERS: dict[str, tuple[Callable[[int], list[int]], ...]] = {
 
 def split_sizes(extent: int, loops: int, policy: str, max_factor: int) -> Iterator[tuple[int, ...]]:
     """Every way to split `extent` into `loops` by a policy, each once, with -1 for the outermost."""
-    found: dict[tuple[int, ...], None] = {}
+    sizes: dict[tuple[int, ...], None] = {}
     for sizes_of in _SPLITTERS[policy]:
         ways: list[tuple[tuple[int, ...], int]] = [((), extent)]
         for _ in range(loops - 1):
             ways = [((size, *inner), -(-left // size))
                     for inner, left in ways for size in sizes_of(left) if size <= max_factor]
-        found.update(dict.fromkeys((-1, *inner) for inner, _ in ways))
-    return iter(found)
+        sizes.update(dict.fromkeys((-1, *inner) for inner, _ in ways))
+    return iter(sizes)
 
 
 _ANNOTATIONS: dict[str, Callable[[int], list[tuple[str, ...]]]] = {

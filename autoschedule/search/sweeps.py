@@ -31,7 +31,7 @@ class SweepRule:
         for at in kept:
             extent = fixed_extent(op.axis[at])
             wanted = [lanes * many for many in (1, 2, 4, 8, 16, 64, 256)] if at == last else [1, 2, 4, 8, 16, 32, 64]
-            self.cfg.define_knob(f"{name} band {at}", [one for one in wanted if one <= extent] or [extent])
+            self.cfg.define_knob(f"{name} band {at}", [width for width in wanted if width <= extent] or [extent])
             sizes[at] = self.cfg[f"{name} band {at}"].val
         outers: list[IterVar] = []
         inners: list[IterVar] = []

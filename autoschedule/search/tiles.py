@@ -48,8 +48,8 @@ class TileRule:
         own.reorder(*[axis for at, axis in enumerate(axes) if at != self.vector], axes[self.vector])
         tile = s.cache_write(self.op.output(0), "local")
         if self.anchor is not self.op:
-            for one in (self.op, *self.derivation.tails[self.op][:-1]):
-                s[one].compute_inline()
+            for member in (self.op, *self.derivation.tails[self.op][:-1]):
+                s[member].compute_inline()
         outer, mid = self._store(splits)
         s[tile].compute_at(s[self.anchor], mid)
         self._accumulate(tile, unrolled)
@@ -66,7 +66,7 @@ class TileRule:
         cfg.define_knob(f"{name} order", _orders(len(self.data)))
         cfg.define_knob(f"{name} reduce order", _orders(len(self.op.reduce_axis)))
         extents = [fixed_extent(axis) for axis in self.op.reduce_axis]
-        cfg.define_knob(f"{name} unroll", [many for many in (1, 2, 3, 4, 8) if any(one % many == 0 for one in extents)])
+        cfg.define_knob(f"{name} unroll", [many for many in (1, 2, 3, 4, 8) if any(extent % many == 0 for extent in extents)])
         for source in self._packable():
             cfg.define_knob(f"{name} pack {source.name}", ["no", "outer", *self._layouts(source)])
 
@@ -129,8 +129,8 @@ class TileRule:
         if len(loads) != 1 or source.ndim < 2:
             return None
         places = [at for at, index in enumerate(loads[0].indices) if axis in axes_in(index)]
-        found = places[0] if len(places) == 1 and loads[0].indices[places[0]] is axis else None
-        return found if found is not None and found != source.ndim - 1 else None
+        dimension = places[0] if len(places) == 1 and loads[0].indices[places[0]] is axis else None
+        return dimension if dimension is not None and dimension != source.ndim - 1 else None
 
     def _pack(self, source: Tensor, tile: Tensor, outer: IterVar, mid: IterVar, splits: dict[int, Split]) -> None:
         s, way = self.s, self.cfg[f"{self.op.name} pack {source.name}"].val
@@ -162,18 +162,18 @@ def _orders(count: int) -> list[tuple[int, ...]]:
 
 def tile_sizes(extent: int, lanes: int) -> list[tuple[int, int, int]]:
     """Extents (-1, mid, inner) for an axis. lanes: of a vector register, where the axis is vectorized; else 0."""
-    divisors = [one for one in range(1, extent + 1) if extent % one == 0]
+    divisors = [number for number in range(1, extent + 1) if extent % number == 0]
     if lanes:
-        inner = {one for one in divisors if lanes // 2 <= one <= 4 * lanes} or {extent}
+        inner = {divisor for divisor in divisors if lanes // 2 <= divisor <= 4 * lanes} or {extent}
         if extent % lanes and extent > 8 * lanes:   # guarded tails are worth it where they are few
             inner |= {lanes * many for many in (1, 2, 3, 4)}
     else:
-        inner = {one for one in divisors if one <= 16}
+        inner = {divisor for divisor in divisors if divisor <= 16}
         inner |= set(range(1, min(extent, 8) + 1)) if len(inner) < 4 else set()
     sizes: list[tuple[int, int, int]] = []
     for size in sorted(inner):
         rest = -(-extent // size)
-        mids = {one for one in range(1, rest + 1) if rest % one == 0}
+        mids = {number for number in range(1, rest + 1) if rest % number == 0}
         mids |= {1 << bit for bit in range(rest.bit_length())} if len(mids) < 4 else set()
         sizes += [(-1, mid, size) for mid in sorted(mids)]
     return sizes

@@ -106,13 +106,13 @@ class PackedCalls:
 
 
 def _packed(name: str) -> Callable[..., int]:
-    found = find_func(name)
-    if found is None:
+    function = find_func(name)
+    if function is None:
         raise PackedNotRegistered(
             f"the program calls the packed function {name!r}, which nobody has registered", called=user_source(),
             allowed=", ".join(registered_names()) or "nothing is registered",
             fix=f"@tw.register_func({name!r}) above a Python function, before the kernel is built")
-    return lambda *args: call_func(name, found, args)
+    return lambda *args: call_func(name, function, args)
 
 
 def _tracing(tag: str) -> Callable[..., int]:
@@ -179,13 +179,13 @@ def _view(
 ) -> np.ndarray[Any, Any]:
     """The memory at an address as an array."""
     if not address or 0 in shape:
-        found = np.empty(shape, dtype)
+        view = np.empty(shape, dtype)
     else:
         if strides is None:
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         else:
             size = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True)) + dtype.itemsize
         memory = (ctypes.c_uint8 * size).from_address(address)
-        found = np.ndarray(shape, dtype, memoryview(memory), 0, strides)
-    found.flags.writeable = writable
-    return found
+        view = np.ndarray(shape, dtype, memoryview(memory), 0, strides)
+    view.flags.writeable = writable
+    return view

@@ -85,7 +85,7 @@ class _Emitter(StmtEmitter):
     def emit(self, signature: Signature, symbols: Sequence[Var], guards: Sequence[str], constants: dict[Constant, str],
              ) -> EmittedKernel:
         public = parameter_names(signature)
-        self.taken |= {signature.name, *(one + f for one in STANDARD for f in ("", "f")), *_called(self.function.body)}
+        self.taken |= {signature.name, *(name + f for name in STANDARD for f in ("", "f")), *_called(self.function.body)}
         names = [self.fresh(name) for name in public]  # a parameter may hide no function that is called
         written = _written(self.function.body)
         for var, name in zip(symbols, names, strict=False):
@@ -166,10 +166,10 @@ class _Emitter(StmtEmitter):
         """The lanes of values, whose lines are written."""
         self.exprs.lines = []
         self.exprs.begin(*roots)
-        found = [[bare(self.exprs.value(root, lane)) for lane in range(root.dtype.lanes)] for root in roots]
+        texts = [[bare(self.exprs.value(root, lane)) for lane in range(root.dtype.lanes)] for root in roots]
         self._raw(self.exprs.lines)
         self.exprs.lines = []
-        return found
+        return texts
 
     def evaluate(self, stmt: Evaluate) -> None:
         call = stmt.value
@@ -282,11 +282,11 @@ def _called(body: Stmt) -> set[str]:
 
 
 def _written(body: Stmt) -> set[Buffer]:
-    found: set[Buffer] = set()
+    written: set[Buffer] = set()
     for node in walk(body):
         pointed = pointed_to(node)
         if isinstance(node, BufferStore):
-            found.add(node.buffer)
+            written.add(node.buffer)
         elif pointed is not None and pointed[1] & WRITES:
-            found.add(pointed[0])
-    return found
+            written.add(pointed[0])
+    return written

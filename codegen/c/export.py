@@ -52,8 +52,8 @@ class CExporter:
         source = text.text if parallel else text.text.replace("#pragma omp ", "/* serial */ //")
         description = describe(stem, programs, text.messages, Target("c"), features=(), threads=threads, is_parallel=parallel,
                                is_module=self.is_module)
-        for one in description["functions"]:
-            del one["declarations"][1]  # there are no _checked functions
+        for function in description["functions"]:
+            del function["declarations"][1]  # there are no _checked functions
         header = header_text(stem, [p.signature for p in programs], target="'c'", threads=threads, version=own_version(),
                              checked=False)
         files = {f"{stem}.c" if place.suffix == ".so" else place.name: source.encode(), f"{stem}.h": header.encode()}

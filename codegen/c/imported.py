@@ -24,14 +24,14 @@ def imported_c(source: str) -> str:
         load_imported(source)
         return ""
     with tempfile.TemporaryDirectory() as folder:
-        place, made = Path(folder, "source.c"), Path(folder, "source.ll")
+        place, text = Path(folder, "source.c"), Path(folder, "source.ll")
         place.write_text(source)
-        command = [clang, "-x", "c", "-O3", "-S", "-emit-llvm", "-o", str(made), str(place)]
+        command = [clang, "-x", "c", "-O3", "-S", "-emit-llvm", "-o", str(text), str(place)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RejectedSource("clang refuses the C that was imported", reason=done.stderr.strip()[:1500], called=user_source(),
                                  fix="compile it by itself first: the lines are counted in the text that was passed")
-        return made.read_text()
+        return text.read_text()
 
 
 @lru_cache(maxsize=256)

@@ -65,9 +65,9 @@ def c_text(programs: Sequence[FinalKernel], fast_math: bool) -> CText:
         guards = _guards(program.signature)
         emitted[program.signature.name] = emit_kernel(program.function, program.signature, program.symbols, guards, constants)
     kernels = "\n\n".join(
-        f"{one.text}\n\n{_error_text(program.signature, one.messages)}"
-        for program, one in zip(programs, emitted.values(), strict=True))
-    outside = {name: text for one in emitted.values() for name, text in one.declarations.items()}
+        f"{unit.text}\n\n{_error_text(program.signature, unit.messages)}"
+        for program, unit in zip(programs, emitted.values(), strict=True))
+    outside = {name: text for unit in emitted.values() for name, text in unit.declarations.items()}
     parallel = "#pragma omp parallel for" in kernels
     options = " ".join(compiler_options(fast_math=fast_math, parallel=parallel, native=False))
     parts = [
@@ -78,7 +78,7 @@ def c_text(programs: Sequence[FinalKernel], fast_math: bool) -> CText:
         kernels,
     ]
     text = "\n\n".join(part.strip() for part in parts if part) + "\n"
-    return CText(text, {name: one.messages for name, one in emitted.items()}, parallel)
+    return CText(text, {name: unit.messages for name, unit in emitted.items()}, parallel)
 
 
 def _guards(signature: Signature) -> list[str]:

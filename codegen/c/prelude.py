@@ -187,24 +187,24 @@ static inline T tw_float_floordiv_NAME(T a, T b) {
 def _written(table: dict[str, str], name: str, kind: str, short: str = "") -> dict[str, str]:
     """The rows of a table for one type. short: what the C library's functions of it end in."""
     spelt = {"uUINT": "uint64_t" if "64" in kind else "uint32_t", "_NAME": f"_{name}", "F(": f"{short}("}
-    made: dict[str, str] = {}
+    functions: dict[str, str] = {}
     for function, text in table.items():
         for written, meant in spelt.items():
             text = text.replace(written, meant)
-        made[f"{function}_{name}"] = re.sub(r"\bT\b", kind, text)
-    return made
+        functions[f"{function}_{name}"] = re.sub(r"\bT\b", kind, text)
+    return functions
 
 
 def _functions() -> dict[str, str]:
-    found = dict(_ROWS)
+    functions = dict(_ROWS)
     extrema = {"tw_min": _MIN_MAX, "tw_max": _MIN_MAX.replace("min", "max").replace("<", ">")}
     for bits in (8, 16, 32, 64):
         for sign, table in (("", {**_INTEGERS, **_SIGNED}), ("u", _INTEGERS)):
-            found |= _written({**extrema, **table}, f"{sign}int{bits}", f"{sign}int{bits}_t")
+            functions |= _written({**extrema, **table}, f"{sign}int{bits}", f"{sign}int{bits}_t")
     for kind, short in (("float", "f"), ("double", "")):
-        found |= _written({**extrema, **_FLOATS}, kind, kind, short)
-    found |= _written(extrema, "bool", "bool")
-    return {name: text.strip() for name, text in found.items()}
+        functions |= _written({**extrema, **_FLOATS}, kind, kind, short)
+    functions |= _written(extrema, "bool", "bool")
+    return {name: text.strip() for name, text in functions.items()}
 
 
 FUNCTIONS = _functions()

@@ -30,10 +30,10 @@ def llvm_of_c(source: str) -> str:
         library = load_c(source, cplusplus=True)
         return f"; defined by {library._name}, which is loaded\n"
     with tempfile.TemporaryDirectory() as folder:
-        place, made = Path(folder, "source.cc"), Path(folder, "source.ll")
+        place, text = Path(folder, "source.cc"), Path(folder, "source.ll")
         place.write_text(source)
-        _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", made.name, place.name], folder)
-        return made.read_text()
+        _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", text.name, place.name], folder)
+        return text.read_text()
 
 
 def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
@@ -41,10 +41,10 @@ def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
     from now on find them. Raises NoCompiler and RejectedSource."""
     compiler = _compiler(cplusplus)
     with tempfile.TemporaryDirectory() as folder:
-        place, made = Path(folder, "source.cc" if cplusplus else "source.c"), Path(folder, "libsource.so")
+        place, library = Path(folder, "source.cc" if cplusplus else "source.c"), Path(folder, "libsource.so")
         place.write_text(source)
-        _run([compiler, "-O3", "-shared", "-fPIC", "-o", made.name, place.name], folder)
-        _LOADED.append(ctypes.CDLL(str(made), ctypes.RTLD_GLOBAL))
+        _run([compiler, "-O3", "-shared", "-fPIC", "-o", library.name, place.name], folder)
+        _LOADED.append(ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL))
     return _LOADED[-1]
 
 
@@ -52,9 +52,9 @@ def library_of_c(source: str, options: Sequence[str]) -> ctypes.CDLL:
     """The functions of C source, loaded for those alone who ask the library for them; it finds what is loaded for all. Raises
     NoCompiler and RejectedSource, and OSError where it calls what nobody has."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "libkernels.so")
-        made.write_bytes(built_c(source, options))
-        return ctypes.CDLL(str(made))
+        library = Path(folder, "libkernels.so")
+        library.write_bytes(built_c(source, options))
+        return ctypes.CDLL(str(library))
 
 
 def built_c(source: str, options: Sequence[str]) -> bytes:
@@ -70,10 +70,10 @@ def assembly_of_c(source: str, options: Sequence[str]) -> str:
 def _made(source: str, options: Sequence[str], libraries: Sequence[str]) -> bytes:
     compiler = _compiler(cplusplus=False)
     with tempfile.TemporaryDirectory() as folder:
-        place, made = Path(folder, "kernels.c"), Path(folder, "made")
+        place, result = Path(folder, "kernels.c"), Path(folder, "made")
         place.write_text(source)
-        _run([compiler, *options, "-o", made.name, place.name, *libraries], folder)
-        return made.read_bytes()
+        _run([compiler, *options, "-o", result.name, place.name, *libraries], folder)
+        return result.read_bytes()
 
 
 def link_objects(output: str, objects: list[str], options: list[str], compiler: str | None = None) -> None:
@@ -83,16 +83,16 @@ def link_objects(output: str, objects: list[str], options: list[str], compiler: 
 
 def system_compiler(cplusplus: bool) -> str | None:
     """The path of $CC ($CXX), cc or gcc (c++ or g++); None where there is none."""
-    return next((found for name in _compilers(cplusplus) if (found := shutil.which(name))), None)
+    return next((path for name in _compilers(cplusplus) if (path := shutil.which(name))), None)
 
 
 def _compiler(cplusplus: bool) -> str:
-    found = system_compiler(cplusplus)
-    if found is None:
+    compiler = system_compiler(cplusplus)
+    if compiler is None:
         raise NoCompiler(f"no {'C++' if cplusplus else 'C'} compiler was found", called=user_source(),
                          reason=f"none of {', '.join(_compilers(cplusplus))} is on the path",
                          fix="install gcc or clang, or set CC to yours")
-    return found
+    return compiler
 
 
 def _compilers(cplusplus: bool) -> list[str]:

@@ -79,9 +79,9 @@ class _Infix(str):
     level: int
 
     def __new__(cls, text: str, level: int) -> _Infix:
-        made = super().__new__(cls, text)
-        made.level = level
-        return made
+        value = super().__new__(cls, text)
+        value.level = level
+        return value
 
 
 def within(text: str, level: int) -> str:
@@ -179,10 +179,10 @@ class ExprEmitter(ABC):
         return f"{self.name(buffer)}[{self.value(index, lane)}]"
 
     def name(self, item: Var | Buffer) -> str:
-        found = self.names.get(item)
-        if found is None:
+        known = self.names.get(item)
+        if known is None:
             raise InternalError(f"{item.name} is used where it is not bound")
-        return found
+        return known
 
     def not_negative(self, expr: Expr) -> bool:
         """Whether an integer is proved not to be negative."""

@@ -253,5 +253,5 @@ class _Emitter(StmtEmitter):
         return width
 
     def _multiple(self, value: Expr, of: int) -> bool:
-        found = self.analyzer.modular(value)
-        return found.coeff % of == 0 and found.base % of == 0
+        modular = self.analyzer.modular(value)
+        return modular.coeff % of == 0 and modular.base % of == 0

@@ -19,7 +19,7 @@ def _reinterpret(em: CudaExprEmitter, call: Call, lane: int) -> str:
     ratio = max(target.bits // source.dtype.bits, source.dtype.bits // target.bits)
     wider, to, of = target.bits >= source.dtype.bits, storage_type(target), storage_type(source.dtype)
     lanes = range(lane * ratio, (lane + 1) * ratio) if wider else range(lane // ratio, lane // ratio + 1)
-    parts = [em.stored(em.value(source, one), source.dtype) for one in lanes]
+    parts = [em.stored(em.value(source, lane), source.dtype) for lane in lanes]
     if ratio == 1:
         return em.loaded(f"tw_reinterpret<{to}, {of}>({parts[0]})", target)
     if wider:

@@ -33,8 +33,8 @@ class Compiled:
 
 def _wheel_folders() -> Iterator[Path]:
     """Where pip puts NVIDIA's CUDA 13 packages."""
-    found = importlib.util.find_spec("nvidia")
-    for place in found.submodule_search_locations or () if found is not None else ():
+    spec = importlib.util.find_spec("nvidia")
+    for place in spec.submodule_search_locations or () if spec is not None else ():
         yield Path(place) / "cu13"
 
 
@@ -51,9 +51,9 @@ def find_nvrtc() -> Path | None:
     """NVRTC's library: the wheel's, else that of a CUDA toolkit; None where there is none."""
     for folder in _folders():
         for library in ("lib", "lib64"):
-            found = sorted((folder / library).glob("libnvrtc.so.*"))
-            if found:
-                return found[0]
+            libraries = sorted((folder / library).glob("libnvrtc.so.*"))
+            if libraries:
+                return libraries[0]
     return None
 
 
@@ -135,5 +135,5 @@ def _disassembler() -> Path | None:
     for folder in _folders():
         if (folder / "bin" / "nvdisasm").exists():
             return folder / "bin" / "nvdisasm"
-    found = shutil.which("nvdisasm")
-    return Path(found) if found else None
+    path = shutil.which("nvdisasm")
+    return Path(path) if path else None

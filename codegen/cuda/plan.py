@@ -22,12 +22,12 @@ _OPERATORS = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Trunc
 
 def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[KernelLaunch, ...]:
     """The launches, in order. names: of the function's parameters and symbols in its signature."""
-    made: list[KernelLaunch] = []
+    launches: list[KernelLaunch] = []
     for kernel, written in zip(program.kernels, text.kernels, strict=True):
         x, y, z = (_extent(extent, names) for extent in kernel.hardware.grid)
-        made.append(KernelLaunch(written.name, (x, y, z), kernel.hardware.block, written.dynamic_shared, kernel.args,
+        launches.append(KernelLaunch(written.name, (x, y, z), kernel.hardware.block, written.dynamic_shared, kernel.args,
                                  tuple(sorted(written.aligned))))
-    return tuple(made)
+    return tuple(launches)
 
 
 def workspaces(program: SplitFunction, names: Names) -> tuple[Workspace, ...]:

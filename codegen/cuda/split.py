@@ -197,13 +197,13 @@ def _touches(stmt: Stmt, buffer: Buffer) -> bool:
 
 
 def _used(function: Function) -> set[Buffer | Var]:
-    found: set[Buffer | Var] = set(free_vars(function))
+    used: set[Buffer | Var] = set(free_vars(function))
     for node in walk(function.body):
         if isinstance(node, (BufferLoad, BufferStore)):
-            found.add(node.buffer)
+            used.add(node.buffer)
             for value in (*node.buffer.shape, *node.buffer.strides):  # flattening multiplies by them
-                found.update(_symbols(value))
-    return found
+                used.update(_symbols(value))
+    return used
 
 
 def _symbols(value: Expr) -> Iterator[Var]:

@@ -81,7 +81,7 @@ def header_text(
         *([_DLPACK] if checked else []),
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
         *([_HOOK.format(library=identifier, setter=setter)] if threads == "hook" else []),
-        *("\n".join([_comment(one), *declarations(one)[:: 1 if checked else 2], ""]) for one in signatures),
+        *("\n".join([_comment(signature), *declarations(signature)[:: 1 if checked else 2], ""]) for signature in signatures),
         "#ifdef __cplusplus\n}\n#endif\n",
         f"#endif  /* {guard} */\n",
     ]

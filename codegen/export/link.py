@@ -79,13 +79,13 @@ def _driver(target: Target) -> list[str] | None:
     if target.is_foreign:
         parts = target.llvm_triple.split("-")
         names = (f"{target.llvm_triple}-gcc", f"{parts[0]}-{'-'.join(parts[2:])}-gcc")
-        found = next(filter(None, map(shutil.which, names)), None)
-        return [found] if found else None
+        driver = next(filter(None, map(shutil.which, names)), None)
+        return [driver] if driver else None
     chosen = shlex.split(os.environ.get("CC", ""))
     if chosen and shutil.which(chosen[0]):
         return chosen
-    found = next(filter(None, map(shutil.which, _DRIVERS)), None)
-    return [found] if found else None
+    driver = next(filter(None, map(shutil.which, _DRIVERS)), None)
+    return [driver] if driver else None
 
 
 def _system_libraries(openmp: bool, *only: str) -> list[str]:
@@ -99,8 +99,8 @@ def _system_libraries(openmp: bool, *only: str) -> list[str]:
     for name in names:
         ctypes.CDLL(f"{name}.so.{numbers[name]}")
     maps = Path("/proc/self/maps").read_text()
-    found = [re.search(rf"(/\S*/{name}[.-][^/\s]*so[^/\s]*)$", maps, re.MULTILINE) for name in names]
-    return [match[1] for match in found if match]
+    matches = [re.search(rf"(/\S*/{name}[.-][^/\s]*so[^/\s]*)$", maps, re.MULTILINE) for name in names]
+    return [match[1] for match in matches if match]
 
 
 def _zig_target(target: Target) -> str:

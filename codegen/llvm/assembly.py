@@ -76,15 +76,15 @@ def _parsed(text: str) -> Iterator[AssemblyLine]:
 
 def _within(lines: Sequence[AssemblyLine], loops: set[int]) -> list[AssemblyLine]:
     """The lines with what they run in: from the target of each jump backwards that came from a loop, to the jump."""
-    found = list(lines)
+    marked = list(lines)
     labels: dict[str, int] = {}
-    for at, one in enumerate(lines):
-        label = _LABEL.match(one.text)
-        if label is not None and not one.is_instruction:
+    for at, line in enumerate(lines):
+        label = _LABEL.match(line.text)
+        if label is not None and not line.is_instruction:
             labels[label[1]] = at
-        elif one.is_instruction and one.line in loops:
-            begin = labels.get(one.text.split()[-1])
+        elif line.is_instruction and line.line in loops:
+            begin = labels.get(line.text.split()[-1])
             for inner in range(at + 1 if begin is None else begin, at + 1):
-                if not found[inner].within:  # inner loops end first
-                    found[inner] = replace(found[inner], within=one.line)
-    return found
+                if not marked[inner].within:  # inner loops end first
+                    marked[inner] = replace(marked[inner], within=line.line)
+    return marked

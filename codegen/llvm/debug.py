@@ -38,8 +38,8 @@ class DebugLines:
 
     def location(self, described: str, line: int) -> str:
         """A line as it follows an instruction of the function that `described` stands for."""
-        found = self._known.get((described, line))
-        if found is None:
-            found = self._module.metadata(f"!DILocation(line: {line}, column: 1, scope: {described})")
-            self._known[described, line] = found
-        return f", !dbg {found}"
+        location = self._known.get((described, line))
+        if location is None:
+            location = self._module.metadata(f"!DILocation(line: {line}, column: 1, scope: {described})")
+            self._known[described, line] = location
+        return f", !dbg {location}"

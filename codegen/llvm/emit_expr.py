@@ -57,10 +57,10 @@ __all__ = ["BUILDERS"]
 
 
 def _variable(em: ExprEmitter, expr: Var) -> str:
-    found = em.variables.get(expr)
-    if found is None:
+    value = em.variables.get(expr)
+    if value is None:
         raise InternalError(f"variable {expr.name} is used where it is not bound")
-    return found
+    return value
 
 
 def _integer(_: ExprEmitter, expr: IntImm) -> str:

@@ -186,7 +186,7 @@ class StmtEmitter:
         together: list[Stmt] = []
         for part in parts:
             loops = counted[part] if several else 0
-            if together and (not loops or sum(counted[one] for one in together) + loops > _MOST_LOOPS):
+            if together and (not loops or sum(counted[stmt] for stmt in together) + loops > _MOST_LOOPS):
                 self._apart(seq(*together))
                 together = []
             if loops:
@@ -437,14 +437,14 @@ class StmtEmitter:
 
 def _flat(stmt: Seq) -> list[Stmt]:
     """The statements of a sequence, and of sequences in it."""
-    found, stack = list[Stmt](), list[Stmt]([stmt])
+    flat, stack = list[Stmt](), list[Stmt]([stmt])
     while stack:
         part = stack.pop()
         if isinstance(part, Seq):
             stack.extend(reversed(part.body))
         else:
-            found.append(part)
-    return found
+            flat.append(part)
+    return flat
 
 
 _BUILDERS: dict[type[Stmt], Callable[[StmtEmitter, Any], None]] = {

@@ -63,21 +63,21 @@ class ExprEmitter:
 
     def place(self, buffer: Buffer) -> Place:
         """Where a buffer lies."""
-        found = self.places.get(buffer)
-        if found is None:
+        place = self.places.get(buffer)
+        if place is None:
             raise InternalError(f"buffer {buffer.name} is used outside of its allocation")
-        return found
+        return place
 
     def value(self, expr: Expr) -> str:
         """The text of an expression's value; what it needs is written before."""
         key = id(expr)
-        found = self._memo.get(key)
-        if found is None:
+        value = self._memo.get(key)
+        if value is None:
             builder = self._builders.get(type(expr))
             if builder is None:
                 raise InternalError(f"a {type(expr).__name__} reached code generation: {expr}")
-            found = self._memo[key] = builder(self, expr)
-        return found
+            value = self._memo[key] = builder(self, expr)
+        return value
 
     def constant_int(self, expr: Expr) -> int | None:
         """The value of a constant integer, the same in every lane; else None."""
@@ -95,11 +95,11 @@ class ExprEmitter:
         """`scalar` applied to each lane of the operands, which are all of `dtype`."""
         if dtype.lanes == 1:
             return scalar(operands)
-        made, kind = "poison", llvm_type(result)
+        vector, kind = "poison", llvm_type(result)
         for lane in range(dtype.lanes):
-            one = scalar([self.f.op(f"extractelement {llvm_type(dtype)} {v}, i64 {lane}") for v in operands])
-            made = self.f.op(f"insertelement {kind} {made}, {llvm_type(result.element)} {one}, i64 {lane}")
-        return made
+            element = scalar([self.f.op(f"extractelement {llvm_type(dtype)} {v}, i64 {lane}") for v in operands])
+            vector = self.f.op(f"insertelement {kind} {vector}, {llvm_type(result.element)} {element}, i64 {lane}")
+        return vector
 
     # Control flow within expressions
 

@@ -108,12 +108,12 @@ class IndexFacts:
             return False
         if expr.dtype.bits > 32:
             return True
-        found, dtype = self.bounds(expr), expr.dtype.element
-        return found.lo is not None and found.hi is not None and dtype.least <= found.lo and found.hi <= dtype.greatest
+        bounds, dtype = self.bounds(expr), expr.dtype.element
+        return bounds.lo is not None and bounds.hi is not None and dtype.least <= bounds.lo and bounds.hi <= dtype.greatest
 
     def _may_fit(self, expr: Expr) -> bool:
-        found, dtype = self.bounds(expr), expr.dtype.element
-        return (found.lo is None or found.lo >= dtype.least) and (found.hi is None or found.hi <= dtype.greatest)
+        bounds, dtype = self.bounds(expr), expr.dtype.element
+        return (bounds.lo is None or bounds.lo >= dtype.least) and (bounds.hi is None or bounds.hi <= dtype.greatest)
 
     def bounds(self, expr: Expr) -> Interval:
         """What an index expression lies within, over the integers; open where a symbol is in it."""

@@ -88,9 +88,9 @@ def _sigmoid(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
     """1 / (1 + e^-x)."""
     if dtype.bits == 32:
         return FLOAT32_FUNCTIONS["sigmoid"](em, operands, dtype)
-    kind, one = llvm_type(dtype), float_constant(1.0, dtype)
+    kind, unit = llvm_type(dtype), float_constant(1.0, dtype)
     decayed = _libm("exp")(em, [em.f.op(f"fneg {kind} {operands[0]}")], dtype)
-    return em.f.op(f"fdiv {kind} {one}, {em.f.op(f'fadd {kind} {decayed}, {one}')}")
+    return em.f.op(f"fdiv {kind} {unit}, {em.f.op(f'fadd {kind} {decayed}, {unit}')}")
 
 
 def _rsqrt(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
@@ -296,8 +296,8 @@ def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
     if call.dtype.kind != "bfloat":
         return em.f.read(f"call {llvm_type(call.dtype)} @{name.value}({operands})")
     own = bfloat_type(call.dtype)
-    found = em.f.read(f"call {own} @{name.value}({operands})")
-    return em.f.op(f"bitcast {own} {found} to {llvm_type(call.dtype)}")
+    result = em.f.read(f"call {own} @{name.value}({operands})")
+    return em.f.op(f"bitcast {own} {result} to {llvm_type(call.dtype)}")
 
 
 def _as_declared(em: ExprEmitter, arg: Expr) -> str:

@@ -264,18 +264,18 @@ def _unload(tracker: llvm.ResourceTracker, jit: llvm.LLJIT) -> None:
 
 def _outside_symbols(compiled: CompiledModule) -> dict[str, int]:
     """The address of each function that the code calls and does not define."""
-    found = dict(compiled._symbols)  # pyright: ignore[reportPrivateUsage]
-    found.update(process_symbols(name for name in compiled.outside() if name not in found))
+    symbols = dict(compiled._symbols)  # pyright: ignore[reportPrivateUsage]
+    symbols.update(process_symbols(name for name in compiled.outside() if name not in symbols))
     for name in _IMPLIED:
         address = _process_symbol(name)
         if address is not None:
-            found.setdefault(name, address)
-    return found
+            symbols.setdefault(name, address)
+    return symbols
 
 
 def process_symbols(names: Iterable[str]) -> dict[str, int]:
     """The addresses of functions of this process and of the C libraries, by name. Raises UnresolvedSymbol."""
-    found: dict[str, int] = {}
+    symbols: dict[str, int] = {}
     for name in names:
         address = _process_symbol(name)
         if address is None:
@@ -284,8 +284,8 @@ def process_symbols(names: Iterable[str]) -> dict[str, int]:
                 reason="it is neither in this process nor in the C and mathematics libraries", called=user_source(),
                 fix='load its library before building: ctypes.CDLL("libname.so", ctypes.RTLD_GLOBAL)',
             )
-        found[name] = address
-    return found
+        symbols[name] = address
+    return symbols
 
 
 @cache

@@ -85,10 +85,10 @@ def tanh(v: Lanes, x: str) -> str:
 def sigmoid(v: Lanes, x: str) -> str:
     """1 / (1 + e^-x), both sides times 2^-32: then e^-x stays a float where the result is subnormal."""
     tail, scale = _expm1_parts(v, v.negative(v.clamp(x, -104.5, 20.0)), -32)
-    one: str | float = 2.0**-32
+    unit: str | float = 2.0**-32
     if not v.options.fast:  # 2^24 + 1 is no float: the 1 that the sum below loses is taken off here
-        one = v.choose(v.compare("==", scale, 2.0**-8), 2.0**-32 - 2.0**-56, one)
-    return v.div(one, v.mul_add(tail, scale, v.add(scale, 2.0**-32)))
+        unit = v.choose(v.compare("==", scale, 2.0**-8), 2.0**-32 - 2.0**-56, unit)
+    return v.div(unit, v.mul_add(tail, scale, v.add(scale, 2.0**-32)))
 
 
 def erf(v: Lanes, x: str) -> str:

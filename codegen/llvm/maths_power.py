@@ -47,7 +47,7 @@ def power(v: Lanes, x: str, y: str) -> str:
 def _by_table(v: Lanes, x: str, y: str) -> str:
     if v.dtype.lanes == 1:
         whole = Lanes(v.f, v.dtype.with_lanes(WHOLE), v.options)
-        x, y = (v.f.op(f"insertelement {whole.kind} {whole.text(1.0)}, {v.kind} {one}, i32 0") for one in (x, y))
+        x, y = (v.f.op(f"insertelement {whole.kind} {whole.text(1.0)}, {v.kind} {operand}, i32 0") for operand in (x, y))
         return v.f.op(f"extractelement {whole.kind} {_by_table(whole, x, y)}, i32 0")
     high, lost, low = _log2(v, x)
     product = v.mul(y, high)
@@ -72,7 +72,7 @@ def _log2(v: Lanes, x: str) -> tuple[str, str, str]:
     row = v.integer("lshr", place, 18)
     c, table_high, table_low = (_looked_up(v, column, row) for column in _columns())
     d = v.call("fma", m, c, -1.0)
-    start = v.add(v.sub(*(v.avx512("mask.getexp.ps", f"{v.kind} {one}") for one in (x, m))), table_high)
+    start = v.add(v.sub(*(v.avx512("mask.getexp.ps", f"{v.kind} {operand}") for operand in (x, m))), table_high)
     high = v.call("fma", d, _LOG2_E, start)
     lost = v.call("fma", d, _LOG2_E, v.sub(start, high))
     low = v.call("fma", d, v.polynomial(d, _POWER_FAST if v.options.fast else _POWER), table_low)
@@ -89,10 +89,10 @@ def _columns() -> tuple[list[float], list[float], list[float]]:
 
 def _looked_up(v: Lanes, column: Sequence[float], row: str) -> str:
     """The column's numbers in rows whose low five bits are given, from two registers."""
-    one = v.dtype.element
+    element = v.dtype.element
     halves = []
     for half in (column[:WHOLE], column[WHOLE:]):
-        numbers = ", ".join(f"float {float_constant(round_float(value, one), one)}" for value in half)
+        numbers = ", ".join(f"float {float_constant(round_float(value, element), element)}" for value in half)
         halves.append(f"<{numbers}>")
     return v.f.op(f"call {v.kind} @llvm.x86.avx512.vpermi2var.ps.512({v.kind} {halves[0]}, {llvm_type(v.word)} {row}, "
                   f"{v.kind} {halves[1]})")
@@ -127,5 +127,5 @@ def _signed(v: Lanes, x: str, y: str, result: str) -> str:
     result = v.choose(broken, result, v.flipped(result, sign))
     finite = v.compare("<", v.absolute(x), float("inf"))
     undefined = v.both("and", v.both("and", v.compare("<", x, 0.0), finite), broken)
-    one = v.both("or", v.compare("==", x, 1.0), v.compare("==", y, 0.0))
-    return v.choose(one, 1.0, v.choose(undefined, float("nan"), result))
+    is_one = v.both("or", v.compare("==", x, 1.0), v.compare("==", y, 0.0))
+    return v.choose(is_one, 1.0, v.choose(undefined, float("nan"), result))

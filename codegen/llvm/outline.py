@@ -42,33 +42,33 @@ def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
     """Which of `buffers` a statement uses, by first use, and whether it may write them. What outside code gets a
     pointer to, it may."""
     pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
-    known, found = set(buffers), dict[Buffer, bool]()
+    known, touched = set(buffers), dict[Buffer, bool]()
     for node in walk(body):
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in known:
-            found[node.buffer] = found.get(node.buffer, False) or isinstance(node, BufferStore)
+            touched[node.buffer] = touched.get(node.buffer, False) or isinstance(node, BufferStore)
         elif isinstance(node, Var) and node in pointers:
-            found[pointers[node]] = True
+            touched[pointers[node]] = True
         else:
             pointed = pointed_to(node)
             if pointed is not None and pointed[0] in known:
-                found[pointed[0]] = found.get(pointed[0], False) or bool(pointed[1] & WRITES)
-    return found
+                touched[pointed[0]] = touched.get(pointed[0], False) or bool(pointed[1] & WRITES)
+    return touched
 
 
 def stored_buffers(body: Stmt) -> set[Buffer]:
     """The buffers that a statement stores to; much quicker than a look at every expression."""
-    found: set[Buffer] = set()
+    stored: set[Buffer] = set()
     stack = [body]
     while stack:
         stmt = stack.pop()
         if isinstance(stmt, BufferStore):
-            found.add(stmt.buffer)
+            stored.add(stmt.buffer)
         elif isinstance(stmt, Evaluate):  # where alone outside code writes
             pointers = [pointed for node in post_order(stmt) if (pointed := pointed_to(node)) is not None]
-            found.update(buffer for buffer, mode in pointers if mode & WRITES)
+            stored.update(buffer for buffer, mode in pointers if mode & WRITES)
         else:
             stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
-    return found
+    return stored
 
 
 def loops_in(stmt: Stmt, known: dict[Stmt, int]) -> int:
@@ -109,9 +109,9 @@ class Captured:
 def captures(body: Stmt, exprs: ExprEmitter, own: Collection[Var] = ()) -> list[Captured]:
     """What a statement that becomes a function uses of the function around it. own: variables that its own will bind."""
     touched = _touched(body, exprs.places)
-    found = [Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()]
+    captured = [Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()]
     inside = {*own, *(buffer.data for buffer in touched)}
-    return found + [Captured(var, exprs.value(var)) for var in free_vars(body) if var not in inside]
+    return captured + [Captured(var, exprs.value(var)) for var in free_vars(body) if var not in inside]
 
 
 def context_slot(f: FunctionText, structure: str, context: str, i: int) -> str:

@@ -54,13 +54,13 @@ class ModuleText:
 
     def string(self, text: str) -> str:
         """The pointer to a constant string that ends with a 0."""
-        found = self._strings.get(text)
-        if found is None:
-            found = self._strings[text] = f"@tw_string_{len(self._strings)}"
+        name = self._strings.get(text)
+        if name is None:
+            name = self._strings[text] = f"@tw_string_{len(self._strings)}"
             data = [*text.encode(), 0]
             content = "".join(f"\\{byte:02X}" for byte in data)
-            self._functions.append(f'{found} = private unnamed_addr constant [{len(data)} x i8] c"{content}"')
-        return found
+            self._functions.append(f'{name} = private unnamed_addr constant [{len(data)} x i8] c"{content}"')
+        return name
 
     @property
     def declared(self) -> tuple[str, ...]:

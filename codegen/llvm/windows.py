@@ -73,7 +73,7 @@ def _terms(em: ExprEmitter, index: Expr) -> tuple[list[Expr], list[Expr]]:
     if isinstance(index, Cast) and index.value.dtype.kind == "int" and index.value.dtype.bits < index.dtype.bits:
         uniform, others = _terms(em, index.value)
         known = [em.facts.bounds(term).hi for term in uniform] + [_greatest(term) for term in others]
-        greatest = sum(one for one in known if one is not None)  # the sum must not wrap before it is widened
+        greatest = sum(extent for extent in known if extent is not None)  # the sum must not wrap before it is widened
         if None not in known and greatest <= index.value.dtype.element.greatest and all(map(em.facts.not_negative, uniform)):
             return [Cast(term, index.dtype.element) for term in uniform], others
     return [], [index]
@@ -166,9 +166,9 @@ def _picked(em: ExprEmitter, parts: list[str], picks: str, dtype: DType) -> str:
     counted = f"<{lanes} x i{bits}>"
     result = ""
     for at in range(0, len(parts), 2):
-        one, other = parts[at], parts[min(at + 1, len(parts) - 1)]
+        first, other = parts[at], parts[min(at + 1, len(parts) - 1)]
         chosen = em.f.op(f"call {kind} @llvm.x86.avx512.vpermi2var.{_PERMUTATIONS[bits, dtype.is_float]}.512("
-                         f"{kind} {one}, {counted} {picks}, {kind} {other})")
+                         f"{kind} {first}, {counted} {picks}, {kind} {other})")
         if at:
             beyond = em.f.op(f"icmp uge {counted} {picks}, splat (i{bits} {at * lanes})")
             chosen = em.f.op(f"select <{lanes} x i1> {beyond}, {kind} {chosen}, {kind} {result}")

@@ -103,8 +103,8 @@ _LATER = ("auto_scheduler", "autotvm")
 def __getattr__(name: str) -> object:
     if name in _LATER:
         return import_module(f".{name}", __name__)
-    found = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{found}")
+    hint = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 __all__ = [

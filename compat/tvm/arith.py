@@ -136,8 +136,8 @@ def detect_linear_equation(expr: Expr, var_list: Sequence[Var]) -> list[Expr]:
     """The coefficient of each variable and then the rest, [c0, c1, ..., base]: expr = c0 * var_list[0] + ... + base. Empty
     where it is no such sum."""
     over = set(var_list)
-    found = _linear(expr, over)
-    return [] if found is None else [found.get(var, ops.const(0, expr.dtype)) for var in (*var_list, None)]
+    form = _linear(expr, over)
+    return [] if form is None else [form.get(var, ops.const(0, expr.dtype)) for var in (*var_list, None)]
 
 
 def _linear(node: Expr, over: set[Var]) -> dict[Var | None, Expr] | None:

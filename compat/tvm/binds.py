@@ -33,7 +33,7 @@ def tensors_of(args: Sequence[Any], binds: Binds | None) -> list[Tensor | Var]:
                 allowed="a tensor to a buffer of its own, of the same shape and dtype, without strides and offset",
                 fix=f"tvm.tir.decl_buffer({name}.shape, {name}.dtype, name=...)")
         tensors[buffer] = tensor
-    given: list[Any] = [tensors.get(one, one) if isinstance(one, Buffer) else one for one in args]
+    given: list[Any] = [tensors.get(arg, arg) if isinstance(arg, Buffer) else arg for arg in args]
     left_out = [tensor.name for tensor in tensors.values() if tensor not in given]
     if left_out:
         raise ArgumentNotBuildable(f"cannot bind {', '.join(left_out)}", called=user_source(),
@@ -72,8 +72,8 @@ def _same(one: Any, other: Any) -> bool:
     if one is other:
         return True
     difference = one - other
-    found = Analyzer().simplify(difference) if isinstance(difference, Expr) else difference
-    value = found.value if isinstance(found, IntImm) else found
+    simplified = Analyzer().simplify(difference) if isinstance(difference, Expr) else difference
+    value = simplified.value if isinstance(simplified, IntImm) else simplified
     return isinstance(value, int) and value == 0
 
 
@@ -93,5 +93,6 @@ def bound(function: Function, args: Sequence[Any], binds: Binds | None) -> Funct
         buffer = getattr(node, "buffer", None)
         return replace(node, buffer=named[buffer]) if isinstance(buffer, Buffer) and buffer in named else None  # pyright: ignore
 
-    return replace(function, params=tuple(named.get(one, one) if isinstance(one, Buffer) else one for one in function.params),
-                   outputs=tuple(named.get(one, one) for one in function.outputs), body=rewrite(function.body, rule))
+    params = tuple(named.get(param, param) if isinstance(param, Buffer) else param for param in function.params)
+    return replace(function, params=params,
+                   outputs=tuple(named.get(tensor, tensor) for tensor in function.outputs), body=rewrite(function.body, rule))

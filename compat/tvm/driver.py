@@ -159,9 +159,9 @@ def _functions(inputs: Any) -> dict[str, Function] | None:
         return inputs.functions
     if isinstance(inputs, Function):
         return {inputs.name: inputs}
-    if not isinstance(inputs, (list, tuple)) or not all(isinstance(one, (Function, IRModule)) for one in inputs):
+    if not isinstance(inputs, (list, tuple)) or not all(isinstance(part, (Function, IRModule)) for part in inputs):
         return None
-    return {name: function for one in inputs for name, function in (_functions(one) or {}).items()}
+    return {name: function for part in inputs for name, function in (_functions(part) or {}).items()}
 
 
 def _build_for_targets(inputs: Mapping[Any, Any]) -> Module:

@@ -45,10 +45,10 @@ def _of_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
     """A function that register_func registered."""
-    found = find_func(name)
-    if found is None and not allow_missing:
+    function = find_func(name)
+    if function is None and not allow_missing:
         raise ValueError(f"no function named {name!r} is registered; there are {', '.join(registered_names()) or 'none'}")
-    return found
+    return function
 
 
 def convert(value: Any) -> Any:

@@ -46,10 +46,10 @@ def ir_transform(
 
 def _node(name: str) -> type:
     plain = name.rpartition(".")[2]
-    found = _THEIRS.get(plain) or getattr(stmt, plain, None) or getattr(expr, plain, None)
-    if not isinstance(found, type):
+    node = _THEIRS.get(plain) or getattr(stmt, plain, None) or getattr(expr, plain, None)
+    if not isinstance(node, type):
         raise ValueError(f"there is no kind of node {name!r}")
-    return found
+    return node
 
 
 def substitute(node: Node, vmap: Mapping[Var, Expr]) -> Any:

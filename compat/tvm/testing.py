@@ -85,7 +85,7 @@ def parametrize_targets(*targets: Any) -> Any:
     import pytest
 
     there = enabled_targets()
-    names = [str(one) for one in targets] or [name for name, _ in there]
+    names = [str(target) for target in targets] or [name for name, _ in there]
     kinds = [name for name, _ in there]
     return pytest.mark.parametrize(("target", "dev"), [(name, device(name)) for name in names if name.split()[0] in kinds])
 

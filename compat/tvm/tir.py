@@ -222,8 +222,8 @@ def _attr(node: Any, attr_key: str, value: Any, body: Stmt) -> Stmt:
 
 
 def _assert(condition: Any, message: Any, body: Stmt | None = None) -> Stmt:
-    made = _stmt.Assert(_ops.convert(condition), message.value if isinstance(message, _expr.StringImm) else str(message))
-    return made if body is None else _stmt.Seq((made, body))
+    statement = _stmt.Assert(_ops.convert(condition), message.value if isinstance(message, _expr.StringImm) else str(message))
+    return statement if body is None else _stmt.Seq((statement, body))
 
 
 def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any = None, attrs: Any = None) -> Any:
@@ -315,7 +315,7 @@ def ldexp(x1: Any, x2: Any) -> Expr:
 
 def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Expr:
     """The product of two fixed-point numbers of q fractional bits, times 2**s, rounded half up, as int32."""
-    x, y, q, s = (_ops.cast(_ops.convert(one), _DType("int64")) for one in (x, y, q, s))
+    x, y, q, s = (_ops.cast(_ops.convert(operand), _DType("int64")) for operand in (x, y, q, s))
     right = q - min(s, _ops.const(0, "int64"))
     product = shift_left(x, max(s, _ops.const(0, "int64"))) * y + shift_left(_ops.const(1, "int64"), right - 1)
     return _ops.cast(shift_right(product, right), _DType("int32"))
@@ -323,7 +323,7 @@ def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Expr:
 
 def stmt_seq(*args: Any) -> Stmt:
     """Statements one after another; an expression is evaluated."""
-    parts = tuple(one if isinstance(one, Stmt) else Evaluate(one) for one in args)
+    parts = tuple(arg if isinstance(arg, Stmt) else Evaluate(arg) for arg in args)
     return parts[0] if len(parts) == 1 else _stmt.Seq(parts)
 
 

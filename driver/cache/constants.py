@@ -47,8 +47,8 @@ def _operations(what: Any) -> Iterator[Operation]:
     elif isinstance(what, Tensor):
         yield what.op
     elif isinstance(what, (list, tuple)):
-        for one in cast("Sequence[Any]", what):
-            yield from _operations(one)
+        for tensor in cast("Sequence[Any]", what):
+            yield from _operations(tensor)
 
 
 def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str, Any] | None:
@@ -76,7 +76,7 @@ def bound_constants(about: Mapping[str, Any], code: bytes, target: Target, given
     known: list[list[Constant]] = [list(given), []]
     kept = about.get("evaluation")
     if kept is not None:
-        calls = tuple((symbol, tuple(_memory(*one) for one in results)) for symbol, results in kept["calls"])
+        calls = tuple((symbol, tuple(_memory(*result) for result in results)) for symbol, results in kept["calls"])
         known[1] = [held for _, results in calls for held in results]
         read = {known[kind][at]: symbol for symbol, kind, at in kept["constants"]}
         symbols = outside_symbols(kept["outside"], kept["parallel"]) | addresses(read)

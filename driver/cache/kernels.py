@@ -32,7 +32,8 @@ def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | No
         return None
     code = module.object_bytes if compiled.evaluation is None else module.object_bytes + compiled.evaluation.module.object_bytes
     return Entry({
-        "functions": [{"signature": one.as_json(), "messages": list(module.messages[one.name])} for one in compiled.signatures],
+        "functions": [{"signature": signature.as_json(), "messages": list(module.messages[signature.name])}
+                      for signature in compiled.signatures],
         "exports": list(module.exports), "outside": list(module.outside()), "parallel": compiled.parallel,
         **held,
     }, code)
@@ -44,14 +45,14 @@ def module_of(entry: Entry, request: Request, given: Sequence[Constant] = ()) ->
 
     Raises UnresolvedSymbol (TW0411) where an outside function that they call is not in this process."""
     about = entry.about
-    signatures = [Signature.from_json(one["signature"]) for one in about["functions"]]
-    messages = {s.name: tuple(one["messages"]) for s, one in zip(signatures, about["functions"], strict=True)}
+    signatures = [Signature.from_json(function["signature"]) for function in about["functions"]]
+    messages = {s.name: tuple(function["messages"]) for s, function in zip(signatures, about["functions"], strict=True)}
     size = len(entry.code) - about.get("evaluation", {"bytes": 0})["bytes"]
     constants = bound_constants(about, entry.code[size:], request.target, given)
     symbols = outside_symbols(about["outside"], about["parallel"]) | addresses(constants)
     module = CompiledModule(request.target, "", entry.code[:size], messages, tuple(about["exports"]), (), symbols)
     anew = _Anew(request)
-    return Module({one.name: _kernel(one, module, anew, constants) for one in signatures}, anew.export)
+    return Module({signature.name: _kernel(signature, module, anew, constants) for signature in signatures}, anew.export)
 
 
 def _kernel(signature: Signature, module: CompiledModule, anew: _Anew, constants: object) -> Kernel:

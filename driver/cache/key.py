@@ -47,7 +47,7 @@ def _whole(name: str, what: Any, args: Any) -> Any:
         what, args = cast("tuple[Schedule, Any]", what)
     if isinstance(what, Schedule) and isinstance(args, (list, tuple)):
         return (name, list(what.outputs), list(cast("Sequence[Any]", args)), list(what.records))
-    if isinstance(what, (list, tuple)) and all(isinstance(one, (Tensor, Var)) for one in cast("Sequence[Any]", what)):
+    if isinstance(what, (list, tuple)) and all(isinstance(tensor, (Tensor, Var)) for tensor in cast("Sequence[Any]", what)):
         return (name, list(cast("Sequence[Any]", what)))
     raise NoStructure(type(what).__name__)
 
@@ -102,8 +102,8 @@ def _files(place: str) -> Iterator[str]:
         yield place
         return
     with os.scandir(place) as listing:
-        for one in listing:
-            if one.name.endswith((".py", ".h", ".cpp")):
-                yield one.path
-            elif one.is_dir() and one.name != "__pycache__":
-                yield from _files(one.path)
+        for entry in listing:
+            if entry.name.endswith((".py", ".h", ".cpp")):
+                yield entry.path
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path)

@@ -168,13 +168,13 @@ class Store:
         """(last use, size, file) of every entry. What a process left unfinished when it was killed is removed."""
         found: list[tuple[float, int, Path]] = []
         with suppress(OSError), os.scandir(self.folder) as listing:
-            for one in listing:
+            for entry in listing:
                 with suppress(OSError):     # another process removed it meanwhile
-                    state = one.stat(follow_symlinks=False)
-                    if one.name.endswith(SUFFIX):
-                        found.append((state.st_mtime, state.st_size, Path(one.path)))
-                    elif one.name.endswith(".part") and _now() - state.st_mtime > _STALE:
-                        Path(one.path).unlink(missing_ok=True)
+                    state = entry.stat(follow_symlinks=False)
+                    if entry.name.endswith(SUFFIX):
+                        found.append((state.st_mtime, state.st_size, Path(entry.path)))
+                    elif entry.name.endswith(".part") and _now() - state.st_mtime > _STALE:
+                        Path(entry.path).unlink(missing_ok=True)
         return found
 
 

@@ -99,4 +99,4 @@ def _parts(value: Any) -> Iterable[Any]:
 
 @cache
 def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind))
+    return tuple(item.name for item in fields(kind))

@@ -156,7 +156,7 @@ def _check_no_cycle(computation: Computation) -> None:
     current: Computation | None = computation
     while current is not None:
         if current in seen:
-            names = " at ".join(one.name for one in [*seen[seen.index(current):], current])
+            names = " at ".join(attached.name for attached in [*seen[seen.index(current):], current])
             raise AttachCycle(f"cannot lower: stages are computed at each other ({names})", called=user_source(),
                               declared=current.op.source, reason="each would have to lie inside the other",
                               fix=f"s[{current.name}].compute_root(), or compute it at its consumer")

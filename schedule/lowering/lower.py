@@ -217,7 +217,7 @@ class _Lowering:
             if overlap != "rolling" or parent is None:
                 continue
             if any(loop.var is not None for loop in bounds.of[parent].loops[: computation.place + 1]):
-                readers = [one.stage for one in bounds.dataflow.consumers.get(computation.op, ())]
+                readers = [reader.stage for reader in bounds.dataflow.consumers.get(computation.op, ())]
                 plan = plan_rolling(stage_bounds, bounds.of[parent], readers, self.analyzer)
                 stage_bounds.fresh = plan.fresh
                 self.rolling.setdefault((parent, plan.place), []).append(plan)

@@ -43,7 +43,7 @@ def _inject_inline(schedule: Schedule) -> None:
 
         for consumer in schedule.stages[at + 1 :]:
             redirection.follow(consumer)
-            if consumer.op.takes_definitions and any(one is tensor for one in consumer.op.input_tensors):
+            if consumer.op.takes_definitions and any(read is tensor for read in consumer.op.input_tensors):
                 redirection.change(consumer, consumer.op.rewritten(rule))
 
 

@@ -73,11 +73,11 @@ def what_became_of(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...
     """What a primitive made of an axis that is no longer a loop, as a sentence, and the loops that stand for it now."""
     sentences, current = list[str](), [axis]
     for relation in stage.relations:
-        hit = next((one for one in current if any(one is parent for parent in relation.parents)), None)
+        hit = next((axis for axis in current if any(axis is parent for parent in relation.parents)), None)
         if hit is not None:
             sentences.append(relation.sentence(hit) + (f" at {relation.source}" if relation.source is not None else ""))
-            current = [one for one in current if one is not hit] + list(relation.children)
-    leaves = tuple(one for one in current if place_of(stage.leaf_iter_vars, one) >= 0)
+            current = [axis for axis in current if axis is not hit] + list(relation.children)
+    leaves = tuple(axis for axis in current if place_of(stage.leaf_iter_vars, axis) >= 0)
     return ", then ".join(sentences), leaves
 
 
@@ -103,7 +103,7 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
     schedule, name = stage.schedule, stage.name
     fix = f"use an axis of {name}: {_names(stage.leaf_iter_vars)}"
     gone = schedule.retired.get(axis)
-    owner = next((one for one in schedule.stages if place_of(one.all_iter_vars, axis) >= 0), None)
+    owner = next((stage for stage in schedule.stages if place_of(stage.all_iter_vars, axis) >= 0), None)
     if owner is not None:
         reason = f"{axis.name} is an axis of stage {owner.name}, not of {name}"
     elif gone is not None:
@@ -128,12 +128,12 @@ def find_leaf(stage: Stage, axis: object, doing: str) -> int:
 
     Raises WrongArgument (TW0222), NotAnAxisOfStage (TW0202) and, where the loop is gone, AxisIsNoLoop (TW0205), which says what
     became of it."""
-    found = find_axis(stage, axis, doing)
-    place = place_of(stage.leaf_iter_vars, found)
+    var = find_axis(stage, axis, doing)
+    place = place_of(stage.leaf_iter_vars, var)
     if place < 0:
-        became, leaves = what_became_of(stage, found)
+        became, leaves = what_became_of(stage, var)
         raise AxisIsNoLoop(
-            f"{doing} '{found.name}' of stage {stage.name}",
+            f"{doing} '{var.name}' of stage {stage.name}",
             reason=became,
             declared=stage.op.source,
             called=user_source(),
@@ -202,10 +202,10 @@ def mixes_data_and_reduce(stage: Stage, axis: IterVar) -> bool:
 
 def related_axes(stage: Stage, axis: IterVar) -> dict[IterVar, bool]:
     """Every axis that relations lead to from `axis`, up to roots and down again: a loop fused of parts joins their roots."""
-    found: dict[IterVar, bool] = {}
+    related: dict[IterVar, bool] = {}
     grown = {axis: True}
-    while len(grown) > len(found):
-        found = grown
-        up = spread_up(stage.relations, found, lambda a, b: a or b)
+    while len(grown) > len(related):
+        related = grown
+        up = spread_up(stage.relations, related, lambda a, b: a or b)
         grown = spread_down(stage.relations, up, lambda a, b: a or b)
     return grown

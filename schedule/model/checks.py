@@ -20,7 +20,7 @@ def check_scope(scope: object, doing: str) -> str:
     """`scope`, if it is one ("" means the default of its place). Raises UnknownScope (TW0216)."""
     if not isinstance(scope, str) or scope not in ("", *SCOPES):
         raise UnknownScope(doing, reason=f"{scope!r} is no storage scope"[:200], called=user_source(),
-                           allowed=", ".join(f'"{one}"' for one in SCOPES) + ', or "" for the default of its place',
+                           allowed=", ".join(f'"{scope}"' for scope in SCOPES) + ', or "" for the default of its place',
                            fix='"local" for what one thread uses, "shared" for a block of threads, "global" for all')
     return scope
 
@@ -71,8 +71,8 @@ def race_over(
     error: type[ScheduleError], stage: Stage, axis: IterVar, doing: str, after: str, who: str, instead: str,
 ) -> ScheduleError:
     """The error for lanes or threads over a reduce axis. who: what would race. instead: the fix, up to the axes that it names."""
-    element = f"{stage.name}[{', '.join(one.name for one in stage.op.axis)}]"
-    data = ", ".join(one.name for one in stage.leaf_iter_vars if one.kind == "data")
+    element = f"{stage.name}[{', '.join(axis.name for axis in stage.op.axis)}]"
+    data = ", ".join(leaf.name for leaf in stage.leaf_iter_vars if leaf.kind == "data")
     alone = all(root.kind == "reduce" for root in derived_roots(stage, axis))
     what = axis.name if alone else f"{axis.name}, which holds a reduce axis"
     tensor = f"s.rfactor({stage.name}, {axis.name}) first" if alone else "fuse data axes alone"

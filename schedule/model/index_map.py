@@ -38,14 +38,15 @@ class IndexMap:
     indices: tuple[Expr, ...]
 
     def __call__(self, *given: Expr) -> list[Expr]:
-        values: dict[Var, Expr] = {one: ops.cast(index, one.dtype) for one, index in zip(self.parameters, given, strict=True)}
+        values: dict[Var, Expr] = {
+            parameter: ops.cast(index, parameter.dtype) for parameter, index in zip(self.parameters, given, strict=True)}
         return [substitute(index, values) for index in self.indices]
 
     @staticmethod
     def of(function: Callable[..., Any], like: Sequence[Var]) -> IndexMap:
         """The map that a function of indices is; its parameters are named and typed as `like`. Raises NoLayout."""
         advice = "a layout is a function such as lambda n, c, h, w: [n, c // 4, h, w, c % 4]"
-        parameters = tuple(Var(one.name, one.dtype) for one in like)
+        parameters = tuple(Var(parameter.name, parameter.dtype) for parameter in like)
         if not callable(function):
             raise NoLayout(f"it is {function!r}, no function"[:200], advice)
         try:
@@ -54,11 +55,11 @@ class IndexMap:
             raise NoLayout(f"called on {len(parameters)} indices it says: {fault}"[:200], advice) from None
         listed = list(cast("Sequence[Any]", result)) if isinstance(result, (list, tuple)) else [result]
         indices: list[Expr] = []
-        for at, one in enumerate(listed):
-            made = ops.convert(one) if isinstance(one, (int, Expr)) and not isinstance(one, bool) else None
-            if made is None or not made.dtype.is_integer:
-                raise NoLayout(f"index {at} of the new layout is {one!r}, no integer expression"[:200], advice)
-            indices.append(made)
+        for at, index in enumerate(listed):
+            expr = ops.convert(index) if isinstance(index, (int, Expr)) and not isinstance(index, bool) else None
+            if expr is None or not expr.dtype.is_integer:
+                raise NoLayout(f"index {at} of the new layout is {index!r}, no integer expression"[:200], advice)
+            indices.append(expr)
         return IndexMap(parameters, tuple(indices))
 
 
@@ -118,8 +119,8 @@ class _Inversion:
         self.map, self.extents = of, extents
         self.analyzer = Analyzer()
         self.parameters: dict[Var, _Atom] = {}
-        for at, (one, extent) in enumerate(zip(of.parameters, extents, strict=True)):
-            self.parameters[one] = _Atom(f"p{at}", ops.cast(extent, one.dtype), one)
+        for at, (parameter, extent) in enumerate(zip(of.parameters, extents, strict=True)):
+            self.parameters[parameter] = _Atom(f"p{at}", ops.cast(extent, parameter.dtype), parameter)
             for symbol in free_vars(extent):
                 self.analyzer.bind(symbol, (0, None))
         self.found: dict[str, list[tuple[_Digit, Expr]]] = {}
@@ -128,11 +129,11 @@ class _Inversion:
 
     def run(self, axes: Callable[[int, Expr], Var]) -> Inverse:
         sums = [self.parsed(index) for index in self.map.indices]
-        shape = tuple(self.reach(one) for one in sums)
-        for at, (one, extent) in enumerate(zip(sums, shape, strict=True)):
+        shape = tuple(self.reach(total) for total in sums)
+        for at, (total, extent) in enumerate(zip(sums, shape, strict=True)):
             axis = axes(at, extent)
             self.analyzer.bind(axis, Range(ops.const(0, axis.dtype), extent))
-            self.apart(axis, one)
+            self.apart(axis, total)
         values = {**dict.fromkeys(self.map.parameters)}
         order = sorted(self.atoms.values(), key=lambda atom: -len(atom.key))  # sums before what they are sums of
         while order:
@@ -144,12 +145,12 @@ class _Inversion:
             before = set(self.atoms)
             self.apart(value, atom.of)
             order = sorted([*order, *(self.atoms[key] for key in self.atoms if key not in before)], key=lambda one: -len(one.key))
-        for one, extent in zip(self.map.parameters, self.extents, strict=True):
-            if values[one] is None:
+        for parameter, extent in zip(self.map.parameters, self.extents, strict=True):
+            if values[parameter] is None:
                 if not self.analyzer.can_prove(extent <= 1):
-                    raise NoLayout(f"the new layout does not tell {one.name}: elements would lie in one place",
-                                   f"use {one.name} in one of its indices")
-                values[one] = ops.const(0, one.dtype)
+                    raise NoLayout(f"the new layout does not tell {parameter.name}: elements would lie in one place",
+                                   f"use {parameter.name} in one of its indices")
+                values[parameter] = ops.const(0, parameter.dtype)
         simplify = self.analyzer.simplify
         return Inverse(shape, tuple(simplify(value) for value in values.values() if value is not None),
                        tuple(dict.fromkeys(self.conditions)))
@@ -202,7 +203,7 @@ class _Inversion:
                 if offset and not isinstance(factor, IntImm):
                     raise NoLayout(f"`{node}` shifts an index by a symbol", "shift by constants")
                 scale = factor.value if isinstance(factor, IntImm) else 1
-                return _Sum(tuple((ops.cast(factor, one.dtype) * one, digit) for one, digit in mine.terms), offset * scale)
+                return _Sum(tuple((ops.cast(factor, term.dtype) * term, digit) for term, digit in mine.terms), offset * scale)
         raise NoLayout(f"`{node}` multiplies indices", "multiply indices by constants or symbols of the shape")
 
     def _digits(self, of: _Sum, by: int, remainder: bool) -> _Sum:
@@ -275,7 +276,7 @@ class _Inversion:
         """The value of what digits were taken of. Raises NoLayout where one is missing."""
         name = atom.of.name if isinstance(atom.of, Var) else "a sum of indices"
         reached, step, total = 1, 1, None
-        told = [one for one in self.found[atom.key] if one[0].high != one[0].low]  # i % 1 tells nothing
+        told = [fact for fact in self.found[atom.key] if fact[0].high != fact[0].low]  # i % 1 tells nothing
         for digit, value in sorted(told, key=lambda one: one[0].low):
             if digit.low < reached or reached == 0:
                 raise NoLayout(f"two indices of the new layout tell the same of {name}", "let each digit of an index occur once")
@@ -301,7 +302,7 @@ class _Inversion:
         """Note a condition that is not proved."""
         if not self.analyzer.can_prove(condition):
             simplified = self.analyzer.simplify(condition)
-            if not any(str(simplified) == str(one) for one in self.conditions):
+            if not any(str(simplified) == str(condition) for condition in self.conditions):
                 self.conditions.append(simplified)
 
 

@@ -47,8 +47,8 @@ def inexact_splits(
         if isinstance(relation, Split) and relation.parent in values:
             parent = ranges[relation.parent]
             parts = ranges[relation.outer].extent, ranges[relation.inner].extent
-            if all(isinstance(one, IntImm) for one in (*parts, parent.extent)):
-                outer, inner, whole = (int(one) for one in (*parts, parent.extent))  # pyright: ignore[reportArgumentType]
+            if all(isinstance(factor, IntImm) for factor in (*parts, parent.extent)):
+                outer, inner, whole = (int(factor) for factor in (*parts, parent.extent))  # pyright: ignore[reportArgumentType]
                 if outer * inner == whole:
                     continue
             end = parent.extent if is_const(parent.begin, 0) else parent.begin + parent.extent
@@ -87,7 +87,7 @@ def check_outputs(
 ) -> tuple[Stage, list[Tensor]]:
     """The stage of the given tensors, which are outputs of one operation, and its outputs as they stand in `given`."""
     listed: list[object] = list(given) if isinstance(given, (list, tuple)) else [given]
-    tensors = [one for one in listed if isinstance(one, Tensor)]
+    tensors = [item for item in listed if isinstance(item, Tensor)]
     if not tensors or len(tensors) < len(listed):
         raise error(
             f"{doing} {given!r}"[:200],
@@ -95,9 +95,9 @@ def check_outputs(
             called=user_source(),
             fix="pass what te.compute returned",
         )
-    stages = [schedule[one] for one in tensors]
-    names = ", ".join(one.name for one in tensors)
-    other = next((one for one in stages if one is not stages[0]), None)
+    stages = [schedule[tensor] for tensor in tensors]
+    names = ", ".join(tensor.name for tensor in tensors)
+    other = next((stage for stage in stages if stage is not stages[0]), None)
     if other is not None:
         raise error(
             f"{doing} {names}",

@@ -145,14 +145,14 @@ class Primitive:
     @cached_property
     def listed(self) -> str | None:
         """The parameter that takes any number of arguments, as `axes` of fuse."""
-        return next((one.name for one in self.parameters if one.kind is one.VAR_POSITIONAL), None)
+        return next((parameter.name for parameter in self.parameters if parameter.kind is parameter.VAR_POSITIONAL), None)
 
     @cached_property
     def shown_by_name(self) -> tuple[str, ...]:
         """The arguments that read better with their names: those that may be left out, if the row says nothing else."""
         if self.named is not None:
             return self.named
-        return tuple(one.name for one in self.parameters if one.default is not one.empty)
+        return tuple(parameter.name for parameter in self.parameters if parameter.default is not parameter.empty)
 
 
 _ROWS: dict[tuple[Owner, str], Primitive] = {}

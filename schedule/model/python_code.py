@@ -99,11 +99,11 @@ class _Writer:
 
     def call(self, record: Record) -> None:
         call = self.replay.call(record)
-        owner, parameters = call.owner, {one.name: one for one in call.row.parameters}
-        shown = [self.value(one) for one in call.listed]
-        for name, one in call.named.items():
-            if one is not None and one is not False or one is not parameters[name].default:
-                shown.append(f"{name}={self.value(one)}" if name in call.row.shown_by_name else self.value(one))
+        owner, parameters = call.owner, {parameter.name: parameter for parameter in call.row.parameters}
+        shown = [self.value(item) for item in call.listed]
+        for name, value in call.named.items():
+            if value is not None and value is not False or value is not parameters[name].default:
+                shown.append(f"{name}={self.value(value)}" if name in call.row.shown_by_name else self.value(value))
         on = f"s[{self.operations[owner]}]" if isinstance(owner, Stage) else self.groups[owner] if isinstance(owner, Group) else "s"
         before = list(self.schedule.stages)
         result = call()
@@ -132,11 +132,11 @@ class _Writer:
     def value(self, value: Any) -> str:
         """An argument as code."""
         if isinstance(value, list):
-            return f"[{', '.join(self.value(one) for one in cast('list[Any]', value))}]"
+            return f"[{', '.join(self.value(item) for item in cast('list[Any]', value))}]"
         if isinstance(value, IndexMap):
-            names = [self.fresh_name(one.name) for one in value.parameters]
+            names = [self.fresh_name(parameter.name) for parameter in value.parameters]
             self.variables.update(zip(value.parameters, names, strict=True))
-            return f"lambda {', '.join(names)}: [{', '.join(self.expression(one) for one in value.indices)}]"
+            return f"lambda {', '.join(names)}: [{', '.join(self.expression(index) for index in value.indices)}]"
         if isinstance(value, Tensor):
             return f"{self.operations[self.schedule[value]]}.output({value.value_index})"
         if isinstance(value, Operation):
@@ -148,7 +148,7 @@ class _Writer:
                 return f"intrinsics[{value.name!r}]"
             name, arguments = value.shipped
             return f"te.intrinsics.get({', '.join(map(repr, (name, *arguments)))})"
-        stage = next((one for one in self.schedule.stages if one is value), None)
+        stage = next((stage for stage in self.schedule.stages if stage is value), None)
         return repr(value) if stage is None else f"s[{self.operations[stage]}]"
 
     def expression(self, expr: Expr) -> str:
@@ -180,7 +180,7 @@ class _Writer:
         """The name of an axis, a thread axis or a symbol; what introduces it is written where it is first used."""
         if var in self.variables:
             return self.variables[var]
-        owner = next((one for one in self.schedule.stages if place_of(one.all_iter_vars, var) >= 0), None)
+        owner = next((stage for stage in self.schedule.stages if place_of(stage.all_iter_vars, var) >= 0), None)
         if owner is not None:
             return self.axis(owner, cast(IterVar, var))
         name = self.variables[var] = self.fresh_name(var.name)

@@ -30,11 +30,11 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
     """
     given = [ops] if isinstance(ops, (Operation, Tensor)) else list(ops)
     outputs: dict[Operation, None] = {}
-    for one in given:
-        op = one.op if isinstance(one, Tensor) else one
+    for each in given:
+        op = each.op if isinstance(each, Tensor) else each
         if not isinstance(op, Operation):
             raise NothingToSchedule(
-                "cannot create a schedule", reason=f"{type(one).__name__} is neither tensor nor operation",
+                "cannot create a schedule", reason=f"{type(each).__name__} is neither tensor nor operation",
                 called=user_source(), fix="te.create_schedule(C.op), C being what te.compute returned",
             )
         outputs.setdefault(op)
@@ -106,7 +106,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
                                 called=user_source(), allowed=f"tensors and operations: {known}")
         op = key.op if isinstance(key, Tensor) else key
         twin = next((stage for stage in self.stages if stage.name == op.name), None)
-        reason = f"{op.name} is not computed on the way to {', '.join(one.name for one in self.outputs)}"
+        reason = f"{op.name} is not computed on the way to {', '.join(tensor.name for tensor in self.outputs)}"
         fix = "create the schedule from the tensors that you want computed"
         if twin is not None:
             declared = f" at {twin.op.source}" if twin.op.source is not None else ""
@@ -116,21 +116,21 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def place_of(self, stage: Stage) -> int:
         """The place of `stage` in stages."""
-        for at, one in enumerate(self.stages):
-            if one is stage:
+        for at, other in enumerate(self.stages):
+            if other is stage:
                 return at
         raise InternalError(f"stage {stage.name} is not of this schedule")
 
     def group_place(self, group: Group) -> int:
         """The place of `group` in groups."""
-        for at, one in enumerate(self.groups):
-            if one is group:
+        for at, other in enumerate(self.groups):
+            if other is group:
                 return at
         raise InternalError("a group of another schedule")
 
     def placed_at(self, stage: Stage) -> list[Stage | Group]:
         """The stages and groups that were told to be computed at a loop of `stage`."""
-        return [one for one in (*self.stages, *self.groups) if one.own_placement.stage is stage]
+        return [member for member in (*self.stages, *self.groups) if member.own_placement.stage is stage]
 
     @property
     def symbols(self) -> list[Var]:
@@ -141,16 +141,16 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def symbol_place(self, var: Var) -> int:
         """The place of `var` in symbols; a new one where a primitive brought it."""
-        for at, one in enumerate(self.symbols):
-            if one is var:
+        for at, symbol in enumerate(self.symbols):
+            if symbol is var:
                 return at
         self.symbols.append(var)
         return len(self.symbols) - 1
 
     def thread_place(self, thread: IterVar) -> int:
         """The number of a thread axis, by first use."""
-        for at, one in enumerate(self._threads):
-            if one is thread:
+        for at, each in enumerate(self._threads):
+            if each is thread:
                 return at
         self._threads.append(thread)
         return len(self._threads) - 1
@@ -227,10 +227,10 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
             new.restore((None if old.outer is None else groups[id(old.outer)], old.own_placement))
         for stage in twin.stages:
             stage.group = None if stage.group is None else groups[id(stage.group)]
-        for one in (*twin.stages, *twin.groups):
-            placed = one.own_placement
+        for member in (*twin.stages, *twin.groups):
+            placed = member.own_placement
             if placed.stage is not None:
-                one.attach(placed.type, stages[id(placed.stage)], placed.axis)
+                member.attach(placed.type, stages[id(placed.stage)], placed.axis)
         return twin
 
     __copy__ = copy

@@ -48,23 +48,23 @@ def to_json(records: Iterable[Record]) -> str:
     """The records as a JSON list of [primitive, place of the stage or null, arguments]."""
     with deep_recursion():
         plain = [
-            [one.primitive, one.stage, {name: _plain(value) for name, value in one.arguments.items()}]
-            for one in records
+            [record.primitive, record.stage, {name: _plain(value) for name, value in record.arguments.items()}]
+            for record in records
         ]
     return json.dumps(plain)
 
 
 def _plain(value: Any) -> Any:
     if type(value) in _REFERENCE_NAMES:
-        return {_REFERENCE_NAMES[type(value)]: [getattr(value, one.name) for one in fields(value)]}
+        return {_REFERENCE_NAMES[type(value)]: [getattr(value, item.name) for item in fields(value)]}
     if isinstance(value, ExprRef):
         return {"expr": _plain_expr(value.expr, dict(value.variables))}
     if isinstance(value, IndexMapRef):
-        return {"layout": [list(value.parameters), list(value.dtypes), [_plain(one) for one in value.indices]]}
+        return {"layout": [list(value.parameters), list(value.dtypes), [_plain(index) for index in value.indices]]}
     if isinstance(value, IntrinsicRef):
         return {"intrinsic": [value.name, None if value.arguments is None else list(value.arguments)]}
     if isinstance(value, tuple):
-        return [_plain(one) for one in cast("tuple[Any, ...]", value)]
+        return [_plain(item) for item in cast("tuple[Any, ...]", value)]
     return value
 
 
@@ -72,12 +72,12 @@ def _plain_expr(value: Any, variables: Mapping[Var, VarRef]) -> Any:
     if isinstance(value, Var):
         return _plain(variables[value])
     if isinstance(value, Expr):
-        parts = [getattr(value, one.name) for one in fields(cast(Any, value)) if one.init]
+        parts = [getattr(value, item.name) for item in fields(cast(Any, value)) if item.init]
         return {"node": type(value).__name__, "of": [_plain_expr(part, variables) for part in parts]}
     if isinstance(value, DType):
         return {"dtype": str.__str__(value)}
     if isinstance(value, tuple):
-        return [_plain_expr(one, variables) for one in cast("tuple[Any, ...]", value)]
+        return [_plain_expr(item, variables) for item in cast("tuple[Any, ...]", value)]
     return value
 
 
@@ -104,7 +104,7 @@ def from_json(text: str) -> tuple[Record, ...]:
 
 def _value(plain: Any) -> Any:
     if isinstance(plain, list):
-        return tuple(_value(one) for one in cast("list[Any]", plain))
+        return tuple(_value(item) for item in cast("list[Any]", plain))
     if not isinstance(plain, dict):
         return plain
     (kind, content), = cast("dict[str, Any]", plain).items()
@@ -114,7 +114,7 @@ def _value(plain: Any) -> Any:
         return ExprRef(expr, tuple((var, ref) for ref, var in variables.items()))
     if kind == "layout":
         names, dtypes, indices = content
-        return IndexMapRef(tuple(map(str, names)), tuple(map(str, dtypes)), tuple(_value(one) for one in indices))
+        return IndexMapRef(tuple(map(str, names)), tuple(map(str, dtypes)), tuple(_value(index) for index in indices))
     if kind == "intrinsic":
         name, arguments = content
         return IntrinsicRef(str(name), None if arguments is None else tuple(arguments))
@@ -124,13 +124,13 @@ def _value(plain: Any) -> Any:
 def _expr(plain: Any, variables: dict[VarRef, Var]) -> Any:
     """An expression over new variables, one for each reference, noted in `variables`."""
     if isinstance(plain, list):
-        return tuple(_expr(one, variables) for one in cast("list[Any]", plain))
+        return tuple(_expr(item, variables) for item in cast("list[Any]", plain))
     if not isinstance(plain, dict):
         return plain
-    found = cast("dict[str, Any]", plain)
-    if "node" in found:
-        return _NODES[found["node"]](*(_expr(part, variables) for part in found["of"]))
-    if "dtype" in found:
-        return DType(found["dtype"])
-    ref = _value(found)
+    fields = cast("dict[str, Any]", plain)
+    if "node" in fields:
+        return _NODES[fields["node"]](*(_expr(part, variables) for part in fields["of"]))
+    if "dtype" in fields:
+        return DType(fields["dtype"])
+    ref = _value(fields)
     return variables.setdefault(ref, Var(f"v{len(variables)}", DType("int32")))

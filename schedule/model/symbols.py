@@ -13,9 +13,9 @@ __all__ = ["free_symbols"]
 
 def free_symbols(operations: Sequence[Operation]) -> list[Var]:
     """The variables that the operations leave open, in the order of first use: those of shapes and scalar arguments."""
-    found: dict[Var, None] = {}
+    symbols: dict[Var, None] = {}
     for op in operations:
         axes = {*op.axis, *op.reduce_axis}
         for part in (*(extent for shape in op.output_shapes for extent in shape), *op.parts):
-            found.update(dict.fromkeys(var for var in free_vars(part) if var not in axes))
-    return list(found)
+            symbols.update(dict.fromkeys(var for var in free_vars(part) if var not in axes))
+    return list(symbols)

@@ -41,9 +41,9 @@ def _draw(drawer: Drawer) -> Attempt | None:
         return None
     axis = drawer.pick(axes)
     extent = drawer.extent(stage, axis)
-    taken = {held.thread_tag: drawer.extent(other, one) if other is not stage else "here"
-             for other in drawer.stages for one in other.leaf_iter_vars
-             if (held := other.attr(one).bind_thread) is not None}
+    taken = {held.thread_tag: drawer.extent(other, leaf) if other is not stage else "here"
+             for other in drawer.stages for leaf in other.leaf_iter_vars
+             if (held := other.attr(leaf).bind_thread) is not None}
     fitting = [tag for tag in _TAGS if tag.startswith("vthread") or taken.get(tag, extent) == extent]
     tags = [tag for tag in fitting if tag.startswith("threadIdx")] if axis.kind == "reduce" else fitting
     if not tags or (extent is None and drawer.chance(0.7)):
@@ -84,8 +84,8 @@ def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
     if axis.kind == "reduce":
         _check_reduction(stage, axis, thread_axis)
     holder = next(
-        (one for one in stage.leaf_iter_vars if one is not axis and _same(stage.attr(one).bind_thread, thread_axis)
-         and share_nest(stage, one, axis)), None
+        (leaf for leaf in stage.leaf_iter_vars if leaf is not axis and _same(stage.attr(leaf).bind_thread, thread_axis)
+         and share_nest(stage, leaf, axis)), None
     )
     if holder is not None:
         raise ThreadBoundTwice(

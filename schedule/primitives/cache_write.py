@@ -85,7 +85,7 @@ def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: st
         cache.scope = scope
         _take_over(stage, op, cache, fresh)
         _become_copy(stage, cache, copy_op, fresh)
-    caches = [cache_op.output(one.value_index) for one in tensors]
+    caches = [cache_op.output(tensor.value_index) for tensor in tensors]
     return caches[0] if isinstance(tensor, Tensor) else caches
 
 
@@ -136,7 +136,7 @@ def _cache_op(
                 f"cannot cache writes of {stage.name}", declared=op.source, called=user_source(), loops=outline(stage),
                 reason=f"{split} was split, and the tensor intrinsic {moved.intrinsic.name} gives whole parts of the cache",
                 fix="call cache_write first, then split the loops of the cache, by factors that divide, or of the copy")
-        return replace(moved, name=name, source=user_source(), axis=axis, tensor_axis=tuple(fresh[one] for one in op.tensor_axis),
+        return replace(moved, name=name, source=user_source(), axis=axis, tensor_axis=tuple(fresh[axis] for axis in op.tensor_axis),
                        out_dims=tuple(axis.index(fresh[dim]) for dim in dims))
     return ComputeOp(
         name=name, tag=op.tag, attrs=op.attrs, source=user_source(), axis=axis,
@@ -157,10 +157,10 @@ def _copy_op(
 def _take_over(stage: Stage, op: ComputeOp, cache: Stage, fresh: dict[IterVar, IterVar]) -> None:
     """Give the cache the loops over reduce axes, with what was done to them, in the order of all loops."""
     reduce_axes = spread_down(stage.relations, dict.fromkeys(op.reduce_axis, True), lambda a, b: a or b)
-    kept: list[Relation] = [one for one in stage.relations if one.parents and one.parents[0] in reduce_axes]
+    kept: list[Relation] = [relation for relation in stage.relations if relation.parents and relation.parents[0] in reduce_axes]
     new_roots = cache.op.reduce_axis
     cache.relations = kept
-    cache.all_iter_vars = [*cache.op.axis, *op.reduce_axis, *(child for one in kept for child in one.children)]
+    cache.all_iter_vars = [*cache.op.axis, *op.reduce_axis, *(child for each in kept for child in each.children)]
     cache.leaf_iter_vars = [fresh.get(axis, axis) for axis in stage.leaf_iter_vars]
     cache.iter_var_attrs = {axis: attr for axis, attr in stage.iter_var_attrs.items() if axis in reduce_axes}
     for axis in stage.leaf_iter_vars:
@@ -177,7 +177,7 @@ def _become_copy(stage: Stage, cache: Stage, copy_op: Operation, fresh: dict[Ite
     schedule, kept = stage.schedule, list(copy_op.axis)
     moved = {axis: fresh.get(axis, axis) for axis in stage.leaf_iter_vars}
     move_attachments(stage, kept, cache, moved)
-    gone = [axis for axis in stage.all_iter_vars if axis.kind != "reduce" and not any(axis is one for one in kept)]
+    gone = [axis for axis in stage.all_iter_vars if axis.kind != "reduce" and not any(axis is each for each in kept)]
     retire(
         schedule, gone, f"was a loop of {stage.name} until cache_write made it part of the layout of {cache.name}{{at}}"
     )

@@ -37,7 +37,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     parent = readers[0]
     if parent.attach_type in ("inline", "inlined") or not parent.leaf_iter_vars:
         return None
-    has_parallel = any(stage.attr(one).kind == "parallel" for one in stage.leaf_iter_vars)
+    has_parallel = any(stage.attr(leaf).kind == "parallel" for leaf in stage.leaf_iter_vars)
     if has_parallel and drawer.chance(0.8):
         return None
     axis = drawer.pick(parent.leaf_iter_vars)
@@ -97,7 +97,7 @@ def _check_stage(stage: Stage, parent: Stage) -> None:
         raise _bad(stage, parent, f"{name} reads {above}, so it cannot be computed before {above} is done (a cycle)",
                    f"s[{above}].compute_at(s[{name}], axis) is the possible direction")
     if not parent.reads(stage):
-        readers = [one.name for one in stage.schedule.stages if one.reads(stage)]
+        readers = [other.name for other in stage.schedule.stages if other.reads(stage)]
         raise _bad(stage, parent, f"{above} does not read {name}, directly or through other stages",
                    f"name a stage that does: {', '.join(readers)}" if readers else "")
 
@@ -116,14 +116,14 @@ def _bad(stage: Stage, parent: Stage, reason: str, fix: str) -> CannotAttach:
 
 def _check_parallel(stage: Stage, parent: Stage, axis: IterVar) -> None:
     """A parallel loop of the stage, or of what is attached to it, would end up within one of the parent's."""
-    inner = next((one for one in stage.leaf_iter_vars if stage.attr(one).kind == "parallel"), None)
+    inner = next((leaf for leaf in stage.leaf_iter_vars if stage.attr(leaf).kind == "parallel"), None)
     if inner is None:
         return
     around: list[tuple[Stage, IterVar]] = []
-    for one in parent.leaf_iter_vars:
-        if parent.attr(one).kind == "parallel":
-            around.append((parent, one))
-        if one is axis:
+    for leaf in parent.leaf_iter_vars:
+        if parent.attr(leaf).kind == "parallel":
+            around.append((parent, leaf))
+        if leaf is axis:
             break
     above = around[-1] if around else enclosing_parallel(parent)
     if above is not None:

@@ -48,8 +48,8 @@ def parallel(stage: Stage, axis: IterVar) -> None:
     if axis.kind == "reduce":
         raise race_over(ParallelReduction, stage, axis, "cannot make", " parallel", "threads", "make a data axis parallel")
     # Whatever surrounds this loop, or any loop of the stage: all of them are one nest.
-    other = next((one for one in stage.leaf_iter_vars if one is not axis and stage.attr(one).kind == "parallel"
-                  and share_nest(stage, one, axis)), None)
+    other = next((leaf for leaf in stage.leaf_iter_vars if leaf is not axis and stage.attr(leaf).kind == "parallel"
+                  and share_nest(stage, leaf, axis)), None)
     above = enclosing_parallel(stage)
     if other is not None or above is not None:
         where = other.name if other is not None else f"{above[1].name} of stage {above[0].name}" if above else ""

@@ -62,11 +62,11 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: b
         return BadPrefetch(headline, reason=reason, declared=stage.op.source, called=user_source(),
                            loops=outline(stage, [axis]), fix=fix)
 
-    read = ", ".join(one.name for one in stage.op.input_tensors) or "nothing"
+    read = ", ".join(tensor.name for tensor in stage.op.input_tensors) or "nothing"
     if not isinstance(tensor, Tensor):
         raise bad(f"a tensor is asked for, {type(tensor).__name__} was given", f"prefetch what {stage.name} reads: {read}")
     source = stage.schedule[tensor]
-    if not any(one is source.op.output(tensor.value_index) for one in stage.op.input_tensors):
+    if not any(read is source.op.output(tensor.value_index) for read in stage.op.input_tensors):
         raise bad(f"{stage.name} does not read {tensor.name}", f"prefetch what it reads: {read}")
     distance = offset.value if isinstance(offset, IntImm) else offset
     if isinstance(distance, bool) or not isinstance(distance, int):

@@ -96,15 +96,15 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
         partial = schedule.insert_stage(schedule.place_of(stage), partial_op, stage)
         moved = {before: after for before, after in new.items() if before.kind == "reduce"}
         move_attachments(stage, op.axis, partial, moved)
-        gone = [one for one in stage.all_iter_vars if not any(one is kept for kept in op.axis)]
+        gone = [var for var in stage.all_iter_vars if not any(var is kept for kept in op.axis)]
         retire(schedule, gone, f"was an axis of {stage.name} until rfactor made two stages of it{{at}}: "
-               f"{partial.name} over {', '.join(one.name for one in partial.leaf_iter_vars)}, and {stage.name}")
+               f"{partial.name} over {', '.join(leaf.name for leaf in partial.leaf_iter_vars)}, and {stage.name}")
         redirection = Redirection(schedule)
         redirection.replace_whole(stage, final_op)
         redirection.follow_all(schedule.place_of(stage) + 1)
     if isinstance(tensor, Tensor):
         return partial_op.output(0) if partial_op.num_outputs == 1 else list(partial_op.outputs)
-    return [partial_op.output(one.value_index) for one in tensors]
+    return [partial_op.output(tensor.value_index) for tensor in tensors]
 
 
 def _bad(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadRfactor:
@@ -132,11 +132,11 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
         raise _bad(stage, axis, f"the tensor intrinsic {op.intrinsic.name} adds up whole parts of {stage.name}, one by one",
                    "declare the partial results as a te.compute of their own, by the same intrinsic, and add them up in another")
     find_leaf(stage, axis, "cannot factor over")
-    names = ", ".join(one.name for one in stage.leaf_iter_vars if one.kind == "reduce")
+    names = ", ".join(leaf.name for leaf in stage.leaf_iter_vars if leaf.kind == "reduce")
     if axis.kind != "reduce":
         raise _bad(stage, axis, f"{axis.name} is a data axis", f"factor over a reduce axis: {names}")
     touched = related_axes(stage, axis)
-    mixed = next((one for one in stage.leaf_iter_vars if one in touched and mixes_data_and_reduce(stage, one)), None)
+    mixed = next((leaf for leaf in stage.leaf_iter_vars if leaf in touched and mixes_data_and_reduce(stage, leaf)), None)
     if mixed is not None:
         raise _bad(stage, axis, f"{mixed.name} runs over data and reduce axes at once",
                    "call rfactor before fusing a reduce axis with a data axis")
@@ -144,16 +144,16 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
     if not is_const(within.begin, 0):
         raise _bad(stage, axis, f"{axis.name} begins at {within.begin}, and the partial results are counted from 0",
                    f"declare the axis from 0, or split {axis.name} and factor over a part")
-    if any(var is one for var in free_vars(within.extent) for one in (*op.axis, *op.reduce_axis)):
+    if any(var is axis for var in free_vars(within.extent) for axis in (*op.axis, *op.reduce_axis)):
         raise _bad(
             stage,
             axis,
             f"its extent {within.extent} changes with other axes, so the partial results have no shape",
             f"split {axis.name} by a constant factor and factor over the inner part",
         )
-    for one in stage.leaf_iter_vars:
-        if not any(one is root for root in op.axis):
-            refuse_lost_annotation(stage, one, f"cannot factor the reduction {stage.name}: the loop",
+    for leaf in stage.leaf_iter_vars:
+        if not any(leaf is root for root in op.axis):
+            refuse_lost_annotation(stage, leaf, f"cannot factor the reduction {stage.name}: the loop",
                                    "call rfactor first, then annotate the loops of the two stages")
     refuse_dangling_predicate(stage, op.axis, BadRfactor, "cannot factor the reduction")
     refuse_tied_reduction(stage, BadRfactor, "cannot factor the reduction", "call rfactor first, then skew loops of the two stages")
@@ -184,26 +184,26 @@ def _check_attachments(stage: Stage, axis: IterVar) -> None:
 
 def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, Range]) -> dict[IterVar, IterVar]:
     """What stands in the first stage for each data axis and each reduce loop of the whole."""
-    new = {one: as_axis(one, ranges[one], one.name, "data") for one in op.axis}
+    new = {axis: as_axis(axis, ranges[axis], axis.name, "data") for axis in op.axis}
     touched = related_axes(stage, axis)
     later: dict[IterVar, bool] = {}
     for first, second in dependences(stage):  # in the order of the second ones: what depends on such a one is such a one
         if second not in touched and (first in touched or first in later):
             later[second] = True
-    untouched = [one for one in op.reduce_axis if one not in touched and one not in later]
-    loops = [one for one in stage.leaf_iter_vars if one in touched and one is not axis]
-    for one in [*untouched, *loops]:
-        new[one] = _renewed(one, ranges[one], {**new})
+    untouched = [axis for axis in op.reduce_axis if axis not in touched and axis not in later]
+    loops = [leaf for leaf in stage.leaf_iter_vars if leaf in touched and leaf is not axis]
+    for item in [*untouched, *loops]:
+        new[item] = _renewed(item, ranges[item], {**new})
     new[axis] = as_axis(axis, ranges[axis], axis.name, "data")
     if later:
         values = pass_up_value(stage.relations, ranges, {**new})
         conditions = inexact_splits(stage.relations, ranges, values)
         at: dict[Var, Expr] = {**new}
-        at |= {one: substitute(values[one], at) for one in op.reduce_axis if one in touched}
+        at |= {axis: substitute(values[axis], at) for axis in op.reduce_axis if axis in touched}
         inside = all_of(*(substitute(condition, at) for condition in conditions))
-        for one in later:
-            new[one] = _renewed(one, ranges[one], at, inside)
-            at[one] = new[one]
+        for each in later:
+            new[each] = _renewed(each, ranges[each], at, inside)
+            at[each] = new[each]
     return new
 
 
@@ -214,7 +214,8 @@ def _renewed(axis: IterVar, within: Range, at: Mapping[Var, Expr], inside: Expr 
     if axis.dom is not None and begin is axis.dom.begin and extent is axis.dom.extent:
         return axis
     if not is_const(inside, 1):
-        begin, extent = (if_then_else(inside, one, const(0, one.dtype)) if reads_memory(one) else one for one in (begin, extent))
+        begin, extent = (
+            if_then_else(inside, bound, const(0, bound.dtype)) if reads_memory(bound) else bound for bound in (begin, extent))
     return as_axis(axis, Range(begin, extent), axis.name, "reduce")
 
 
@@ -224,13 +225,14 @@ def _partial_op(
 ) -> ComputeOp:
     """The partial results: a dimension for `axis`, reduced over the rest."""
     at_loops: dict[IterVar, Expr] = {
-        one: made.dom.begin if made.dom is not None and is_const(made.dom.extent, 1) else made for one, made in new.items()}
+        axis: renewed.dom.begin if renewed.dom is not None and is_const(renewed.dom.extent, 1) else renewed
+        for axis, renewed in new.items()}
     values = pass_up_value(stage.relations, ranges, at_loops)
     at_axes: dict[Var, Expr] = {**new}
-    conditions = [substitute(one, at_axes) for one in inexact_splits(stage.relations, ranges, values)]
+    conditions = [substitute(condition, at_axes) for condition in inexact_splits(stage.relations, ranges, values)]
     # The begin of a reduce axis may speak of data axes, which have become others.
-    at_roots: dict[Var, Expr] = {one: substitute(values[one], at_axes) for one in (*op.axis, *op.reduce_axis)}
-    rest = tuple(made for one, made in new.items() if one.kind == "reduce" and one is not axis)
+    at_roots: dict[Var, Expr] = {axis: substitute(values[axis], at_axes) for axis in (*op.axis, *op.reduce_axis)}
+    rest = tuple(renewed for item, renewed in new.items() if item.kind == "reduce" and item is not axis)
     condition = substitute(reduction.condition, at_roots)
     if conditions:
         condition = first_then(likely(all_of(*conditions)), condition)
@@ -241,7 +243,7 @@ def _partial_op(
     else:  # one element each: nothing is left to reduce in this stage
         body = tuple(if_then_else(condition, source, identity)
                      for source, identity in zip(sources, reduction.combiner.identity, strict=True))
-    data = [new[one] for one in op.axis]
+    data = [new[axis] for axis in op.axis]
     data.insert(place, new[axis])
     return ComputeOp(
         name=f"{op.name}.rf", tag=op.tag, attrs=op.attrs, source=user_source(), axis=tuple(data), body=body

@@ -138,11 +138,11 @@ def _bad(stage: Stage, axis: IterVar, by: IterVar, reason: str, fix: str) -> Bad
 def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
     if axis is by:
         raise _bad(stage, axis, by, "both are the same loop", f"s[{stage.name}].skew(axis, by) takes two loops")
-    kinds = {one.kind for one in derived_roots(stage, axis)}
+    kinds = {root.kind for root in derived_roots(stage, axis)}
     if len(kinds) != 1:
         over = "data and reduce axes at once" if kinds else f"no axis of {stage.name}"
         raise _bad(stage, axis, by, f"{axis.name} runs over {over}", "skew a loop over data, or one over reduce axes")
-    if "data" in kinds and any(one.kind == "reduce" for one in derived_roots(stage, by)):
+    if "data" in kinds and any(root.kind == "reduce" for root in derived_roots(stage, by)):
         raise _bad(stage, axis, by, f"{by.name} is a loop over a reduce axis, in which each element is finished at its own place: "
                    "another one would be started in each iteration", "skew a data axis by a loop over data, or the reduce axis")
     within = declared_ranges(stage).get(axis)
@@ -161,10 +161,10 @@ def _factor(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
 def _sum_dtype(stage: Stage, axis: IterVar, by: IterVar, factor: int) -> DType:
     """Of axis + factor * by: 32 bits must be known to be enough."""
     ranges = declared_ranges(stage)
-    extents = [ranges[one].extent if one in ranges else None for one in (axis, by)]
+    extents = [ranges[loop].extent if loop in ranges else None for loop in (axis, by)]
     begin = ranges[by].begin if by in ranges else None
-    if all(isinstance(one, IntImm) for one in (*extents, begin)):
-        length, count, first = (int(one) for one in (*extents, begin))  # pyright: ignore[reportArgumentType]
+    if all(isinstance(factor, IntImm) for factor in (*extents, begin)):
+        length, count, first = (int(factor) for factor in (*extents, begin))  # pyright: ignore[reportArgumentType]
         if length + abs(factor) * (count + abs(first)) < INT64_FROM:
             return axis.dtype
     return INT64

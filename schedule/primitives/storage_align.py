@@ -44,9 +44,9 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
         return BadStorageAlign(headline, reason=reason, declared=stage.op.source, called=user_source(),
                                loops=outline(stage, [axis]), fix=fix)
 
-    dimensions = [one for dims in stage.op.dimensions for one in dims]
+    dimensions = [dim for dims in stage.op.dimensions for dim in dims]
     if place_of(dimensions, axis) < 0:
-        names = ", ".join(one.name for one in dimensions)
+        names = ", ".join(axis.name for axis in dimensions)
         raise bad(f"{axis.name} is no dimension of {stage.name}", f"use one of s[{stage.name}].op.axis: {names}")
     if stage.is_output:
         raise bad(f"{stage.name} is an output: the caller decides how its memory is laid out",

@@ -84,7 +84,7 @@ def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
     if not isinstance(intrinsic, TensorIntrin):
         raise BadTensorize(headline, reason=f"a tensor intrinsic is asked for, {type(intrinsic).__name__} was given",
                            called=user_source(), fix="pass what te.decl_tensor_intrin or te.intrinsics.get returned")
-    other = next((one for one in stage.leaf_iter_vars if one is not axis and stage.attr(one).kind == "tensorized"), None)
+    other = next((leaf for leaf in stage.leaf_iter_vars if leaf is not axis and stage.attr(leaf).kind == "tensorized"), None)
     if other is not None:
         raise BadTensorize(headline, reason=f"'{other.name}' is tensorized already, and one intrinsic computes a stage",
                            declared=stage.op.source, called=user_source(), loops=outline(stage, [other, axis]),

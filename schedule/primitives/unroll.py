@@ -26,7 +26,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     axis = drawer.pick(short(stage))
-    copies = prod(drawer.extent(stage, one) or 8 for one in stage.leaf_iter_vars if stage.attr(one).kind == "unrolled")
+    copies = prod(drawer.extent(stage, leaf) or 8 for leaf in stage.leaf_iter_vars if stage.attr(leaf).kind == "unrolled")
     if copies * (drawer.extent(stage, axis) or 8) > _MOST_COPIES and not drawer.chance(0.03):
         return None
     return f"unroll({axis.name}) of {stage.name}", lambda: stage.unroll(axis)

@@ -283,7 +283,7 @@ def sides(
     """What the stage computes under the tensorized loop, and what the intrinsic does. shown: the extents of the stage's
     loops; mine, its, names: see nest_side."""
     op, other, loop = stage.stage_bounds.computation.op, stage.intrinsic.op, stage.stage_bounds.loops[stage.place]
-    inner = {one.var: Span.of(const(0, one.var.dtype), one.extent) for one in stage.inner if one.var is not None}
+    inner = {loop.var: Span.of(const(0, loop.var.dtype), loop.extent) for loop in stage.inner if loop.var is not None}
     evaluate = SpanEvaluator(inner, stage.analyzer)
     spans = {axis: span for axis, value in stage.axes.items() if (span := evaluate(value)) is not None}
     left = nest_side(f"{op.name} under '{loop.axis.name}'", op, stage.stage_bounds.computation.values, shown, spans, stage.analyzer,

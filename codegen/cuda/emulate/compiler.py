@@ -59,25 +59,25 @@ class EmulatedLibrary:
         tool = shutil.which("addr2line")
         if tool is None or not place:
             return None
-        found = subprocess.run([tool, "-i", "-e", str(self.path), hex(place - 1)], capture_output=True, text=True, check=False)
-        lines = [word for word in found.stdout.split() if "kernel.cu:" in word]
+        shown = subprocess.run([tool, "-i", "-e", str(self.path), hex(place - 1)], capture_output=True, text=True, check=False)
+        lines = [word for word in shown.stdout.split() if "kernel.cu:" in word]
         number = lines[-1].rpartition(":")[2] if lines else ""  # the outermost of what was inlined: the kernel itself
         return int(number) if number.isdigit() else None
 
 
 @cache
 def _folder() -> Path:
-    made = tempfile.TemporaryDirectory(prefix="tilewright-emulator-")
-    atexit.register(made.cleanup)
-    return Path(made.name)
+    folder = tempfile.TemporaryDirectory(prefix="tilewright-emulator-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 @cache
 def _compiler() -> str:
     for name in ("g++", "c++", "clang++"):
-        found = shutil.which(name)
-        if found:
-            return found
+        path = shutil.which(name)
+        if path:
+            return path
     raise EmulatorUnavailable("cannot emulate: there is no C++ compiler", called=user_source(),
                               reason="the emulator compiles the CUDA text as C++", allowed="g++, c++ or clang++ on PATH",
                               fix="install g++")
@@ -91,9 +91,9 @@ def _run(command: Sequence[str]) -> None:
 
 @cache
 def _machine() -> Path:
-    made = _folder() / "machine.o"
-    _run([_compiler(), *_COMMON, "-O2", "-c", str(_HERE / "machine.cpp"), "-o", str(made)])
-    return made
+    machine = _folder() / "machine.o"
+    _run([_compiler(), *_COMMON, "-O2", "-c", str(_HERE / "machine.cpp"), "-o", str(machine)])
+    return machine
 
 
 @lru_cache(maxsize=256)
@@ -104,12 +104,12 @@ def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned
     """
     machine = _machine()
     folder = Path(tempfile.mkdtemp(dir=_folder()))
-    source, made = folder / "kernel.cu", folder / "kernel.o"
+    source, object_file = folder / "kernel.cu", folder / "kernel.o"
     source.write_text(text + "\n".join(map(_entry, kernels)) + "\n")  # the text first: its lines are those of errors
     command = [_compiler(), *_COMMON, *_KERNEL, *(["-DTW_UNALIGNED"] if unaligned else [])]
-    _run([*command, "-include", str(_HERE / "emulation.h"), "-x", "c++", "-c", str(source), "-o", str(made)])
+    _run([*command, "-include", str(_HERE / "emulation.h"), "-x", "c++", "-c", str(source), "-o", str(object_file)])
     library = folder / "kernel.so"
-    _run([_compiler(), "-shared", str(made), str(machine), "-lm", "-o", str(library)])
+    _run([_compiler(), "-shared", str(object_file), str(machine), "-lm", "-o", str(library)])
     return EmulatedLibrary(library, text)
 
 

@@ -90,7 +90,7 @@ def read_log(filename: str | PathLike[str], into: Database) -> None:
 
 def _uid(line: str) -> str:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except ValueError:
         return ""
-    return str(found.get("uid", "")) if isinstance(found, dict) else ""
+    return str(record.get("uid", "")) if isinstance(record, dict) else ""

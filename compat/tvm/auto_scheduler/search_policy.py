@@ -48,4 +48,4 @@ class SketchPolicy:
         del params
         self.task, self.verbose, self.seed = task, verbose, seed or 0
         self.cost_model = program_cost_model if program_cost_model is not None else XGBModel()
-        self.files = [*self.cost_model.files, *(one.filename for one in init_search_callbacks or ())]
+        self.files = [*self.cost_model.files, *(callback.filename for callback in init_search_callbacks or ())]

@@ -56,9 +56,9 @@ class TuningOptions:
     measure_callbacks: Sequence[RecordToFile] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
-        for one in self.measure_callbacks or ():
-            if not isinstance(one, RecordToFile):
-                raise BadTuningOption(f"{one!r} cannot be called with what was measured", called=user_source(),
+        for callback in self.measure_callbacks or ():
+            if not isinstance(callback, RecordToFile):
+                raise BadTuningOption(f"{callback!r} cannot be called with what was measured", called=user_source(),
                                       allowed="auto_scheduler.RecordToFile(...)",
                                       fix="autotune.tune(args).history holds every trial")
 
@@ -132,7 +132,7 @@ class SearchTask:
         """The arrays that were given, in the order of the placeholders."""
         if not self.task_inputs:
             return None
-        given = {name: one.numpy() if hasattr(one, "numpy") else one for name, one in self.task_inputs.items()}
+        given = {name: value.numpy() if hasattr(value, "numpy") else value for name, value in self.task_inputs.items()}
         names = [tensor.name for tensor in self.house.args if tensor not in self.house.outputs]
         if sorted(given) != sorted(names):
             raise BadTuningOption(f"the arrays of task_inputs are {', '.join(given)}", called=user_source(),
@@ -174,12 +174,12 @@ def auto_schedule(
     options = tuning_options or TuningOptions(num_measure_trials=64)
     policy = search_policy if search_policy is not None else SketchPolicy(task)
     with Database(":memory:") as records:
-        found = tune(task.house, trials=max(1, options.num_measure_trials), database=records, search=policy.cost_model.search,
+        result = tune(task.house, trials=max(1, options.num_measure_trials), database=records, search=policy.cost_model.search,
                      seed=policy.seed, limits=options.limits, progress=None if options.verbose else False)
         for line in records.export_lines():
             for callback in options.measure_callbacks or ():
                 callback.write(line)
-    return found.schedule, list(task.compute_dag.tensors)
+    return result.schedule, list(task.compute_dag.tensors)
 
 
 class TaskScheduler:

@@ -37,7 +37,7 @@ def register_workload(func_name: Any, f: Callable[..., Any] | None = None, overr
 
 def make_workload_key(func: str | Callable[..., Any], args: Sequence[Any]) -> str:
     """The name of a workload with its arguments, as text. Raises NothingToTune."""
-    name = func if isinstance(func, str) else next((name for name, one in _WORKLOADS.items() if one is func), "")
+    name = func if isinstance(func, str) else next((name for name, function in _WORKLOADS.items() if function is func), "")
     if name not in _WORKLOADS:
         raise NothingToTune(f"there is no workload {name or getattr(func, '__name__', func)!r}", called=user_source(),
                             allowed=", ".join(sorted(_WORKLOADS)), fix="@auto_scheduler.register_workload above the function")
@@ -48,8 +48,8 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
     """The tensors of a workload, declared anew. Raises NothingToTune, BadTemplate, and what the function raises."""
     name, *args = json.loads(workload_key)
     make_workload_key(name, ())
-    made = _WORKLOADS[name](*deserialize_args(args))
-    if not isinstance(made, (list, tuple)) or not all(isinstance(one, Tensor) for one in made):
-        raise BadTemplate(f"the workload {name} returned {type(made).__name__}", called=user_source(),
+    tensors = _WORKLOADS[name](*deserialize_args(args))
+    if not isinstance(tensors, (list, tuple)) or not all(isinstance(tensor, Tensor) for tensor in tensors):
+        raise BadTemplate(f"the workload {name} returned {type(tensors).__name__}", called=user_source(),
                           fix="return [A, B, C]: the tensors in call order")
-    return list(made)
+    return list(tensors)

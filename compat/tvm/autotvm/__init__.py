@@ -38,8 +38,8 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> object:
-    found = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{found}")
+    hint = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 __all__ = [

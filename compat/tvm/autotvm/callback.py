@@ -25,7 +25,7 @@ def log_to_file(file_out: Any, protocol: str = "json") -> Callback:
     """Appends each result to a log, as a line. file_out: its path, or an open file."""
 
     def callback(_: Tuner, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        lines = "".join(f"{record.encode(*one, protocol)}\n" for one in zip(inputs, results, strict=True))
+        lines = "".join(f"{record.encode(*pair, protocol)}\n" for pair in zip(inputs, results, strict=True))
         if isinstance(file_out, (str, PathLike)):
             path = Path(file_out)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,8 +41,8 @@ def log_to_database(db: Any) -> Callback:
     """Calls db.save(input, result) for each result."""
 
     def callback(_: Tuner, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        for one in zip(inputs, results, strict=True):
-            db.save(*one)
+        for pair in zip(inputs, results, strict=True):
+            db.save(*pair)
 
     return callback
 

@@ -31,11 +31,11 @@ class ApplyHistoryBest(DispatchContext):
         """Takes over what is faster in these logs or records."""
         if isinstance(records, (str, PathLike)):
             records = load_from_file(records)
-        for one in records:
-            if isinstance(one, (str, PathLike)):
-                self.load(one)
+        for record in records:
+            if isinstance(record, (str, PathLike)):
+                self.load(record)
                 continue
-            inp, result = one
+            inp, result = record
             if result.error_no:
                 continue
             for key in inp.target.keys:

@@ -96,12 +96,13 @@ def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, A
 
     Raises BadTuningOption.
     """
-    made = {"builder": LocalBuilder() if builder == "local" else builder, "runner": LocalRunner() if runner == "local" else runner}
-    for (name, one), kind in zip(made.items(), (LocalBuilder, LocalRunner), strict=True):
-        if not isinstance(one, kind):
-            raise BadTuningOption(f"{one!r} is no {name}", called=user_source(),
+    option = {"builder": LocalBuilder() if builder == "local" else builder,
+              "runner": LocalRunner() if runner == "local" else runner}
+    for (name, part), kind in zip(option.items(), (LocalBuilder, LocalRunner), strict=True):
+        if not isinstance(part, kind):
+            raise BadTuningOption(f"{part!r} is no {name}", called=user_source(),
                                   allowed=f'"local", or autotvm.{kind.__name__}(...)')
-    return made
+    return option
 
 
 def limits_of(option: dict[str, Any]) -> Limits:
@@ -145,12 +146,12 @@ class Measuring:
         """The results of some configurations."""
         assert self._measurer is not None
         begin = time.time()
-        candidates = [self.candidate(one.config) for one in inputs]
-        texts = [one.text for one in candidates if one is not None]
+        candidates = [self.candidate(measure_input.config) for measure_input in inputs]
+        texts = [candidate.text for candidate in candidates if candidate is not None]
         outcomes = iter(self._measurer.measure(texts, self.best))
-        results = [self._refused(one.config) if candidate is None else _result(next(outcomes), begin)
-                   for one, candidate in zip(inputs, candidates, strict=True)]
-        self.best = min((one.seconds for one in results if one.error_no == 0), default=self.best)
+        results = [self._refused(measure_input.config) if candidate is None else _result(next(outcomes), begin)
+                   for measure_input, candidate in zip(inputs, candidates, strict=True)]
+        self.best = min((result.seconds for result in results if result.error_no == 0), default=self.best)
         return results
 
     def _refused(self, config: ConfigEntity) -> MeasureResult:

@@ -40,7 +40,7 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         config = ConfigEntity.from_json_dict(plain["config"])
         if not isinstance(name, str) or not isinstance(target, str):
             raise TypeError("a text is missing")
-        if not costs or (error_no == 0 and not all(isinstance(one, (int, float)) and one > 0 for one in costs)):
+        if not costs or (error_no == 0 and not all(isinstance(cost, (int, float)) and cost > 0 for cost in costs)):
             raise ValueError("a time is no positive number")
         task = Task(name, _tuples(args))
         task.target = Target(target)
@@ -84,7 +84,7 @@ def pick_best(in_file: str | PathLike[str], out_file: str | PathLike[str]) -> No
         key = measure_str_key(inp, include_config=False)
         if result.error_no == 0 and (key not in best or best[key][1].seconds > result.seconds):
             best[key] = (inp, result)
-    Path(out_file).write_text("".join(f"{encode(*one)}\n" for one in best.values()), encoding="utf-8")
+    Path(out_file).write_text("".join(f"{encode(*pair)}\n" for pair in best.values()), encoding="utf-8")
 
 
 def _check(protocol: str) -> None:
@@ -94,4 +94,4 @@ def _check(protocol: str) -> None:
 
 def _tuples(value: Any) -> Any:
     """Lists of JSON as the tuples that they were."""
-    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

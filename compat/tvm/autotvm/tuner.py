@@ -82,7 +82,7 @@ class Tuner:
                     break
                 inputs = [MeasureInput(self.task.target, self.task, config) for config in configs]
                 results = measuring(inputs)
-                first = first or next((str(one.costs[0]) for one in results if one.error_no), "")
+                first = first or next((str(result.costs[0]) for result in results if result.error_no), "")
                 for at, (inp, result) in enumerate(zip(inputs, results, strict=True), done):
                     self._note(at, inp, result)
                 done = self._done = done + len(results)
@@ -122,12 +122,12 @@ class IndexBaseTuner(Tuner):
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """At most `batch_size` configurations, in the order of their indices."""
-        found: list[ConfigEntity] = []
-        while self._next < self._end and len(found) < batch_size:
+        configs: list[ConfigEntity] = []
+        while self._next < self._end and len(configs) < batch_size:
             if self.task.config_space.is_index_valid(self._next):
-                found.append(self.task.config_space.get(self._next))
+                configs.append(self.task.config_space.get(self._next))
             self._next += 1
-        return found
+        return configs
 
 
 class GridSearchTuner(IndexBaseTuner):
@@ -160,15 +160,15 @@ class _SearchTuner(Tuner):
                 self._learn()
             wanted = min(_AHEAD, max(batch_size, self.n_trial - self._done))
             chosen = self._search.propose(wanted, self._measured, self._seen)
-            self._seen.update(one.records for one in chosen)
-            self._ahead = [self.task.config_of(one.config.choices) for one in chosen]
+            self._seen.update(candidate.records for candidate in chosen)
+            self._ahead = [self.task.config_of(candidate.config.choices) for candidate in chosen]
         batch, self._ahead = self._ahead[:batch_size], self._ahead[batch_size:]
         return batch
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Learns from what was measured."""
         self._known += zip(inputs, results, strict=True)
-        self._visited.update(one.config.index for one in inputs)
+        self._visited.update(measure_input.config.index for measure_input in inputs)
         self._learn()
 
     def _learn(self) -> None:
@@ -182,9 +182,9 @@ class _SearchTuner(Tuner):
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 0) -> None:
         """Learns from what a log holds, of this task: at least `min_seed_records` results, or it is left."""
-        found = [one for one in data_set if one[0].task.workload == self.task.workload]
-        if len(found) >= min_seed_records:
-            self._known += found
+        pairs = [pair for pair in data_set if pair[0].task.workload == self.task.workload]
+        if len(pairs) >= min_seed_records:
+            self._known += pairs
 
 
 class RandomTuner(_SearchTuner):

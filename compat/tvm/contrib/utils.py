@@ -23,7 +23,7 @@ class TempDirectory:
 
     def listdir(self) -> list[str]:
         """The names of the files in the folder."""
-        return [found.name for found in Path(self.temp_dir).iterdir()]
+        return [path.name for path in Path(self.temp_dir).iterdir()]
 
     def remove(self) -> None:
         """Remove the folder now."""

@@ -26,5 +26,5 @@ def resize2d(
     if bicubic_exclude:
         raise ValueError("resize2d takes pixels beyond the border as those on it: bicubic_exclude=0")
     rounding = rounding_method or ("round" if coordinate_transformation_mode == "align_corners" else "floor")
-    made = _ours.resize2d(data, roi, size, layout, method, coordinate_transformation_mode, rounding, bicubic_alpha)
-    return made if out_dtype is None else elementwise.cast(made, out_dtype)
+    result = _ours.resize2d(data, roi, size, layout, method, coordinate_transformation_mode, rounding, bicubic_alpha)
+    return result if out_dtype is None else elementwise.cast(result, out_dtype)

@@ -126,8 +126,8 @@ def depthwise_conv2d_NCHWc(
     kernel = _transform.reshape(_transform.transpose(Filter, (0, 5, 1, 4, 2, 3)), (chunks * block, 1, high, wide))
     batch, _, height, width, _ = Input.shape
     data = _transform.reshape(_transform.transpose(Input, (0, 1, 4, 2, 3)), (batch, chunks * block, height, width))
-    made = _ours.depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype or None)
-    parts = _transform.reshape(made, (batch, chunks, block, *made.shape[2:]))
+    result = _ours.depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype or None)
+    parts = _transform.reshape(result, (batch, chunks, block, *result.shape[2:]))
     return _transform.transpose(parts, (0, 1, 3, 4, 2))
 
 
@@ -180,8 +180,8 @@ def matmul(
 ) -> Tensor:
     """The product of two matrices, plus a bias for each column."""
     del auto_scheduler_rewritten_layout
-    made = _matmul(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype or None)
-    return made if bias is None else made + bias
+    result = _matmul(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype or None)
+    return result if bias is None else result + bias
 
 
 # Rows, windows, borders

@@ -83,8 +83,8 @@ def depthwise_conv2d_python_nchw(input_np: Any, filter_np: Any, stride: Any, pad
 
 def depthwise_conv2d_python_nhwc(input_np: Any, filter_np: Any, stride: Any, padding: Any) -> Any:
     """Of (N, H, W, C) by (KH, KW, C, M)."""
-    made = depthwise_conv2d_python_nchw(input_np.transpose(0, 3, 1, 2), filter_np.transpose(2, 3, 0, 1), stride, padding)
-    return made.transpose(0, 2, 3, 1)
+    result = depthwise_conv2d_python_nchw(input_np.transpose(0, 3, 1, 2), filter_np.transpose(2, 3, 0, 1), stride, padding)
+    return result.transpose(0, 2, 3, 1)
 
 
 # Products, rows, windows
@@ -112,9 +112,9 @@ def layer_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: floa
     """Normalised over `axis`."""
     axes = tuple(at % data.ndim for at in (axis if isinstance(axis, (list, tuple)) else [axis]))
     shape = [extent if at in axes else 1 for at, extent in enumerate(data.shape)]
-    made = (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + epsilon)
-    made = made if gamma is None else made * gamma.reshape(shape)
-    return made if beta is None else made + beta.reshape(shape)
+    result = (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + epsilon)
+    result = result if gamma is None else result * gamma.reshape(shape)
+    return result if beta is None else result + beta.reshape(shape)
 
 
 def l2_normalize_python(a_np: Any, eps: float, axis: Any = None) -> Any:
@@ -150,19 +150,19 @@ def poolnd_python(np_data: Any, kernel: Sequence[int], strides: Sequence[int], d
     wide = np.pad(data, pads, constant_values=-np.inf if pool_type == "max" and data.dtype.kind == "f" else 0)
     steps = (..., *(slice(None, None, step) for step in strides), *(slice(None, None, by) for by in dilation))
     over = tuple(range(-dims, 0))
-    windows, counts = (sliding_window_view(one, reach, over)[steps] for one in (wide, ones))
-    made = windows.max(over) if pool_type == "max" else windows.sum(over) / np.maximum(counts.sum(over), 1)
-    return np.moveaxis(made, range(-dims, 0), space).astype(dtype)
+    windows, counts = (sliding_window_view(array, reach, over)[steps] for array in (wide, ones))
+    result = windows.max(over) if pool_type == "max" else windows.sum(over) / np.maximum(counts.sum(over), 1)
+    return np.moveaxis(result, range(-dims, 0), space).astype(dtype)
 
 
 def adaptive_pool(np_data: Any, out_size: Sequence[int], pool_type: str, layout: str = "NCHW") -> Any:
     """Pooling to a size."""
-    made = np_data
+    result = np_data
     for at, out in zip([at for at, letter in enumerate(layout) if letter in "DHW"], out_size, strict=True):
-        size = made.shape[at]
-        cuts = [made.take(range(i * size // out, -(-(i + 1) * size // out)), at) for i in range(out)]
-        made = np.stack([cut.max(at) if pool_type == "max" else cut.mean(at) for cut in cuts], at)
-    return made
+        size = result.shape[at]
+        cuts = [result.take(range(i * size // out, -(-(i + 1) * size // out)), at) for i in range(out)]
+        result = np.stack([cut.max(at) if pool_type == "max" else cut.mean(at) for cut in cuts], at)
+    return result
 
 
 # Elements that move
@@ -170,10 +170,10 @@ def adaptive_pool(np_data: Any, out_size: Sequence[int], pool_type: str, layout:
 
 def dilate_python(input_np: Any, strides: Sequence[int], dilation_value: float = 0, out_dtype: Any = None) -> Any:
     """Elements apart."""
-    made = np.full([(extent - 1) * step + 1 for extent, step in zip(input_np.shape, strides, strict=True)], dilation_value,
+    result = np.full([(extent - 1) * step + 1 for extent, step in zip(input_np.shape, strides, strict=True)], dilation_value,
                    out_dtype or input_np.dtype)
-    made[tuple(slice(None, None, step) for step in strides)] = input_np
-    return made
+    result[tuple(slice(None, None, step) for step in strides)] = input_np
+    return result
 
 
 def upsampling_python(data: Any, scale: Sequence[int], layout: str = "NCHW") -> Any:
@@ -224,8 +224,8 @@ def gather_nd_python(a_np: Any, indices_np: Any) -> Any:
 
 def one_hot(indices: Any, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any) -> Any:
     """on_value where a new axis is the index."""
-    made = np.where(np.asarray(indices)[..., None] == np.arange(depth), on_value, off_value).astype(dtype)
-    return np.moveaxis(made, -1, axis)
+    result = np.where(np.asarray(indices)[..., None] == np.arange(depth), on_value, off_value).astype(dtype)
+    return np.moveaxis(result, -1, axis)
 
 
 def sequence_mask(data: Any, valid_length: Any, mask_value: Any, axis: int) -> Any:

@@ -17,16 +17,16 @@ __all__ = ["equal_const_int", "get_const_float", "get_const_int", "get_const_tup
 
 def simplify(expr: Any) -> Any:
     """An expression simplified; a constant one as an integer."""
-    made = Analyzer().simplify(expr) if isinstance(expr, Expr) else expr
-    return made.value if isinstance(made, IntImm) else made
+    simplified = Analyzer().simplify(expr) if isinstance(expr, Expr) else expr
+    return simplified.value if isinstance(simplified, IntImm) else simplified
 
 
 def prod(x: Any) -> Any:
     """The product of extents; 1 of none."""
-    made: Any = 1
-    for one in x:
-        made = made * one
-    return made
+    product: Any = 1
+    for factor in x:
+        product = product * factor
+    return product
 
 
 def get_const_float(expr: Any) -> float:
@@ -53,11 +53,11 @@ def ravel_index(indices: Any, shape: Any) -> Any:
 
 def unravel_index(idx: Any, shape: Any) -> list[Any]:
     """The indices of a place in row-major order."""
-    found: list[Any] = []
+    indices: list[Any] = []
     for extent in reversed(list(shape)):
-        found.append(idx % extent)
+        indices.append(idx % extent)
         idx = idx // extent
-    return list(reversed(found))
+    return list(reversed(indices))
 
 
 def get_const_int(expr: Any) -> int:
@@ -71,7 +71,7 @@ def get_const_int(expr: Any) -> int:
 
 def get_const_tuple(in_tuple: Any) -> tuple[Any, ...]:
     """Extents as integers; symbols stay what they are."""
-    return tuple(one.value if isinstance(one, IntImm) else one for one in in_tuple)
+    return tuple(extent.value if isinstance(extent, IntImm) else extent for extent in in_tuple)
 
 
 def equal_const_int(expr: Any, value: int) -> bool:

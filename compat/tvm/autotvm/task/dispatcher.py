@@ -24,9 +24,9 @@ class DispatchContext:
 
     def query(self, target: Target | None, workload: Workload | None) -> ConfigSpace:
         """The configuration of a workload on a target."""
-        found = self._query_inside(target, workload)
-        if found is not None:
-            return found
+        config = self._query_inside(target, workload)
+        if config is not None:
+            return config
         around = self._around if self._around is not None else DispatchContext.current
         return (around if around is not self else _FALLBACK).query(target, workload)
 
@@ -84,9 +84,9 @@ class FallbackContext(DispatchContext):
 
     def query(self, target: Target | None, workload: Workload | None) -> ConfigSpace:
         """A configuration that was given by `update`, or one of first choices."""
-        found = self.memory.get((str(target), workload))
-        if found is not None:
-            return found
+        config = self.memory.get((str(target), workload))
+        if config is not None:
+            return config
         if workload is not None and workload not in self.messages and not self.silent:
             self.messages.add(workload)
             warnings.warn(f"no record for target={target}, workload={workload}: the first choice of every part is used",

@@ -24,17 +24,17 @@ def compute_flop(sch: Schedule) -> float:
 
 
 def _count(value: Node) -> int:
-    found, stack = 0, [value]
+    count, stack = 0, [value]
     while stack:
         node = stack.pop()
         if isinstance(node, ProducerLoad):
             continue
-        found += isinstance(node, (Add, Sub, Mul, Div, Min, Max, Call))
+        count += isinstance(node, (Add, Sub, Mul, Div, Min, Max, Call))
         if isinstance(node, Reduce):
-            found += 1
+            count += 1
             stack += node.sources
         elif isinstance(node, (Select, IfThenElse)):
             stack += [node.true_value, node.false_value]
         else:
             stack += [child for child in children(node) if isinstance(child, Expr)]
-    return found
+    return count

@@ -150,8 +150,8 @@ class ConfigSpace:
 
     def __getitem__(self, name: str) -> Any:
         """What was chosen for a part. Raises UnknownPart."""
-        found = self._decided[name] if name in self._decided else self._own[name]
-        return AnnotateEntity(found.anns) if type(found) is Annotate else found
+        entity = self._decided[name] if name in self._decided else self._own[name]
+        return AnnotateEntity(entity.anns) if type(entity) is Annotate else entity
 
     def __setitem__(self, name: str, entity: Choice) -> None:
         self._decided[name] = entity
@@ -196,7 +196,7 @@ class ConfigSpace:
 
     def keeps(self, entity: ConfigEntity) -> bool:
         """Whether the filters keep a configuration."""
-        return all(one(entity) for one in self._filters)
+        return all(filter(entity) for filter in self._filters)
 
     def get(self, index: int) -> ConfigEntity:
         """Configuration number `index`: the first part's choice counts fastest. Raises IndexError."""
@@ -208,11 +208,11 @@ class ConfigSpace:
 
     def knobs_of(self, index: int) -> list[int]:
         """The number of each part's choice."""
-        found: list[int] = []
+        knobs: list[int] = []
         for size in self.dims:
-            found.append(index % size)
+            knobs.append(index % size)
             index //= size
-        return found
+        return knobs
 
     def index_of(self, numbers: Sequence[int]) -> int:
         """The index of the configuration with these choices."""
@@ -238,14 +238,14 @@ class ConfigSpace:
     def get_rand_index(self, start: int = 0, end: int | None = None, to_exclude: Iterable[int] = ()) -> int:
         """An index drawn evenly among those that the filters keep."""
         leave = set(to_exclude)
-        left = [one for one in range(start, self.range_length if end is None else end)
-                if one not in leave and self.is_index_valid(one)]
+        left = [index for index in range(start, self.range_length if end is None else end)
+                if index not in leave and self.is_index_valid(index)]
         return int(np.random.default_rng().choice(left))
 
     def sample_ints(self, m: int) -> list[int]:
         """`m` different indices, drawn evenly among those that the filters keep."""
-        kept = [one for one in range(self.range_length) if self.is_index_valid(one)]
-        return [int(one) for one in np.random.default_rng().choice(kept, size=min(m, len(kept)), replace=False)]
+        kept = [index for index in range(self.range_length) if self.is_index_valid(index)]
+        return [int(index) for index in np.random.default_rng().choice(kept, size=min(m, len(kept)), replace=False)]
 
     def __iter__(self) -> Iterator[ConfigEntity]:
         return (self.get(index) for index in range(self.range_length) if self.is_index_valid(index))
@@ -321,7 +321,7 @@ class FallbackConfigEntity(ConfigSpace):
                                 reason=f"{list(constraints)} are no constraints on it", allowed="one for each of its loops")
         left, size = extent, list[int]()
         for most in reversed(constraints):
-            size.insert(0, max(one for one in get_factors(left) if most == -1 or one <= max(most, 1)))
+            size.insert(0, max(factor for factor in get_factors(left) if most == -1 or factor <= max(most, 1)))
             left //= size[0]
         self[name] = SplitEntity((-1, *size[1:]))
 
@@ -338,7 +338,7 @@ class FallbackConfigEntity(ConfigSpace):
 
 def get_factors(n: int) -> list[int]:
     """The factors of a number, least first."""
-    return [one for one in range(1, n + 1) if n % one == 0]
+    return [number for number in range(1, n + 1) if n % number == 0]
 
 
 def get_pow2s(n: int) -> list[int]:
@@ -358,7 +358,7 @@ def _orders(name: str, axes: list[Any], policy: str, options: Mapping[str, Any])
     places = {id(axis): at for at, axis in enumerate(axes)}
 
     def at(chain: Iterable[Any]) -> list[int]:
-        return [one if isinstance(one, int) else places[id(one)] for one in chain]
+        return [axis if isinstance(axis, int) else places[id(axis)] for axis in chain]
 
     everything = list(range(len(axes)))
     if policy == "identity":
@@ -369,16 +369,16 @@ def _orders(name: str, axes: list[Any], policy: str, options: Mapping[str, Any])
         begin, end = options["interval"]
         return [[*everything[:begin], *some, *everything[end:]] for some in permutations(everything[begin:end])]
     if policy == "candidate":
-        return [at(one) for one in options["candidate"]]
+        return [at(order) for order in options["candidate"]]
     if policy not in ("interleave", "interleave_cuda"):
         raise BadDefinition(f"cannot define the part {name!r}", reason=f"policy is {policy!r}", called=user_source(),
                             allowed="identity, all, interval, candidate, interleave, interleave_cuda")
     spatial, reduce = [at(chain) for chain in options["spatial"]], [at(chain) for chain in options["reduce"]]
     outer, last = merged([chain[:-1] for chain in spatial]), [chain[-1:] for chain in spatial]
     if policy == "interleave":
-        return [[*one, *other] for one in outer for other in merged([*last, *reduce])]
-    innermost = [one for chain in last for one in chain]
-    return [[*one, *other, *innermost] for one in outer for other in merged(reduce)]
+        return [[*order, *other] for order in outer for other in merged([*last, *reduce])]
+    innermost = [axis for chain in last for axis in chain]
+    return [[*order, *other, *innermost] for order in outer for other in merged(reduce)]
 
 
 def merged(chains: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -400,8 +400,8 @@ def _plain(choice: Choice) -> tuple[str, Any]:
 
 
 _CHOICES: dict[str, Callable[[Any], Choice]] = {
-    "sp": lambda value: SplitEntity(tuple(int(one) for one in value)),
-    "re": lambda value: ReorderEntity(tuple(int(one) for one in value)),
-    "an": lambda value: AnnotateEntity(tuple(str(one) for one in value)),
+    "sp": lambda value: SplitEntity(tuple(int(part) for part in value)),
+    "re": lambda value: ReorderEntity(tuple(int(part) for part in value)),
+    "an": lambda value: AnnotateEntity(tuple(str(part) for part in value)),
     "ot": OtherOptionEntity,
 }

@@ -45,7 +45,7 @@ class TaskTemplate:
 
 def _inputs(out: Tensor) -> list[Tensor]:
     """The placeholders that a tensor is computed from, nearest first."""
-    found: list[Tensor] = []
+    inputs: list[Tensor] = []
     seen, queue = set[Any](), [out]
     while queue:
         tensor = queue.pop(0)
@@ -53,9 +53,9 @@ def _inputs(out: Tensor) -> list[Tensor]:
             continue
         seen.add(tensor.op)
         if tensor.op.is_passed:
-            found.append(tensor)
+            inputs.append(tensor)
         queue += tensor.op.input_tensors
-    return found
+    return inputs
 
 
 TASK_TABLE: dict[str, TaskTemplate] = {}
@@ -106,14 +106,14 @@ def get_config() -> ConfigSpace:
 
 def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
     """The arguments of a template as values that can be compared and written: a tensor as ("TENSOR", shape, dtype)."""
-    return tuple(_value(one) for one in args)
+    return tuple(_value(arg) for arg in args)
 
 
 def _value(argument: Any) -> Any:
     if isinstance(argument, Tensor):
         return ("TENSOR", tuple(_value(extent) for extent in argument.shape), str(argument.dtype))
     if isinstance(argument, (list, tuple)):
-        return tuple(_value(one) for one in argument)
+        return tuple(_value(arg) for arg in argument)
     if isinstance(argument, IntImm):
         return argument.value
     if isinstance(argument, (str, int, float, bool, type(None))):
@@ -123,8 +123,8 @@ def _value(argument: Any) -> Any:
 
 def deserialize_args(args: Sequence[Any]) -> list[Any]:
     """The arguments again: tensors as new placeholders."""
-    return [placeholder(one[1], one[2]) if isinstance(one, (list, tuple)) and tuple(one[:1]) == ("TENSOR",) else one
-            for one in args]
+    return [placeholder(arg[1], arg[2]) if isinstance(arg, (list, tuple)) and tuple(arg[:1]) == ("TENSOR",) else arg
+            for arg in args]
 
 
 def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> Workload:
@@ -152,13 +152,13 @@ class Task:
         config.flop = 0.0
         config.errors = []
         with ApplyConfig(config), self.target:
-            made = registered(self.name)(*deserialize_args(self.args))
-        if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], Schedule)):
-            raise BadTemplate(f"the template {self.name} returned {type(made).__name__}", called=user_source(),
+            declared = registered(self.name)(*deserialize_args(self.args))
+        if not (isinstance(declared, tuple) and len(declared) == 2 and isinstance(declared[0], Schedule)):
+            raise BadTemplate(f"the template {self.name} returned {type(declared).__name__}", called=user_source(),
                               fix="return s, [A, B, C]: the schedule and the tensors in call order")
         if not config.valid():
             raise InstantiationError("; ".join(config.errors))
-        return made[0], list(made[1])
+        return declared[0], list(declared[1])
 
     def house(self) -> HouseTask:
         """The task as autotune takes it. Raises SymbolicShape, TargetCannotBeTuned."""
@@ -197,8 +197,8 @@ def create(
     task.target_host = Target(target_host) if target_host is not None else None
     space = task.config_space
     with ApplyConfig(space), task.target:
-        made = registered(name)(*deserialize_args(task.args))
+        declared = registered(name)(*deserialize_args(task.args))
     space.errors = []   # of the first choices alone
-    if isinstance(made, tuple) and made and isinstance(made[0], Schedule):
-        task.flop = space.flop or compute_flop(made[0])
+    if isinstance(declared, tuple) and declared and isinstance(declared[0], Schedule):
+        task.flop = space.flop or compute_flop(declared[0])
     return task

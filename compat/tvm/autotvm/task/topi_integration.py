@@ -29,10 +29,10 @@ def register_topi_compute(task_name: str, func: Callable[..., Any] | None = None
         @wraps(function)
         def called(*args: Any) -> Any:
             workload = args_to_workload(args, task_name)
-            made = function(DispatchContext.current.query(Target.current(), workload), *args)
-            for tensor in made if isinstance(made, (list, tuple)) else [made]:
+            result = function(DispatchContext.current.query(Target.current(), workload), *args)
+            for tensor in result if isinstance(result, (list, tuple)) else [result]:
                 _WORKLOADS[tensor.op] = workload
-            return made
+            return result
 
         TASK_TABLE.setdefault(task_name, TaskTemplate()).fcompute = called
         return called
@@ -70,8 +70,8 @@ def get_workload(outs: Sequence[Tensor], task_name: str | None = None) -> tuple[
         if op in seen:
             continue
         seen.add(op)
-        found = _WORKLOADS.get(op)
-        if found is not None and task_name in (None, found[0]):
-            return found
+        workload = _WORKLOADS.get(op)
+        if workload is not None and task_name in (None, workload[0]):
+            return workload
         stack += [tensor.op for tensor in op.input_tensors]
     return None
