@@ -19,7 +19,7 @@ ROOM = Path(__file__)
 GATE = ROOM.with_name("pytest.ini")
 TABLE = ROOM.with_name("slow.txt")
 SLOW = frozenset(TABLE.read_text().split())
-LIMIT = 0.3
+LIMIT = 0.2
 """Seconds that all cases of a fast test take together, on two cores with nothing else to do."""
 
 _took: Counter[str] = Counter()
