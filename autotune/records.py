@@ -48,8 +48,12 @@ create index trials_of_task on trials (task, seconds);
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One measured candidate. seconds: of a call, None where it failed; confirmed: seconds of a call when it was measured again,
-    side by side with its rivals. failure: a class of failures (see measure.Failure), "" for none."""
+    """One measured candidate.
+
+    records: its schedule as JSON. seconds: of a call, None where it failed; confirmed: measured again, side by side with its
+    rivals. config: the point of its space, None where nobody knows. failure: a class of failures (see measure.Failure), "" for
+    none, and message: what it said. created: in seconds since 1970. uid: tells it from all others, of other machines too.
+    """
 
     records: str
     seconds: float | None
@@ -68,7 +72,8 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class TunedTask:
-    """What the database holds for one key. baseline: seconds of the unscheduled program."""
+    """What the database holds for one key. trials, failures: how many. best: seconds a call of the fastest, None where all
+    failed. baseline: seconds a call of the unscheduled program, None where it was not measured."""
 
     key: Key
     name: str
@@ -79,8 +84,11 @@ class TunedTask:
 
 
 class Database:
-    """An open database. Raises CorruptDatabase (TW0631), ForeignDatabase (TW0632), DatabaseBusy (TW0635); a damaged file is left as
-    it is."""
+    """An open database, one SQLite file. path: of the file, which is made where there is none, unless it must exist.
+
+    Opening it, and each of its methods, raises CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635);
+    opening raises NoRecord (TW0633) where the file must exist. A damaged file is left as it is.
+    """
 
     def __init__(self, path: str | PathLike[str], must_exist: bool = False) -> None:
         self.path = Path(path)

@@ -33,7 +33,11 @@ __all__ = ["Key", "Task"]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a result holds for: everything that it depends on, compared in full."""
+    """What a result holds for: everything that it depends on, compared in full.
+
+    workload: the program as text, names aside. target: in full. machine: the CPU's model, and how many threads run on it.
+    versions: those of tilewright and of LLVM.
+    """
 
     workload: str
     target: str
@@ -49,7 +53,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Task:
-    """args: the tensors of the function, in call order. unscheduled: its loops as declared, the reference of every
+    """What is tuned. args: the tensors of the function, in call order. unscheduled: its loops as declared, the reference of every
     candidate. sketches: the search space."""
 
     name: str

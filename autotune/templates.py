@@ -40,7 +40,8 @@ def get_config() -> Configurator:
 
 
 class Template:
-    """A function under @template. Called, it gives (schedule, args) with the first choice of every part."""
+    """A function under @template. Called, it gives (schedule, args) with the first choice of every part; it raises BadTemplate
+    (TW0607) where the function returns something else."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
@@ -51,7 +52,7 @@ class Template:
         return self._run(Configurator(), arguments)
 
     def task(self, *arguments: Any, target: str | Target = "llvm") -> Task:
-        """What autotune.tune and autotune.best take: this template for these arguments.
+        """What autotune.tune and autotune.best take: this template for these arguments, on the CPU that `target` names.
 
         Raises BadTemplate (TW0607), and what the function raises.
         """

@@ -56,7 +56,7 @@ class Result:
 
     @property
     def failures(self) -> dict[str, int]:
-        """How many trials failed, by class."""
+        """How many trials failed, by class (see Failure.kind)."""
         return dict(Counter(trial.failure for trial in self.history if trial.failure))
 
     def __repr__(self) -> str:
@@ -71,16 +71,18 @@ def tune(
 ) -> Result:
     """Look for the fastest schedule of a function.
 
-    args: its tensors, inputs then outputs, of static shapes; or a template's task. trials: how many measured candidates
-    the database shall hold, those of earlier runs included, so that running again goes on, or returns at once. search:
-    "evolution" (guided by a model) or "random". inputs: arrays to measure on, for the tensors that are no outputs,
-    seed: of the search's draws. inputs: one for each of those tensors, of its shape and dtype. limits: the seconds and the bytes
-    that a candidate may take. progress: show a live display; None for: where the standard error output is a terminal.
+    args: its tensors, inputs then outputs, of any dtypes and of static shapes; or a template's task. target: "llvm", or
+    "llvm -mcpu=..." of a CPU whose instructions this one has. trials: how many measured candidates the database shall hold,
+    those of earlier runs included, so that running again goes on, or returns at once. database: an open one, or its file, which
+    is made where there is none. search: "evolution" (guided by a model) or "random"; seed: of what is drawn. inputs: arrays to
+    measure on, of the shapes and dtypes of the tensors that are no outputs, in their order; drawn where there are none.
+    limits: seconds and bytes that a candidate may take. progress: show a live display; None for: where the standard error
+    output is a terminal.
 
     Every candidate is built and run in another process, and compared with the unscheduled program before its time counts.
-    Interrupting it (Ctrl-C) keeps every trial so far. Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned
-    (TW0603), BadTuningOption (TW0604), BadTemplate (TW0607), NoCandidate (TW0608), WorkerFailed (TW0609), WrongInputs (TW0610),
-    MissingPackage (TW0611); CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for the database.
+    Interrupting it (Ctrl-C) keeps every trial so far. Raises NothingToTune (TW0601), SymbolicShape (TW0602),
+    TargetCannotBeTuned (TW0603), BadTuningOption (TW0604), NoCandidate (TW0608), WorkerFailed (TW0609), WrongInputs (TW0610),
+    and what opening a database raises (TW0631, TW0632, TW0635).
     """
     task = Task.of(args, target)
     if type(trials) is not int or trials < 1:

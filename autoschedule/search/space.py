@@ -163,7 +163,7 @@ class Configurator:
         policy: "factors" (every factorisation of the extent), "power2" (inner extents are powers of two, up to the
         extent), "verbose" (both), or "candidate" (those listed in `candidate`, outermost first, -1 for what is left).
         filter: keeps the choices for which it is true. max_factor: the greatest inner extent.
-        Raises BadDefinition.
+        Raises BadDefinition (TW0605).
         """
         if self._known(name):
             return
@@ -180,7 +180,7 @@ class Configurator:
         self._define(name, splits if filter is None else (split for split in splits if filter(split)))
 
     def define_knob(self, name: str, candidate: Iterable[Any]) -> None:
-        """One of some values; `cfg[name].val` is the one chosen. Raises BadDefinition."""
+        """One of some values; `cfg[name].val` is the one chosen. Raises BadDefinition (TW0605)."""
         if not self._known(name):
             self._define(name, (Knob(value) for value in candidate))
 
@@ -194,7 +194,7 @@ class Configurator:
     ) -> None:
         """Orders of loops. policy: "all" permutations, or "candidate": those listed, each as places in `axes`.
 
-        Raises BadDefinition.
+        Raises BadDefinition (TW0605).
         """
         if self._known(name):
             return
@@ -208,7 +208,7 @@ class Configurator:
 
     def define_annotate(self, name: str, axes: Sequence[IterVar], policy: str = "try_unroll_vec") -> None:
         """What is done to loops. policy: "none", "unroll" (all of them), "vec" (the last), "try_unroll" (the last ones
-        or none), "try_vec" (the last or not), "try_unroll_vec" (both kinds). Raises BadDefinition."""
+        or none), "try_vec" (the last or not), "try_unroll_vec" (both kinds). Raises BadDefinition (TW0605)."""
         if self._known(name):
             return
         if policy not in _ANNOTATIONS:
@@ -216,7 +216,7 @@ class Configurator:
         self._define(name, (Annotate(annotation) for annotation in dict.fromkeys(_ANNOTATIONS[policy](len(axes)))))
 
     def __getitem__(self, name: str) -> Any:
-        """What was chosen for a part: a Split, a Knob, a Reorder or an Annotate. Raises UnknownPart."""
+        """What was chosen for a part: a Split, a Knob, a Reorder or an Annotate. Raises UnknownPart (TW0606)."""
         part = self.parts.get(name)
         if part is None:
             raise UnknownPart(f"the space has no part {name!r}", called=user_source(), allowed=", ".join(self.parts),
