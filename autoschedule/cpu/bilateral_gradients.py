@@ -50,8 +50,8 @@ def schedule_bilateral_gradients(gradients: Sequence[Tensor], target: str | Targ
     what topi.schedule makes of them, where whatever else there is stays as it was declared."""
     s = create_schedule([tensor.op for tensor in gradients])
     lanes = machine_of(Target.parse(target)).lanes(gradients[0].dtype.bits)
-    for found in gradients_of_slices([stage.op for stage in s.stages], s.outputs):
-        _schedule(s, roles_of(found), lanes)
+    for gradients_of_one in gradients_of_slices([stage.op for stage in s.stages], s.outputs):
+        _schedule(s, roles_of(gradients_of_one), lanes)
     return s
 
 
@@ -88,12 +88,12 @@ def _grid(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     rows = ops["grad_rows"]
     _, lane = s[rows].split(rows.reduce_axis[0], factor=lanes)
     partial = s[s.rfactor(rows.output(0), lane, -1)]
-    made = halves(s, rows, s[rows].op.reduce_axis[0])
+    sums = halves(s, rows, s[rows].op.reduce_axis[0])
     *heads, y, _, z, o, c = s[rows].op.axis
     _shared(s[rows], [*heads, y])
     for axis in (o, c):
         s[rows].unroll(axis)
-    for stage in (partial, *made):
+    for stage in (partial, *sums):
         stage.compute_at(s[rows], z)
         *outer, o, c, lane = stage.op.axis
         stage.reorder(*outer, *stage.op.reduce_axis, o, c, lane)

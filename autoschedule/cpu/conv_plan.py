@@ -155,7 +155,7 @@ def plan(layer: Layer, machine: Machine) -> Plan:
     height = layer.height or USUAL
     if not _banded(layer, machine, -(-height // max(tile.rows, 4)), chunks):
         return Plan(tile, _first_band(layer, tile), strip, False, chunks)
-    best = max(_bands(layer, tile, machine, chunks), key=lambda found: found[0])
+    best = max(_bands(layer, tile, machine, chunks), key=lambda band: band[0])
     return Plan(tile, best[1], strip, True, best[2])
 
 

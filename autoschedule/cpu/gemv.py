@@ -56,30 +56,30 @@ class Thin:
     along: bool
 
 
-def thin(group: Group, found: Operands) -> Thin | None:
+def thin(group: Group, terms: Operands) -> Thin | None:
     """How a product is one of a matrix and a few vectors; None where it is not."""
     anchor, lanes = group.anchor, group.machine.lanes(group.anchor.output(0).dtype.bits)
     (k,) = reduce_axes(anchor)
-    if found.product.in_place:
+    if terms.product.in_place:
         return None
-    for matrix, vectors, outer in ((found.b, found.a, 1), (found.a, found.b, 0)):
+    for matrix, vectors, outer in ((terms.b, terms.a, 1), (terms.a, terms.b, 0)):
         few, last = constant(anchor.axis[-1 - outer if outer else -1]), matrix.indices[-1]
         if few is None or constant(anchor.axis[-2 + outer]) == 1 and outer == 0:
             continue
         most = ALONG if outer else lanes // 2  # more columns than that fill the lanes themselves
         most = min(most, ALL_TOGETHER) if upstream(group, matrix) else most  # which is computed anew for each few
-        if last is k and few <= most and (found.product.k or ASSUMED) >= LONG * min(few - 1, 4):
+        if last is k and few <= most and (terms.product.k or ASSUMED) >= LONG * min(few - 1, 4):
             return Thin(matrix, vectors, outer, few, True)
         if last is anchor.axis[-2 + outer] and few <= ACROSS:
             return Thin(matrix, vectors, outer, few, False)
     return None
 
 
-def gemv(group: Group, found: Operands, shape: Thin) -> None:
+def gemv(group: Group, terms: Operands, shape: Thin) -> None:
     """Schedules the group. What the matrix is computed from element by element is inlined: each is read once."""
     for head in upstream(group, shape.matrix):
         group.s[head].compute_inline()
-    product = found.product
+    product = terms.product
     threads = group.machine.cores if max(product.m, product.n) * (product.k or 1) * product.batch >= WORTH_THREADS else 1
     if shape.along:
         _along(group, shape, threads)

@@ -70,10 +70,10 @@ def _dots(group: Group, parts: dict[str, Operation], sums: Stage, g: IterVar) ->
     dots, levels = s[parts["sums"]], s[parts["levels"]]
     dots.compute_at(sums, g)
     dots.set_scope("local")
-    p, one, b, i = dots.op.axis
+    p, unit, b, i = dots.op.axis
     (r,) = dots.op.reduce_axis
     quad, r = dots.split(r, factor=QUAD)
-    dots.reorder(p, one, quad, b, i, r)
+    dots.reorder(p, unit, quad, b, i, r)
     dots.unroll(quad)
     dots.unroll(b)
     dots.tensorize(i, te.intrinsics.get("x86.dot_i8u8_16x4"))
