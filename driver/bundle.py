@@ -41,22 +41,22 @@ def bundling(program: Callable[[], Mapping[str, str]]) -> Iterator[None]:
     except TilewrightError:
         raise
     except FAULTS as error:
-        found = internal_error(error, "a fault of tilewright's own")
-        if not found.bundle:
-            found.bundle = _bundle(error, found, program)
-            found.args = (f"{found}\n  to repeat it: {found.bundle}",)
-        if found is error:
+        fault = internal_error(error, "a fault of tilewright's own")
+        if not fault.bundle:
+            fault.bundle = _bundle(error, fault, program)
+            fault.args = (f"{fault}\n  to repeat it: {fault.bundle}",)
+        if fault is error:
             raise
-        raise found from error
+        raise fault from error
 
 
-def _bundle(error: BaseException, found: InternalError, program: Callable[[], Mapping[str, str]]) -> str:
+def _bundle(error: BaseException, fault: InternalError, program: Callable[[], Mapping[str, str]]) -> str:
     """The folder, or why there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{type(error).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else str(error)
     if place not in _WRITTEN:
         texts = {"README.txt": _README, "error.txt": "".join(traceback.format_exception(error)), "program.py": _users_program(),
-                 "versions.txt": versions(), **program(), **found.evidence}
+                 "versions.txt": versions(), **program(), **fault.evidence}
         try:
             folder = Path(tempfile.mkdtemp(prefix="tilewright-fault-"))
             for name, text in texts.items():
@@ -75,10 +75,10 @@ def _users_program() -> str:
 
 def versions() -> str:
     """Of what takes part, one a line, and the machine."""
-    found = [f"python {platform.python_version()}"]
+    lines = [f"python {platform.python_version()}"]
     for package in ("tilewright", "numpy", "llvmlite", "ml_dtypes"):
         try:
-            found.append(f"{package} {version(package)}")
+            lines.append(f"{package} {version(package)}")
         except PackageNotFoundError:
-            found.append(f"{package} (not installed as a package)")
-    return "\n".join([*found, f"{platform.machine()} {platform.system()} {platform.release()}"]) + "\n"
+            lines.append(f"{package} (not installed as a package)")
+    return "\n".join([*lines, f"{platform.machine()} {platform.system()} {platform.release()}"]) + "\n"

@@ -138,10 +138,10 @@ class JitFunction:
         if out is not None:
             special.kernel(*given, *self._outputs_given(special.declared, out))
             return out
-        made = [empty(shape, dtype, cuda(0)) if self._on_gpu else np.empty(shape, dtype)
-                for shape, dtype in special.declared.outputs]
-        special.kernel(*given, *made)
-        return tuple(made) if special.declared.several else made[0]
+        results = [empty(shape, dtype, cuda(0)) if self._on_gpu else np.empty(shape, dtype)
+                   for shape, dtype in special.declared.outputs]
+        special.kernel(*given, *results)
+        return tuple(results) if special.declared.several else results[0]
 
     def kernel(self, *args: Any, **named: Any) -> Kernel:
         """The kernel for arguments of these shapes and dtypes: its text, its time, its library. It is called with the arrays, then
@@ -180,17 +180,17 @@ class JitFunction:
         """The kernel for arguments of this kind, built by whoever comes first."""
         with self._lock:
             try:
-                found = self._specials.get(key)
+                special = self._specials.get(key)
             except TypeError:
                 raise _not_hashable(self._name, args) from None
-            if found is None:
+            if special is None:
                 declared = self._declared(args)
                 kernel = build(declared.schedule, list(declared.args), self._target, self._name,
                                bounds_check=self._bounds_check, fast_math=self._fast_math)
                 plain = all(type(arg) is np.ndarray for arg in args)
-                found = self._specials[key] = _Special(kernel, declared, None if plain else _arrays)
+                special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays)
                 self._misses += 1
-            return found
+            return special
 
     def _declared(self, args: tuple[Any, ...]) -> _Declared:
         """The function called on tensors that are like the arguments, and its results scheduled."""
@@ -261,11 +261,11 @@ def _like(value: Any) -> _Like | None:
     if not _is_array(value):
         return None
     try:
-        found = find_tensor(value)
+        memory = find_tensor(value)
     except (NoMemory, RefusedMemory) as error:
         raise NotSpecialisable(f"cannot read an argument of type {type(value).__name__}", reason=str(error),
                                called=user_source(), fix="pass it as a numpy array") from error
-    return _Like(tuple(found.shape), found.dtype)
+    return _Like(tuple(memory.shape), memory.dtype)
 
 
 def _tensors(value: Any, name: str, inputs: list[Tensor | Var]) -> Any:
@@ -278,9 +278,9 @@ def _tensors(value: Any, name: str, inputs: list[Tensor | Var]) -> Any:
     like = _like(value)
     if like is None:
         return value
-    made = var(name, like.dtype) if like.shape is None else placeholder(like.shape, like.dtype, name)
-    inputs.append(made)
-    return made
+    stand_in = var(name, like.dtype) if like.shape is None else placeholder(like.shape, like.dtype, name)
+    inputs.append(stand_in)
+    return stand_in
 
 
 def _arrays(args: tuple[Any, ...]) -> list[Any]:

@@ -28,7 +28,7 @@ Reference = list[int]
 def constants_of(programs: Sequence[BuildItem]) -> list[Constant]:
     """The constants that programs were declared with, in an order that the next process finds too."""
     roots = [op for program in programs for op in _operations((program.what, program.args))]
-    found: dict[Constant, None] = {}
+    constants: dict[Constant, None] = {}
     met: set[Operation] = set()
     while roots:
         op = roots.pop()
@@ -36,8 +36,8 @@ def constants_of(programs: Sequence[BuildItem]) -> list[Constant]:
             met.add(op)
             roots.extend(tensor.op for tensor in op.input_tensors)
             if op.constant is not None:
-                found[op.constant] = None
-    return list(found)
+                constants[op.constant] = None
+    return list(constants)
 
 
 def _operations(what: Any) -> Iterator[Operation]:
@@ -54,9 +54,9 @@ def _operations(what: Any) -> Iterator[Operation]:
 def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str, Any] | None:
     """What is written down of the constants that code reads; None where one comes from elsewhere."""
     evaluation = compiled.evaluation
-    made = [] if evaluation is None else [held for _, results in evaluation.calls for held in results]
+    computed = [] if evaluation is None else [held for _, results in evaluation.calls for held in results]
     places: dict[Constant, Reference] = {held: [0, at] for at, held in enumerate(given)}
-    places |= {held: [1, at] for at, held in enumerate(made)}
+    places |= {held: [1, at] for at, held in enumerate(computed)}
     if not places.keys() >= {*compiled.constants, *(evaluation.constants if evaluation else ())}:
         return None
     about: dict[str, Any] = {"constants": [[symbol, *places[held]] for held, symbol in compiled.constants.items()]}

@@ -117,8 +117,8 @@ class Store:
 
     def usage(self) -> Usage:
         """What the folder holds."""
-        found = self._entries() if self._is_ours() else []
-        return Usage(self.folder, len(found), sum(size for _, size, _ in found), self.limit, self.problem)
+        entries = self._entries() if self._is_ours() else []
+        return Usage(self.folder, len(entries), sum(size for _, size, _ in entries), self.limit, self.problem)
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()}{SUFFIX}"
@@ -130,18 +130,18 @@ class Store:
         try:
             if make:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = self.folder.lstat()
+            state = self.folder.lstat()
         except FileNotFoundError:
             return False
         except OSError as error:
             self.problem = f"cannot use {self.folder}: {error.strerror}"
             return False
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(state.st_mode):
             self.problem = f"{self.folder} is no folder"
-        elif found.st_uid != os.geteuid():
+        elif state.st_uid != os.geteuid():
             self.problem = f"{self.folder} belongs to another user"
-        elif stat.S_IMODE(found.st_mode) & 0o077:
-            self.problem = f"others have access to {self.folder}: its mode is {stat.S_IMODE(found.st_mode):o}, not 700"
+        elif stat.S_IMODE(state.st_mode) & 0o077:
+            self.problem = f"others have access to {self.folder}: its mode is {stat.S_IMODE(state.st_mode):o}, not 700"
         else:
             return True
         self._trusted = False
@@ -154,11 +154,11 @@ class Store:
             self._size = None if self._size is None else self._size + added
             if self._size is not None and self._size <= self.limit:
                 return
-            found = sorted(self._entries())
-            self._size = sum(size for _, size, _ in found)
+            entries = sorted(self._entries())
+            self._size = sum(size for _, size, _ in entries)
             if self._size <= self.limit:
                 return
-            for _, size, path in found:
+            for _, size, path in entries:
                 if self._size <= self.limit * 9 // 10:
                     break
                 path.unlink(missing_ok=True)
@@ -166,16 +166,16 @@ class Store:
 
     def _entries(self) -> list[tuple[float, int, Path]]:
         """(last use, size, file) of every entry. What a process left unfinished when it was killed is removed."""
-        found: list[tuple[float, int, Path]] = []
+        entries: list[tuple[float, int, Path]] = []
         with suppress(OSError), os.scandir(self.folder) as listing:
-            for entry in listing:
+            for item in listing:
                 with suppress(OSError):     # another process removed it meanwhile
-                    state = entry.stat(follow_symlinks=False)
-                    if entry.name.endswith(SUFFIX):
-                        found.append((state.st_mtime, state.st_size, Path(entry.path)))
-                    elif entry.name.endswith(".part") and _now() - state.st_mtime > _STALE:
-                        Path(entry.path).unlink(missing_ok=True)
-        return found
+                    state = item.stat(follow_symlinks=False)
+                    if item.name.endswith(SUFFIX):
+                        entries.append((state.st_mtime, state.st_size, Path(item.path)))
+                    elif item.name.endswith(".part") and _now() - state.st_mtime > _STALE:
+                        Path(item.path).unlink(missing_ok=True)
+        return entries
 
 
 def _now() -> float:
