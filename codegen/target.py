@@ -58,7 +58,7 @@ class Backend:
     device: Callable[[Target], str] = lambda target: "cpu"
 
 
-BACKENDS = {"llvm": ".llvm.backend", "cuda": ".cuda.backend", "c": ".c.backend", "interpret": ".interpret", "count": ".count"}
+BACKENDS = {"llvm": ".llvm.backend", "cuda": ".cuda.backend", "c": ".c.backend", "interpret": ".interpret"}
 """The module that holds the row of each kind of target, its BACKEND: loaded when somebody names it."""
 
 
