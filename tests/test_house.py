@@ -64,11 +64,15 @@ def name_of(path: Path) -> str:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports_of(path: Path) -> frozenset[Import]:
     """What a file imports of ours: by statements wherever they stand, and by import_module, whose names may stand in a table."""
     package = path.relative_to(ROOT).parts[:-1]
-    tree = ast.parse(path.read_text())
-    return frozenset(one for one in _imports(tree, package, False) if one.module != name_of(path))
+    return frozenset(one for one in _imports(tree_of(path), package, False) if one.module != name_of(path))
 
 
 def _imports(node: ast.AST, package: tuple[str, ...], late: bool) -> Iterator[Import]:
@@ -144,7 +148,7 @@ def test_modules_import_lower_floors_only(path: Path) -> None:
 def test_imports_inside_the_package_are_relative() -> None:
     absolute = [
         f"{path.relative_to(ROOT)}:{node.lineno}" for name, path in modules().items() if floor_of(name) in ALLOWED
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if (isinstance(node, ast.Import) and any(floor_of(alias.name) == "tilewright" for alias in node.names))
         or (isinstance(node, ast.ImportFrom) and not node.level and floor_of(node.module or "") == "tilewright")
     ]
