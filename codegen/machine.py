@@ -113,9 +113,9 @@ def register_tiles(machine: Machine, bits: int) -> tuple[RegisterTile, ...]:
     multiply-adds for each load. A step along the sum takes a register for each vector of the row and one for the element
     that is multiplied with it."""
     lanes = machine.lanes(bits)
-    found: list[RegisterTile] = []
+    tiles: list[RegisterTile] = []
     for vectors in range(1, MAX_VECTORS + 1):
         rows = min((machine.registers - vectors - 1) // vectors, WAYS)
         if rows * vectors >= min(machine.accumulators, WAYS):
-            found.append(RegisterTile(rows, vectors, vectors * lanes))
-    return tuple(sorted(found, key=lambda tile: (-tile.rows * tile.vectors / (tile.rows + tile.vectors), -tile.vectors)))
+            tiles.append(RegisterTile(rows, vectors, vectors * lanes))
+    return tuple(sorted(tiles, key=lambda tile: (-tile.rows * tile.vectors / (tile.rows + tile.vectors), -tile.vectors)))

@@ -27,8 +27,8 @@ def bits_here() -> int:
     """The bits of this process's SVE registers, as Linux says; 0 where there are none."""
     if not sys.platform.startswith("linux"):
         return 0
-    found = ctypes.CDLL(None).prctl(_GET_LENGTH, 0, 0, 0, 0)
-    return (found & _LENGTH) * 8 if found > 0 else 0
+    length = ctypes.CDLL(None).prctl(_GET_LENGTH, 0, 0, 0, 0)
+    return (length & _LENGTH) * 8 if length > 0 else 0
 
 
 def length_attribute(bits: int) -> str:

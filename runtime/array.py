@@ -158,9 +158,9 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
     on_gpu = _is_gpu(device)
     source = _readable(x)
     wanted = _dtype_of(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
-    made = _allocate(source.shape, wanted)
-    np.copyto(made, source, casting="unsafe")
-    return device_array(made, device) if on_gpu else made
+    copy = _allocate(source.shape, wanted)
+    np.copyto(copy, source, casting="unsafe")
+    return device_array(copy, device) if on_gpu else copy
 
 
 def _readable(x: Any) -> NDArray[Any]:
@@ -190,10 +190,10 @@ def from_dlpack(x: Any) -> Array:
     Raises NotATensor (TW0503) for a value without memory, UnreadableTensor (TW0519) for one that does not hand it out.
     """
     try:
-        found = find_tensor(x)
-        if not is_ordinary(found):
-            raise RefusedMemory(f"it holds {found.dtype} on {found.device or 'the host'}")
-        return array_of(found).view(Array)
+        tensor = find_tensor(x)
+        if not is_ordinary(tensor):
+            raise RefusedMemory(f"it holds {tensor.dtype} on {tensor.device or 'the host'}")
+        return array_of(tensor).view(Array)
     except NoMemory as error:
         raise NotATensor(f"a {type(x).__name__} has no memory to share", reason=str(error), called=user_source(),
                          fix="pass a numpy array or anything with __dlpack__") from None

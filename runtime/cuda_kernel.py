@@ -102,23 +102,23 @@ class _DeviceEntry:
 
     def _constants(self, driver: Any, index: int) -> list[Any]:
         """Copied there before the first call."""
-        found = self._uploaded.get(index)
-        if found is None:
-            found = self._uploaded[index] = [_copied(driver, held) for held in self.program.constants]
-        return found
+        uploaded = self._uploaded.get(index)
+        if uploaded is None:
+            uploaded = self._uploaded[index] = [_copied(driver, held) for held in self.program.constants]
+        return uploaded
 
     def _functions(self, driver: Any, index: int, unaligned: bool) -> dict[str, Any]:
-        found = self._loaded.get((index, unaligned))
-        if found is None:
+        functions = self._loaded.get((index, unaligned))
+        if functions is None:
             module = _loaded(driver, index, self.program, unaligned)
-            found = {launch.name: module.get_function(launch.name) for launch in self.program.launches}
+            functions = {launch.name: module.get_function(launch.name) for launch in self.program.launches}
             for launch in self.program.launches:
-                found[launch.name].prepare(_formats(self.signature, self.program, launch))
+                functions[launch.name].prepare(_formats(self.signature, self.program, launch))
                 if launch.dynamic_shared_bytes:
                     attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                    found[launch.name].set_attribute(attribute, launch.dynamic_shared_bytes)
-            self._loaded[index, unaligned] = found
-        return found
+                    functions[launch.name].set_attribute(attribute, launch.dynamic_shared_bytes)
+            self._loaded[index, unaligned] = functions
+        return functions
 
 
 class _Prepared:
@@ -139,17 +139,17 @@ def _argument(signature: Signature, i: int, value: Any) -> Found | int | float:
     if isinstance(param, ScalarParam):
         return number_argument(signature, i, param, value)
     try:
-        found = value.found() if isinstance(value, DeviceArray) else find_device_tensor(value)
+        tensor = value.found() if isinstance(value, DeviceArray) else find_device_tensor(value)
     except NoMemory as error:
         raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
     except RefusedMemory as error:
         raise diagnose.unreadable(signature, i, value, str(error)) from error
-    if not found.device.startswith("cuda("):
+    if not tensor.device.startswith("cuda("):
         raise WrongDevice(
-            f"{diagnose.argument(signature, i)} is on {found.device or 'the host'}; this kernel runs on a GPU",
+            f"{diagnose.argument(signature, i)} is on {tensor.device or 'the host'}; this kernel runs on a GPU",
             reason=f"expected {signature.params[i]} in device memory", called=user_source(), allowed=str(signature),
             fix="tw.array(x, tw.cuda(0)), or x.cuda() of torch; tw.build(..., target=\"cuda -emulate\") takes host arrays")
-    return found
+    return tensor
 
 
 def _as_host(value: Found | int | float) -> Found | int | float:

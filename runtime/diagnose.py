@@ -158,9 +158,9 @@ class _Report:
             if isinstance(value, int):
                 known[name] = value
         for name, binding in self.signature.bindings.items():
-            found = self.values[binding.param] if self.values else None
-            if isinstance(found, Found) and binding.dim < len(found.shape):
-                value = found.shape[binding.dim]
+            values = self.values[binding.param] if self.values else None
+            if isinstance(values, Found) and binding.dim < len(values.shape):
+                value = values.shape[binding.dim]
                 for operator, number in binding.steps:
                     value = evaluate_extent((operator, value, number), {})
                 known[name] = value

@@ -146,8 +146,8 @@ def _plain(signature: Signature, i: int, value: Any) -> Any:
         view = quick_view(value, param.is_output)
         if view is not None:
             return view
-    found = _find(signature, i, value)
-    return array_of(found) if isinstance(found, Found) and is_ordinary(found) else found
+    tensor = _find(signature, i, value)
+    return array_of(tensor) if isinstance(tensor, Found) and is_ordinary(tensor) else tensor
 
 
 def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
@@ -156,14 +156,14 @@ def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
     if isinstance(param, ScalarParam) or isinstance(value, Found):
         return value
     try:
-        found = find_tensor(value)
+        tensor = find_tensor(value)
     except NoMemory as error:
         raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
     except RefusedMemory as error:
         raise diagnose.unreadable(signature, i, value, str(error)) from error
-    if found.swapped and found.dtype == param.dtype:
-        raise diagnose.swapped_bytes(signature, i, found)
-    return found
+    if tensor.swapped and tensor.dtype == param.dtype:
+        raise diagnose.swapped_bytes(signature, i, tensor)
+    return tensor
 
 
 def number_argument(signature: Signature, i: int, param: ScalarParam, value: Any) -> int | float:
@@ -340,8 +340,8 @@ def make_kernel(
     entry = _Entry(signature, addresses, code, failure or partial(diagnose.kernel_failure, signature, messages=tuple(messages)))
     builtin = _new_builtin(ctypes.addressof(entry.method), entry, None)
     # A builtin in a class's dictionary does not bind: the interpreter calls it with the user's arguments alone.
-    made = type("Kernel", (Kernel,), {"__call__": builtin, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__})
-    return made(entry, sources, exporting)
+    kind = type("Kernel", (Kernel,), {"__call__": builtin, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__})
+    return kind(entry, sources, exporting)
 
 
 def foreign_kernel(

@@ -163,14 +163,14 @@ def _bind_symbols(signature: Signature) -> dict[str, Binding]:
     for symbol in signature.symbols:
         plain = next((Binding(i, d) for i, d, extent in dims if extent == symbol.name), None)
         solved = (Binding(i, d, steps) for i, d, extent in dims if (steps := _solve(extent, symbol.name)) is not None)
-        found = plain or next(solved, None)
-        if found is None:
+        value = plain or next(solved, None)
+        if value is None:
             raise SymbolNotBound(
                 f"the shape symbol '{symbol.name}' of '{signature.name}' gets no value from any argument",
                 reason=f"no dimension of {signature} is '{symbol.name}' or can be solved for it", called=user_source(),
                 fix=f"add '{symbol.name}' to the arguments as a scalar",
             )
-        bindings[symbol.name] = found
+        bindings[symbol.name] = value
     known = {s.name for s in signature.symbols} | set(signature.scalars)
     unknown = set[str]().union(*(extent_names(extent) for _, _, extent in dims)) - known
     assert not unknown, f"{signature} speaks of {sorted(unknown)}, which are neither parameters nor symbols"

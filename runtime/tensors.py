@@ -114,9 +114,9 @@ def find_device_tensor(value: Any) -> Found:
     if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__") and not isinstance(value, np.ndarray):
         kind, index = value.__dlpack_device__()
         if int(kind) in _CUDA_KINDS:
-            found = _find_capsule(value)
-            found.device = f"cuda({index})"
-            return found
+            tensor = _find_capsule(value)
+            tensor.device = f"cuda({index})"
+            return tensor
     interface = getattr(value, "__cuda_array_interface__", None)
     return find_tensor(value) if interface is None else _find_cuda_interface(value, interface)
 

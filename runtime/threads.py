@@ -52,9 +52,9 @@ def _shared_state() -> ThreadState:
             _page.madvise(_WIPE_ON_FORK)
         state = ThreadState.from_buffer(_page)
         os.register_at_fork(after_in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
-        cpus, found = available_cpus(), _find_openmp()
-        if found is not None:
-            _library, library = found
+        cpus, openmp = available_cpus(), _find_openmp()
+        if openmp is not None:
+            _library, library = openmp
             # Under OMP_PROC_BIND the library has pinned this thread by now, but knows what there was before.
             cpus = max(cpus, _within_quota(library.omp_get_num_procs()))
             state.parallel = _address(library, "GOMP_parallel")

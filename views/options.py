@@ -56,7 +56,7 @@ class Options:
 
     def reason(self, primitive: str, arguments: str = "") -> str:
         """Why this was refused; "" where it is legal or was not tried."""
-        option = next((one for one in self.refused if (one.primitive, one.arguments) == (primitive, arguments)), None)
+        option = next((each for each in self.refused if (each.primitive, each.arguments) == (primitive, arguments)), None)
         return "" if option is None or option.error is None else option.error.reason or option.error.headline
 
     def __str__(self) -> str:

@@ -237,14 +237,14 @@ class Configurator:
         return False
 
     def _define(self, name: str, choices: Iterable[Choice]) -> None:
-        found: list[Choice] = []
+        options: list[Choice] = []
         for choice in choices:
-            found.append(choice)
-            if len(found) > MAX_CHOICES:
+            options.append(choice)
+            if len(options) > MAX_CHOICES:
                 raise self._bad(name, f"it has more than {MAX_CHOICES} choices", "a filter or max_factor narrows it")
-        if not found:
+        if not options:
             raise self._bad(name, "no choice is left", "at least one choice")
-        self.parts[name] = Part(name, tuple(found))
+        self.parts[name] = Part(name, tuple(options))
 
     def _bad(self, name: str, reason: str, allowed: str) -> BadDefinition:
         return BadDefinition(f"cannot define the part {name!r}", reason=reason, called=user_source(), allowed=allowed)

@@ -70,10 +70,10 @@ class SweepRule:
                 source = load.producer.op if isinstance(load.producer, Tensor) else None
                 if not isinstance(source, ComputeOp) or source in places:
                     continue
-                found = {axis: places[reader][index] for axis, index in zip(source.axis, load.indices, strict=True)
+                moved = {axis: places[reader][index] for axis, index in zip(source.axis, load.indices, strict=True)
                          if isinstance(index, IterVar) and index in places[reader]}
-                places[source] = found
-                if source.reduction is not None and len(found) == len(source.axis):
-                    kept.update(found.values())
+                places[source] = moved
+                if source.reduction is not None and len(moved) == len(source.axis):
+                    kept.update(moved.values())
         long = [at for at, axis in enumerate(self.op.axis) if fixed_extent(axis) > 1]
         return kept or set(long[:1] or [0])

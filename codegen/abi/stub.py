@@ -188,8 +188,8 @@ def _check_strides(text: StraightLine, i: int, extents: list[str], expected: lis
     for d, (extent, stride) in enumerate(zip(extents, expected, strict=True)):
         if extent in ("0", "1"):
             continue
-        found = text.value(f"mul i64 {text.load('i64', strides, 8 * d)}, {unit}")
-        wrong = text.both(text.compare("ne", "i64", found, stride), text.compare("ne", "i64", extent, 1))
+        actual = text.value(f"mul i64 {text.load('i64', strides, 8 * d)}, {unit}")
+        wrong = text.both(text.compare("ne", "i64", actual, stride), text.compare("ne", "i64", extent, 1))
         text.leave_if(text.both(wrong, filled), "fail", pack_status(Check.STRIDE, i, d))
     text.add(f"br label %{done}")
     text.start(done)

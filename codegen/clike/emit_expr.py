@@ -196,8 +196,8 @@ class ExprEmitter(ABC):
 
 
 def _variable(em: ExprEmitter, expr: Var, lane: int) -> str:
-    found = em.lanes.get(expr)
-    return found[lane] if found is not None else em.name(expr)
+    text = em.lanes.get(expr)
+    return text[lane] if text is not None else em.name(expr)
 
 
 def _integer(em: ExprEmitter, expr: IntImm, _lane: int) -> str:

@@ -34,9 +34,9 @@ class Count:
     def extent(extent: Expr, analyzer: Analyzer, fixed: set[Var]) -> Count:
         """How often a loop runs. fixed: the symbols that are the same in the whole program; where the extent changes with
         other variables, its greatest value counts."""
-        found = _polynomial(extent, fixed)
-        if found is not None:
-            return found
+        count = _polynomial(extent, fixed)
+        if count is not None:
+            return count
         greatest = analyzer.interval(extent).hi
         if greatest is not None:
             return Count.of(max(greatest, 0), is_exact=False)
@@ -45,10 +45,10 @@ class Count:
     def __add__(self, other: Number) -> Count:
         if isinstance(other, int):
             other = Count.of(other)
-        found = dict(self.terms)
+        terms = dict(self.terms)
         for names, factor in other.terms:
-            found[names] = found.get(names, 0) + factor
-        return Count(_sorted(found), self.is_exact and other.is_exact)
+            terms[names] = terms.get(names, 0) + factor
+        return Count(_sorted(terms), self.is_exact and other.is_exact)
 
     def __radd__(self, other: int) -> Count:
         return self + other
@@ -59,12 +59,12 @@ class Count:
     def __mul__(self, other: Number) -> Count:
         if isinstance(other, int):
             other = Count.of(other)
-        found: dict[tuple[str, ...], int] = {}
+        terms: dict[tuple[str, ...], int] = {}
         for a, x in self.terms:
             for b, y in other.terms:
                 names = tuple(sorted(a + b))
-                found[names] = found.get(names, 0) + x * y
-        return Count(_sorted(found), self.is_exact and other.is_exact)
+                terms[names] = terms.get(names, 0) + x * y
+        return Count(_sorted(terms), self.is_exact and other.is_exact)
 
     def __rmul__(self, other: int) -> Count:
         return self * other

@@ -141,7 +141,7 @@ def operations_of(values: Iterable[Expr], conditions: Iterable[Expr] = ()) -> Op
 def _counted(stack: list[Node], seen: set[int], deciding: list[Node] | None) -> Bag:
     """The operators of all nodes below those on the stack that were not seen before. deciding: where the conditions of
     choices go instead."""
-    found = Bag()
+    bag = Bag()
     while stack:
         node = stack.pop()
         if id(node) in seen or not isinstance(node, Expr):
@@ -149,7 +149,7 @@ def _counted(stack: list[Node], seen: set[int], deciding: list[Node] | None) -> 
         seen.add(id(node))
         if isinstance(node, Reduce):
             raise AssertionError("a reduction is counted as the loops that it is")
-        found[Operator(_KINDS[type(node)], node.name if isinstance(node, Call) else type(node).__name__, node.dtype)] += 1
+        bag[Operator(_KINDS[type(node)], node.name if isinstance(node, Call) else type(node).__name__, node.dtype)] += 1
         if isinstance(node, (BufferLoad, ProducerLoad)):
             continue
         if deciding is not None and isinstance(node, (Select, IfThenElse)):
@@ -157,4 +157,4 @@ def _counted(stack: list[Node], seen: set[int], deciding: list[Node] | None) -> 
             stack += (node.true_value, node.false_value)
         else:
             stack += children(node)
-    return found
+    return bag

@@ -74,18 +74,18 @@ class Statement:
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
         """The elements that one execution writes or reads, those of indices included; what it stores to is the first."""
-        found: list[Access] = []
+        accesses: list[Access] = []
         if isinstance(self.node, BufferStore):
-            found.append(self._access(self.node.buffer, self.node.indices, True))
+            accesses.append(self._access(self.node.buffer, self.node.indices, True))
         for node in post_order(*self.values, *self.conditions):
             if isinstance(node, BufferLoad):
-                found.append(self._access(node.buffer, node.indices))
+                accesses.append(self._access(node.buffer, node.indices))
             elif isinstance(node, ProducerLoad):
-                found.append(self._access(node.producer, node.indices))
+                accesses.append(self._access(node.producer, node.indices))
             pointed = pointed_to(node)
             if pointed is not None:  # outside code may go anywhere
-                found.append(self._access(pointed[0], None))
-        return tuple(found)
+                accesses.append(self._access(pointed[0], None))
+        return tuple(accesses)
 
     def _access(self, array: Array, indices: tuple[Expr, ...] | None, stored: bool = False) -> Access:
         if self.bindings and indices is not None:
@@ -160,12 +160,12 @@ class Work:
 
     def nested(self) -> list[Work]:
         """It and all loops inside, in the order of the program."""
-        found: list[Work] = []
+        nested: list[Work] = []
         stack: list[Work] = [self]
         while stack:
-            found.append(stack.pop())
-            stack.extend(reversed(found[-1].parts))
-        return found
+            nested.append(stack.pop())
+            stack.extend(reversed(nested[-1].parts))
+        return nested
 
     def all_statements(self) -> Iterator[Statement]:
         """The statements inside, in the order of the program."""

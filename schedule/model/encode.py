@@ -51,10 +51,10 @@ def encode(schedule: Schedule, value: Any) -> Any:
     if isinstance(value, IndexMap):
         places: dict[Var, VarRef] = {var: ParameterRef(at) for at, var in enumerate(value.parameters)}
         return IndexMapRef(tuple(var.name for var in value.parameters), tuple(str(var.dtype) for var in value.parameters), tuple(
-            ExprRef(one, tuple((var, places.get(var) or _variable(schedule, var)) for var in free_vars(one)))
-            for one in value.indices))
+            ExprRef(index, tuple((var, places.get(var) or _variable(schedule, var)) for var in free_vars(index)))
+            for index in value.indices))
     if isinstance(value, (list, tuple)):
-        return tuple(encode(schedule, one) for one in cast("Sequence[Any]", value))
+        return tuple(encode(schedule, item) for item in cast("Sequence[Any]", value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise InternalError(f"a record cannot hold {type(value).__name__}")

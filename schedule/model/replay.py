@@ -106,7 +106,7 @@ class Replay:
         if isinstance(value, IntrinsicRef):
             return self._intrinsic(value)
         if isinstance(value, tuple):
-            return [self.decode(one) for one in cast("tuple[Any, ...]", value)]
+            return [self.decode(item) for item in cast("tuple[Any, ...]", value)]
         return value
 
     def _stage(self, place: int) -> Stage:
@@ -142,10 +142,10 @@ class Replay:
     def _index_map(self, ref: IndexMapRef) -> IndexMap:
         parameters = tuple(Var(name, DType(dtype)) for name, dtype in zip(ref.parameters, ref.dtypes, strict=True))
         indices: list[Expr] = []
-        for one in ref.indices:
-            indices.append(substitute(one.expr, {
+        for index in ref.indices:
+            indices.append(substitute(index.expr, {
                 var: parameters[stands.place] if isinstance(stands, ParameterRef) else self.decode(stands)
-                for var, stands in one.variables}))
+                for var, stands in index.variables}))
         return IndexMap(parameters, tuple(indices))
 
     def _expression(self, ref: ExprRef) -> Expr:

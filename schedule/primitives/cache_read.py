@@ -38,7 +38,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     everyone = [other for other in drawer.s.stages if tensor in other.op.input_tensors]
     readers = everyone if drawer.chance(0.5) else [stage]
     scope = drawer.pick(["local", "shared", "global"])
-    ops = [one.op for one in readers]
+    ops = [reader.op for reader in readers]
     return f"cache_read({tensor.name}, {scope}, {readers})", lambda: drawer.s.cache_read(tensor, scope, ops)
 
 
@@ -91,14 +91,14 @@ def _copy_of(tensor: Tensor, scope: str) -> Tensor:
 def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Stage]:
     """The stages of the readers, each once. Raises BadCacheRead where one does not read the tensor."""
     given = as_list(readers)
-    stages = [one if isinstance(one, Stage) else schedule[one] for one in given]
-    actual = [stage.name for stage in schedule.stages if any(one is tensor for one in stage.op.input_tensors)]
+    stages = [reader if isinstance(reader, Stage) else schedule[reader] for reader in given]
+    actual = [stage.name for stage in schedule.stages if any(read is tensor for read in stage.op.input_tensors)]
     known = f"{tensor.name} is read by {', '.join(actual)}" if actual else f"no stage reads {tensor.name} now"
-    wrong = next((one for one in stages if not any(input_ is tensor for input_ in one.op.input_tensors)), None)
+    wrong = next((stage for stage in stages if not any(input_ is tensor for input_ in stage.op.input_tensors)), None)
     if wrong is not None or not stages:
         reason = "no readers were given" if wrong is None else f"stage {wrong.name} does not read {tensor.name}"
         if wrong is not None and wrong.origin_op is not wrong.op:
-            reason += " any more: " + ", ".join(one.name for one in wrong.op.input_tensors) + " is what it reads"
+            reason += " any more: " + ", ".join(tensor.name for tensor in wrong.op.input_tensors) + " is what it reads"
         raise BadCacheRead(
             f"cannot cache reads of {tensor.name}",
             reason=reason,

@@ -82,7 +82,7 @@ def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any
             if any(later is reader for reader in chosen):
                 redirection.change(later, later.op.replace_inputs(pairs))
         schedule.insert_stage(place + 1, clone, stage).scope = stage.scope
-    clones = [clone.output(one.value_index) for one in tensors]
+    clones = [clone.output(tensor.value_index) for tensor in tensors]
     return clones[0] if isinstance(tensor, Tensor) else clones
 
 
@@ -93,15 +93,15 @@ def _again(op: ComputeOp) -> ComputeOp:
     def fresh(axis: IterVar) -> IterVar:
         assert axis.dom is not None
         dom = Range(substitute(axis.dom.begin, renamed), substitute(axis.dom.extent, renamed))
-        renamed[axis] = made = as_axis(axis, dom, axis.name, axis.kind)
-        return made
+        renamed[axis] = renewed = as_axis(axis, dom, axis.name, axis.kind)
+        return renewed
 
     axes = tuple(map(fresh, op.axis))
     first = op.body[0]
     if isinstance(first, Reduce):
         reduced = tuple(map(fresh, first.axes))
-        made = replace(substitute(first, renamed), axes=reduced)
-        body: tuple[Expr, ...] = tuple(replace(made, value_index=at) for at in range(len(op.body)))
+        again = replace(substitute(first, renamed), axes=reduced)
+        body: tuple[Expr, ...] = tuple(replace(again, value_index=at) for at in range(len(op.body)))
     else:
         body = tuple(substitute(value, renamed) for value in op.body)
     return ComputeOp(name=f"{op.name}.clone", tag=op.tag, attrs=op.attrs, source=user_source(), axis=axes, body=body)
@@ -110,9 +110,9 @@ def _again(op: ComputeOp) -> ComputeOp:
 def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage]:
     """The stages of the readers, each once. Raises BadClone where one does not read the stage, or nobody else is left."""
     given = as_list(readers)
-    chosen = list(dict.fromkeys(one if isinstance(one, Stage) else schedule[one] for one in given))
-    actual = [one for one in schedule.stages if any(tensor.op is stage.op for tensor in one.op.input_tensors)]
-    wrong = next((one for one in chosen if one not in actual), None)
+    chosen = list(dict.fromkeys(reader if isinstance(reader, Stage) else schedule[reader] for reader in given))
+    actual = [other for other in schedule.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]
+    wrong = next((reader for reader in chosen if reader not in actual), None)
     alone = not stage.is_output and set(actual) <= set(chosen)
     if chosen and wrong is None and not alone:
         return chosen
@@ -120,7 +120,7 @@ def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage
         reason = f"stage {wrong.name} does not read {stage.name}"
     else:
         reason = "no readers were given" if not chosen else f"nobody else reads {stage.name}: the clone would be all there is"
-    names = [one.name for one in actual]
+    names = [reader.name for reader in actual]
     raise BadClone(
         f"cannot clone {stage.name}", reason=reason, declared=stage.op.source, called=user_source(),
         allowed=f"{stage.name} is read by {', '.join(names)}" if names else f"no stage reads {stage.name}",

@@ -74,7 +74,7 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
         raise _bad("no stage lies between them", f"outputs {_names(ends)}, inputs {_names(begins)}",
                    "name what the first stages of the group read as inputs, and its last stages as outputs")
     chains = [chain(stage.group) for stage in members]
-    outer = next((one for one in chains[0] if all(one in other for other in chains)), None)
+    outer = next((axis for axis in chains[0] if all(axis in other for other in chains)), None)
     moved: dict[Stage | Group, None] = {}
     for stage in members:
         inside = chain(stage.group)
@@ -86,11 +86,11 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
                     inputs=tuple(stage.op.output(0) for stage in begins), include_inputs=bool(include_inputs))
     group = Group(schedule, outer)
     schedule.groups.append(group)
-    for one in moved:
-        if isinstance(one, Group):
-            one.outer = group
+    for member in moved:
+        if isinstance(member, Group):
+            member.outer = group
         else:
-            one.group = group
+            member.group = group
     return group
 
 
@@ -104,11 +104,11 @@ def _names(stages: Sequence[Stage]) -> str:
 
 def _stages(schedule: Schedule, given: Any, what: str) -> list[Stage]:
     listed = as_list(given)
-    wrong = next((one for one in listed if not isinstance(one, (Tensor, Operation))), None)
+    wrong = next((member for member in listed if not isinstance(member, (Tensor, Operation))), None)
     if wrong is not None or not listed:
         raise _bad(f"the {what} are tensors", "none given" if not listed else repr(wrong),
                    "s.create_group(outputs=[C], inputs=[A])")
-    return list(dict.fromkeys(schedule[one] for one in listed))
+    return list(dict.fromkeys(schedule[member] for member in listed))
 
 
 def _between(schedule: Schedule, ends: list[Stage], begins: list[Stage], include_inputs: bool) -> list[Stage]:
@@ -131,22 +131,22 @@ def _between(schedule: Schedule, ends: list[Stage], begins: list[Stage], include
 
 def _check_whole(schedule: Schedule, moved: dict[Stage | Group, None], members: list[Stage]) -> None:
     """A group that would go into the new one goes as a whole."""
-    for one in moved:
-        if isinstance(one, Group):
-            outside = [stage for stage in schedule.stages if one.holds(stage) and stage not in members]
+    for member in moved:
+        if isinstance(member, Group):
+            outside = [stage for stage in schedule.stages if member.holds(stage) and stage not in members]
             if outside:
                 raise _bad("groups contain each other, or have nothing in common",
-                           f"{one!r} is partly among {_names(members)}, without {_names(outside)}",
-                           f"take {_names(outside)} in as well, or leave {one.name} out")
+                           f"{member!r} is partly among {_names(members)}, without {_names(outside)}",
+                           f"take {_names(outside)} in as well, or leave {member.name} out")
 
 
 def _check_placed_within(moved: dict[Stage | Group, None], members: list[Stage]) -> None:
     """What is placed at a loop stays within the group that it belongs to."""
-    for one in moved:
-        at = one.own_placement.stage
+    for member in moved:
+        at = member.own_placement.stage
         if at is not None and at not in members:
-            raise _bad("a member is computed at a loop outside", f"{one.name}, at stage {at.name}",
-                       f"call compute_root() of {one.name} first, or take {at.name} into the group")
+            raise _bad("a member is computed at a loop outside", f"{member.name}, at stage {at.name}",
+                       f"call compute_root() of {member.name} first, or take {at.name} into the group")
 
 
 @primitive(GroupPrimitives, "placement")
@@ -189,4 +189,4 @@ def _check_parent(group: Group, parent: Stage) -> None:
 def _at_root_of(stage: Stage, group: Group) -> bool:
     """Whether the placement of `group` is that of a stage in it."""
     inside = chain(stage.group)
-    return all(one.own_placement.type == "root" for one in (stage, *inside[: inside.index(group)]))
+    return all(member.own_placement.type == "root" for member in (stage, *inside[: inside.index(group)]))

@@ -73,7 +73,7 @@ def transform_layout(
     _check_stage(stage)
     op = stage.op
     extents = op.output_shape
-    like = op.axis if op.values else tuple(Var(f"i{at}", one.dtype) for at, one in enumerate(extents))
+    like = op.axis if op.values else tuple(Var(f"i{at}", extent.dtype) for at, extent in enumerate(extents))
     try:
         layout = IndexMap.of(mapping_function, like)
         axes: list[IterVar] = []
@@ -118,8 +118,8 @@ def _check_stage(stage: Stage) -> None:
         raise _bad(stage, f"{placed[0].name} is computed at a loop of it, which would vanish",
                    f"call transform_layout first, then place {placed[0].name} at a loop that it returns")
     refuse_dangling_predicate(stage, op.reduce_axis, BadLayout, "cannot transform the layout of")
-    reader = next((one for one in stage.schedule.stages if not one.op.values
-                   and any(tensor.op is op for tensor in one.op.input_tensors)), None)
+    reader = next((other for other in stage.schedule.stages if not other.op.values
+                   and any(tensor.op is op for tensor in other.op.input_tensors)), None)
     if reader is not None:
         raise _bad(stage, f"{reader.name}, a {reader.op.kind}, reads it as it is",
                    f's.cache_read({stage.name}, "global", readers) gives a copy to transform')
@@ -129,7 +129,7 @@ def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
     """What fills the padding of each output."""
     op = stage.op
     listed = as_list(pad_value) if isinstance(pad_value, (list, tuple)) else [pad_value] * op.num_outputs
-    given: list[Any] = [0 if one is None else one for one in listed]
+    given: list[Any] = [0 if item is None else item for item in listed]
     advice = "pad_value takes a number of the tensor's dtype" + (", or one for each output" if op.num_outputs > 1 else "")
     if len(given) != op.num_outputs:
         raise _bad(stage, f"there are {len(given)} pad values for {op.num_outputs} outputs", advice)
@@ -167,7 +167,7 @@ def _moved(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple
             return there
         if isinstance(there, Reduce):
             first = there.init or there.combiner.identity
-            inits = tuple(if_then_else(condition, one, pad) for one, pad in zip(first, pads, strict=True))
+            inits = tuple(if_then_else(condition, value, pad) for value, pad in zip(first, pads, strict=True))
             return replace(there, condition=first_then(condition, there.condition), init=inits)
         if op.reduction is not None:  # a bound of a reduce axis: beyond the elements the axis is empty
             return if_then_else(condition, there, const(0, there.dtype)) if own & {*free_vars(value)} else there

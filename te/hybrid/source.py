@@ -86,11 +86,11 @@ def read_source(function: Callable[..., Any]) -> Source:
     if function.__name__ == "<lambda>":
         raise refused("a lambda has no statements", "write it as a function, with def")
     try:
-        found, first = inspect.getsourcelines(function)
+        lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
         raise refused("its source cannot be read: it was typed into an interpreter or made by exec",
                       "write the function in a file or a notebook's cell") from None
-    text = textwrap.dedent("".join(found))
+    text = textwrap.dedent("".join(lines))
     tree = ast.parse(text).body[0]
     if not isinstance(tree, ast.FunctionDef):
         raise refused("it is no plain function", "write it with def, and without async")

@@ -55,7 +55,7 @@ DRAWS: dict[str, Callable[[Drawer], Attempt | None]] = {
 TABLE = (*((row.weight, name) for name, row in ROWS.items()), (1.0, "auto_inline"))
 """Everything that is drawn, and how often."""
 PRIMITIVES = tuple(name for _, name in TABLE)
-WILD_ROWS = [row for row in ROWS.values() if not any("Callable" in str(one.annotation) for one in row.parameters)]
+WILD_ROWS = [row for row in ROWS.values() if not any("Callable" in str(parameter.annotation) for parameter in row.parameters)]
 """What is drawn with no regard to anything. Not transform_layout: that of an argument changes what callers pass."""
 EARLY = tuple(name for name, row in ROWS.items() if row.early)
 RARE = tuple(name for name, row in ROWS.items() if row.rare)
@@ -144,7 +144,7 @@ class Mutator:
         """Any primitive on any stage, with arguments of the types that it takes and no regard to what else they are: axes of
         other stages, among them those that are gone, numbers that are too small."""
         stage = self.pick(self.s.stages)
-        axes = [axis for one in self.s.stages for axis in one.all_iter_vars] + list(self.s.retired)
+        axes = [axis for stage in self.s.stages for axis in stage.all_iter_vars] + list(self.s.retired)
         row = self.pick(WILD_ROWS)
         if not axes:
             return "wild root", stage.compute_root

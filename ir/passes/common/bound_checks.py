@@ -66,12 +66,12 @@ class _Checker(Rewriter):
 
     def _checks(self, *roots: Expr) -> list[Stmt]:
         """Checks of all loads below, inner loads before those whose indices they are."""
-        found: dict[object, Assert] = {}
+        checks: dict[object, Assert] = {}
         for root in roots:
             for load, path in _loads_with_path(root):
                 for check in self._access_checks(load, path):
-                    found.setdefault((structural_key(check.condition), check.message), check)
-        return list(found.values())
+                    checks.setdefault((structural_key(check.condition), check.message), check)
+        return list(checks.values())
 
     def _access_checks(self, access: BufferLoad | BufferStore, path: tuple[Expr, ...]) -> Iterator[Assert]:
         buffer = access.buffer
@@ -109,13 +109,13 @@ def _where(path: tuple[Expr, ...], holds: Expr) -> Expr:
 def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, tuple[Expr, ...]]]:
     """Every load that evaluating `root` may do, with the conditions under which it does, outermost first; operands come first.
     What has a name only within the expression stands for itself."""
-    found: list[tuple[BufferLoad, tuple[Expr, ...]]] = []
+    loads: list[tuple[BufferLoad, tuple[Expr, ...]]] = []
     stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
     bound: dict[Var, Expr] = {}
     while stack:
         node, path = stack.pop()
         if isinstance(node, BufferLoad):
-            found.append((_plain(node, bound), path))
+            loads.append((_plain(node, bound), path))
         if isinstance(node, IfThenElse):
             condition = _plain(node.condition, bound)
             stack.append((node.condition, path))
@@ -126,8 +126,8 @@ def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, tuple[Expr, ...]]]:
             stack += [(node.value, path), (node.body, path)]
         else:
             stack.extend((child, path) for child in children(node))  # pyright: ignore[reportArgumentType]
-    found.reverse()
-    return found
+    loads.reverse()
+    return loads
 
 
 def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:

@@ -66,10 +66,10 @@ def _shared_store(store: BufferStore) -> Stmt | None:
     bindings, value = _share(store.value)
     if value is store.value:
         return None
-    found: Stmt = replace(store, value=value)
+    shared: Stmt = replace(store, value=value)
     for var, bound in reversed(bindings):
-        found = LetStmt(var, bound, found)
-    return found
+        shared = LetStmt(var, bound, shared)
+    return shared
 
 
 @dataclass(slots=True)
@@ -93,9 +93,9 @@ class _Numbering:
         self._alive: list[Expr] = []
 
     def number(self, expr: Expr) -> int:
-        found = self._of.get(id(expr))
-        if found is not None:
-            return found
+        known = self._of.get(id(expr))
+        if known is not None:
+            return known
         for node in post_order(expr):
             if id(node) not in self._of:
                 assert isinstance(node, Expr)
@@ -106,14 +106,14 @@ class _Numbering:
     def _enter(self, node: Expr) -> int:
         operands = tuple([self._of[id(child)] for child in children(node)])
         key = (type(node), _own_key(node), operands)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self.values)
+        place = self._known.get(key)
+        if place is None:
+            place = self._known[key] = len(self.values)
             parts = [self.values[operand] for operand in operands]
             nameable = all(part.nameable for part in parts) and not isinstance(node, (Let, Ramp, Broadcast, Shuffle)) \
                 and not (isinstance(node, Call) and not is_pure(node.name))
             self.values.append(_Value(node, operands, _cost(node, parts), nameable))
-        return found
+        return place
 
 
 def _own_key(node: Expr) -> object:
@@ -254,9 +254,9 @@ class _Builder:
         return rebuild(value.expr, parts)
 
     def _branch(self, branch: Expr) -> Expr:
-        bindings, found = _share(branch)
+        bindings, value = _share(branch)
         for var, bound in reversed(bindings):
-            found = Let(var, bound, found)
-        return found
+            value = Let(var, bound, value)
+        return value
 
 

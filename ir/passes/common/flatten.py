@@ -78,11 +78,11 @@ class _Flattener(SharingRewriter):
         self.depth: dict[Var, int] = {}
 
     def flat(self, buffer: Buffer) -> Buffer:
-        found = self.buffers.get(buffer)
-        if found is None:
-            found = self.buffers[buffer] = flat_buffer(buffer)
+        flattened = self.buffers.get(buffer)
+        if flattened is None:
+            flattened = self.buffers[buffer] = flat_buffer(buffer)
             self.strides[buffer] = strides_of(buffer)
-        return found
+        return flattened
 
     def _bound(self, var: Var) -> None:
         self.depth[var] = len(self.depth) + 1  # binders are met outermost first; siblings never stand in one offset
@@ -165,9 +165,9 @@ class _Flattener(SharingRewriter):
         ramps = {structural_key(node): node for index in indices for node in post_order(index) if isinstance(node, Ramp)}
         if len(ramps) == 1:
             (ramp,) = ramps.values()
-            found = self._along(buffer, indices, ramp, lanes)
-            if found is not None:
-                return found
+            offset = self._along(buffer, indices, ramp, lanes)
+            if offset is not None:
+                return offset
         total: Expr = const(0, INT64) if buffer.elem_offset is None else cast(buffer.elem_offset, INT64)
         total = Broadcast(total, lanes)
         for index, stride in zip(indices, self.strides[buffer], strict=True):
@@ -178,22 +178,22 @@ class _Flattener(SharingRewriter):
 
 def _lane(value: Expr, lane: Var) -> Expr | None:
     """A vector of indices as its value in lane `lane`, `lane` standing in place of the one ramp; None if not known."""
-    found: dict[int, Expr] = {}
+    lanes: dict[int, Expr] = {}
     for node in post_order(value):
         assert isinstance(node, Expr)
         if isinstance(node, Ramp):
-            found[id(node)] = lane
+            lanes[id(node)] = lane
         elif isinstance(node, Broadcast):
-            found[id(node)] = node.value
+            lanes[id(node)] = node.value
         elif node.dtype.lanes == 1:
-            found[id(node)] = node
+            lanes[id(node)] = node
         elif isinstance(node, Cast):
-            found[id(node)] = cast(found[id(node.value)], node.dtype.element)
+            lanes[id(node)] = cast(lanes[id(node.value)], node.dtype.element)
         elif isinstance(node, (Add, Sub, Mul, FloorDiv, FloorMod)):
-            found[id(node)] = binary(type(node), found[id(node.a)], found[id(node.b)])
+            lanes[id(node)] = binary(type(node), lanes[id(node.a)], lanes[id(node.b)])
         else:
             return None
-    return found[id(value)]
+    return lanes[id(value)]
 
 
 def _index_form(index: Expr, extent: Expr) -> LinearForm:

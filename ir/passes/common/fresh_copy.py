@@ -19,9 +19,9 @@ def fold(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
     """kind(a, b), folded where it is constant, with integer constants moved to the right of sums, where they meet."""
     if a.dtype.is_float:
         return kind(a, b)
-    found = fold_binary(kind, a, b)
-    if found is not None:
-        return found
+    folded = fold_binary(kind, a, b)
+    if folded is not None:
+        return folded
     if kind is Add or kind is Sub:
         return _fold_sum(kind, a, b)
     if kind is Mul and isinstance(b, IntImm) and isinstance(a, Mul) and isinstance(a.b, IntImm):

@@ -40,7 +40,7 @@ class _Hoister(Rewriter):
 
     def For(self, node: For) -> Stmt:
         loop: For = rebuild(node, [node.begin, node.extent, self.visit(node.body)])  # inner loops pass theirs on
-        if node.kind is LoopKind.PARALLEL or not any(isinstance(one, (If, LetStmt)) for one in _statements(loop.body)):
+        if node.kind is LoopKind.PARALLEL or not any(isinstance(statement, (If, LetStmt)) for statement in _statements(loop.body)):
             return loop
         bound = _bound_in(loop)
         if isinstance(loop.body, LetStmt) and _movable(loop.body.value, bound - {loop.body.var}):

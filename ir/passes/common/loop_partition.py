@@ -145,14 +145,14 @@ def _symbolic_cut(bounds: list[_Bound], var: Var) -> Cut | None:
 
 def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
     """Of bounds that differ in a constant, the one that implies the others."""
-    found: dict[object, tuple[int, _Bound]] = {}
+    tightest: dict[object, tuple[int, _Bound]] = {}
     for bound in bounds:
         form = LinearForm({}, bound.value) if isinstance(bound.value, int) else bound.value
         tightness = -form.const if bound.upper else form.const
         key = (bound.upper, bound.divisor, form.key)
-        if key not in found or tightness > found[key][0]:
-            found[key] = (tightness, bound)
-    return (bound for _, bound in found.values())
+        if key not in tightest or tightness > tightest[key][0]:
+            tightest[key] = (tightness, bound)
+    return (bound for _, bound in tightest.values())
 
 
 def _guards(loop: For) -> Iterator[_Guard]:
@@ -268,8 +268,8 @@ class _Partitioner(Rewriter):
         cut = find_cut(node, self.masked_lanes) if self.copies > 1 and _fits(node.body) else None
         if cut is None:
             return self.generic(node)
-        found = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
-        return self.generic(node) if found is None else found
+        pieces = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
+        return self.generic(node) if pieces is None else pieces
 
     def _sequence(self, loop: For, cut: Cut) -> Stmt | None:
         """The iterations before, within and after the cut; None where that makes too many copies."""
@@ -281,22 +281,22 @@ class _Partitioner(Rewriter):
         parts: list[tuple[Expr, Expr, tuple[Expr, ...]]] = [] if cut.low is None else [(begin, before, ())]
         parts.append((low, high, cut.guards))
         parts += [] if cut.high is None else [(maximum(high, before), end, ())]
-        parts = [(one, other, proved) for one, other, proved in parts if not _is_empty(_length(one, other))]
-        if all(_length(one, other).is_const for one, other, _ in parts):  # most of what is left decides itself
+        parts = [(part, other, proved) for part, other, proved in parts if not _is_empty(_length(part, other))]
+        if all(_length(part, other).is_const for part, other, _ in parts):  # most of what is left decides itself
             main = margin = self.copies // 2
         else:
             margin = max(1, self.copies // MARGIN)
             main = self.copies - (len(parts) - 1) * margin
             if main < 1:
                 return None
-        return seq(*(self._part(loop, one, other, proved, main if proved else margin) for one, other, proved in parts))
+        return seq(*(self._part(loop, part, other, proved, main if proved else margin) for part, other, proved in parts))
 
     def _body(self, body: Stmt, copies: int) -> Stmt:
         """A body, its loops cut into no more than so many copies."""
         before, self.copies = self.copies, copies
-        found = self.visit(body)
+        rewritten = self.visit(body)
         self.copies = before
-        return found
+        return rewritten
 
     def _part(self, loop: For, low: Expr, high: Expr, proved: tuple[Expr, ...], copies: int) -> Stmt:
         """The iterations [low, high), without the guards that are proved there. The loop itself is not cut again; what

@@ -81,10 +81,10 @@ def _run(step: Pass, function: Function) -> Function:
         raise
     except FAULTS as error:
         evidence = {f"before_{step.name}.ir": f"{function}\n"}
-        found = internal_error(error, f"pass '{step.name}' failed on function '{function.name}'", evidence)
-        if found is error:
+        fault = internal_error(error, f"pass '{step.name}' failed on function '{function.name}'", evidence)
+        if fault is error:
             raise
-        raise found from error
+        raise fault from error
 
 
 @dataclass(slots=True)
@@ -133,9 +133,9 @@ class Timing:
 
 def environment_watchers() -> list[Watcher]:
     """The watchers that the environment asks for: TILEWRIGHT_VERIFY=1, TILEWRIGHT_DUMP=folder."""
-    found: list[Watcher] = []
+    watchers: list[Watcher] = []
     if os.environ.get("TILEWRIGHT_DUMP"):
-        found.append(Dumping(Path(os.environ["TILEWRIGHT_DUMP"])))
+        watchers.append(Dumping(Path(os.environ["TILEWRIGHT_DUMP"])))
     if os.environ.get("TILEWRIGHT_VERIFY", "0") not in ("", "0"):
-        found.append(Verifying())
-    return found
+        watchers.append(Verifying())
+    return watchers

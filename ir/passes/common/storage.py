@@ -184,9 +184,9 @@ class _Mover(Rewriter):
 
     def _nested(self, node: For | If | LetStmt) -> Stmt:
         self.nested += 1
-        found = self.generic(node)
+        rewritten = self.generic(node)
         self.nested -= 1
-        return found
+        return rewritten
 
     If = LetStmt = _nested
 

@@ -35,8 +35,8 @@ def resolve_target(node: NodeT, decide: Callable[[str], bool | None]) -> NodeT:
         if isinstance(inner, Call) and inner.name == "target_has":
             name = inner.args[0]
             assert isinstance(name, StringImm)
-            found = decide(name.value)
-            return None if found is None else TRUE if found else FALSE
+            answer = decide(name.value)
+            return None if answer is None else TRUE if answer else FALSE
         return _folded(inner)
 
     return rewrite(node, rule)

@@ -64,16 +64,16 @@ def _shared(run: list[BufferStore]) -> list[BufferStore]:
         for load in sure_loads(store.value):
             if load.buffer not in stored:
                 _enter(groups, load)
-    made: dict[int, Expr] = {}
+    replacements: dict[int, Expr] = {}
     for group in groups.values():
         for cluster in _clusters(group):
             if len(cluster) > 1 or cluster[0].active is not None:
-                made.update(_windows(cluster))
-    if not made:
+                replacements.update(_windows(cluster))
+    if not replacements:
         return run
 
     def rule(node: Node) -> Node | None:
-        return made.get(id(node))
+        return replacements.get(id(node))
 
     return [rewrite(store, rule) for store in run]
 
@@ -110,30 +110,30 @@ def _enter(groups: dict[Key, list[_Strided]], load: BufferLoad) -> None:
 
 def _clusters(group: list[_Strided]) -> list[list[_Strided]]:
     """The loads of a group by where they lie, those together that reach into each other, each in order."""
-    found: list[list[_Strided]] = []
+    clusters: list[list[_Strided]] = []
     end = 0
     for member in sorted(group, key=lambda member: member.elements()[0]):
         elements = member.elements()
-        if not found or elements[0] > end:
-            found.append([])
+        if not clusters or elements[0] > end:
+            clusters.append([])
             end = elements[-1]
-        found[-1].append(member)
+        clusters[-1].append(member)
         end = max(end, elements[-1])
-    return found
+    return clusters
 
 
 def _windows(cluster: list[_Strided]) -> dict[int, Expr]:
     """What stands in place of each load of a cluster, by the load's identity."""
     wanted = [element for member in cluster for element in member.elements()]
     first, last = min(wanted), max(wanted)
-    made: dict[int, Expr] = {}
+    replacements: dict[int, Expr] = {}
     windows: list[int] = []
     for member in cluster:
         lanes, elements = member.lanes, member.elements()
         if not all(any(start <= element < start + lanes for start in windows) for element in elements):
             windows = _own_windows(elements, lanes, last)
-        made[id(member.load)] = _picked(member, windows, first, last)
-    return made
+        replacements[id(member.load)] = _picked(member, windows, first, last)
+    return replacements
 
 
 def _own_windows(elements: list[int], lanes: int, last: int) -> list[int]:

@@ -25,14 +25,14 @@ class StoreRuns(Rewriter):
         return node if isinstance(node, Expr) else super().visit(node)
 
     def _sequence(self, node: Seq) -> Stmt:
-        found: list[Node] = []
+        rewritten: list[Node] = []
         run: list[BufferStore] = []
         for statement in node.body:
             if isinstance(statement, BufferStore):
                 run.append(statement)
                 continue
-            found += self.together(run)
+            rewritten += self.together(run)
             run = []
-            found.append(self.visit(statement))
-        found += self.together(run)
-        return rebuild(node, found)
+            rewritten.append(self.visit(statement))
+        rewritten += self.together(run)
+        return rebuild(node, rewritten)

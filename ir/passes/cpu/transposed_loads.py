@@ -55,7 +55,7 @@ def _transposed(run: list[BufferStore]) -> list[Stmt]:
     squares = list(_squares(run)) if len(run) > 1 else []
     if not squares:
         return list(run)
-    owner = {id(one.load): at for at, square in enumerate(squares) for column in square for one in column}
+    owner = {id(each.load): at for at, square in enumerate(squares) for column in square for each in column}
     first: dict[int, list[int]] = {}
     seen: set[int] = set()
     for place, store in enumerate(run):
@@ -64,14 +64,14 @@ def _transposed(run: list[BufferStore]) -> list[Stmt]:
             if square is not None and square not in seen:
                 seen.add(square)
                 first.setdefault(place, []).append(square)
-    made: dict[int, Expr] = {}
+    replacements: dict[int, Expr] = {}
     lets: dict[int, list[tuple[Var, Expr]]] = {}
     for place, here in first.items():
         for square in here:
             bound, columns = _columns(squares[square])
             lets.setdefault(place, []).extend(bound)
-            made.update(columns)
-    return _nested([rewrite(store, lambda node: made.get(id(node))) for store in run], lets)
+            replacements.update(columns)
+    return _nested([rewrite(store, lambda node: replacements.get(id(node))) for store in run], lets)
 
 
 def _nested(run: list[BufferStore], lets: dict[int, list[tuple[Var, Expr]]]) -> list[Stmt]:
@@ -134,7 +134,7 @@ def _columns(square: list[list[_Column]]) -> tuple[list[tuple[Var, Expr]], dict[
         else:
             rows.append(const(0, load.dtype))
     values = _Transposition(bind, load.dtype.bits).of(rows)
-    return bound, {id(one.load): value for column, value in zip(square, values, strict=True) for one in column}
+    return bound, {id(each.load): value for column, value in zip(square, values, strict=True) for each in column}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +148,11 @@ class _Transposition:
         """The columns of a square of vectors: within chunks, then of chunks."""
         lanes, chunk = len(rows), CHUNK // self.bits
         within = [self._within(rows[at:at + chunk], chunk) for at in range(0, lanes, chunk)]
-        found: list[Expr | None] = [None] * lanes
+        columns: list[Expr | None] = [None] * lanes
         for place in range(chunk):
             for quarter, column in enumerate(self._chunks([group[place] for group in within], chunk)):
-                found[quarter * chunk + place] = column
-        return [one for one in found if one is not None]
+                columns[quarter * chunk + place] = column
+        return [each for each in columns if each is not None]
 
     def _within(self, rows: list[Expr], chunk: int) -> list[Expr]:
         """Vector p: element p of every chunk of the first row, of the second ..., chunk by chunk."""

@@ -118,8 +118,8 @@ class LaneExprs:
             return expr
         if a.dtype.lanes == 1 and b.dtype.lanes == 1:
             return fold(type(expr), a, b)
-        found = self._ramp_arithmetic(type(expr), a, b) if a.dtype.is_integer else None
-        return found if found is not None else type(expr)(broadcast(a, self.lanes), broadcast(b, self.lanes))
+        ramp = self._ramp_arithmetic(type(expr), a, b) if a.dtype.is_integer else None
+        return ramp if ramp is not None else type(expr)(broadcast(a, self.lanes), broadcast(b, self.lanes))
 
     def _ramp_arithmetic(self, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
         """Sums, multiples, quotients and remainders of ramps that are ramps, or scalars, again."""
@@ -210,9 +210,9 @@ class LaneExprs:
     def under(self, mask: Mask, expr: Expr) -> Expr:
         """The value where only the lanes of `mask` are wanted."""
         outer, self.mask = self.mask, mask
-        found = self.visit(expr)
+        value = self.visit(expr)
         self.mask = outer
-        return found
+        return value
 
     def narrowed(self, outer: Mask | None, scalar: Expr, vector: Expr) -> Mask:
         """The lanes of `outer` in which the condition holds too."""

@@ -121,9 +121,9 @@ class LaneStmts:
     def _masked(self, mask: Mask, body: Stmt) -> Stmt:
         some = some_active(mask.scalar, self.lane, self.lanes)
         outer, self.exprs.mask = self.exprs.mask, mask if some is None else replace(mask, some_active=True)
-        found = self.visit(body)
+        masked = self.visit(body)
         self.exprs.mask = outer
-        return found if some is None or is_const(some, 1) else If(some, found)
+        return masked if some is None or is_const(some, 1) else If(some, masked)
 
     def Allocate(self, stmt: Allocate) -> Stmt:
         for extent in stmt.buffer.shape:

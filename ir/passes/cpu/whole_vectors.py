@@ -132,7 +132,7 @@ class _Rows:
 
     def wider(self) -> dict[Buffer, int]:
         """The last extent that each buffer gets whose rows end within a vector."""
-        found: dict[Buffer, int] = {}
+        widened: dict[Buffer, int] = {}
         for buffer, row in self.found.items():
             if row.otherwise or row.active is None or not row.active.extent:
                 continue
@@ -140,8 +140,8 @@ class _Rows:
             ragged = (extent % lanes if extent > lanes else extent).bit_count() > 1
             wide = 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
             if ragged or row.active.guards:
-                found[buffer] = wide if ragged else extent
-        return found
+                widened[buffer] = wide if ragged else extent
+        return widened
 
 
 def _is_zero(value: Expr) -> bool:
