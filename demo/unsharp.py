@@ -6,7 +6,7 @@ reach 255 * 256 and so fit in uint16 exactly. The result is the pixel plus three
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,8 @@ def reference(image: np.ndarray) -> np.ndarray:
     """The same by numpy. image: uint8 (height, width, channels)."""
     height, width, _ = image.shape
     padded = np.pad(image.astype(np.uint16), ((RADIUS, RADIUS), (RADIUS, RADIUS), (0, 0)), mode="edge")
-    rows: np.ndarray = sum(np.uint16(tap) * padded[:, k : k + width] for k, tap in enumerate(TAPS))
-    blur: np.ndarray = sum(np.uint16(tap) * rows[k : k + height] for k, tap in enumerate(TAPS))
+    rows: Any = sum(np.uint16(tap) * padded[:, k : k + width] for k, tap in enumerate(TAPS))
+    blur: Any = sum(np.uint16(tap) * rows[k : k + height] for k, tap in enumerate(TAPS))
     blurred = ((blur + np.uint16(128)) >> np.uint16(8)).astype(np.int16)
     pixel = image.astype(np.int16)
     return np.clip(pixel + (((pixel - blurred) * np.int16(3)) >> np.int16(1)), 0, 255).astype(np.uint8)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from ..errors import user_source
 from ..ir.analysis.count import ONE, Count
@@ -223,7 +223,8 @@ def render(parts: PageParts) -> str:
                              called=user_source(), fix="pip install 'tilewright[plot]'") from None
     folder = files(__name__.rpartition(".")[0]).joinpath("page_files")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update({"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens})
+    filters: dict[str, Any] = cast(Any, environment.filters)
+    filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens}
     lines = loop_lines(parts)
     assembly = list(parts.assembly) if parts.assembly is not None else None
     bounds = parts.lowered.bounds.of if parts.lowered is not None else {}

@@ -190,9 +190,12 @@ def _read_there(stage: Stage, laid_out: Operation, layout: IndexMap) -> None:
             return ProducerLoad(now[node.producer], tuple(layout(*node.indices)))
         return None
 
+    def moved(value: Expr) -> Expr:
+        return rewrite(value, rule)
+
     redirection = Redirection(schedule)
     redirection.replace_whole(stage, laid_out)
     for reader in schedule.stages[schedule.place_of(stage) + 1 :]:
         if reader.op.values and any(tensor in now for tensor in reader.op.input_tensors):
-            redirection.change(reader, reader.op.rewritten(lambda value: rewrite(value, rule)))
+            redirection.change(reader, reader.op.rewritten(moved))
         redirection.follow(reader)
