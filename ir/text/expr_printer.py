@@ -248,7 +248,7 @@ def expression_text(pieces: list[Piece], names: Names) -> str:
             stack.extend(reversed(_infix(*INFIX[cls], node.a, node.b, outer)))
         elif isinstance(node, Var):
             out.append(names(node))
-        elif cls is E.BufferLoad:
+        elif isinstance(node, E.BufferLoad):
             stack.extend(reversed(indexed(names(node.buffer), node.indices, node.predicate)))
         elif cls is IntImm or cls is FloatImm:
             out.append(_literal(node, not _is_default(node.dtype)))

@@ -43,6 +43,8 @@ def test_nodes_have_both_names_in_the_facade_and_are_ours_again_behind_it() -> N
     call = next(node for node in walk(named.body) if isinstance(node, tvm.tir.Call))
     assert call.op.name == f"tir.{call.name}"
     assert theirs(named) is named and str(named) == str(function)
+    store = next(node for node in walk(named.body) if isinstance(node, stmt.BufferStore))
+    assert str(store.value) == str(ours(store.value)), "parts of a statement print as the whole does"
     back = ours(named)
     assert {type(node) for node in walk(back.body)} == {type(node) for node in walk(function.body)}
     assert type(back) is tw.Function and not hasattr(back.body, "loop_var")
