@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -251,3 +252,10 @@ def test_an_integer_that_a_float_has_comes_back_as_it_was(through: str, greatest
     negative = analyzer.simplify(Cast(Cast(i, DType(through)), DType("uint32")))
     assert isinstance(negative, Cast), "what is negative saturates"
     assert negative.value is not i
+
+
+def test_nans_keep_their_signs() -> None:
+    nans = [FloatImm(float("nan")), FloatImm(-float("nan"))]
+    both = IfThenElse(i < 3, *nans)
+    simple = simplify(both)
+    assert [math.copysign(1, branch.value) for branch in (simple.true_value, simple.false_value)] == [1.0, -1.0]
