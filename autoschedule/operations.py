@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.visit import children, post_order
 from ..te.operation import ComputeOp, Operation
+from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
 
-__all__ = ["axes_in", "constant", "contiguous", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
+__all__ = ["axes_in", "contiguous", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
            "is_known", "is_plain", "loads_of", "weight"]
 
 _CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
@@ -22,12 +23,7 @@ _CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
 
 def fixed_extent(axis: IterVar) -> int:
     """The extent of an axis, 0 where it is no constant."""
-    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
-
-
-def constant(axis: IterVar) -> int | None:
-    """The extent of an axis, where it is a constant."""
-    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else None
+    return constant_extent(axis) or 0
 
 
 def extents_of(op: Operation) -> tuple[int, ...]:

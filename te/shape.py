@@ -18,7 +18,7 @@ from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
 
 __all__ = [
-    "as_shape", "axis_dtype", "extent_text", "index_expr", "integer_expr", "same_extent", "scalar_dtype",
+    "as_shape", "axis_dtype", "constant_extent", "extent_text", "index_expr", "integer_expr", "same_extent", "scalar_dtype",
     "shape_text", "zero_based",
 ]
 
@@ -114,6 +114,11 @@ def zero_based(extent: Expr) -> Range:
     """The domain [0, extent) of a data axis."""
     dtype = axis_dtype(extent)
     return Range(const(0, dtype), cast_to(extent, dtype))
+
+
+def constant_extent(axis: IterVar) -> int | None:
+    """The extent of an axis, where it is a constant."""
+    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else None
 
 
 def same_extent(a: Expr, b: Expr) -> bool:

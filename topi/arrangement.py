@@ -12,6 +12,7 @@ from .. import te
 from ..errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr, IntImm
+from ..ir.ops import is_const
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, integers, shape_of, tensor
@@ -84,7 +85,7 @@ def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
     source, wanted = tensor(data, "collapse_sum"), shape_of(target_shape, "collapse_sum")
     lead = source.ndim - len(wanted)
     axes = [*range(max(lead, 0)), *(lead + at for at, extent in enumerate(wanted)
-                                    if _is_one(extent) and not same_extent(source.shape[lead + at], extent))]
+                                    if is_const(extent, 1) and not same_extent(source.shape[lead + at], extent))]
     kept = [at for at in range(source.ndim) if at not in axes]
     if lead < 0 or not all(same_extent(source.shape[at], wanted[at - lead]) for at in kept):
         raise BadOperand(f"collapse_sum cannot bring {tensor_text(source)} to ({', '.join(map(str, wanted))})",
@@ -272,20 +273,16 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
     common: list[Any] = [te.const(1, "int32")] * rank
     for operand in given:
         for at, extent in enumerate(operand.shape, rank - operand.ndim):
-            if _is_one(common[at]):
+            if is_const(common[at], 1):
                 common[at] = extent
-            elif not _is_one(extent) and not same_extent(extent, common[at]):
+            elif not is_const(extent, 1) and not same_extent(extent, common[at]):
                 raise BadOperand(f"adv_index cannot broadcast {tensor_text(operand)}", reason=f"{extent} against {common[at]}",
                                  declared=operand.source, called=user_source(), fix="indices of one shape")
 
     def place(positions: Tensor, extent: Any, i: Sequence[Any]) -> Any:
         at = i[rank - positions.ndim:rank]
-        index = positions[tuple(0 if _is_one(size) else where for size, where in zip(positions.shape, at, strict=True))]
+        index = positions[tuple(0 if is_const(size, 1) else where for size, where in zip(positions.shape, at, strict=True))]
         return te.select(index < 0, index + ops.convert(extent).astype(index.dtype), index)
 
     return injective((*common, *source.shape[len(given):]), lambda *i: source[(
         *(place(index, extent, i) for index, extent in zip(given, source.shape, strict=False)), *i[rank:])], "advanced_index")
-
-
-def _is_one(extent: Any) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1

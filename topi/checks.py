@@ -12,7 +12,7 @@ from ..te.shape import as_shape
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadAxis, BadOperand, BadParameter
 
-__all__ = ["axes_of", "axis_of", "integers", "known", "shape_of", "tensor"]
+__all__ = ["axes_of", "axis_of", "divides", "integers", "known", "shape_of", "tensor"]
 
 
 def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
@@ -81,3 +81,8 @@ def known(extents: Sequence[Expr]) -> list[int] | None:
     """Extents as numbers; None where one is not known before the kernel runs."""
     numbers = [extent.value for extent in extents if isinstance(extent, IntImm)]
     return numbers if len(numbers) == len(extents) else None
+
+
+def divides(extent: Expr, by: int) -> bool:
+    """Whether an extent is a constant multiple of `by`."""
+    return isinstance(extent, IntImm) and extent.value % by == 0

@@ -8,8 +8,8 @@ from typing import Any
 
 from .. import te
 from ..errors import user_source
-from ..ir.expr import Expr, IntImm
-from ..ir.ops import common_dtype
+from ..ir.expr import Expr
+from ..ir.ops import common_dtype, is_const
 from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
 from .checks import axis_of, tensor
@@ -86,9 +86,9 @@ def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out:
     extents: dict[str, Any] = {}
     for factor, names in zip(tensors, labels, strict=True):
         for label, extent in zip(names, factor.shape, strict=True):
-            if label not in extents or _is_one(extents[label]):
+            if label not in extents or is_const(extents[label], 1):
                 extents[label] = extent
-            elif not _is_one(extent) and not same_extent(extent, extents[label]):
+            elif not is_const(extent, 1) and not same_extent(extent, extents[label]):
                 raise BadOperand(f"{name} cannot sum over {tensor_text(factor)}", declared=factor.source, called=user_source(),
                                  reason=f"a dimension of {extent} meets one of {extents[label]}",
                                  fix="dimensions of one letter have one extent, or 1")
@@ -99,7 +99,7 @@ def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out:
 
     def element(*i: Any) -> Expr:
         at = {**dict(zip(out, i, strict=True)), **axes}
-        values = [factor[tuple(0 if _is_one(extent) else at[label] for label, extent in zip(names, factor.shape, strict=True))]
+        values = [factor[tuple(0 if is_const(extent, 1) else at[label] for label, extent in zip(names, factor.shape, strict=True))]
                   for factor, names in zip(tensors, labels, strict=True)]
         value = values[0].astype(kind)
         for other in values[1:]:
@@ -108,7 +108,3 @@ def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out:
 
     sums: Tensor = te.compute(tuple(extents[label] for label in out), element, name=f"T_{name}", tag="" if axes else "injective")
     return sums
-
-
-def _is_one(extent: Any) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1

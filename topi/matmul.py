@@ -11,8 +11,8 @@ from typing import Any
 from .. import te
 from ..errors import user_source
 from ..ir.arith.analyzer import Analyzer
-from ..ir.expr import Expr, IntImm
-from ..ir.ops import common_dtype
+from ..ir.expr import Expr
+from ..ir.ops import common_dtype, is_const
 from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadOperand
@@ -55,7 +55,7 @@ def batch_matmul(
     rows, depth = _sides(x, transpose_a)
     deep, columns = _sides(y, transpose_b)
     check_depth("topi.batch_matmul", x, y, depth, deep, usage)
-    one_x, one_y = _is_one(x.shape[0]), _is_one(y.shape[0])
+    one_x, one_y = is_const(x.shape[0], 1), is_const(y.shape[0], 1)
     if not (one_x or one_y or _agree(x.shape[0], y.shape[0])):
         raise _bad("topi.batch_matmul", x, y, f"the batches {x.shape[0]} and {y.shape[0]} differ", usage)
     kind = result_dtype(x, y, out_dtype)
@@ -114,10 +114,6 @@ def _sides(matrix: Tensor, swapped: bool) -> tuple[Expr, Expr]:
     """The last two extents, in the order in which they are used."""
     first, second = matrix.shape[-2:]
     return (second, first) if swapped else (first, second)
-
-
-def _is_one(extent: Expr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1
 
 
 def _agree(a: Expr, b: Expr) -> bool:

@@ -77,7 +77,7 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
     wide = math.prod(before or after or [1]) >= INT64_FROM
 
     def element(*i: Any) -> Any:
-        flat = _flattened([te.const(0, "int64") + index if wide else index for index in i[first:len(i) - last]], middle)
+        flat = flat_index([te.const(0, "int64") + index if wide else index for index in i[first:len(i) - last]], middle)
         return source[(*i[:first], *_unflattened(flat, inner), *i[len(i) - last:])]
 
     return injective(shape, element, "T_reshape")
@@ -111,7 +111,8 @@ def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
     return shape_of(given, "reshape")
 
 
-def _flattened(indices: Sequence[Any], shape: Sequence[Expr]) -> Any:
+def flat_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
+    """Where indices lie in row-major order."""
     flat: Any = 0
     for index, extent in zip(indices, shape, strict=True):
         flat = flat * extent + index

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
-from .injective import constant
+from ...te.shape import constant_extent
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -49,7 +49,7 @@ class _Attention:
         self.vectors = 4 if machine.registers >= 32 else 2
         """Of a row of a register tile; it has as many rows as leave room for these and a broadcast element."""
         self.rows = 4
-        self.block = constant(self.parts["query"].axis[-1]) or 1
+        self.block = constant_extent(self.parts["query"].axis[-1]) or 1
 
     def run(self) -> None:
         s, group, parts = self.s, self.group, self.parts
@@ -166,7 +166,7 @@ class _Attention:
         if masked is not scores:
             s[scores].compute_at(s[masked], s[masked].op.axis[-1])
         depth = scores.reduce_axis[0]
-        if (constant(depth) or 0) < self.lanes:
+        if (constant_extent(depth) or 0) < self.lanes:
             return
         _, inner = s[scores].split(depth, factor=self.lanes)
         partial = s.rfactor(scores.output(0), inner, -1)

@@ -25,10 +25,10 @@ from ...codegen.target import Target
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage, create_schedule
 from ...te.operation import ComputeOp, Operation
+from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..slice_gradients import gradients_of_slices, roles_of
 from .bilateral import coefficients, pixels
-from .injective import constant
 from .lanes import halves
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _sum(stage: Stage, reduced: Sequence[IterVar], tile: Sequence[IterVar]) -> N
     stage.reorder(*reduced, *tile, lane)
     bodies = 1
     for axis in reversed((*reduced, *tile)):
-        bodies *= constant(axis) or 1
+        bodies *= constant_extent(axis) or 1
         if axis in tile or bodies <= MOST_BODIES:
             stage.unroll(axis)
     stage.vectorize(lane)

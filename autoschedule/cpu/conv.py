@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import ComputeOp
+from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
 from .conv_plan import Layer, Plan, Tile, by_channels, column_tile, plan
 from .gemm import gemm
-from .injective import constant, worth_threads
+from .injective import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -68,7 +69,7 @@ def conv2d(group: Group, layout: _Layout) -> None:
     """Schedules a convolution whose dimensions lie as `layout` says."""
     anchor = group.anchor
     assert isinstance(anchor, ComputeOp)
-    if any(constant(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
+    if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         gemm(group)
         return
     image, weights = _operands(group, anchor)
@@ -89,8 +90,8 @@ def _operands(group: Group, anchor: ComputeOp) -> tuple[Tensor, Tensor]:
 
 
 def _layer(group: Group, anchor: ComputeOp, layout: _Layout, image: Tensor) -> Layer:
-    extents = [constant(axis) or 0 for axis in anchor.axis]
-    reduced = {axis.name: constant(axis) or 0 for axis in anchor.reduce_axis}
+    extents = [constant_extent(axis) or 0 for axis in anchor.axis]
+    reduced = {axis.name: constant_extent(axis) or 0 for axis in anchor.reduce_axis}
     groups = int(anchor.attrs.get("groups", 1))
     block = extents[layout.lane] if layout.lane is not None else 0
     bits = max(anchor.output(0).dtype.bits, 8)
@@ -214,7 +215,7 @@ def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVa
     """What the sum reads, computed for each task, or for all before."""
     stage = s[image]
     *outer, last = stage.op.axis
-    extent = constant(last)
+    extent = constant_extent(last)
     if extent is None or extent > WHOLE_ROW * lanes:
         piece, last = stage.split(last, factor=4 * lanes)
         outer.append(piece)

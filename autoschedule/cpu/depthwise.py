@@ -20,7 +20,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...te.operation import ComputeOp, Operation
-from .injective import constant, worth_threads
+from ...te.shape import constant_extent
+from .injective import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -47,9 +48,9 @@ def windows(group: Group) -> None:
     sums = accumulator(group)
     stage = s[group.output]
     *outer, place, last = stage.op.axis
-    lanes, extent = group.machine.lanes(anchor.output(0).dtype.bits), constant(last)
+    lanes, extent = group.machine.lanes(anchor.output(0).dtype.bits), constant_extent(last)
     vector, lane = stage.split(last, factor=min(lanes, _power_of_two(extent)) if extent else lanes)
-    block, row = stage.split(place, factor=_rows(group, anchor, constant(place) or 0))
+    block, row = stage.split(place, factor=_rows(group, anchor, constant_extent(place) or 0))
     stage.reorder(*outer, vector, block, row, lane)
     stage.unroll(row)
     if extent and -(-extent // lanes) <= FEW_VECTORS:
@@ -85,7 +86,7 @@ def best_rows(extent: int, taps: int, step: int, room: int) -> int:
 
 def _rows(group: Group, anchor: ComputeOp, extent: int) -> int:
     """How many places to compute together; where the weights alone are too many for the registers, they are read each time."""
-    taps = [constant(axis) or 1 for axis in anchor.reduce_axis]
+    taps = [constant_extent(axis) or 1 for axis in anchor.reduce_axis]
     room = group.machine.registers - SCRATCH
     weights = prod(taps) if len(anchor.input_tensors) > 1 else 0
     tile: int = anchor.attrs["tile"]
@@ -104,10 +105,10 @@ def _sum_up(group: Group, sums: Operation) -> None:
     ry, rx = stage.op.reduce_axis
     stage.reorder(*outer, place, ry, rx, lane)
     stage.unroll(place)
-    taps = [constant(axis) or 1 for axis in (ry, rx)]
+    taps = [constant_extent(axis) or 1 for axis in (ry, rx)]
     if taps[1] <= MOST_TAPS:
         stage.unroll(rx)
     if prod(taps) <= MOST_TAPS:
         stage.unroll(ry)
-    if constant(lane) != 0:
+    if constant_extent(lane) != 0:
         stage.vectorize(lane)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
 from ...te.operation import ComputeOp, Operation
-from ..operations import contiguous, loads_of
-from .injective import constant, inlined_into, worth_threads
+from ...te.shape import constant_extent
+from ..operations import contiguous, fixed_extent, inlined_into, loads_of
+from .injective import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -48,9 +49,10 @@ def _lane_axis(group: Group, anchor: ComputeOp) -> IterVar | None:
     """The axis along which neighbouring elements are read: the last one over data before those that are reduced over."""
     along = {axis for load in loads_of(anchor) for axis in contiguous(load)}
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    if anchor.axis and anchor.axis[-1] in along and (constant(anchor.axis[-1]) or lanes) >= lanes:
+    if anchor.axis and anchor.axis[-1] in along and (constant_extent(anchor.axis[-1]) or lanes) >= lanes:
         return anchor.axis[-1]
-    return next((axis for axis in reversed(anchor.reduce_axis) if axis in along and (constant(axis) or 0) >= 2 * lanes), None)
+    reduced = reversed(anchor.reduce_axis)
+    return next((axis for axis in reduced if axis in along and fixed_extent(axis) >= 2 * lanes), None)
 
 
 def _worth(group: Group, anchor: ComputeOp) -> bool:
@@ -64,7 +66,7 @@ def _columns(group: Group, anchor: ComputeOp, lane: IterVar | None) -> None:
     stage = s[output]
     *outer, last = stage.op.axis
     lanes = group.machine.lanes(anchor.output(0).dtype.bits) * VECTORS
-    extent = constant(last)
+    extent = constant_extent(last)
     if lane is not None and (extent is None or extent > lanes):
         rest, last = stage.split(last, factor=lanes)
         outer = [*outer, rest]
@@ -110,7 +112,7 @@ def _in_lanes(group: Group, op: ComputeOp, lane: IterVar) -> ComputeOp:
     """The operation of the partial results of the reduce axis `lane` of `op`, scheduled."""
     s = group.s
     lanes = group.machine.lanes(op.output(0).dtype.bits)
-    extent = constant(lane) or 0
+    extent = constant_extent(lane) or 0
     _, inner = s[op].split(lane, factor=lanes * (VECTORS if extent >= 2 * VECTORS * lanes else 1))
     partial = s.rfactor(list(s[op].op.outputs), inner, -1)[0].op
     stage = s[partial]
@@ -124,12 +126,12 @@ def _whole(group: Group, anchor: ComputeOp, lane: IterVar | None) -> None:
     """A reduction of everything to one element: chunks for the threads, lanes within each."""
     s = group.s
     first = anchor.reduce_axis[0]
-    chunked = _worth(group, anchor) and (constant(first) or 0) >= 2 * CHUNKS
+    chunked = _worth(group, anchor) and (constant_extent(first) or 0) >= 2 * CHUNKS
     if chunked:
         chunk, _ = s[anchor].split(first, nparts=CHUNKS)
         chunks = s.rfactor(list(anchor.outputs), chunk)[0].op
         inner = chunks.reduce_axis[-1] if lane is not None else None
-        if inner is not None and (constant(inner) or 0) >= 2 * group.machine.lanes(anchor.output(0).dtype.bits):
+        if inner is not None and (constant_extent(inner) or 0) >= 2 * group.machine.lanes(anchor.output(0).dtype.bits):
             partial = _in_lanes(group, chunks, inner)
             s[partial].compute_at(s[chunks], s[chunks].op.axis[0])
         s[chunks].parallel(s[chunks].op.axis[0])

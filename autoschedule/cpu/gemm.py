@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
+from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
 from .fallback import reduction
 from .gemm_plan import Plan, Product, plan
 from .gemv import gemv, thin
-from .injective import constant
 from .operands import Operands, as_compute, is_product, operands, reduce_axes, source, upstream
 from .streams import last_cache
 
@@ -51,7 +51,7 @@ def gemm(group: Group) -> None:
     anchor = group.anchor
     if not is_product(as_compute(anchor)):
         reduction(group)
-    elif all(constant(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
+    elif all(constant_extent(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         product = operands(group)
         kept = is_known(source(product.b)) and not product.product.in_place
         shape = thin(group, product)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import ProducerLoad
 from ...schedule import Stage
+from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from .gemm_plan import ASSUMED, TASKS
-from .injective import constant
 from .operands import Operands, reduce_axes, source, upstream
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def thin(group: Group, terms: Operands) -> Thin | None:
     if terms.product.in_place:
         return None
     for matrix, vectors, outer in ((terms.b, terms.a, 1), (terms.a, terms.b, 0)):
-        few, last = constant(anchor.axis[-1 - outer if outer else -1]), matrix.indices[-1]
-        if few is None or constant(anchor.axis[-2 + outer]) == 1 and outer == 0:
+        few, last = constant_extent(anchor.axis[-1 - outer if outer else -1]), matrix.indices[-1]
+        if few is None or constant_extent(anchor.axis[-2 + outer]) == 1 and outer == 0:
             continue
         most = ALONG if outer else lanes // 2  # more columns than that fill the lanes themselves
         most = min(most, ALL_TOGETHER) if upstream(group, matrix) else most  # which is computed anew for each few
@@ -93,7 +93,7 @@ def _along(group: Group, shape: Thin, threads: int) -> None:
     if shape.vectors.indices[-1] is not k:
         _lay_along(group, shape.vectors)
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    _, lane = s[anchor].split(k, factor=min(lanes, constant(k) or lanes))
+    _, lane = s[anchor].split(k, factor=min(lanes, constant_extent(k) or lanes))
     partial = s.rfactor(anchor.output(0), lane, factor_axis=len(anchor.axis))
     assert isinstance(partial, Tensor)
     stage = s[output]
@@ -101,7 +101,7 @@ def _along(group: Group, shape: Thin, threads: int) -> None:
     outer, few = axes[-2 + shape.outer], axes[-1 - shape.outer]
     several = min(shape.few, TOGETHER if shape.few > ALL_TOGETHER else ALL_TOGETHER)
     most = (group.machine.registers - 1 - several) // max(several, 1)
-    extent = constant(outer)
+    extent = constant_extent(outer)
     rows = max(min(STREAMS, most, extent or STREAMS, ceil((extent or 1 << 30) / threads)), 1)
     tile, row = stage.split(outer, factor=rows)
     task, tile = stage.split(tile, factor=max(ceil((extent or 1 << 14) / rows / (threads * TASKS)), 1))
@@ -142,7 +142,7 @@ def _across(group: Group, shape: Thin, batch: int, threads: int) -> None:
     s, anchor, output = group.s, group.anchor, group.output
     (k,) = reduce_axes(anchor)
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    depth, width = constant(k) or 0, max(group.machine.l1 // 2 * 8 // anchor.output(0).dtype.bits, lanes)
+    depth, width = constant_extent(k) or 0, max(group.machine.l1 // 2 * 8 // anchor.output(0).dtype.bits, lanes)
     parts = min(threads * TASKS, depth // LEAST_PART) if threads > 1 and batch < threads else 1
     stage, sums = s[output], s[anchor]
     if parts > 1:

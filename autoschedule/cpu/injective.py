@@ -12,20 +12,21 @@ it, so that vectors run across rows; where there are few rows, their vectors are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.visit import children
 from ...te.operation import ComputeOp, Operation
-from ..operations import axes_in, constant, inlined_into, weight
+from ...te.shape import constant_extent
+from ..operations import axes_in, inlined_into, weight
+from .lanes import length
 from .streams import streams, sweep_past_caches
 from .transposes import crossing_of, expanded, loads_in, transpose_tiles
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["constant", "injective", "inlined_into", "sweep", "worth_threads"]
+__all__ = ["injective", "sweep", "worth_threads"]
 
 SMALL = 1 << 17
 """Operators on elements below which one thread is done before others are awake."""
@@ -66,23 +67,23 @@ def sweep(group: Group, op: Operation) -> None:
         return
     at = 0 if flat else _first_of_vectors(axes, lanes)
     rows, last = axes[:at], axes[at:]
-    long = _extent(last) is None or (_extent(last) or 0) > lanes
+    long = length(last) is None or (length(last) or 0) > lanes
     inner = stage.fuse(*last) if len(last) > 1 else last[0]
     outer, inner = stage.split(inner, factor=lanes) if long else (None, inner)
-    many = (_extent(rows) or FEW_ROWS) >= FEW_ROWS if rows else False
+    many = (length(rows) or FEW_ROWS) >= FEW_ROWS if rows else False
     shared = rows if many or outer is None else [*rows, outer]
     if shared:
         row = stage.fuse(*shared) if len(shared) > 1 else shared[0]
         if threads:
             stage.parallel(row)
-    if constant(last[0]) != 0:
+    if constant_extent(last[0]) != 0:
         stage.vectorize(inner)
 
 
 def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:
     """The axis from which on all are fused: the last, unless it is too short for a vector."""
     at = len(axes) - 1
-    while at > 0 and (_extent(axes[at:]) or lanes) * 2 <= lanes:
+    while at > 0 and (length(axes[at:]) or lanes) * 2 <= lanes:
         at -= 1
     return at
 
@@ -109,10 +110,5 @@ def _is_flat(op: ComputeOp, value: Expr) -> bool:
 
 def worth_threads(axes: Sequence[IterVar], operators: int = 1) -> bool:
     """Whether loops over these axes are long enough to wake threads for; where that is not known, they are."""
-    size = _extent(axes)
+    size = length(axes)
     return size is None or size * operators >= SMALL
-
-
-def _extent(axes: Sequence[IterVar]) -> int | None:
-    known = [constant(axis) for axis in axes]
-    return prod(extent for extent in known if extent is not None) if None not in known else None

@@ -19,7 +19,7 @@ from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import ComputeOp, Operation
-from ..operations import constant
+from ...te.shape import constant_extent
 
 __all__ = ["across_lanes", "fused", "halves", "length", "power_below"]
 
@@ -86,7 +86,7 @@ def _partial(s: Schedule, op: Operation, inner: IterVar, first: bool) -> Stage:
 
 def length(axes: Sequence[IterVar]) -> int | None:
     """The product of the extents; None where one is no constant."""
-    known = [constant(axis) for axis in axes]
+    known = [constant_extent(axis) for axis in axes]
     return prod(extent for extent in known if extent is not None) if None not in known else None
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Mul, ProducerLoad
 from ...ir.ops import is_const
 from ...te.operation import ComputeOp, Operation
+from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..operations import loads_of
+from ..operations import fixed_extent, loads_of
 from .gemm_plan import Product
-from .injective import constant
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -80,7 +80,7 @@ def operands(group: Group) -> Operands:
     heads = {tensor for head in group.heads for tensor in head.outputs}
     width = _number(b.producer.shape[-1])
     product = Product(
-        m=constant(i) or 0, n=constant(j) or 0, k=constant(k) or 0, batch=prod(constant(axis) or 1 for axis in batch),
+        m=fixed_extent(i), n=fixed_extent(j), k=fixed_extent(k), batch=prod(constant_extent(axis) or 1 for axis in batch),
         bits=max(b.dtype.bits, anchor.output(0).dtype.bits), stride=width, in_place=packed,
         scattered=not packed and (b.indices[-1] is not j or b.producer in heads), columns=width if packed else 0)
     return Operands(a, b, product)

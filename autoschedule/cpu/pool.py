@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...te.operation import ComputeOp
+from ...te.shape import constant_extent
 from ..operations import contiguous, loads_of
 from .gemm import gemm
-from .injective import constant, worth_threads
+from .injective import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -29,7 +30,7 @@ def whole(group: Group) -> None:
     assert isinstance(anchor, ComputeOp)
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
     high, wide = anchor.reduce_axis
-    size = (constant(high) or 0) * (constant(wide) or 0)
+    size = (constant_extent(high) or 0) * (constant_extent(wide) or 0)
     if group.heads or size < 2 * lanes or wide not in {axis for load in loads_of(anchor) for axis in contiguous(load)}:
         gemm(group)
         return

@@ -19,9 +19,9 @@ from ... import te
 from ...codegen.machine import RegisterTile, register_tiles
 from ...ir.expr import IterVar
 from ...te.operation import ComputeOp, Operation
+from ...te.shape import constant_extent
 from ..operations import loads_of
 from .gemm_plan import WORTH_THREADS, Product, grid
-from .injective import constant
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -39,7 +39,7 @@ def dense_dots(group: Group) -> None:
     parts: dict[str, Operation] = {part.tag.removeprefix("dense_dots."): part for part in group.parts}
     group.inline_cheap_heads()
     _take(group, parts["x"])
-    if any(constant(axis) == 0 for axis in (*anchor.axis, *parts["sums"].reduce_axis)):
+    if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *parts["sums"].reduce_axis)):
         return
     if group.output is not anchor:
         s[anchor].compute_inline()
@@ -77,7 +77,7 @@ def _sums(group: Group, op: Operation, at: IterVar) -> None:
 def _plan(group: Group, op: Operation) -> tuple[RegisterTile, int, int, bool]:
     """The tile, how many of its rows and columns make a task, and whether tasks go to threads."""
     machine = group.machine
-    m, n, k = (constant(axis) or 1024 for axis in (*group.anchor.axis, op.reduce_axis[0]))
+    m, n, k = (constant_extent(axis) or 1024 for axis in (*group.anchor.axis, op.reduce_axis[0]))
     vectors = PANEL * 32 // (machine.vector_bytes * 8)
     best = next((tile for tile in register_tiles(machine, 32) if tile.vectors % vectors == 0), None)
     tile = best or RegisterTile(max(machine.registers // vectors - 2, 1), vectors, PANEL)
@@ -102,7 +102,7 @@ def _take(group: Group, op: Operation) -> None:
     i, k = stage.op.axis
     _, k = stage.split(k, factor=group.machine.vector_bytes)
     stage.vectorize(k)
-    if (constant(i) or WORTH_THREADS) * (constant(op.axis[1]) or 1) >= WORTH_THREADS:
+    if (constant_extent(i) or WORTH_THREADS) * (constant_extent(op.axis[1]) or 1) >= WORTH_THREADS:
         stage.parallel(i)
 
 

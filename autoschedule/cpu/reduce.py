@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import ComputeOp, Operation
-from ..operations import constant, contiguous, inlined_into, loads_of
+from ...te.shape import constant_extent
+from ..operations import contiguous, inlined_into, loads_of
 from .injective import worth_threads
 from .lanes import across_lanes, fused, length
 from .streams import fetch_ahead
@@ -55,7 +56,7 @@ def reduce(group: Group) -> None:
     s, anchor = group.s, group.anchor
     group.inline_cheap_heads()
     assert isinstance(anchor, ComputeOp)
-    if any(constant(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
+    if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         return
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(s, anchor)))
     chunks = _chunks(anchor, _layout(group, anchor)) if threads else 1
@@ -72,7 +73,7 @@ def places(group: Group) -> None:
     if group.output is not group.anchor:
         s[group.anchor].compute_inline()
     axes = list(stage.op.axis)
-    if any(constant(axis) == 0 for axis in axes):
+    if any(constant_extent(axis) == 0 for axis in axes):
         return
     best = group.parts[0]
     assert isinstance(best, ComputeOp)
@@ -100,7 +101,7 @@ def _layout(group: Group, op: ComputeOp) -> _Layout:
     along = {axis for load in loads for axis in contiguous(load)}
     if op.axis and op.axis[-1] in along:
         lanes = group.machine.lanes(op.output(0).dtype.bits)
-        size = constant(op.axis[-1])
+        size = constant_extent(op.axis[-1])
         if size is None or size * 2 > lanes or not op.reduce_axis:
             return _Layout((), (op.axis[-1],))
     last = op.reduce_axis[-1:]
@@ -109,7 +110,7 @@ def _layout(group: Group, op: ComputeOp) -> _Layout:
     together = 1
     while together < len(op.reduce_axis) and all(_ends_with(load.indices, op.reduce_axis[-together - 1:]) for load in loads):
         together += 1
-    return _Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together:]), (), constant(last[0]))
+    return _Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together:]), (), constant_extent(last[0]))
 
 
 def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
@@ -121,7 +122,7 @@ def _chunks(op: ComputeOp, layout: _Layout) -> int:
     kept, size = length(op.axis), length((*op.axis, *op.reduce_axis))
     if kept is None or size is None:
         return 1
-    tasks = kept if not layout.kept else max(kept // (constant(layout.kept[0]) or 1), 1)
+    tasks = kept if not layout.kept else max(kept // (constant_extent(layout.kept[0]) or 1), 1)
     axes = _chunked(op, layout)
     longest = (length(axes) or 1) // (4 * ROWS)
     return 1 if tasks >= TASKS else max(min(-(-TASKS // tasks), size // SMALL // tasks, longest), 1)
@@ -196,7 +197,7 @@ def _columns(group: Group, op: ComputeOp, output: Operation, threads: bool) -> N
     stage = s[output]
     lanes = group.machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
     *outer, last = stage.op.axis
-    extent, block = constant(last), group.machine.l1 // 2 // max(tensor.dtype.bytes for tensor in op.outputs)
+    extent, block = constant_extent(last), group.machine.l1 // 2 // max(tensor.dtype.bytes for tensor in op.outputs)
     if extent is None or extent > block:
         wide, last = stage.split(last, factor=block if extent is not None else 4 * lanes)
         outer.append(wide)
@@ -213,7 +214,7 @@ def _side_by_side(stage: Stage, lanes: int, extent: int | None) -> None:
     """The loops of sums over rows."""
     *data, lane = stage.op.axis
     *slow, row = stage.op.reduce_axis
-    count = constant(row)
+    count = constant_extent(row)
     rows, row = stage.split(row, factor=ROWS) if count is None or count > ROWS else (None, row)
     wide, lane = stage.split(lane, factor=lanes) if extent is None or extent > lanes else (None, lane)
     stage.reorder(*data, *slow, *(axis for axis in (rows, wide) if axis is not None), row, lane)

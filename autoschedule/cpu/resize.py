@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...te.operation import ComputeOp
-from .injective import constant, worth_threads
+from ...te.shape import constant_extent
+from .injective import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -47,5 +48,5 @@ def resize(group: Group) -> None:
         if part.tag == "resize.rows":
             s[part].compute_at(stage, row)
         *_, last = s[part].op.axis
-        if constant(last) != 0:
+        if constant_extent(last) != 0:
             s[part].vectorize(s[part].split(last, factor=group.machine.lanes(32) * VECTORS)[1])

@@ -22,7 +22,8 @@ from ...ir.expr import Call, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage
 from ...te.operation import Operation
-from ..operations import constant, elements, inlined_into
+from ...te.shape import constant_extent
+from ..operations import elements, inlined_into
 from .injective import worth_threads
 from .lanes import across_lanes, fused, length
 from .streams import stream, streams
@@ -48,7 +49,7 @@ def rows(group: Group) -> None:
     places: Sequence[int] = anchor.attrs["row_axes"]
     inside = [stage.op.axis[at] for at in places]
     block = next((part for part in group.parts if "block" in part.attrs), None)
-    if any(constant(axis) == 0 for axis in stage.op.axis):
+    if any(constant_extent(axis) == 0 for axis in stage.op.axis):
         return
     if block is not None:
         _in_blocks(group, block)
@@ -113,7 +114,7 @@ def _across(group: Group, inside: Sequence[IterVar]) -> None:
     lanes = group.machine.lanes(_bits(group)) * VECTORS
     threads = _worth(group)
     *outer, last = [axis for axis in stage.op.axis if axis not in inside]
-    if (constant(last) or lanes + 1) > lanes:
+    if (constant_extent(last) or lanes + 1) > lanes:
         wide, last = stage.split(last, factor=lanes)
         outer.append(wide)
     stage.reorder(*outer, *inside, last)
@@ -121,7 +122,7 @@ def _across(group: Group, inside: Sequence[IterVar]) -> None:
     if row is not None and threads:
         stage.parallel(row)
     stage.vectorize(last)
-    size = prod(constant(axis) or group.machine.l2 for axis in inside) * lanes * _bits(group) // 8
+    size = prod(constant_extent(axis) or group.machine.l2 for axis in inside) * lanes * _bits(group) // 8
     for part in group.parts:
         own, whole = s[part], len(part.axis) == len(stage.op.axis)
         if whole and size > group.machine.l2 // 2:

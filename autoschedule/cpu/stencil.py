@@ -14,7 +14,8 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from ...te.operation import ComputeOp
-from .injective import constant, worth_threads
+from ...te.shape import constant_extent
+from .injective import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -42,9 +43,9 @@ def stencil(group: Group) -> None:
     width = stage.fuse(*flat) if len(flat) > 1 else flat[0]
     widest = max((part.output(0).dtype.bits for part in (*group.parts, anchor) if part.values), default=32)
     lanes = group.machine.lanes(widest)
-    step = lcm(lanes, constant(flat[1]) or 1) if len(flat) > 1 else lanes  # whole pixels, whole vectors
+    step = lcm(lanes, constant_extent(flat[1]) or 1) if len(flat) > 1 else lanes  # whole pixels, whole vectors
     room = (group.machine.registers - SPARE) // (step // lanes) - 2 * reach
-    rows = max(1, min(ROWS, max(room, FEW), constant(high) or ROWS))
+    rows = max(1, min(ROWS, max(room, FEW), constant_extent(high) or ROWS))
     block, row = stage.split(high, factor=rows)
     vector, lane = stage.split(width, factor=step)
     stage.reorder(*lead, block, vector, row, lane)

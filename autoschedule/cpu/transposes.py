@@ -19,8 +19,9 @@ from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.visit import post_order
 from ...te.operation import ComputeOp
 from ...te.rewrite import inline
+from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..operations import axes_in, constant, inlined_into
+from ..operations import axes_in, inlined_into
 
 if TYPE_CHECKING:
     from ...schedule import Schedule
@@ -65,7 +66,7 @@ def crossing_of(group: Group, op: ComputeOp, loads: list[ProducerLoad]) -> Cross
         alone = all(other is load or other.producer is not load.producer for other in loads)
         if (along is not last and along in op.axis and alone and len(others) == 1 and others[0] is last
                 and not any(along in axes_in(index) for index in load.indices[:-1])
-                and all((constant(axis) or 0) >= size for axis in (along, last))):
+                and all((constant_extent(axis) or 0) >= size for axis in (along, last))):
             return Crossing(load.producer, op.axis.index(along), size)
     return None
 

@@ -17,8 +17,8 @@ from ... import te
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
+from ...te.shape import constant_extent
 from ...topi.nn.weight_only import GROUP, PANEL, QUAD
-from .injective import constant
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -52,7 +52,7 @@ def weight_only_dense(group: Group) -> None:
     sums.compute_at(stage, task)
     b, n = sums.op.axis
     (g,) = sums.op.reduce_axis
-    if constant(group.anchor.axis[0]) == 1:
+    if constant_extent(group.anchor.axis[0]) == 1:
         pairs, g = sums.split(g, factor=GROUPS)
         sums.reorder(pairs, g, b, n)
         sums.unroll(g)

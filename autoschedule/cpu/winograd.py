@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import ComputeOp
+from ...te.shape import constant_extent
 from .conv_plan import Layer, Tile, channel_tile
 from .gemm import gemm
-from .injective import constant, sweep, worth_threads
+from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -37,7 +38,7 @@ def conv2d_winograd(group: Group) -> None:
     """The rule of conv2d_winograd."""
     parts = {op.tag.removeprefix("conv2d_winograd."): op for op in group.parts if isinstance(op, ComputeOp)}
     products = parts["products"]
-    if any(constant(axis) == 0 for axis in (*group.anchor.axis, *products.axis, *products.reduce_axis)):
+    if any(constant_extent(axis) == 0 for axis in (*group.anchor.axis, *products.axis, *products.reduce_axis)):
         for part in group.parts:
             (gemm if part is products else sweep_part)(replace(group, anchor=part, output=part, heads=(), parts=()))
         sweep(group, group.output)
@@ -53,9 +54,9 @@ def sweep_part(group: Group) -> None:
 class _Winograd:
     def __init__(self, group: Group, parts: dict[str, ComputeOp]) -> None:
         self.group, self.s, self.parts = group, group.s, parts
-        size, _, batch, blocks, down, across, lanes = (constant(axis) or 0 for axis in parts["products"].axis)
+        size, _, batch, blocks, down, across, lanes = (constant_extent(axis) or 0 for axis in parts["products"].axis)
         bits = max(group.anchor.output(0).dtype.bits, 8)
-        (inputs,) = (constant(axis) or 0 for axis in parts["products"].reduce_axis)
+        (inputs,) = (constant_extent(axis) or 0 for axis in parts["products"].reduce_axis)
         self.size, self.m, self.block = size, size - 2, lanes
         self.layer = Layer(batch, 1, blocks * lanes, inputs, down, across, (1, 1), (1, 1), group.machine.lanes(bits), bits,
                            block=lanes)

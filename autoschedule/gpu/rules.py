@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from ...te.axis import thread_axis
 from ...te.operation import ComputeOp, Operation
 from ...te.scan import ScanOp
-from ..operations import constant, is_plain
+from ...te.shape import constant_extent
+from ..operations import is_plain
 
 if TYPE_CHECKING:
     from ...schedule import Schedule
@@ -75,5 +76,5 @@ def share_scan(s: Schedule, scan: ScanOp, between: tuple[Operation, ...]) -> Non
 
 def _useful_threads(op: Operation) -> int:
     """As many threads as an operation of a scan has elements in a step, up to a block's."""
-    known = [constant(axis) for axis in op.axis[1:]]
+    known = [constant_extent(axis) for axis in op.axis[1:]]
     return max(min(prod(extent for extent in known if extent is not None), THREADS), 1) if None not in known else THREADS

@@ -259,7 +259,8 @@ def _extent(name: str, axis: IterVar) -> int:
     return axis.dom.extent.value
 
 
-def _factors(extent: int) -> list[int]:
+def factors_of(extent: int) -> list[int]:
+    """The factors of a number, least first."""
     return [number for number in range(1, extent + 1) if extent % number == 0]
 
 
@@ -268,7 +269,7 @@ def _powers(extent: int) -> list[int]:
 
 
 _SPLITTERS: dict[str, tuple[Callable[[int], list[int]], ...]] = {
-    "factors": (_factors,), "power2": (_powers,), "verbose": (_factors, _powers),
+    "factors": (factors_of,), "power2": (_powers,), "verbose": (factors_of, _powers),
 }
 
 

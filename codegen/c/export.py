@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import user_source
@@ -11,7 +11,7 @@ from ..abi.packed import calls_packed
 from ..errors import UnsupportedIntrinsic
 from ..export.errors import CallsPython, UnknownLibraryKind, UnknownThreads
 from ..export.files import write_together
-from ..export.final_kernel import FinalKernel
+from ..export.final_kernel import KernelExporter
 from ..export.header import header_text
 from ..export.manifest import describe, manifest_text, own_version
 from ..export.names import check_names
@@ -27,16 +27,8 @@ _THREADS = {"openmp": "OpenMP's threads", "none": "one thread"}
 
 
 @dataclass(frozen=True)
-class CExporter:
-    """Writes kernels that were built together. is_module: they go by their names, even if there is but one."""
-
-    programs: tuple[FinalKernel, ...]
-    fast_math: bool
-    is_module: bool = True
-
-    def only(self, name: str) -> CExporter:
-        """For one of the kernels alone."""
-        return replace(self, programs=tuple(p for p in self.programs if p.signature.name == name), is_module=False)
+class CExporter(KernelExporter):
+    """Writes kernels as C."""
 
     def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False) -> tuple[Path, Path, Path]:
         """Write NAME.c or libNAME.so (and NAME.c), NAME.h and NAME.json beside it; returns what was asked for, the header and

@@ -8,11 +8,11 @@ from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.pointers import pointed_to
 from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from ..clike import intrinsics as clike
-from ..clike.emit_expr import CallTable, FloatRow
+from ..clike.emit_expr import CallTable
 from ..clike.types import bare
 from ..errors import UnsupportedIntrinsic
 from .emit_expr import CExprEmitter
-from .types import value_type
+from .types import quoted, value_type
 
 __all__ = ["CALLS", "STANDARD", "outside_call"]
 
@@ -21,10 +21,6 @@ STANDARD = frozenset(
     "hypot ldexp lgamma log log10 log1p log2 logb nearbyint nextafter pow remainder rint round scalbn sin sinh sqrt tan tanh "
     "tgamma trunc abs labs llabs abort exit free malloc printf puts putchar".split())
 """Functions that the headers declare (those of floats again with an f)."""
-
-
-def _own(name: str) -> FloatRow:
-    return lambda operands, double: f"{name}{'' if double else 'f'}({', '.join(map(bare, operands))})"
 
 
 # Bits
@@ -70,7 +66,7 @@ def outside_call(em: CExprEmitter, call: Call, lane: int) -> str:
     kinds, operands = list[str](), list[str]()
     for arg in call.args[1:]:
         kinds.append("const char *" if isinstance(arg, StringImm) else _passed(call, arg.dtype))
-        operands.append(_string(arg.value) if isinstance(arg, StringImm) else bare(em.value(arg, lane)))
+        operands.append(quoted(arg.value) if isinstance(arg, StringImm) else bare(em.value(arg, lane)))
     result = _passed(call, call.dtype)
     operand_text = ", ".join(operands)
     if name.value.removesuffix("f") in STANDARD or name.value in STANDARD:
@@ -160,13 +156,8 @@ def _trace(em: CExprEmitter, call: Call, lane: int) -> str:
             passed.append(f"({'double' if arg.dtype.is_float else 'long long'}){value}")
         else:
             parts.append(value.value.replace("%", "%%"))
-    em.lines.append(f"printf({', '.join([_string(' '.join(parts) + chr(10)), *passed])});")
+    em.lines.append(f"printf({', '.join([quoted(' '.join(parts) + chr(10)), *passed])});")
     return last
-
-
-def _string(text: str) -> str:
-    """A C string, in octal escapes where a character is special."""
-    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()) + '"'
 
 
 def _llvm(em: CExprEmitter, call: Call, lane: int) -> str:
@@ -178,7 +169,7 @@ def _llvm(em: CExprEmitter, call: Call, lane: int) -> str:
         reason="an intrinsic of LLVM's has no name in C", fix='target="llvm", or a portable body beside it under te.target_has')
 
 
-CALLS = CallTable("C", {**clike.FLOAT_ROWS, "sigmoid": _own("tw_sigmoid"), "exp10": _own("tw_exp10")}, {
+CALLS = CallTable("C", {**clike.FLOAT_ROWS, "sigmoid": clike.library_call("tw_sigmoid"), "exp10": clike.library_call("tw_exp10")}, {
     **clike.OTHER_ROWS,
     "reinterpret": _reinterpret, "call_extern": _outside, "call_pure_extern": _outside, "access_ptr": _address,
     "prefetch": _prefetch, "unaligned_elements": _unaligned_elements, "call_packed": _packed, "trace": _trace,

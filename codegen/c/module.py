@@ -23,6 +23,7 @@ from ..export.statuses import status_texts
 from .emit_stmt import EmittedKernel, emit_kernel
 from .options import compiler_options
 from .prelude import FUNCTIONS, HEADER
+from .types import quoted
 
 __all__ = ["CText", "c_text", "entry_symbol", "entry_text"]
 
@@ -105,13 +106,9 @@ def _error_text(signature: Signature, messages: Sequence[str]) -> str:
         at = signature.bindings[symbol.name]
         own |= {pack_status(check, at.param, at.dim) for check in (Check.EXTENT, Check.TOO_LARGE)}
     own |= {pack_status(Check.SCALAR_RANGE, i) for i in range(len(signature.params))}
-    lines = [f"    case {status}: return {_quoted(text)};" for status, text in texts.items() if status in own]
+    lines = [f"    case {status}: return {quoted(text)};" for status, text in texts.items() if status in own]
     head = declarations(signature)[2].removesuffix(";")
     return "\n".join([f"{head} {{", "  switch (status) {", *lines, '    default: return "unknown status";', "  }", "}"])
-
-
-def _quoted(text: str) -> str:
-    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()) + '"'
 
 
 def _constant(held: Constant, symbol: str) -> str:

@@ -10,8 +10,8 @@ from .types import bare
 __all__ = ["FLOAT_ROWS", "OTHER_ROWS"]
 
 
-def _library(name: str) -> FloatRow:
-    """A function of the C library, which CUDA's has too."""
+def library_call(name: str) -> FloatRow:
+    """A function, whose name ends in f for floats of 32 bits, as those of the C library do."""
     return lambda operands, double: f"{name}{'' if double else 'f'}({', '.join(map(bare, operands))})"
 
 
@@ -20,16 +20,16 @@ def _rsqrt(operands: list[str], double: bool) -> str:
 
 
 FLOAT_ROWS: dict[str, FloatRow] = {
-    **{name: _library(name) for name in (
+    **{name: library_call(name) for name in (
         "exp exp2 exp10 log log2 log10 log1p expm1 sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf "
         "pow atan2 hypot floor ceil trunc round copysign fma").split()},
-    "nearbyint": _library("rint"),
-    "abs": _library("fabs"),
+    "nearbyint": library_call("rint"),
+    "abs": library_call("fabs"),
     "rsqrt": _rsqrt,
     "sigmoid": lambda operands, double: f"tw_sigmoid({operands[0]})",
     "isnan": lambda operands, double: f"({operands[0]} != {operands[0]})",
-    "isinf": lambda operands, double: f"({_library('fabs')(operands, double)} == tw_infinity())",
-    "isfinite": lambda operands, double: f"({_library('fabs')(operands, double)} < tw_infinity())",
+    "isinf": lambda operands, double: f"({library_call('fabs')(operands, double)} == tw_infinity())",
+    "isfinite": lambda operands, double: f"({library_call('fabs')(operands, double)} < tw_infinity())",
 }
 
 

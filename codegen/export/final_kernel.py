@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from ...ir.expr import Var
 from ...ir.stmt import Function
 from ...runtime.signature import Signature
 from .names import library_identifier
 
-__all__ = ["FinalKernel"]
+__all__ = ["FinalKernel", "KernelExporter"]
 
 _DEFAULT_NAME = "main"
 """What a kernel is called that was given no name; C has a `main` of its own."""
@@ -31,3 +32,16 @@ class FinalKernel:
             return self
         name = library_identifier(stem)
         return FinalKernel(replace(self.function, name=name), replace(self.signature, name=name), self.symbols, _DEFAULT_NAME)
+
+
+@dataclass(frozen=True)
+class KernelExporter:
+    """What writes kernels that were built together. is_module: they go by their names, even if there is but one."""
+
+    programs: tuple[FinalKernel, ...]
+    fast_math: bool
+    is_module: bool = field(default=True, kw_only=True)
+
+    def only(self, name: str) -> Self:
+        """For one of the kernels alone."""
+        return replace(self, programs=tuple(p for p in self.programs if p.signature.name == name), is_module=False)

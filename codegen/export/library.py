@@ -24,7 +24,7 @@ from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
 from .errors import CallsPython, UnknownLibraryKind
 from .files import write_together
-from .final_kernel import FinalKernel
+from .final_kernel import KernelExporter
 from .header import header_text
 from .link import shared_library
 from .manifest import describe, manifest_text, own_version
@@ -40,18 +40,10 @@ _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Exporter:
-    """Writes the library of some kernels that were built together. is_module: they go by their names, even if there is
-    but one."""
+class Exporter(KernelExporter):
+    """Writes the library of some kernels."""
 
-    programs: tuple[FinalKernel, ...]
     target: Target
-    fast_math: bool
-    is_module: bool = True
-
-    def only(self, name: str) -> Exporter:
-        """For one of the kernels alone."""
-        return replace(self, programs=tuple(p for p in self.programs if p.signature.name == name), is_module=False)
 
     def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False) -> tuple[Path, Path, Path]:
         """Write the library, NAME.h and NAME.json beside it; returns where. Raises ExportError."""

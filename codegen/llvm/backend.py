@@ -49,7 +49,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
         shape_symbols=symbols,
     ))
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
-    exporter = Exporter(programs, target, options.fast_math)
+    exporter = Exporter(programs, options.fast_math, target)
     module = Module({p.signature.name: _kernel(p, compiled, exporter, packed, constants) for p in programs}, exporter)
     if not native:
         return BuildResult(module)

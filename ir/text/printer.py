@@ -33,16 +33,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from .. import expr as E
 from ..buffer import Buffer
 from ..constant import Constant
 from ..dtype import INT32
 from ..expr import Expr, IntImm, Node, SizeVar, Var
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ..visit import children, walk
+from ..visit import walk
 from .expr_printer import NAME, RESERVED, Names, expression_text, indexed, value_text
 
-__all__ = ["excerpt", "lines_of", "loop_header", "loops_outline", "to_text"]
+__all__ = ["excerpt", "lines_of", "to_text"]
 
 
 # Declarations and headers
@@ -64,9 +63,8 @@ def _declaration(buffer: Buffer, names: Names, output: bool = False) -> str:
     return f"{name}: {'out ' if output else ''}{scope}{buffer.dtype}[{inside}]"
 
 
-def loop_header(loop: For, names: Names | None = None) -> str:
+def _loop_header(loop: For, names: Names) -> str:
     """`for i in parallel(32):`, the first line of a loop."""
-    names = names or Names()
     dtype = loop.var.dtype
     begin, extent = value_text(loop.begin, names, dtype), value_text(loop.extent, names, dtype)
     zero = isinstance(loop.begin, IntImm) and loop.begin.value == 0 and loop.begin.dtype is dtype
@@ -193,7 +191,7 @@ class _Lines:
         names = self.names
         match node:
             case For():
-                self.add(depth, loop_header(node, names))
+                self.add(depth, _loop_header(node, names))
                 self.later((self.block, (node.body, depth + 1)), (names.release, (node.var,)))
             case BufferStore():
                 target = expression_text(indexed(names(node.buffer), node.indices, node.predicate), names)
@@ -290,24 +288,6 @@ def excerpt(function: Function, at: Stmt | None, around: int = 4) -> str:
     first, last = max(0, marked - around), min(len(printed.lines), marked + around + 1)
     lines = [("> " if number == marked else "  ") + printed.lines[number] for number in range(first, last)]
     return "\n".join(["  ..."] * (first > 0) + lines + ["  ..."] * (last < len(printed.lines)))
-
-
-def loops_outline(statement: Stmt, mark: Var | None = None) -> str:
-    """The loop headers alone, nested, for error messages; a caret stands under the variable of the loop `mark`."""
-    names = Names()
-    lines: list[str] = []
-    stack: list[tuple[Stmt, int]] = [(statement, 0)]
-    while stack:
-        node, depth = stack.pop()
-        if isinstance(node, For):
-            note = "        # reduce" if isinstance(node.var, E.IterVar) and node.var.kind == "reduce" else ""
-            lines.append("  " * depth + loop_header(node, names) + note)
-            if node.var is mark:
-                lines.append("  " * depth + "    ^")
-            depth += 1
-        inner = [child for child in children(node) if isinstance(child, Stmt)]
-        stack.extend((child, depth) for child in reversed(inner))
-    return "\n".join(lines)
 
 
 Node.text_of = to_text

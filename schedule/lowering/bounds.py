@@ -21,11 +21,11 @@ from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..model.attributes import IterAttr
-from ..model.relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, spread_down, spread_up
+from ..model.relations import Fuse, Rebase, Relation, Split, pass_down_range, pass_up_value, shifted, spread_down, spread_up
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
 
-__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop", "shifted",
+__all__ = ["Bounds", "Loop", "StageBounds", "default_scope", "infer_bounds", "plain_loop",
            "span_over", "spans_within", "thread_rank"]
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
@@ -105,11 +105,6 @@ class Bounds:
     dataflow: Dataflow
     analyzer: Analyzer
     of: dict[Computation, StageBounds]
-
-
-def shifted(offset: Expr, within: Range, axis: IterVar) -> Expr:
-    """The value of an axis, given its offset from the begin of its range."""
-    return cast(offset if is_const(within.begin, 0) else offset + within.begin, axis.dtype)
 
 
 def thread_rank(tag: str) -> int:

@@ -26,8 +26,8 @@ from ...ir.visit import free_vars, rewrite, seq, substitute
 from ...te.tensor import Tensor
 from ..model.attributes import loop_pragmas, skips
 from ..model.axes import outline
-from ..model.relations import pass_up_value
-from .bounds import Bounds, Loop, StageBounds, shifted
+from ..model.relations import pass_up_value, shifted
+from .bounds import Bounds, Loop, StageBounds
 from .errors import UnboundThread
 from .predicates import guards
 

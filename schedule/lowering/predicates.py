@@ -11,8 +11,8 @@ from collections.abc import Container
 
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Range
-from ..model.relations import Fuse, Rebase, Split
-from .bounds import StageBounds, shifted
+from ..model.relations import Fuse, Rebase, Split, shifted
+from .bounds import StageBounds
 
 __all__ = ["guards"]
 

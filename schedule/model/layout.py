@@ -13,6 +13,7 @@ from ...ir.ops import FALSE, all_of, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars
 from ...te.tensor import Tensor
 from .axes import derived_roots, outline, place_of
+from .checks import as_list
 from .relations import Split
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def check_outputs(
     schedule: Schedule, given: Tensor | Sequence[Tensor], error: type[ScheduleError], doing: str,
 ) -> tuple[Stage, list[Tensor]]:
     """The stage of the given tensors, which are outputs of one operation, and its outputs as they stand in `given`."""
-    listed: list[object] = list(given) if isinstance(given, (list, tuple)) else [given]
+    listed = as_list(given)
     tensors = [item for item in listed if isinstance(item, Tensor)]
     if not tensors or len(tensors) < len(listed):
         raise error(

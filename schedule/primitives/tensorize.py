@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...errors import TilewrightError, user_source
-from ...ir.expr import IntImm, IterVar
+from ...ir.expr import IterVar
 from ...te.errors import UnknownIntrinsic
+from ...te.shape import constant_extent
 from ...te.tensor_intrin import TensorIntrin
 from ..errors import BadTensorize
 from ..model.axes import find_leaf, outline
@@ -40,14 +41,14 @@ def _draw(drawer: Drawer) -> Attempt | None:
     from ...te.intrinsics import get  # loads every one that there is
 
     def fits(stage: Stage) -> bool:
-        tile, depths = [_size(axis) for axis in stage.op.axis[2:]], [_size(axis) for axis in stage.op.reduce_axis]
+        tile, depths = ([constant_extent(axis) or 0 for axis in axes] for axes in (stage.op.axis[2:], stage.op.reduce_axis))
         return bool(stage.op.values) and len(stage.op.axis) == 4 and tile == [4, 4] and len(depths) == 1 and depths[0] > 0
 
     stage = drawer.some_stage(fits)
     if stage is None:
         return None
     (_, _, ii, ji), (r,) = stage.op.axis, stage.op.reduce_axis
-    depth = drawer.pick([size for size in (1, 2, 4) if drawer.chance(0.1) or _size(r) % size == 0] or [1])
+    depth = drawer.pick([size for size in (1, 2, 4) if drawer.chance(0.1) or (constant_extent(r) or 0) % size == 0] or [1])
     try:
         outer, inner = stage.split(r, factor=depth)
         stage.reorder(outer, ii, ji, inner)
@@ -55,11 +56,6 @@ def _draw(drawer: Drawer) -> Attempt | None:
     except TilewrightError:
         return None
     return f"tensorize({ii.name}, {depth}) of {stage.name}", lambda: stage.tensorize(ii, kernel)
-
-
-def _size(axis: IterVar) -> int:
-    """The extent of an axis where it is a constant, else 0."""
-    return axis.dom.extent.value if axis.dom is not None and isinstance(axis.dom.extent, IntImm) else 0
 
 
 @primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=3, early=True)

@@ -12,19 +12,16 @@ from ...ir.buffer import Buffer
 from ...ir.builder import ir_builder
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Shuffle
-from ...ir.ops import call, cast, const
+from ...ir.ops import call, cast
 from ...ir.stmt import Stmt
-from ..axis import reduce_axis
-from ..compute import compute, placeholder
 from ..extern_calls import call_llvm_intrin, target_has
-from ..intrin_declaration import decl_buffer, decl_tensor_intrin
-from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
+from .dots import LANES, declare_dots
 from .registry import shipped
 
 __all__ = ["dot_bf16_16x2"]
 
-LANES, GROUP = 16, 2
+GROUP = 2
 _SUMS = DType("float32x16")
 _PAIRS = DType("bfloat16x32")
 
@@ -33,22 +30,7 @@ _PAIRS = DType("bfloat16x32")
 def dot_bf16_16x2() -> TensorIntrin:
     """The intrinsic. For `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 16 i and 2 k,
     B being packed so that the 32 numbers lie side by side."""
-    a = placeholder((GROUP,), "bfloat16", "a")
-    b = placeholder((LANES, GROUP), "bfloat16", "b")
-    k = reduce_axis((0, GROUP), "k")
-    c = compute((LANES,), lambda i: reduce_sum(a[k].astype("float32") * b[i, k].astype("float32"), axis=k), "c")
-    binds = {
-        a: decl_buffer(a.shape, a.dtype, "a", strides=[1], offset_factor=1),
-        b: decl_buffer(b.shape, b.dtype, "b", strides=[GROUP, 1], offset_factor=1),
-        c: decl_buffer(c.shape, c.dtype, "c", strides=[1], offset_factor=1),
-    }
-    return decl_tensor_intrin(c.op, _bodies, "dot_bf16_16x2", binds)
-
-
-def _bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
-    (a, b), (c,) = ins, outs
-    zero = const(0, _SUMS)
-    return _dot(a, b, c, zero), c.vstore([0], zero), _dot(a, b, c, c.vload([0], _SUMS))
+    return declare_dots("dot_bf16_16x2", ("bfloat16", "bfloat16"), GROUP, "float32", _dot)
 
 
 def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:

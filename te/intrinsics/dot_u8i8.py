@@ -13,19 +13,16 @@ from ...ir.buffer import Buffer
 from ...ir.builder import ir_builder
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Shuffle
-from ...ir.ops import call, cast, const
+from ...ir.ops import call, cast
 from ...ir.stmt import Stmt
-from ..axis import reduce_axis
-from ..compute import compute, placeholder
 from ..extern_calls import call_llvm_intrin, target_has
-from ..intrin_declaration import decl_buffer, decl_tensor_intrin
-from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
+from .dots import LANES, declare_dots
 from .registry import shipped
 
 __all__ = ["dot_i8u8_16x4", "dot_u8i8_16x4"]
 
-LANES, GROUP = 16, 4
+GROUP = 4
 _SUMS = DType("int32x16")
 
 
@@ -33,32 +30,13 @@ _SUMS = DType("int32x16")
 def dot_u8i8_16x4() -> TensorIntrin:
     """The intrinsic. For `te.sum(A[..., k].astype("int32") * B[..., i, k].astype("int32"), axis=k)` over 16 i and 4 k,
     B being packed so that the 64 bytes lie side by side."""
-    return _declared("uint8", "int8", "dot_u8i8_16x4")
+    return declare_dots("dot_u8i8_16x4", ("uint8", "int8"), GROUP, "int32", _dot)
 
 
 @shipped("x86.dot_i8u8_16x4")
 def dot_i8u8_16x4() -> TensorIntrin:
     """The same with the signs exchanged: A[..., k] is int8, and the packed B[..., i, k] uint8."""
-    return _declared("int8", "uint8", "dot_i8u8_16x4")
-
-
-def _declared(left: str, right: str, name: str) -> TensorIntrin:
-    a = placeholder((GROUP,), left, "a")
-    b = placeholder((LANES, GROUP), right, "b")
-    k = reduce_axis((0, GROUP), "k")
-    c = compute((LANES,), lambda i: reduce_sum(a[k].astype("int32") * b[i, k].astype("int32"), axis=k), "c")
-    binds = {
-        a: decl_buffer(a.shape, a.dtype, "a", strides=[1], offset_factor=1),
-        b: decl_buffer(b.shape, b.dtype, "b", strides=[GROUP, 1], offset_factor=1),
-        c: decl_buffer(c.shape, c.dtype, "c", strides=[1], offset_factor=1),
-    }
-    return decl_tensor_intrin(c.op, _bodies, name, binds)
-
-
-def _bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
-    (a, b), (c,) = ins, outs
-    zero = const(0, _SUMS)
-    return _dot(a, b, c, zero), c.vstore([0], zero), _dot(a, b, c, c.vload([0], _SUMS))
+    return declare_dots("dot_i8u8_16x4", ("int8", "uint8"), GROUP, "int32", _dot)
 
 
 def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:

@@ -8,15 +8,14 @@ in the data; O, I, and D, H, W in the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ... import te
 from ...errors import user_source
-from ...ir.expr import Expr, IntImm
-from ...te.shape import same_extent, shape_text
+from ...ir.expr import Expr
 from ...te.tensor import Tensor
 from .. import transform
+from .convolutions import check_channels, check_rank, tap_count
 from .dilation import dilate
 from .errors import BadConvolution, BadWindow
 from .window import each_side, numbers_for, out_extent
@@ -107,9 +106,9 @@ def conv3d_transpose_ncdhw(data: Tensor, kernel: Tensor, strides: Any, padding: 
 
 def _transposed(data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dtype: Any, output_padding: Any, layout: str,
                 kernel_layout: str) -> Tensor:
-    _check_rank(data, layout)
-    _check_rank(kernel, kernel_layout)
-    reach = [_constant(extent) for extent in kernel.shape[2:]]
+    check_rank(data, len(layout), layout)
+    check_rank(kernel, len(kernel_layout), kernel_layout)
+    reach = [tap_count(extent) for extent in kernel.shape[2:]]
     dims = len(reach)
     steps, more = numbers_for(stride, dims, "stride"), numbers_for(output_padding, dims, "output_padding", 0)
     low, high = each_side(padding, reach)
@@ -127,16 +126,16 @@ def _transposed(data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dty
 
 def _convolution(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, layout: str,
                  kernel_layout: str, out_dtype: Any) -> Tensor:
-    _check_rank(data, layout)
-    _check_rank(kernel, kernel_layout)
+    check_rank(data, len(layout), layout)
+    check_rank(kernel, len(kernel_layout), kernel_layout)
     space = [letter for letter in layout if letter not in "NC"]
     if sorted(kernel_layout) != sorted(["O", "I", *space]):
         raise BadConvolution(f"there is no layout {kernel_layout!r} of a kernel for {layout} data", called=user_source(),
                              reason="it names O, I and the dimensions of windows", fix=f'"OI{"".join(space)}"')
     size, taps = (dict(zip(names, tensor.shape, strict=True)) for names, tensor in ((layout, data), (kernel_layout, kernel)))
-    _check_channels(data, size["C"], kernel, taps["I"], taps["O"], groups)
+    check_channels(data, size["C"], kernel, taps["I"], taps["O"], groups)
     steps, spread = numbers_for(stride, len(space), "stride"), numbers_for(dilation, len(space), "dilation")
-    reach = [(_constant(taps[name]) - 1) * by + 1 for name, by in zip(space, spread, strict=True)]
+    reach = [(tap_count(taps[name]) - 1) * by + 1 for name, by in zip(space, spread, strict=True)]
     low, high = each_side(padding, reach)
     names = {"D": "depth", "H": "height", "W": "width"}
     out = {name: out_extent(size[name], before, after, wide, step, names[name])
@@ -147,7 +146,7 @@ def _convolution(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
         image = transform.pad(data, [pads[name][0] if name in pads else 0 for name in layout],
                               [pads[name][1] if name in pads else 0 for name in layout], name="pad_temp")
     axes = {name: te.reduce_axis((0, taps[name]), f"r{name.lower()}") for name in ("I", *space)}
-    dtype, each = out_dtype or data.dtype, 0 if groups == 1 else _constant(taps["O"]) // groups
+    dtype, each = out_dtype or data.dtype, 0 if groups == 1 else tap_count(taps["O"]) // groups
 
     def element(*i: Any) -> Expr:
         at = dict(zip(layout, i, strict=True))
@@ -162,25 +161,3 @@ def _convolution(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
                                    name=f"conv{len(space)}d_{layout.lower()}")
     return convolved
 
-
-def _constant(extent: Any) -> int:
-    if isinstance(extent, IntImm):
-        return extent.value
-    raise BadConvolution(f"the kernel's extent {extent} is no constant", called=user_source(),
-                         reason="how far windows reach is part of the program", fix="declare the kernel's shape by numbers")
-
-
-def _check_rank(tensor: Tensor, layout: Sequence[str]) -> None:
-    if tensor.ndim != len(layout):
-        raise BadConvolution(f"{tensor.name} has {tensor.ndim} dimensions", declared=tensor.source, called=user_source(),
-                             reason=f"its shape is {shape_text(tensor.shape)}; here it is read as {layout}",
-                             fix="pass the layout that the data has, or transpose it")
-
-
-def _check_channels(data: Tensor, channels: Any, kernel: Tensor, inputs: Any, outputs: Any, groups: int) -> None:
-    shapes = [f"{tensor.name} of shape {shape_text(tensor.shape)}" for tensor in (data, kernel)]
-    cut = groups == 1 or (groups > 1 and _constant(outputs) % groups == 0)
-    if not cut or not same_extent(channels, inputs * groups):
-        raise BadConvolution(f"{shapes[0]} and {shapes[1]} do not fit", declared=kernel.source, called=user_source(),
-                             reason=f"data has {channels} channels, the kernel reads {inputs} in each of {groups} groups",
-                             fix="a kernel has C / groups input channels, and groups divides its output channels")

@@ -30,6 +30,7 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
+from ..checks import divides
 from .errors import BadAttention
 
 __all__ = ["BLOCK", "CHUNK", "attention"]
@@ -119,7 +120,7 @@ class _Attention:
             *lead, b, d, i = at
             i = b * self.block + i
             inside: Expr = q[(*lead, i, d)].astype(self.kind) * factor
-            return inside if _divides(queries, self.block) else te.if_then_else(i < queries, inside, te.const(0, self.kind))
+            return inside if divides(queries, self.block) else te.if_then_else(i < queries, inside, te.const(0, self.kind))
 
         return self._part((*self.lead, ceildiv(queries, self.block), q.shape[-1], self.block), element, "query")
 
@@ -131,7 +132,7 @@ class _Attention:
             *outer, j, i = at
             rows = (*self._block_of(outer), r, i)
             key = self._key(outer, j)
-            if self.chunked and not _divides(self.k.shape[-2], CHUNK):
+            if self.chunked and not divides(self.k.shape[-2], CHUNK):
                 key = te.min(key, self.k.shape[-2] - 1)  # none is computed behind the last key, which only regions know
             return te.sum(self._read(self.k, outer, key, r) * query[rows], axis=r)
 
@@ -213,10 +214,6 @@ def _block(queries: Expr) -> int:
     if isinstance(queries, IntImm) and queries.value < BLOCK:
         return 1 << max(queries.value - 1, 0).bit_length()
     return BLOCK
-
-
-def _divides(extent: Expr, by: int) -> bool:
-    return isinstance(extent, IntImm) and extent.value % by == 0
 
 
 def _check(q: object, k: object, v: object) -> None:

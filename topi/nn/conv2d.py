@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from .algorithm import ALGORITHMS, takes_winograd, winograd_wins
+from .convolutions import check_channels, check_rank, misfit, tap_count
 from .errors import BadConvolution
 from .window import Pads, out_extent, pad_amounts, padded, pair
 
@@ -124,11 +125,12 @@ def conv2d_transpose(data: Tensor, kernel: Tensor, stride: Any = 1, padding: Any
     """The transposed convolution (the gradient of a convolution towards its data) of data (N, C, H, W) with kernel
     (C, O, KH, KW): (N, O, (H - 1) * stride - top - bottom + KH + output_padding, ...), as a convolution of stride 1 over data
     with zeros between its elements. Raises BadConvolution (TW0191) and BadWindow (TW0190)."""
-    _ranks(data, 4, "(N, C, H, W)", kernel, 4, "(C, O, KH, KW)")
+    check_rank(data, 4, "(N, C, H, W)")
+    check_rank(kernel, 4, "(C, O, KH, KW)")
     batch, channels, *size = data.shape
     inputs, outputs, *extents = kernel.shape
-    _check_channels(data, channels, kernel, inputs, outputs, 1)
-    reach = (_constant(extents[0]), _constant(extents[1]))
+    check_channels(data, channels, kernel, inputs, outputs, 1)
+    reach = (tap_count(extents[0]), tap_count(extents[1]))
     steps, more, pads = pair(stride, "stride"), pair(output_padding, "output_padding", 0), pad_amounts(padding, reach)
     before = [reach[dim] - 1 - pads[dim] for dim in (0, 1)]
     wide = [size[dim] * steps[dim] + (2 * reach[dim] - 1 - steps[dim] - pads[dim] - pads[dim + 2] + more[dim]) for dim in (0, 1)]
@@ -158,7 +160,7 @@ class _Windows:
     @staticmethod
     def of(size: Sequence[Any], kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any) -> _Windows:
         steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
-        reach = ((_constant(kernel[0]) - 1) * spread[0] + 1, (_constant(kernel[1]) - 1) * spread[1] + 1)
+        reach = ((tap_count(kernel[0]) - 1) * spread[0] + 1, (tap_count(kernel[1]) - 1) * spread[1] + 1)
         pads = pad_amounts(padding, reach)
         out = tuple(out_extent(size[dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
                     for dim in (0, 1))
@@ -173,10 +175,11 @@ class _Windows:
 
 
 def _nchw(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any) -> Tensor:
-    _ranks(data, 4, "(N, C, H, W)", kernel, 4, "(O, C / groups, KH, KW)")
+    check_rank(data, 4, "(N, C, H, W)")
+    check_rank(kernel, 4, "(O, C / groups, KH, KW)")
     batch, channels, *size = data.shape
     outputs, inputs, *reach = kernel.shape
-    _check_channels(data, channels, kernel, inputs, outputs, groups)
+    check_channels(data, channels, kernel, inputs, outputs, groups)
     windows = _Windows.of(size, reach, stride, padding, dilation)
 
     def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
@@ -191,7 +194,7 @@ def _channels_first(data: Tensor, weight: Any, outer: tuple[Any, Any], taps: tup
     image = padded(data, windows.pads, (2, 3))
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(taps, ("rc", "ry", "rx"), strict=True))
     dtype = out_dtype or data.dtype
-    each = 0 if groups == 1 else _constant(outer[1]) // groups
+    each = 0 if groups == 1 else tap_count(outer[1]) // groups
 
     def element(n: Any, o: Any, i: Any, j: Any) -> Expr:
         channel = c if groups == 1 else te.indexdiv(o, each) * taps[0] + c
@@ -203,16 +206,17 @@ def _channels_first(data: Tensor, weight: Any, outer: tuple[Any, Any], taps: tup
 
 
 def _nhwc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any) -> Tensor:
-    _ranks(data, 4, "(N, H, W, C)", kernel, 4, "(KH, KW, C / groups, O)")
+    check_rank(data, 4, "(N, H, W, C)")
+    check_rank(kernel, 4, "(KH, KW, C / groups, O)")
     batch, *size, channels = data.shape
     *reach, inputs, outputs = kernel.shape
-    _check_channels(data, channels, kernel, inputs, outputs, groups)
+    check_channels(data, channels, kernel, inputs, outputs, groups)
     windows = _Windows.of(size, reach, stride, padding, dilation)
     image = padded(data, windows.pads, (1, 2))
     p, q, c = (te.reduce_axis((0, extent), name)
                for extent, name in zip((*reach, inputs), ("ry", "rx", "rc"), strict=True))
     dtype = out_dtype or data.dtype
-    each = 0 if groups == 1 else _constant(outputs) // groups
+    each = 0 if groups == 1 else tap_count(outputs) // groups
 
     def element(n: Any, i: Any, j: Any, o: Any) -> Expr:
         channel = c if groups == 1 else te.indexdiv(o, each) * inputs + c
@@ -230,22 +234,23 @@ def conv2d_NCHWc(data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilati
     layout, out_layout: as TVM's callers pass them; the blocks are those of the tensors. Channels of a group are whole blocks.
     Raises BadConvolution (TW0191), BadWindow (TW0190).
     """
-    _ranks(data, 5, "(N, C/c, H, W, c)", kernel, 6, "(O/o, C/c, KH, KW, c, o)")
+    check_rank(data, 5, "(N, C/c, H, W, c)")
+    check_rank(kernel, 6, "(O/o, C/c, KH, KW, c, o)")
     _blocks_match(data, layout)
     batch, chunks, *size, block = data.shape
     out_chunks, in_chunks, *reach, in_block, out_block = kernel.shape
     if not same_extent(block, in_block):
-        raise _misfit(data, kernel, f"data's blocks hold {block} channels, the kernel's {in_block}")
+        raise misfit(data, kernel, f"data's blocks hold {block} channels, the kernel's {in_block}")
     if out_layout not in ("NCHWc", f"NCHW{out_block}c"):
         raise _bad(f"the result cannot be {out_layout}", f"the kernel's blocks of output channels hold {out_block}",
                    f'out_layout="NCHW{out_block}c"')
-    _check_channels(data, chunks, kernel, in_chunks, out_chunks, groups)
+    check_channels(data, chunks, kernel, in_chunks, out_chunks, groups)
     windows = _Windows.of(size, reach, stride, padding, dilation)
     image = padded(data, windows.pads, (2, 3))
     c, p, q, b = (te.reduce_axis((0, extent), name)
                   for extent, name in zip((in_chunks, *reach, in_block), ("rc", "ry", "rx", "rb"), strict=True))
     dtype = out_dtype or data.dtype
-    each = 0 if groups == 1 else _constant(out_chunks) // groups
+    each = 0 if groups == 1 else tap_count(out_chunks) // groups
 
     def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Expr:
         chunk = c if groups == 1 else te.indexdiv(o, each) * in_chunks + c
@@ -264,7 +269,7 @@ def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
     result. Raises WrongParameters (TW0111) for a tensor without four dimensions.
     """
     if isinstance(kernel, Tensor):
-        outputs = _constant(kernel.shape[0])
+        outputs = tap_count(kernel.shape[0])
         each, blocks = outputs // groups, -(-(outputs // groups) // block)
 
         def element(ob: Any, c: Any, p: Any, q: Any, v: Any) -> Expr:
@@ -286,13 +291,14 @@ def conv2d_prepacked(data: Tensor, packed: Tensor, channels: int, stride: Any, p
                      groups: int = 1, out_dtype: Any = None) -> Tensor:
     """conv2d over data (N, C, H, W) with the weights that conv2d_prepack gives; channels: O. The result is (N, O, OH, OW). Raises
     BadConvolution (TW0191), BadWindow (TW0190)."""
-    _ranks(data, 4, "(N, C, H, W)", packed, 5, "(blocks, C / groups, KH, KW, block)")
+    check_rank(data, 4, "(N, C, H, W)")
+    check_rank(packed, 5, "(blocks, C / groups, KH, KW, block)")
     batch, inputs_all, *size = data.shape
     blocks, inputs, *reach, block = packed.shape
-    _check_channels(data, inputs_all, packed, inputs, channels, groups)
-    wide, each = _constant(block), channels // groups
+    check_channels(data, inputs_all, packed, inputs, channels, groups)
+    wide, each = tap_count(block), channels // groups
     if isinstance(blocks, IntImm) and blocks.value != groups * -(-each // wide):
-        raise _misfit(data, packed, f"{channels} output channels make {groups * -(-each // wide)} blocks of {wide}, not {blocks}")
+        raise misfit(data, packed, f"{channels} output channels make {groups * -(-each // wide)} blocks of {wide}, not {blocks}")
     windows = _Windows.of(size, reach, stride, padding, dilation)
 
     def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
@@ -307,43 +313,10 @@ def conv2d_prepacked(data: Tensor, packed: Tensor, channels: int, stride: Any, p
 # What does not fit
 
 
-def _constant(extent: Any) -> int:
-    if isinstance(extent, int):
-        return extent
-    if isinstance(extent, IntImm):
-        return extent.value
-    raise _bad(f"the kernel's extent {extent} is no constant", "how far windows reach is part of the program",
-               "declare the kernel's shape by numbers; data's batch, height and width may be symbols")
-
-
-def _ranks(data: Tensor, wanted: int, shape: str, kernel: Tensor, kernel_wanted: int, kernel_shape: str) -> None:
-    for tensor, rank, text in ((data, wanted, shape), (kernel, kernel_wanted, kernel_shape)):
-        if tensor.ndim != rank:
-            raise BadConvolution(f"{tensor.name} has {tensor.ndim} dimensions", declared=tensor.source, called=user_source(),
-                                 reason=f"its shape is {shape_text(tensor.shape)}; here it is read as {text}",
-                                 fix="pass the layout that the data has, or transpose it")
-
-
-def _check_channels(data: Tensor, channels: Any, kernel: Tensor, inputs: Any, outputs: Any, groups: int) -> None:
-    if not isinstance(cast("Any", groups), int) or groups < 1:
-        raise _bad(f"groups is {groups!r}"[:200], "channels are cut into a number of groups", "groups=1")
-    if groups > 1 and (_constant(outputs) % groups or _constant(channels) % groups):
-        raise _misfit(data, kernel, f"{channels} input and {outputs} output channels are not cut into {groups} equal groups")
-    if not same_extent(channels, inputs * groups):
-        each = " in each group" if groups > 1 else ""
-        raise _misfit(data, kernel, f"data has {channels} channels, the kernel reads {inputs}{each}")
-
-
 def _blocks_match(data: Tensor, layout: str) -> None:
     if data.ndim != 5 or layout not in ("NCHWc", f"NCHW{data.shape[4]}c"):
         raise _bad(f"{data.name} is not {layout}", f"its shape is {shape_text(data.shape)}",
                    "pass data as (N, C/c, H, W, c), and c in the layout")
-
-
-def _misfit(data: Tensor, kernel: Tensor, reason: str) -> BadConvolution:
-    shapes = [f"{tensor.name} of shape {shape_text(tensor.shape)}" for tensor in (data, kernel)]
-    return BadConvolution(f"{shapes[0]} and {shapes[1]} do not fit", reason=reason, declared=kernel.source, called=user_source(),
-                          fix="a kernel has C / groups input channels, and groups divides both its output channels and C")
 
 
 def _bad(headline: str, reason: str, fix: str, allowed: str = "") -> BadConvolution:

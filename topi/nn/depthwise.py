@@ -13,8 +13,10 @@ from typing import Any
 from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
+from ...ir.ops import is_const
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
+from .convolutions import check_rank, tap_count
 from .errors import BadConvolution
 from .window import out_extent, pad_amounts, padded, pair
 
@@ -44,11 +46,11 @@ def depthwise_conv2d_nchw(
 ) -> Tensor:
     """depthwise_conv2d over data (N, C, H, W) and kernel (C, M, KH, KW); the result is (N, C * M, OH, OW). Raises BadConvolution
     (TW0191), BadWindow (TW0190)."""
-    _four(data, "(N, C, H, W)")
-    _four(kernel, "(C, M, KH, KW)")
+    check_rank(data, 4, "(N, C, H, W)")
+    check_rank(kernel, 4, "(C, M, KH, KW)")
     batch, channels, *size = data.shape
     outer, multiplier, *reach = kernel.shape
-    stacked = _is_one(multiplier) and _times(outer, channels)
+    stacked = is_const(multiplier, 1) and _times(outer, channels)
     if stacked:
         multiplier = te.const(stacked, "int32")
     elif not same_extent(outer, channels):
@@ -71,8 +73,8 @@ def depthwise_conv2d_nhwc(
 ) -> Tensor:
     """depthwise_conv2d over data (N, H, W, C) and kernel (KH, KW, C, M); the result is (N, OH, OW, C * M). Raises BadConvolution
     (TW0191), BadWindow (TW0190)."""
-    _four(data, "(N, H, W, C)")
-    _four(kernel, "(KH, KW, C, M)")
+    check_rank(data, 4, "(N, H, W, C)")
+    check_rank(kernel, 4, "(KH, KW, C, M)")
     batch, *size, channels = data.shape
     *reach, outer, multiplier = kernel.shape
     if not same_extent(outer, channels):
@@ -94,7 +96,7 @@ def _windows(data: Tensor, size: list[Any], reach: list[Any], stride: Any, paddi
              at: tuple[int, int]) -> tuple[Tensor, Any, tuple[Any, Any]]:
     """The padded image, where in it tap (p, q) of window (i, j) reads, and how many windows there are."""
     steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
-    spans = ((_constant(reach[0]) - 1) * spread[0] + 1, (_constant(reach[1]) - 1) * spread[1] + 1)
+    spans = ((tap_count(reach[0]) - 1) * spread[0] + 1, (tap_count(reach[1]) - 1) * spread[1] + 1)
     pads = pad_amounts(padding, spans)
     high, wide = (out_extent(size[dim], pads[dim], pads[dim + 2], spans[dim], steps[dim], ("height", "width")[dim])
                   for dim in (0, 1))
@@ -111,11 +113,7 @@ def _taps(reach: list[Any]) -> tuple[te.IterVar, te.IterVar]:
 
 def _channel(c: Any, multiplier: Any) -> tuple[Any, Any]:
     """The channel of the data that channel c of the result is made from, and which of its windows it has."""
-    return (c, 0) if _is_one(multiplier) else (te.indexdiv(c, multiplier), te.indexmod(c, multiplier))
-
-
-def _is_one(extent: Any) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1
+    return (c, 0) if is_const(multiplier, 1) else (te.indexdiv(c, multiplier), te.indexmod(c, multiplier))
 
 
 def _times(outer: Any, channels: Any) -> int:
@@ -123,20 +121,6 @@ def _times(outer: Any, channels: Any) -> int:
     if not (isinstance(outer, IntImm) and isinstance(channels, IntImm)) or same_extent(outer, channels) or not channels.value:
         return 0
     return 0 if outer.value % channels.value else outer.value // channels.value
-
-
-def _constant(extent: Any) -> int:
-    if isinstance(extent, IntImm):
-        return extent.value
-    raise BadConvolution(f"the kernel's extent {extent} is no constant", called=user_source(),
-                         reason="how far windows reach is part of the program", fix="declare the kernel's shape by numbers")
-
-
-def _four(tensor: Tensor, layout: str) -> None:
-    if tensor.ndim != 4:
-        raise BadConvolution(f"{tensor.name} has {tensor.ndim} dimensions", declared=tensor.source, called=user_source(),
-                             reason=f"its shape is {shape_text(tensor.shape)}; here it is read as {layout}",
-                             fix="pass the layout that the data has, or transpose it")
 
 
 def _misfit(data: Tensor, kernel: Tensor, channels: Any, outer: Any) -> BadConvolution:

@@ -27,6 +27,7 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
+from ..checks import divides
 from .errors import BadQuantised
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _panels(w: Tensor, group: int) -> Tensor:
 
     def element(p: Expr, q: Expr, i: Expr, t: Expr) -> Expr:
         n, k = p * PANEL + i, q * group + t
-        inside = [guard for guard, extent, by in ((n < outs, outs, PANEL), (k < depth, depth, group)) if not _divides(extent, by)]
+        inside = [guard for guard, extent, by in ((n < outs, outs, PANEL), (k < depth, depth, group)) if not divides(extent, by)]
         return te.if_then_else(te.all(*inside), w[n, k], te.const(0, w.dtype)) if inside else w[n, k]
 
     panels: Tensor = te.compute((ceildiv(outs, PANEL), ceildiv(depth, group), PANEL, group), element, name=f"{w.name}.packed",
@@ -291,7 +292,7 @@ def _product(
 
     def row(i: Expr, k: Expr) -> Expr:
         value = taken(x[i, k])
-        return value if _divides(depth, group) else te.if_then_else(k < depth, value, te.const(0, value.dtype))
+        return value if divides(depth, group) else te.if_then_else(k < depth, value, te.const(0, value.dtype))
 
     wide = te.compute((x.shape[0], steps * group), row, name="dense_dots.x", tag="dense_dots.x")
     k = te.reduce_axis((0, steps * group), name="k")
@@ -302,10 +303,6 @@ def _product(
     dots: Tensor = te.compute((x.shape[0], outs), lambda i, n: finished(sums[i, n // PANEL, n % PANEL], n), name="dense_dots",
                               tag="dense_dots")
     return dots
-
-
-def _divides(extent: Expr, by: int) -> bool:
-    return isinstance(extent, IntImm) and extent.value % by == 0
 
 
 def _check_type(who: str, dtype: str) -> None:

@@ -9,6 +9,7 @@ from ....ir.arith import Analyzer
 from ....ir.expr import Expr, FloatImm, IntImm
 from ....schedule import Schedule
 from ....te.operation import Operation
+from ....topi.transform import flat_index as ravel_index
 from . import tag
 
 __all__ = ["equal_const_int", "get_const_float", "get_const_int", "get_const_tuple", "get_shape", "prod", "ravel_index",
@@ -41,14 +42,6 @@ def get_const_float(expr: Any) -> float:
 def get_shape(src_shape: Any, src_layout: str, dst_layout: str) -> tuple[Any, ...]:
     """A shape in another order of the same letters."""
     return get_const_tuple(src_shape[src_layout.index(letter)] for letter in dst_layout)
-
-
-def ravel_index(indices: Any, shape: Any) -> Any:
-    """Where indices lie in row-major order."""
-    flat: Any = 0
-    for index, extent in zip(indices, shape, strict=True):
-        flat = flat * extent + index
-    return flat
 
 
 def unravel_index(idx: Any, shape: Any) -> list[Any]:

@@ -12,7 +12,7 @@ It stands early: later passes drop guards and mask lanes, and dimensions are gon
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ...arith.analyzer import Analyzer
 from ...expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Ramp, Range, Var
@@ -35,9 +35,6 @@ def bound_checks(function: Function) -> Function:
 class _Checker(Rewriter):
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
-
-    def visit(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().visit(node)
 
     def For(self, node: For) -> Stmt:
         checks = self._checks(node.begin, node.extent)

@@ -13,8 +13,6 @@ loops does not stand within the lanes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...expr import BufferLoad, Call, Expr, Var
 from ...intrinsics import INTRINSICS, is_pure
 from ...stmt import For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -33,11 +31,6 @@ def hoist_invariants(function: Function) -> Function:
 
 
 class _Hoister(Rewriter):
-    def visit(self, node: Any) -> Any:
-        if isinstance(node, Expr):
-            return node
-        return self.For(node) if isinstance(node, For) else self.generic(node)
-
     def For(self, node: For) -> Stmt:
         loop: For = rebuild(node, [node.begin, node.extent, self.visit(node.body)])  # inner loops pass theirs on
         if node.kind is LoopKind.PARALLEL or not any(isinstance(statement, (If, LetStmt)) for statement in _statements(loop.body)):

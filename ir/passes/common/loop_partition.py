@@ -257,11 +257,6 @@ class _Partitioner(Rewriter):
         self.copies = MAX_COPIES
         self.masked_lanes = masked_lanes
 
-    def visit(self, node: Any) -> Any:
-        if isinstance(node, Expr):
-            return node
-        return self.For(node) if isinstance(node, For) else self.generic(node)
-
     def For(self, node: For) -> Stmt:
         if not any(isinstance(inner, (If, IfThenElse, Min, Max)) for inner in walk(node.body)):
             return node  # nor is there anything to cut in the loops within

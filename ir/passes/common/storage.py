@@ -16,10 +16,9 @@ It stands after unroll, when every allocation there will be is there, and after 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ...buffer import Buffer
-from ...expr import BufferLoad, Expr, IntImm, Node
+from ...expr import BufferLoad, IntImm, Node
 from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
 from ...structural import structural_key
 from ...visit import Rewriter, children, rebuild, rewrite
@@ -170,12 +169,6 @@ class _Mover(Rewriter):
         self.moved: list[Buffer] = []
         self.nested = 0
         """Statements between the place and where the walk stands that may not run."""
-
-    def visit(self, node: Any) -> Any:
-        if isinstance(node, Expr):
-            return node
-        method = getattr(self, type(node).__name__, None)
-        return self.generic(node) if method is None else method(node)
 
     def For(self, node: For) -> Stmt:
         if node.kind is LoopKind.PARALLEL:

@@ -18,8 +18,6 @@ It concerns vectorized loops whose lanes store side by side to one tensor; other
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...analysis.linear import is_index, linear, occurs
 from ...buffer import Buffer
 from ...dtype import INT32
@@ -53,11 +51,6 @@ class _Streams(Rewriter):
     def __init__(self, vector_bits: int) -> None:
         self.vector_bits = vector_bits
         self.wanted = False
-
-    def visit(self, node: Any) -> Any:
-        if isinstance(node, Expr):
-            return node
-        return self.For(node) if isinstance(node, For) else self.generic(node)
 
     def For(self, node: For) -> Stmt:
         before = self.wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...expr import Expr, Node
+from ...expr import Node
 from ...stmt import BufferStore, Seq, Stmt
 from ...visit import Rewriter, rebuild, seq
 
@@ -17,14 +17,10 @@ class StoreRuns(Rewriter):
     def __init__(self, together: Callable[[list[BufferStore]], Sequence[Stmt]]) -> None:
         self.together = together
 
-    def visit(self, node: Stmt) -> Stmt:
-        if isinstance(node, Seq):
-            return self._sequence(node)
-        if isinstance(node, BufferStore):
-            return seq(*self.together([node]))
-        return node if isinstance(node, Expr) else super().visit(node)
+    def BufferStore(self, node: BufferStore) -> Stmt:
+        return seq(*self.together([node]))
 
-    def _sequence(self, node: Seq) -> Stmt:
+    def Seq(self, node: Seq) -> Stmt:
         rewritten: list[Node] = []
         run: list[BufferStore] = []
         for statement in node.body:

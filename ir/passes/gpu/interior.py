@@ -18,7 +18,7 @@ It stands before barriers are inserted, while guards speak of loops, and after t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from ...analysis.bounds import symbolic_bounds
 from ...arith.analyzer import Analyzer
@@ -136,9 +136,6 @@ class _OuterLoops(Rewriter):
     def __init__(self, interior: _Interior) -> None:
         self.interior = interior
 
-    def visit(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().visit(node)
-
     def For(self, node: For) -> Stmt:
         if node.kind is not LoopKind.SERIAL or any(v in self.interior.threads for v in (*walk(node.begin), *walk(node.extent))):
             return node
@@ -164,9 +161,6 @@ def _freed(body: Stmt, guards: Iterable[If]) -> Stmt:
 class _Freeing(Rewriter):
     def __init__(self, guards: set[If]) -> None:
         self.guards = guards
-
-    def visit(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().visit(node)
 
     def If(self, node: If) -> Stmt:
         return self.visit(node.then_body) if node in self.guards else self.generic(node)

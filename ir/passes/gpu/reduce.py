@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ...buffer import Buffer
 from ...dtype import INT32
@@ -127,9 +126,6 @@ class _Joiner(Rewriter):
         """Thread loops of reductions that are being joined."""
         self.never = False
         """Within a loop without iterations: its elements may look like one that all threads update."""
-
-    def visit(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().visit(node)
 
     def Seq(self, node: Seq) -> Stmt:
         done: list[Stmt] = []

@@ -14,11 +14,10 @@ Buffers whose content depends on v gain a dimension. It stands before threads ar
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ...accesses import written_buffers
 from ...buffer import Buffer
-from ...expr import BufferLoad, Expr, IntImm, Node, Var
+from ...expr import BufferLoad, IntImm, Node, Var
 from ...ops import const, is_const
 from ...stmt import Allocate, BufferStore, Evaluate, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...visit import Rewriter, children, loads, rebuild, rewrite, seq, walk
@@ -36,9 +35,6 @@ def inject_virtual_threads(body: Stmt, known_only: bool = False) -> Stmt:
 class _Injector(Rewriter):
     def __init__(self, known_only: bool) -> None:
         self.known_only = known_only
-
-    def visit(self, node: Any) -> Any:
-        return node if isinstance(node, Expr) else super().visit(node)
 
     def For(self, node: For) -> Stmt:
         if node.kind is not LoopKind.THREAD or not is_virtual(node.thread):

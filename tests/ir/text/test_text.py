@@ -13,7 +13,7 @@ from tilewright.ir.errors import TextDoesNotParse
 from tilewright.ir.stmt import Allocate, BufferStore, For, Function, If, LetStmt, LoopKind, Seq
 from tilewright.ir.structural import equal
 from tilewright.ir.text.parser import parse, parse_expression
-from tilewright.ir.text.printer import excerpt, loops_outline, to_text
+from tilewright.ir.text.printer import excerpt, to_text
 from tilewright.ir.visit import walk
 
 i, j, k = E.Var("i"), E.Var("j"), E.Var("k")
@@ -192,13 +192,6 @@ def test_deep_statements_print_and_parse() -> None:
     assert to_text(parse(text)) == text
     chain = "def f(A: out float32[1]):\n" + "".join(f"    T{at}: float32[4]\n" for at in range(3000)) + "    A[0] = 1.0"
     assert to_text(parse(chain)) == chain
-
-
-def test_outline_marks_a_loop() -> None:
-    reduce_axis = E.IterVar("k", kind="reduce")
-    inner = For(reduce_axis, ops.const(0), ops.const(1024), LoopKind.SERIAL, BufferStore(A, x, (i, reduce_axis)))
-    nest = For(i, ops.const(0), ops.const(32), LoopKind.PARALLEL, If(i < 3, inner))
-    assert loops_outline(nest, reduce_axis) == "for i in parallel(32):\n  for k in 1024:        # reduce\n      ^"
 
 
 def test_excerpt_marks_a_statement() -> None:

@@ -16,6 +16,7 @@ from .....autoschedule.search.space import Annotate, Choice, Configurator, Part
 from .....autoschedule.search.space import Knob as OtherOptionEntity
 from .....autoschedule.search.space import Reorder as ReorderEntity
 from .....autoschedule.search.space import Split as SplitEntity
+from .....autoschedule.search.space import factors_of as get_factors
 from .....errors import user_source
 from .....ir.expr import IntImm, IterVar
 from .....schedule import Schedule
@@ -334,11 +335,6 @@ class FallbackConfigEntity(ConfigSpace):
         return f"{[(part.name, self[part.name]) for part in self.parts]},fallback"
 
     __repr__ = __str__
-
-
-def get_factors(n: int) -> list[int]:
-    """The factors of a number, least first."""
-    return [number for number in range(1, n + 1) if n % number == 0]
 
 
 def get_pow2s(n: int) -> list[int]:
