@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..expr import Add, BinaryOp, FloorDiv, FloorMod, Max, Min, Mul, Sub, TruncDiv, TruncMod
 
-__all__ = ["BOOLEAN", "EVERYTHING", "INTERVAL_OF", "Interval", "intersect", "negate", "scale", "shift", "union"]
+__all__ = ["BOOLEAN", "EVERYTHING", "INTERVAL_OF", "Interval", "add", "intersect", "negate", "scale", "shift", "union"]
 
 
 class Interval(NamedTuple):
@@ -68,13 +68,14 @@ def shift(a: Interval, offset: int) -> Interval:
     return Interval(None if a.lo is None else a.lo + offset, None if a.hi is None else a.hi + offset)
 
 
-def _add(a: Interval, b: Interval) -> Interval:
+def add(a: Interval, b: Interval) -> Interval:
+    """a + b."""
     return Interval(None if a.lo is None or b.lo is None else a.lo + b.lo,
                     None if a.hi is None or b.hi is None else a.hi + b.hi)
 
 
 def _subtract(a: Interval, b: Interval) -> Interval:
-    return _add(a, negate(b))
+    return add(a, negate(b))
 
 
 def _multiply(a: Interval, b: Interval) -> Interval:
@@ -185,7 +186,7 @@ def _maximum(a: Interval, b: Interval) -> Interval:
 
 
 INTERVAL_OF: dict[type[BinaryOp], Callable[[Interval, Interval], Interval]] = {
-    Add: _add, Sub: _subtract, Mul: _multiply, FloorDiv: _floordiv, FloorMod: _floormod, TruncDiv: _truncdiv,
+    Add: add, Sub: _subtract, Mul: _multiply, FloorDiv: _floordiv, FloorMod: _floormod, TruncDiv: _truncdiv,
     TruncMod: _truncmod, Min: _minimum, Max: _maximum,
 }
 """The interval of an operator's results from those of its operands."""

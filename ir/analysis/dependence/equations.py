@@ -2,7 +2,7 @@
 
     16 d + e = 0,  -15 <= e <= 15      →      d = 0 and e = 0
 
-An equation is taken apart where its greater coefficients have a common divisor that the sum of the smaller terms cannot
+An equation is a linear form of unknowns that is to be 0. It is taken apart where its greater coefficients have a common divisor that the sum of the smaller terms cannot
 reach: that sum is then one multiple of it, and the rest is what is left (V. Maslov, "Delinearization: an Efficient Way to
 Break Multiloop Dependence Equations", PLDI 1992). The test by greatest common divisors and Banerjee's by bounds are the
 cases in which no part, or the whole, is left. Each part then narrows the bounds of its unknowns, for all equations.
@@ -11,12 +11,12 @@ cases in which no part, or the whole, is left. Each part then narrows the bounds
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from math import gcd
 
-from ...arith.interval import EVERYTHING, Interval
+from ...arith.interval import EVERYTHING, Interval, add, scale
+from ...arith.linear import LinearForm
 
-__all__ = ["Equation", "Unknown", "solve"]
+__all__ = ["Unknown", "solve"]
 
 Unknown = tuple[str, Hashable]
 """A role and what plays it."""
@@ -25,24 +25,16 @@ _ROUNDS = 8
 """Bounds are narrowed this often at most; any of the rounds leaves them true."""
 
 
-@dataclass(frozen=True, slots=True)
-class Equation:
-    """The sum of coefficient * unknown over `terms`, and `constant`, is 0. No coefficient is 0."""
-
-    terms: Mapping[Unknown, int]
-    constant: int = 0
-
-
-def solve(equations: Iterable[Equation], bounds: Mapping[Unknown, Interval]) -> dict[Unknown, Interval] | None:
+def solve(equations: Iterable[LinearForm], bounds: Mapping[Unknown, Interval]) -> dict[Unknown, Interval] | None:
     """Bounds of the unknowns in all solutions, as narrow as is found; None where there is proved to be no solution.
 
-    bounds: of the unknowns that are bounded to begin with.
+    equations: forms of unknowns, each of which is 0. bounds: of the unknowns that are bounded to begin with.
     """
     known = dict(bounds)
     parts = list(equations)
     for _ in range(_ROUNDS):
         before = known.copy()
-        taken_apart: list[Equation] = []
+        taken_apart: list[LinearForm] = []
         for equation in parts:
             smaller = _taken_apart(equation, known)
             if smaller is None or not all(_narrow(part, known) for part in smaller):
@@ -54,11 +46,11 @@ def solve(equations: Iterable[Equation], bounds: Mapping[Unknown, Interval]) -> 
     return known
 
 
-def _taken_apart(equation: Equation, bounds: Mapping[Unknown, Interval]) -> list[Equation] | None:
+def _taken_apart(equation: LinearForm, bounds: Mapping[Unknown, Interval]) -> list[LinearForm] | None:
     """Equations that hold exactly where `equation` does; None where it never holds."""
-    constant = equation.constant
+    constant = equation.const
     terms: list[tuple[Unknown, int]] = []
-    for unknown, coefficient in equation.terms.items():
+    for unknown, coefficient in equation.coeffs.items():
         low, high = bounds.get(unknown, EVERYTHING)
         if low is not None and low == high:
             constant += coefficient * low
@@ -68,7 +60,7 @@ def _taken_apart(equation: Equation, bounds: Mapping[Unknown, Interval]) -> list
     divisors = [0]
     for _, coefficient in reversed(terms):
         divisors.append(gcd(divisors[-1], coefficient))
-    parts: list[Equation] = []
+    parts: list[LinearForm] = []
     part: dict[Unknown, int] = {}
     reach = Interval(constant, constant)
     for (unknown, coefficient), divisor in zip(terms, reversed(divisors), strict=False):
@@ -78,29 +70,22 @@ def _taken_apart(equation: Equation, bounds: Mapping[Unknown, Interval]) -> list
                 return None
             if multiple + divisor > reach.hi:  # the only one in reach
                 if part:
-                    parts.append(Equation(part, constant - multiple))
+                    parts.append(LinearForm(part, constant - multiple))
                 part, constant, reach = {}, multiple, Interval(multiple, multiple)
         part[unknown] = coefficient
-        reach = _plus(reach, coefficient, bounds.get(unknown, EVERYTHING))
+        reach = add(reach, scale(bounds.get(unknown, EVERYTHING), coefficient))
     if 0 not in reach:
         return None
-    return [*parts, Equation(part, constant)] if part else parts
+    return [*parts, LinearForm(part, constant)] if part else parts
 
 
-def _plus(interval: Interval, coefficient: int, other: Interval) -> Interval:
-    """interval + coefficient * other."""
-    low, high = other if coefficient > 0 else (other.hi, other.lo)
-    return Interval(None if interval.lo is None or low is None else interval.lo + coefficient * low,
-                    None if interval.hi is None or high is None else interval.hi + coefficient * high)
-
-
-def _narrow(equation: Equation, bounds: dict[Unknown, Interval]) -> bool:
+def _narrow(equation: LinearForm, bounds: dict[Unknown, Interval]) -> bool:
     """Narrow the bounds of each unknown by those of the others. False: none of its values is left."""
-    for unknown, coefficient in equation.terms.items():
-        others = Interval(equation.constant, equation.constant)
-        for other, factor in equation.terms.items():
+    for unknown, coefficient in equation.coeffs.items():
+        others = Interval(equation.const, equation.const)
+        for other, factor in equation.coeffs.items():
             if other is not unknown:
-                others = _plus(others, factor, bounds.get(other, EVERYTHING))
+                others = add(others, scale(bounds.get(other, EVERYTHING), factor))
         least, greatest = (others.lo, others.hi) if coefficient < 0 else (
             None if others.hi is None else -others.hi, None if others.lo is None else -others.lo)
         size = abs(coefficient)  # size * unknown lies in [least, greatest]

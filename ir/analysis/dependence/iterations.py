@@ -30,7 +30,7 @@ from ...ops import cast, const
 from ...structural import Key, StructuralKey, structural_key
 from ...visit import free_vars, substitute, walk
 from ..linear import atom_of, is_index, linear, terms
-from .equations import Equation, Unknown, solve
+from .equations import Unknown, solve
 
 __all__ = ["Dependence", "Indices", "Iterations", "Meets"]
 
@@ -102,10 +102,10 @@ class Iterations:
         if bounds is None:
             return Dependence(Meets.NEVER)
         exact = all(row.exact for row in rows)
-        if exact and not any(row.equation.terms for row in rows):
+        if exact and not any(row.equation.coeffs for row in rows):
             return Dependence(Meets.ALWAYS)
         if not self._open(bounds):
-            alone = all(unknown == self._distance for row in rows for unknown in row.equation.terms)
+            alone = all(unknown == self._distance for row in rows for unknown in row.equation.coeffs)
             return Dependence(Meets.ALWAYS if exact and alone else Meets.MAYBE, bounds[self._distance].lo)
         return Dependence(Meets.MAYBE) if self.loop is None else self._proved(first, second, self.loop)
 
@@ -157,7 +157,7 @@ class Iterations:
         """b in the second iteration less a in the first. exact: neither wraps."""
         a, b = self._from_zero(a), self._from_zero(b)
         unknowns: dict[Unknown, int] = {}
-        links: list[Equation] = []
+        links: list[LinearForm] = []
         for key in {**a.coeffs, **b.coeffs}:
             atom = key.expr if isinstance(key, StructuralKey) else key
             first, second = a.coefficient(key), b.coefficient(key)
@@ -173,11 +173,11 @@ class Iterations:
                     unknowns["first", key] = -first
                 if second:
                     unknowns["second", key] = second
-                links.append(Equation({("apart", key): 1, ("first", key): 1, ("second", key): -1}))
+                links.append(LinearForm({("apart", key): 1, ("first", key): 1, ("second", key): -1}))
                 self._bound(key, atom)
-        equation = Equation(unknowns, b.const - a.const)
+        equation = LinearForm(unknowns, b.const - a.const)
         if not exact and not self._stays_small(equation):
-            return _Row(Equation({}), False)
+            return _Row(LinearForm({}), False)
         return _Row(equation, True, (*links, *self._remainders(a, b)))
 
     def _from_zero(self, form: LinearForm) -> LinearForm:
@@ -188,7 +188,7 @@ class Iterations:
                 form = form.plus(linear(within.begin), coefficient)
         return form
 
-    def _remainders(self, a: LinearForm, b: LinearForm) -> Iterator[Equation]:
+    def _remainders(self, a: LinearForm, b: LinearForm) -> Iterator[LinearForm]:
         """x % m = y % m where x - y is a multiple of m."""
         (first, factor), (second, other) = (next(terms(form), (None, 0)) for form in (a, b))
         if (isinstance(first, FloorMod) and isinstance(second, FloorMod) and isinstance(first.b, IntImm)
@@ -197,7 +197,7 @@ class Iterations:
                 and is_index(first.a) and is_index(second.a)):
             row = self._new_row(linear(first.a), linear(second.a), True)
             quotient = ("quotient", (structural_key(first), structural_key(second)))
-            yield Equation({**row.equation.terms, quotient: first.b.value}, row.equation.constant)
+            yield LinearForm({**row.equation.coeffs, quotient: first.b.value}, row.equation.const)
             yield from row.others
 
     def _whole(self, first: Indices, second: Indices) -> list[_Row]:
@@ -248,9 +248,9 @@ class Iterations:
         width = None if interval.lo is None or interval.hi is None else interval.hi - interval.lo
         return EVERYTHING if width is None else Interval(-width, width)
 
-    def _stays_small(self, equation: Equation) -> bool:
-        reach = abs(equation.constant)
-        for unknown, coefficient in equation.terms.items():
+    def _stays_small(self, equation: LinearForm) -> bool:
+        reach = abs(equation.const)
+        for unknown, coefficient in equation.coeffs.items():
             low, high = self._bounds(unknown)
             if low is None or high is None:
                 return False
@@ -259,7 +259,7 @@ class Iterations:
 
     def _solved(self, rows: Iterable[_Row]) -> dict[Unknown, Interval] | None:
         equations = [equation for row in rows for equation in (row.equation, *row.others)]
-        bounds = {unknown: self._bounds(unknown) for equation in equations for unknown in equation.terms}
+        bounds = {unknown: self._bounds(unknown) for equation in equations for unknown in equation.coeffs}
         if self.loop is not None:
             self._bound(self.loop, self.loop)
             bounds[self._distance] = self._bounds(self._distance)
@@ -301,7 +301,7 @@ class Iterations:
         return substitute(index, self._twins)
 
     def _proof(self, a: Expr, b: Expr, loop: Var) -> Dependence:
-        terms = self._row(a, b).equation.terms
+        terms = self._row(a, b).equation.coeffs
         if is_index(a) and is_index(b) and not all(_is_bounded(self._bounds(unknown)) for unknown in terms):
             analyzer, other, factor = self.analyzer, self._twin(b), self._form(a).coefficient(loop)
             if factor and factor == self._form(b).coefficient(loop):
@@ -317,9 +317,9 @@ class Iterations:
 class _Row:
     """What one dimension says. exact: `equation` holds exactly where the indices are equal; `others` hold there too."""
 
-    equation: Equation
+    equation: LinearForm
     exact: bool
-    others: tuple[Equation, ...] = ()
+    others: tuple[LinearForm, ...] = ()
 
 
 def _is_bounded(interval: Interval) -> bool:

@@ -9,9 +9,10 @@ from itertools import product
 import drawn
 import pytest
 from tilewright.ir.analysis.dependence import Dependence, Iterations, Meets, accesses_of
-from tilewright.ir.analysis.dependence.equations import Equation, solve
+from tilewright.ir.analysis.dependence.equations import solve
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.arith.interval import Interval
+from tilewright.ir.arith.linear import LinearForm
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import INT32
 from tilewright.ir.expr import BufferLoad, Expr, Range, Var
@@ -41,11 +42,11 @@ def test_equations_leave_the_solutions_within_the_bounds() -> None:
         rng = drawn.rng("equations", case)
         names = "abcd"[: rng.integers(1, 5)]
         bounds = {("x", name): Interval(int(low := rng.integers(-4, 2)), int(low + rng.integers(0, 6))) for name in names}
-        equations = [Equation({unknown: int(factor) for unknown in bounds if (factor := rng.integers(-9, 10))}, int(constant))
+        equations = [LinearForm({unknown: int(factor) for unknown in bounds if (factor := rng.integers(-9, 10))}, int(constant))
                      for constant in rng.integers(-12, 13, rng.integers(1, 3))]
         points = [dict(zip(bounds, values, strict=True)) for values in product(*(range(b.lo, b.hi + 1) for b in bounds.values()))]
-        solutions = [at for at in points if all(sum(factor * at[unknown] for unknown, factor in equation.terms.items())
-                                                + equation.constant == 0 for equation in equations)]
+        solutions = [at for at in points if all(sum(factor * at[unknown] for unknown, factor in equation.coeffs.items())
+                                                + equation.const == 0 for equation in equations)]
         answer = solve(equations, bounds)
         if answer is None:
             assert not solutions, (equations, bounds, drawn.SEED, case)
@@ -65,7 +66,7 @@ def test_equations_leave_the_solutions_within_the_bounds() -> None:
     ({"d": 4, "e": 1}, -9, {"e": (0, 3)}, {"d": (2, 2), "e": (1, 1)}),
 ])
 def test_an_equation_is_taken_apart(terms: dict, constant: int, bounds: dict, expected: dict | None) -> None:
-    answer = solve([Equation({("", name): factor for name, factor in terms.items()}, constant)],
+    answer = solve([LinearForm({("", name): factor for name, factor in terms.items()}, constant)],
                    {("", name): Interval(*ends) for name, ends in bounds.items()})
     assert answer == (None if expected is None else {("", name): Interval(*ends) for name, ends in expected.items()})
 
