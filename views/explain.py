@@ -73,7 +73,7 @@ class Explanation:
         elements, domain = self.elements.value, self.domain.value
         if elements is not None and domain is not None:
             return elements / domain if domain else 1.0
-        return 1.0 if self.elements.terms == self.domain.terms else None
+        return 1.0 if self.elements.at_most() == self.domain.at_most() else None
 
     def __str__(self) -> str:
         lines = [f"stage {self.name}: {self.place}"]
@@ -82,7 +82,7 @@ class Explanation:
             lines.append(f"  region, computed {times}:")
             lines += [f"    {region}" for region in self.regions]
         factor = f"{self.recompute:.3g}" if self.recompute is not None else f"({self.elements}) / ({self.domain})"
-        if self.domain.terms:
+        if self.domain.value != 0:
             lines.append(f"  recompute factor: {factor} ({self.elements} elements computed, {self.domain} in {self.name})")
         if self.storage is not None:
             lines.append(f"  storage: {self.storage} bytes, {self.scope}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..arith.analyzer import Analyzer
+from ..arith.linear import LinearForm, single
 from ..expr import Add, Cast, Expr, IntImm, Max, Mul, Sub, Var
 from ..ops import is_const
 from ..visit import free_vars
@@ -13,22 +14,22 @@ from ..visit import free_vars
 __all__ = ["ONE", "ZERO", "Count", "Number", "at_most", "least", "product", "value_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Count:
-    """terms: the coefficient of each product of symbols, by their sorted names; () is the constant. is_exact: False where
-    it is only known not to be exceeded."""
+    """form: its atoms are products of symbols, each the tuple of their sorted names. is_exact: False where the number is only
+    known not to be exceeded."""
 
-    terms: tuple[tuple[tuple[str, ...], int], ...]
+    form: LinearForm
     is_exact: bool = True
 
     @staticmethod
     def of(value: int, is_exact: bool = True) -> Count:
         """A number."""
-        return Count((((), value),) if value else (), is_exact)
+        return Count(LinearForm({}, value), is_exact)
 
     @staticmethod
     def symbol(name: str) -> Count:
-        return Count((((name,), 1),))
+        return Count(single((name,)))
 
     @staticmethod
     def extent(extent: Expr, analyzer: Analyzer, fixed: set[Var]) -> Count:
@@ -40,15 +41,12 @@ class Count:
         greatest = analyzer.interval(extent).hi
         if greatest is not None:
             return Count.of(max(greatest, 0), is_exact=False)
-        return Count((((f"({extent})",), 1),), is_exact=all(var in fixed for var in free_vars(extent)))
+        return Count(single((f"({extent})",)), is_exact=all(var in fixed for var in free_vars(extent)))
 
     def __add__(self, other: Number) -> Count:
         if isinstance(other, int):
             other = Count.of(other)
-        terms = dict(self.terms)
-        for names, factor in other.terms:
-            terms[names] = terms.get(names, 0) + factor
-        return Count(_sorted(terms), self.is_exact and other.is_exact)
+        return Count(self.form.plus(other.form), self.is_exact and other.is_exact)
 
     def __radd__(self, other: int) -> Count:
         return self + other
@@ -59,12 +57,10 @@ class Count:
     def __mul__(self, other: Number) -> Count:
         if isinstance(other, int):
             other = Count.of(other)
-        terms: dict[tuple[str, ...], int] = {}
-        for a, x in self.terms:
-            for b, y in other.terms:
-                names = tuple(sorted(a + b))
-                terms[names] = terms.get(names, 0) + x * y
-        return Count(_sorted(terms), self.is_exact and other.is_exact)
+        form = self.form.scaled(other.form.const)
+        for symbols, factor in other.form.coeffs.items():
+            form = form.plus(_multiplied(self.form, symbols), factor)
+        return Count(form, self.is_exact and other.is_exact)
 
     def __rmul__(self, other: int) -> Count:
         return self * other
@@ -74,21 +70,29 @@ class Count:
 
     def at_most(self) -> Count:
         """The same number, which may not be reached."""
-        return Count(self.terms, False)
+        return Count(self.form, False)
 
     @property
     def value(self) -> int | None:
         """The number, where no symbol is in it."""
-        if not self.terms:
-            return 0
-        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+        return self.form.const if self.form.is_const else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Count) and (self.form.key, self.form.const, self.is_exact) == (
+            other.form.key, other.form.const, other.is_exact)
+
+    def __hash__(self) -> int:
+        return hash((self.form.key, self.form.const, self.is_exact))
 
     def __str__(self) -> str:
         value = self.value
         bound = "" if self.is_exact else "≤ "
         if value is not None:
             return f"{bound}{value:,}"
-        return bound + " + ".join(_term(names, factor) for names, factor in self.terms)
+        terms = sorted(self.form.coeffs.items(), key=lambda term: (-len(term[0]), term[0]))
+        if self.form.const:
+            terms.append(((), self.form.const))
+        return bound + " + ".join(_term(symbols, factor) for symbols, factor in terms)
 
 
 ZERO, ONE = Count.of(0), Count.of(1)
@@ -125,17 +129,19 @@ def least(a: Number, b: Number) -> Number:
         return a
     if y is not None or isinstance(b, int):
         return b
-    terms = dict(a.terms)
-    no_more = all(factor <= terms.get(names, 0) for names, factor in b.terms) and all(factor >= 0 for factor in terms.values())
-    return b if no_more or any(name.startswith("(") for names in terms for name in names) else a
+    saved = a.form.plus(b.form, -1)
+    no_more = saved.const >= 0 and all(factor >= 0 for factor in saved.coeffs.values())
+    return b if no_more or any(name.startswith("(") for symbols in a.form.coeffs for name in symbols) else a
 
 
-def _sorted(terms: dict[tuple[str, ...], int]) -> tuple[tuple[tuple[str, ...], int], ...]:
-    return tuple(sorted(((names, factor) for names, factor in terms.items() if factor), key=lambda term: (-len(term[0]), term[0])))
+def _multiplied(form: LinearForm, symbols: tuple[str, ...]) -> LinearForm:
+    """form times a product of symbols."""
+    coeffs = {tuple(sorted(others + symbols)): factor for others, factor in form.coeffs.items()}
+    return LinearForm({**coeffs, symbols: form.const} if form.const else coeffs)
 
 
-def _term(names: tuple[str, ...], factor: int) -> str:
-    return "·".join(([f"{factor:,}"] if factor != 1 or not names else []) + list(names))
+def _term(symbols: tuple[str, ...], factor: int) -> str:
+    return "·".join(([f"{factor:,}"] if factor != 1 or not symbols else []) + list(symbols))
 
 
 def _polynomial(expr: Expr, fixed: set[Var]) -> Count | None:
