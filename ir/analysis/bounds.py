@@ -8,17 +8,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from ..arith.analyzer import Analyzer
-from ..arith.bounds import form_interval, interval_of, is_exact, value_form
+from ..arith.bounds import interval_of, is_exact, value_form
 from ..arith.interval import EVERYTHING, INTERVAL_OF, Interval
 from ..arith.linear import LinearForm
-from ..arith.scope import Scope
-from ..arith.sums import converted, expression_of, factors_of, product
-from ..expr import Add, BinaryOp, Broadcast, Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Ramp, Select, Var
+from ..arith.sums import expression_of
+from ..expr import Add, BinaryOp, Broadcast, Cast, Expr, IntImm, Mul, Ramp, Var
 from ..visit import free_vars
 from .linear import is_index
+from .regions import Span, SpanEvaluator
 
 __all__ = ["IntervalEvaluator", "symbolic_bounds"]
 
@@ -66,135 +65,66 @@ class IntervalEvaluator:
         return values
 
 
-class _Ends(NamedTuple):
-    """Least and greatest value as linear forms; None where unknown."""
-
-    lo: LinearForm | None
-    hi: LinearForm | None
-
-
 def symbolic_bounds(analyzer: Analyzer, expr: Expr, over: Iterable[Var]) -> tuple[Expr | None, Expr | None]:
     """The least and the greatest value of an integer scalar where the variables in `over` run over the ranges that the
     analyzer knows and all others stay as they are. Each is exact where every variable occurs in linear terms alone, otherwise
     a bound; None where there is none."""
     scope, node = analyzer.scope, analyzer.simplify(expr)
-    low, high = _Elimination(scope, set(over), analyzer.simplify).of_form(value_form(scope, node))
+    elimination = _Elimination(analyzer, set(over))
+    low, high = (elimination.end(value_form(scope, node), upwards) for upwards in (False, True))
     return (None if low is None else analyzer.simplify(expression_of(scope, low, node.dtype)),
             None if high is None else analyzer.simplify(expression_of(scope, high, node.dtype)))
 
 
 class _Elimination:
-    """Replaces what depends on `over`, the latest bound variable first, since ranges speak of earlier variables."""
+    """Replaces what depends on `over` in linear forms, the latest bound variable first, since ranges speak of earlier
+    variables. What is not linear in them has the ends of its span."""
 
-    def __init__(self, scope: Scope, over: set[Var], simplified: Callable[[Expr], Expr]) -> None:
-        self.scope, self.over, self.simplified = scope, over, simplified
+    def __init__(self, analyzer: Analyzer, over: set[Var]) -> None:
+        self.scope, self.over = analyzer.scope, over
+        self.spans = SpanEvaluator({var: self._range(var) for var in over}, analyzer)
         self._free: dict[Expr, bool] = {}
 
-    def depends(self, atom: Expr) -> bool:
-        depends = self._free.get(atom)
-        if depends is None:
-            depends = self._free[atom] = any(var in self.over for var in free_vars(atom))
-        return depends
-
-    def of_form(self, form: LinearForm) -> _Ends:
-        return _Ends(self._end(form, -1), self._end(form, 1))
-
-    def _end(self, form: LinearForm, direction: int) -> LinearForm | None:
-        """The greatest (direction 1) or least (-1) value of a form."""
+    def end(self, form: LinearForm, upwards: bool) -> LinearForm | None:
+        """The greatest (upwards) or least value of a form."""
         for _ in range(64):
-            moving = [atom for atom in form.coeffs if self.depends(atom)]
+            moving = [atom for atom in form.coeffs if self._depends(atom)]
             if not moving:
                 return form
-            atom = max(moving, key=lambda a: (not isinstance(a, Var), self._rank(a)))
-            upwards = (form.coeffs[atom] > 0) == (direction > 0)
-            end = self._of_atom(atom, upwards)
+            atom = max(moving, key=lambda a: (not isinstance(a, Var), self.scope.known.order.get(a, -1)))
+            end = self._of_atom(atom, (form.coeffs[atom] > 0) == upwards)
             if end is None:
                 return None
             form = form.replaced(atom, end)
         return None
 
-    def _rank(self, atom: Expr) -> int:
-        return self.scope.known.order.get(atom, -1)
+    def _depends(self, atom: Expr) -> bool:
+        depends = self._free.get(atom)
+        if depends is None:
+            depends = self._free[atom] = any(var in self.over for var in free_vars(atom))
+        return depends
+
+    def _range(self, var: Var) -> Span | None:
+        """All values of a variable, perhaps in earlier variables."""
+        low, high = self._of_variable(var, False), self._of_variable(var, True)
+        if low is None or high is None:
+            return None
+        return Span(*(expression_of(self.scope, end, var.dtype) for end in (low, high)), None)
+
+    def _of_variable(self, var: Var, upwards: bool) -> LinearForm | None:
+        known = (self.scope.known.highs if upwards else self.scope.known.lows).get(var)
+        return known if known is not None else self._constant(var, upwards)
 
     def _of_atom(self, atom: Expr, upwards: bool) -> LinearForm | None:
         """The greatest or least value of an atom, perhaps in earlier variables of `over`."""
         if isinstance(atom, Var):
-            known = (self.scope.known.highs if upwards else self.scope.known.lows).get(atom)
-            return known if known is not None else self._constant(atom, upwards)
-        end: LinearForm | None = None
-        if isinstance(atom, FloorDiv | FloorMod):
-            end = self._of_division(atom, upwards)
-        elif isinstance(atom, Min | Max):
-            end = self._of_pair(type(atom), atom.a, atom.b, upwards)
-        elif isinstance(atom, Select | IfThenElse):
-            end = self._of_pair(Max if upwards else Min, atom.true_value, atom.false_value, upwards)
-        elif isinstance(atom, Mul) and is_exact(self.scope, atom):
-            end = self._of_product(atom, upwards)
-        elif isinstance(atom, Cast) and atom.value.dtype.is_integer and is_exact(self.scope, atom):
-            end = self._end(value_form(self.scope, atom.value), 1 if upwards else -1)
-        return end if end is not None else self._constant(atom, upwards)
+            return self._of_variable(atom, upwards)
+        span = self.spans(atom) if is_exact(self.scope, atom) else None
+        if span is None:
+            return self._constant(atom, upwards)
+        return value_form(self.scope, span.high if upwards else span.low)
 
     def _constant(self, atom: Expr, upwards: bool) -> LinearForm | None:
         lo, hi = interval_of(self.scope, atom)
         end = hi if upwards else lo
         return None if end is None else LinearForm({}, end)
-
-    def _inner(self, node: Expr, upwards: bool) -> Expr | None:
-        """The end of an operand's range as a simplified expression without variables of `over`."""
-        end = self._end(value_form(self.scope, node), 1 if upwards else -1)
-        return None if end is None else self.simplified(expression_of(self.scope, end, node.dtype))
-
-    def _value(self, node: Expr) -> LinearForm:
-        return value_form(self.scope, self.simplified(node))
-
-    def _of_division(self, atom: FloorDiv | FloorMod, upwards: bool) -> LinearForm | None:
-        divisor = atom.b
-        if self.depends(divisor) or (interval_of(self.scope, divisor).lo or 0) < 1:
-            return None
-        if isinstance(atom, FloorDiv):
-            end = self._inner(atom.a, upwards)
-            return None if end is None else self._value(self.scope.nodes.make(FloorDiv, end, divisor))
-        low, high = self._inner(atom.a, False), self._inner(atom.a, True)
-        if low is None or high is None:
-            return value_form(self.scope, divisor).shifted(-1) if upwards else LinearForm({})
-        make = self.scope.nodes.make
-        blocks = self._value(make(FloorDiv, high, divisor)).plus(self._value(make(FloorDiv, low, divisor)), -1)
-        if not blocks.coeffs and not blocks.const:  # within one block the remainder grows with its numerator
-            return self._value(make(FloorMod, high if upwards else low, divisor))
-        if not upwards:
-            return LinearForm({})
-        last = value_form(self.scope, divisor).shifted(-1)
-        above = form_interval(self.scope, value_form(self.scope, low))
-        if above.lo is None or above.lo < 0:
-            return last
-        return self._value(make(Min, high, expression_of(self.scope, last, atom.dtype)))
-
-    def _of_pair(self, kind: type[Min] | type[Max], a: Expr, b: Expr, upwards: bool) -> LinearForm | None:
-        left, right = self._inner(a, upwards), self._inner(b, upwards)
-        if left is None or right is None:
-            # One arm bounds a minimum from above, and a maximum from below.
-            known = left if left is not None else right
-            return value_form(self.scope, known) if known is not None and (kind is Min) == upwards else None
-        return self._value(self.scope.nodes.make(kind, left, right))
-
-    def _of_product(self, atom: Mul, upwards: bool) -> LinearForm | None:
-        """One factor moves and the others, which do not, are of known sign."""
-        factors = factors_of(atom)
-        moving = [factor for factor in factors if self.depends(factor)]
-        if len(moving) != 1:
-            return None
-        others = [factor for factor in factors if factor is not moving[0]]
-        negative = False
-        rest: Expr | None = None
-        for other in others:
-            bounds = interval_of(self.scope, other)
-            if bounds.hi is not None and bounds.hi <= 0:
-                negative = not negative
-            elif bounds.lo is None or bounds.lo < 0:
-                return None
-            rest = other if rest is None else product(self.scope, rest, other)
-        end = self._inner(moving[0], upwards != negative)
-        if end is None or rest is None:
-            return None
-        extreme = product(self.scope, converted(self.scope, end, rest.dtype), rest)
-        return value_form(self.scope, extreme) if is_exact(self.scope, extreme) else None

@@ -47,10 +47,11 @@ class Span:
 
 
 class SpanEvaluator:
-    """Spans of expressions, given the spans of variables; a variable without one is fixed. One evaluator remembers what
-    it has computed. The result is None where nothing is known (a value that was read from memory)."""
+    """Spans of expressions, given the spans of variables (None: nothing is known of its values); a variable without one is
+    fixed. One evaluator remembers what it has computed. The result is None where nothing is known (a value that was read from
+    memory)."""
 
-    def __init__(self, spans: Mapping[Var, Span], analyzer: Analyzer) -> None:
+    def __init__(self, spans: Mapping[Var, Span | None], analyzer: Analyzer) -> None:
         self._spans = dict(spans)
         self._analyzer = analyzer
         self._known: dict[Expr, Span | None] = {}
@@ -68,8 +69,7 @@ class SpanEvaluator:
         if isinstance(value, IntImm):
             return Span(value, value, 1)
         if isinstance(value, Var):
-            span = self._spans.get(value)
-            return span if span is not None else Span(value, value, 1)
+            return self._spans[value] if value in self._spans else Span(value, value, 1)
         if value in self._known:
             return self._known[value]
         span = self._known[value] = self._compute(value)
@@ -115,6 +115,8 @@ class SpanEvaluator:
                 return Span(a.low * by, a.high * by, width) if by.value >= 0 else Span(a.high * by, a.low * by, width)
             if self._analyzer.can_prove(by >= 0):
                 return Span(a.low * by, a.high * by, None)
+            if self._analyzer.can_prove(by <= 0):
+                return Span(a.high * by, a.low * by, None)
         if self._not_negative(a.low) and self._not_negative(b.low):
             return Span(a.low * b.low, a.high * b.high, None)
         return None
