@@ -14,6 +14,7 @@ from .. import ops
 from ..arith.analyzer import Analyzer
 from ..arith.linear import LinearForm
 from ..expr import Expr, IntImm, IterVar, Var
+from .regions import Span
 
 __all__ = ["Bound", "Box", "Unbounded", "boxes_of"]
 
@@ -132,20 +133,20 @@ class _Boxes:
         coeff = bound.form.coeffs.get(var, 0)
         if not coeff:
             return None
-        least, most, spread = self._others(bound.form, var)
-        if least is None or most is None or spread is None:
+        rest = self._others(bound.form, var)
+        if rest is None:
             return None
         size = abs(coeff)
         low, high = None, None
-        if bound.width is not None:  # -most <= coeff * var <= width - least
-            ends = (ops.negative(most), ops.subtract(bound.width, least))
+        if bound.width is not None:  # -rest.high <= coeff * var <= width - rest.low
+            ends = (ops.negative(rest.high), ops.subtract(bound.width, rest.low))
             if coeff < 0:
-                ends = (ops.subtract(least, bound.width), most)
+                ends = (ops.subtract(rest.low, bound.width), rest.high)
             low, high = _ceildiv(ends[0], size), ops.floordiv(ends[1], size)
         elif coeff > 0:
-            low = _ceildiv(ops.negative(most), size)
+            low = _ceildiv(ops.negative(rest.high), size)
         else:
-            high = ops.floordiv(most, size)
+            high = ops.floordiv(rest.high, size)
         if low is not None:
             low = self.analyzer.simplify(low)
             lows.append(low)
@@ -153,29 +154,23 @@ class _Boxes:
             highs.append(self.analyzer.simplify(high))
         if low is None or bound.width is None:
             return None
+        spread = ops.subtract(rest.high, rest.low)
         steps = self.analyzer.simplify(ops.add(ops.floordiv(ops.add(bound.width, spread), size), 1))
         return Box(low, steps)
 
-    def _others(self, form: LinearForm, var: Var) -> tuple[Expr | None, Expr | None, Expr | None]:
-        """The least and the greatest value of `form` without its term in `var`, and how far they are apart; None
-        where one has no range yet."""
-        least = most = form.const
-        spread: Expr = ops.const(0, form.const.dtype)
-        for other, coeff in form.coeffs.items():
-            if other is var:
-                continue
-            if other in self.before:
-                least, most = (ops.add(end, ops.multiply(other, coeff)) for end in (least, most))
-                continue
+    def _others(self, form: LinearForm, var: Var) -> Span | None:
+        """The values of `form` without its term in `var`; None where one of the others has no range yet."""
+        rest = Span.point(form.const)
+        for other, coeff in form.without(var).coeffs.items():
             box = self.boxes.get(other)
-            if box is None:
-                return None, None, None
-            width = ops.multiply(ops.subtract(box.extent, 1), abs(coeff))
-            begin = ops.multiply(box.begin, coeff)
-            low = begin if coeff > 0 else ops.subtract(begin, width)
-            least, most = ops.add(least, low), ops.add(most, ops.add(low, width))
-            spread = ops.add(spread, width)
-        return least, most, spread
+            if other in self.before:
+                span = Span.point(other)
+            elif box is not None:
+                span = Span.of(box.begin, box.extent)
+            else:
+                return None
+            rest = rest.plus(span.scaled(coeff))
+        return rest
 
     def _between(self, low: Expr, high: Expr, symbolic: bool) -> Box | None:
         steps = self.analyzer.simplify(ops.add(ops.subtract(high, low), 1))

@@ -45,6 +45,19 @@ class Span:
             return Span.point(begin)
         return Span(begin, begin + extent - 1, extent.value if isinstance(extent, IntImm) else None)
 
+    def plus(self, other: Span) -> Span:
+        """The sums of a value of each."""
+        if self.is_point and other.is_point:
+            return Span.point(self.low + other.low)
+        return Span(self.low + other.low, self.high + other.high, _sum(self.width, other.width))
+
+    def scaled(self, factor: int) -> Span:
+        """From factor times one end to factor times the other."""
+        if self.is_point:
+            return Span.point(self.low * factor)
+        low, high = (self.low, self.high) if factor >= 0 else (self.high, self.low)
+        return Span(low * factor, high * factor, (self.width - 1) * abs(factor) + 1 if self.width is not None else None)
+
 
 class SpanEvaluator:
     """Spans of expressions, given the spans of variables (None: nothing is known of its values); a variable without one is
@@ -96,7 +109,7 @@ class SpanEvaluator:
 
     def _add(self, value: Expr, below: list[Span | None]) -> Span | None:
         a, b = below
-        return Span(a.low + b.low, a.high + b.high, _sum(a.width, b.width)) if a and b else None
+        return a.plus(b) if a and b else None
 
     def _subtract(self, value: Expr, below: list[Span | None]) -> Span | None:
         a, b = below
@@ -111,8 +124,7 @@ class SpanEvaluator:
         if b.is_point:
             by = b.low
             if isinstance(by, IntImm):
-                width = (a.width - 1) * abs(by.value) + 1 if a.width is not None else None
-                return Span(a.low * by, a.high * by, width) if by.value >= 0 else Span(a.high * by, a.low * by, width)
+                return a.scaled(by.value)
             if self._analyzer.can_prove(by >= 0):
                 return Span(a.low * by, a.high * by, None)
             if self._analyzer.can_prove(by <= 0):
