@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import ops
+from ..ir.analysis.bounds import IntervalEvaluator
+from ..ir.arith.bounds import dtype_interval
 from ..ir.arith.interval import INTERVAL_OF, Interval
 from ..ir.dtype import DType
 from ..ir.expr import (
@@ -84,7 +86,8 @@ class _Wrapper(Rewriter):
     def __init__(self, sizes: set[Var]) -> None:
         self.sizes = sizes
         self.wrapped: dict[int, Any] = {}
-        self.bounds_of: dict[Expr, Interval | None] = {}
+        self.bounds = IntervalEvaluator(self._range, lambda expr: False)
+        self.index: dict[Expr, bool] = {}
         self.fits: dict[Expr, bool] = {}
         self.unsigned: dict[Expr, Expr] = {}
 
@@ -130,7 +133,7 @@ class _Wrapper(Rewriter):
         return self._sum(node)
 
     def _sum(self, node: BinaryOp) -> Expr:
-        if self.bounds(node) is None or self._fits(node):
+        if not self._is_index(node) or self._fits(node):
             return self.generic(node)
         return ops.cast(self._unsigned(node, DType(f"uint{node.dtype.bits}")), node.dtype)
 
@@ -138,9 +141,8 @@ class _Wrapper(Rewriter):
         """Whether the sum, and those that it is made of, are their values over the integers."""
         fits = self.fits.get(node)
         if fits is None:
-            a, b = self.bounds(node.a), self.bounds(node.b)
-            fits = a is not None and b is not None and INTERVAL_OF[type(node)](a, b).within(
-                node.dtype.least, node.dtype.greatest)
+            values = INTERVAL_OF[type(node)](self.bounds(node.a), self.bounds(node.b))
+            fits = values.within(node.dtype.least, node.dtype.greatest)
             for side in (node.a, node.b):
                 if fits and isinstance(side, (Add, Sub, Mul)):
                     fits = self._fits(side)
@@ -157,32 +159,24 @@ class _Wrapper(Rewriter):
             self.unsigned[node] = unsigned
         return unsigned
 
-    def bounds(self, node: Expr) -> Interval | None:
-        """What the values of an index expression lie within; None where it is none."""
-        if node not in self.bounds_of:
-            self.bounds_of[node] = self._bounds(node) if _may_be_index(node.dtype) else None
-        return self.bounds_of[node]
+    def _is_index(self, node: Expr) -> bool:
+        """Whether lowering takes this for index arithmetic."""
+        is_index = self.index.get(node)
+        if is_index is None:
+            is_index = self.index[node] = _may_be_index(node.dtype) and (
+                isinstance(node, (IntImm, Var))
+                or (isinstance(node, BinaryOp) and type(node) in INTERVAL_OF and self._is_index(node.a) and self._is_index(node.b))
+                or (isinstance(node, Cast) and self._is_index(node.value)))
+        return is_index
 
-    def _bounds(self, node: Expr) -> Interval | None:
-        everything = Interval(node.dtype.least, node.dtype.greatest)
-        interval: Interval | None = None
-        if isinstance(node, IntImm):
-            interval = Interval(node.value, node.value)
-        elif isinstance(node, Var):
-            interval = self._range(node) or everything
-        elif isinstance(node, BinaryOp) and type(node) in INTERVAL_OF:
-            a, b = self.bounds(node.a), self.bounds(node.b)
-            interval = None if a is None or b is None else INTERVAL_OF[type(node)](a, b)
-        elif isinstance(node, Cast):
-            interval = self.bounds(node.value)
-        return interval if interval is None or interval.within(everything.lo or 0, everything.hi or 0) else everything
-
-    def _range(self, var: Var) -> Interval | None:
-        if isinstance(var, IterVar) and var.dom is not None:
+    def _range(self, var: Var) -> Interval:
+        whole = dtype_interval(var.dtype)
+        if isinstance(var, IterVar) and var.dom is not None and self._is_index(var.dom.begin) and self._is_index(var.dom.extent):
             begin, extent = self.bounds(var.dom.begin), self.bounds(var.dom.extent)
-            if begin is None or extent is None or begin.hi is None or extent.hi is None:
-                return None
-            return Interval(begin.lo, begin.hi + max(extent.hi, 1) - 1)
+            if begin.lo is not None and begin.hi is not None and extent.hi is not None:
+                values = Interval(begin.lo, begin.hi + max(extent.hi, 1) - 1)
+                return values if values.within(var.dtype.least, var.dtype.greatest) else whole
+            return whole
         if isinstance(var, SizeVar) or var in self.sizes:
             return Interval(0, _GREATEST_SIZE[var.dtype.bits])
-        return None
+        return whole

@@ -2,7 +2,9 @@
 
 Objects that have an identity (operations, tensors, axes, expressions) are numbered in the order in which they are met, and
 named by their number when they are met again. So the text tells a variable used twice from two variables of one name. It
-does not say on which line of the user's program something was declared.
+does not say on which line of the user's program something was declared. `ir.structural` asks whether programs are the same
+whatever things in them are called, and knows variables and tensors by identity; a key is for other processes too, and what
+things are called counts, since errors and sources speak of it.
 """
 
 from __future__ import annotations

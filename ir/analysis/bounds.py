@@ -48,8 +48,8 @@ class IntervalEvaluator:
                 return self._variable(expr)
             case BinaryOp() if type(expr) in INTERVAL_OF:
                 return self._of_operator(expr)
-            case Cast() if self._is_index(expr):
-                return self(expr.value)
+            case Cast() if expr.value.dtype.element.is_integer and expr.dtype.element.is_integer:
+                return self._fitted(expr, self(expr.value), expr)
             case Ramp():
                 return INTERVAL_OF[Add](self(expr.base), INTERVAL_OF[Mul](self(expr.stride), Interval(0, expr.lanes - 1)))
             case Broadcast():
@@ -58,9 +58,12 @@ class IntervalEvaluator:
                 return EVERYTHING
 
     def _of_operator(self, expr: BinaryOp) -> Interval:
-        values, dtype = INTERVAL_OF[type(expr)](self(expr.a), self(expr.b)), expr.dtype.element
-        if dtype.is_integer and not values.within(dtype.least, dtype.greatest) and not (
-                self._is_index(expr.a) and self._is_index(expr.b)):
+        return self._fitted(expr, INTERVAL_OF[type(expr)](self(expr.a), self(expr.b)), expr.a, expr.b)
+
+    def _fitted(self, expr: Expr, values: Interval, *index: Expr) -> Interval:
+        """What is computed over the integers, as a value that may wrap unless all of `index` is index arithmetic."""
+        dtype = expr.dtype.element
+        if dtype.is_integer and not values.within(dtype.least, dtype.greatest) and not all(map(self._is_index, index)):
             return EVERYTHING
         return values
 

@@ -31,6 +31,8 @@ def test_narrow_sums_may_wrap_and_index_arithmetic_does_not() -> None:
     byte, index = E.Var("b", DType("uint8")), E.Var("i")
     evaluator = IntervalEvaluator(lambda var: Interval(0, 200))
     assert evaluator(byte - const(1, "uint8")) == EVERYTHING
+    assert evaluator(E.Cast(byte, DType("int8"))) == EVERYTHING
+    assert evaluator(E.Cast(byte // const(8, "uint8"), DType("int8"))) == Interval(0, 25)
     assert evaluator(byte // const(8, "uint8")) == Interval(0, 25)
     assert evaluator(index - 1) == Interval(-1, 199)
     assert evaluator(E.Ramp(index, const(-2), 4)) == Interval(-6, 200)
