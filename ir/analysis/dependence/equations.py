@@ -2,10 +2,11 @@
 
     16 d + e = 0,  -15 <= e <= 15      →      d = 0 and e = 0
 
-An equation is a linear form of unknowns that is to be 0. It is taken apart where its greater coefficients have a common divisor that the sum of the smaller terms cannot
-reach: that sum is then one multiple of it, and the rest is what is left (V. Maslov, "Delinearization: an Efficient Way to
-Break Multiloop Dependence Equations", PLDI 1992). The test by greatest common divisors and Banerjee's by bounds are the
-cases in which no part, or the whole, is left. Each part then narrows the bounds of its unknowns, for all equations.
+An equation is a linear form of unknowns that is to be 0. It is taken apart where its greater coefficients have a common
+divisor that the sum of the smaller terms cannot reach: that sum is then one multiple of it, and the rest is what is left
+(V. Maslov, "Delinearization: an Efficient Way to Break Multiloop Dependence Equations", PLDI 1992). The test by greatest
+common divisors and Banerjee's by bounds are the cases in which no part, or the whole, is left. Each part then narrows the
+bounds of its unknowns, for all equations.
 """
 
 from __future__ import annotations
