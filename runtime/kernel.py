@@ -65,7 +65,7 @@ class _Entry:
     """
 
     def __init__(
-        self, signature: Signature, addresses: Mapping[str, int], code: object, failure: Callable[[int], Exception],
+        self, signature: Signature, addresses: Mapping[str, int], code: object, failure: Callable[[int], BaseException],
     ) -> None:
         self.signature, self.code, self.failure = signature, code, failure
         self.check, self.run = _Raw(addresses["check"]), _Raw(addresses["run"])
@@ -328,7 +328,7 @@ class Kernel:
 def make_kernel(
     signature: Signature, addresses: Mapping[str, int], *, messages: Sequence[str] = (), code: object = None,
     sources: Callable[[str], str] | None = None, exporting: Exporting | None = None,
-    failure: Callable[[int], Exception] | None = None,
+    failure: Callable[[int], BaseException] | None = None,
 ) -> Kernel:
     """The callable for compiled code.
 

@@ -1,6 +1,8 @@
 """Kernels that run in Python: their arguments are checked as any other's, by the same machine code, which then calls back.
 
-The machine code is the call stub alone, over a kernel that hands its arguments back to Python as 64-bit slots.
+The machine code is the call stub alone, over a kernel that hands its arguments back to Python as 64-bit slots. The slot after
+them holds the status, which is a failure until Python has come to its end: what a callback returns says less, since an interrupt
+may strike ctypes itself, which then prints it and returns whatever lay there.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InternalError, TilewrightError
 from ...runtime.array import numpy_dtype
 from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
@@ -22,7 +23,7 @@ from .stub import kernel_symbol, scalar_type, stub_symbols, stub_text
 
 __all__ = ["callback_kernel", "kernel_text"]
 
-_Callback = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _FAILED = 1
 
 Run = Callable[[list[Any], dict[str, int]], None]
@@ -30,7 +31,7 @@ Run = Callable[[list[Any], dict[str, int]], None]
 
 
 def callback_kernel(signature: Signature, run: Run, sources: Callable[[str], str]) -> Kernel:
-    """A kernel whose call checks its arguments and then does `run`. What that raises, of ours, the call raises."""
+    """A kernel whose call checks its arguments and then does `run`. What that raises, the call raises."""
     way_back = _WayBack(signature, run)
     entries = stub_symbols(signature.name)
     parts = [kernel_text(signature, way_back.address), stub_text(signature)]
@@ -49,21 +50,22 @@ class _WayBack:
 
     @property
     def address(self) -> int:
-        """Of `i32 f(ptr slots)`."""
+        """Of `void f(ptr slots)`."""
         return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
-    def failure(self, status: int) -> Exception:
+    def failure(self, status: int) -> BaseException:
         """What was raised on this thread."""
         del status
-        return self._raised.error
+        error: BaseException | None = self._raised.__dict__.pop("error", None)
+        return error or KeyboardInterrupt("the call was interrupted on its way from machine code into Python")
 
-    def _enter(self, slots: int) -> int:
+    def _enter(self, slots: int) -> None:
         try:
             self._run(*self._arguments(slots))
-        except (TilewrightError, InternalError) as error:
+            end = slots + 8 * (len(self._signature.params) + len(self._signature.symbols))
+            ctypes.c_int64.from_address(end).value = 0
+        except BaseException as error:  # noqa: BLE001  (nothing may pass through machine code; `failure` hands it on)
             self._raised.error = error
-            return _FAILED
-        return 0
 
     def _arguments(self, address: int) -> tuple[list[Any], dict[str, int]]:
         params, symbols = self._signature.params, self._signature.symbols
@@ -87,11 +89,12 @@ def _argument_at(param: BufferParam | ScalarParam, slot: int, values: Mapping[st
 
 
 def kernel_text(signature: Signature, callback: int) -> str:
-    """The kernel: its arguments as 64-bit slots, and the call back."""
+    """The kernel: its arguments as 64-bit slots, one more for the status, and the call of `void callback(ptr slots)`."""
     target = Target()
     types = [scalar_type(p.dtype) if isinstance(p, ScalarParam) else "ptr" for p in signature.params]
     types += ["i64"] * len(signature.symbols)
-    lines = [f"  %slots = alloca [{max(len(types), 1)} x i64], align 8"]
+    lines = [f"  %slots = alloca [{len(types) + 1} x i64], align 8", f"  %end = getelementptr i64, ptr %slots, i64 {len(types)}",
+             f"  store i64 {_FAILED}, ptr %end"]
     for i, kind in enumerate(types):
         lines.append(f"  %p{i} = getelementptr i64, ptr %slots, i64 {i}")
         lines += [f"  store i64 0, ptr %p{i}", f"  store {kind} %a{i}, ptr %p{i}"]
@@ -101,7 +104,9 @@ def kernel_text(signature: Signature, callback: int) -> str:
 target triple = "{target.llvm_triple}"
 define i32 @{kernel_symbol(signature.name)}({head}) {{
 {body}
-  %status = call i32 inttoptr (i64 {callback} to ptr)(ptr %slots)
+  call void inttoptr (i64 {callback} to ptr)(ptr %slots)
+  %ended = load i64, ptr %end
+  %status = trunc i64 %ended to i32
   ret i32 %status
 }}
 """

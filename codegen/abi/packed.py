@@ -1,8 +1,9 @@
 """The way from machine code into Python: te.call_packed and te.trace.
 
 Each place that calls a Python function becomes a call of a function of its own, made by ctypes for the types that it
-passes: pointers, 64-bit integers, doubles. ctypes takes the interpreter's lock for it. An exception stays on this side;
-the call returns FAILED, the kernel leaves with a status, and whoever called the kernel gets the exception.
+passes: pointers, 64-bit integers, doubles. ctypes takes the interpreter's lock for it. The first of what is passed is where the
+result goes. It holds FAILED until the function has come to its end, so that whatever ends it earlier, an interrupt that strikes
+ctypes itself included, ends the kernel too: it leaves with a status, and whoever called it gets the exception.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..errors import PackedNotRegistered
 __all__ = ["CALLBACK_RAISED", "FAILED", "PACKED_PREFIX", "PackedCalls", "calls_packed"]
 
 FAILED = 1 << 32
-"""What a call returns where the Python function raised; else the low 32 bits are the result."""
+"""The result of a call whose Python function raised; else the low 32 bits are the result."""
 CALLBACK_RAISED = 1 << 30
 """The status of a kernel that ends for that."""
 PACKED_PREFIX = "tw_packed_"
@@ -75,32 +76,31 @@ class PackedCalls:
 
         return function.with_body(rewrite(function.body, rule))
 
-    def failure(self, otherwise: Callable[[int], Exception], status: int) -> Exception:
+    def failure(self, otherwise: Callable[[int], BaseException], status: int) -> BaseException:
         """What a Python function raised, where that is why a kernel returned `status`; else what `otherwise` says."""
-        if status != CALLBACK_RAISED or not (self._raised or self._latest):
+        if status != CALLBACK_RAISED:
             return otherwise(status)
         if self._raised:  # of several that parallel iterations raised the first
             self._latest = self._raised[0]
             self._raised.clear()
-        assert self._latest is not None
-        return self._latest
+        return self._latest or KeyboardInterrupt("a call was interrupted on its way from machine code into Python")
 
     def _add(self, symbol: str, name: str, parameters: Sequence[_Parameter], function: Callable[..., int]) -> None:
         kinds = [kind for parameter in parameters for kind in parameter.kinds]
         raised = self._raised
 
-        def enter(*raw: Any) -> int:
+        def enter(place: int, *raw: Any) -> None:
             given = iter(raw)
             try:
-                return function(*[parameter.value(given) for parameter in parameters]) & 0xFFFFFFFF
+                result = function(*[parameter.value(given) for parameter in parameters]) & 0xFFFFFFFF
+                ctypes.c_int64.from_address(place).value = result
             except CallbackFailed as error:
                 raised.append(error)
             except BaseException as error:  # noqa: BLE001  (nothing may pass through machine code; `failure` hands it on)
                 raised.append(callback_failed(name, error))
                 raised[-1].__cause__ = error
-            return FAILED
 
-        callback = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(enter)
+        callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *kinds)(enter)
         self._callbacks.append(callback)
         self.symbols[symbol] = ctypes.cast(callback, ctypes.c_void_p).value or 0
 

@@ -128,9 +128,10 @@ def _packed(em: CExprEmitter, call: Call, lane: int) -> str:
 def _call_python(em: CExprEmitter, symbol: str, args: list[Expr], lane: int) -> str:
     passed = [(arg.dtype, em.value(arg, lane)) for arg in args if not isinstance(arg, StringImm)]
     kinds = [_wide(dtype) for dtype, _ in passed]
-    em.declarations[symbol] = f"int64_t (*{symbol})({', '.join(kinds) or 'void'});"
-    operands = [f"({kind})({text})" for kind, (_, text) in zip(kinds, passed, strict=True)]
-    result = em.kept(f"{symbol}({', '.join(operands)})", DType("int64"))
+    em.declarations[symbol] = f"void (*{symbol})({', '.join(['int64_t *', *kinds])});"
+    result, _ = em.named("", DType("int64"))
+    operands = [f"&{result}", *(f"({kind})({text})" for kind, (_, text) in zip(kinds, passed, strict=True))]
+    em.lines += [f"int64_t {result} = {FAILED};", f"{symbol}({', '.join(operands)});"]
     em.lines += em.fail(f"(uint64_t){result} >= {FAILED}u", str(CALLBACK_RAISED))
     return result
 

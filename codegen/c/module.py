@@ -131,15 +131,15 @@ def entry_symbol(name: str) -> str:
 
 
 def entry_text(signature: Signature) -> str:
-    """`int32_t tw_enter_NAME(const int64_t *slots)`: the parameters and then the symbols, 64 bits each."""
+    """`void tw_enter_NAME(int64_t *slots)`: the parameters, then the symbols, then the status, 64 bits each."""
     count = len(signature.params)
     passed = [f"slots[{count + k}]" for k in range(len(signature.symbols))]
     for i, param in enumerate(signature.params):
         passed.append(_from_slot(i, param))
     return f"""
-int32_t {entry_symbol(signature.name)}(const int64_t *slots);
-int32_t {entry_symbol(signature.name)}(const int64_t *slots) {{
-  return {entry_names(signature.name)[0]}({', '.join(passed)});
+void {entry_symbol(signature.name)}(int64_t *slots);
+void {entry_symbol(signature.name)}(int64_t *slots) {{
+  slots[{count + len(signature.symbols)}] = {entry_names(signature.name)[0]}({', '.join(passed)});
 }}
 """
 

@@ -229,9 +229,13 @@ def _trace(em: ExprEmitter, call: Call) -> str:
 
 
 def _call_python(em: ExprEmitter, symbol: str, values: list[tuple[Expr, str]]) -> str:
-    passed = [_widened(em, arg.dtype, text) for arg, text in values]
-    function = em.f.module.declare(symbol, "i64", [kind for kind, _ in passed])
-    return em.f.read(f"call i64 {function}({', '.join(f'{kind} {text}' for kind, text in passed)})")
+    """What the function writes where it is told to, last of all: FAILED, unless it came to its end."""
+    result = em.f.at_entry("alloca i64")
+    em.f.do(f"store i64 {FAILED}, ptr {result}")
+    passed = [("ptr", result), *(_widened(em, arg.dtype, text) for arg, text in values)]
+    function = em.f.module.declare(symbol, "void", [kind for kind, _ in passed])
+    em.f.do(f"call void {function}({', '.join(f'{kind} {text}' for kind, text in passed)})")
+    return em.f.read(f"load i64, ptr {result}")
 
 
 def _call_printf(em: ExprEmitter, tag: str, values: list[tuple[Expr, str]]) -> None:
