@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -14,8 +16,8 @@ from .buffer import Buffer
 from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
 
-__all__ = ["Rewriter", "SharingRewriter", "children", "deep_recursion", "free_vars", "loads", "post_order", "rebuild", "rewrite",
-           "seq", "stores", "substitute", "walk", "without_lets"]
+__all__ = ["Rewriter", "SharingRewriter", "children", "deep_recursion", "free_vars", "is_recursion_deep", "loads", "post_order",
+           "rebuild", "rewrite", "seq", "stores", "substitute", "walk", "without_lets"]
 
 NodeT = TypeVar("NodeT", bound=Node)
 
@@ -211,15 +213,70 @@ class SharingRewriter(Rewriter):
         return known[1]
 
 
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Within it Python-to-Python recursion, which takes no C stack, is limited by memory alone."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 1_000_000))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+class _DeepRecursion:
+    """A stay of one thread where recursion is deep. It ends when it is left, or, where an interrupt struck on the way in or out,
+    when the object goes."""
+
+    _lock = threading.RLock()
+    _stays: ClassVar[dict[int, set[int]]] = {}
+    """Of each thread, by what `id` says of the object."""
+    _before = 0
+    """The limit that comes back with the last stay."""
+    _thread = -1
+    """Where it is; -1 before and after."""
+
+    def __enter__(self) -> None:
+        shared = _DeepRecursion
+        self._thread = threading.get_ident()
+        with shared._lock:
+            if not shared._stays:
+                shared._before = sys.getrecursionlimit()
+            shared._stays.setdefault(self._thread, set()).add(id(self))
+            if sys.getrecursionlimit() < _DEEP:
+                sys.setrecursionlimit(_DEEP)
+
+    def __exit__(self, *_: object) -> None:
+        shared = _DeepRecursion
+        with shared._lock:
+            mine = shared._stays.get(self._thread, set())
+            mine.discard(id(self))
+            if not mine:
+                shared._stays.pop(self._thread, None)
+            shared._restore()
+        self._thread = -1
+
+    def __del__(self) -> None:
+        if self._thread != -1:
+            self.__exit__()
+
+    @classmethod
+    def _restore(cls) -> None:
+        if cls._before and not cls._stays:
+            sys.setrecursionlimit(cls._before)
+            cls._before = 0
+
+    @classmethod
+    def in_child(cls) -> None:
+        """After a fork, which leaves one thread of all and perhaps another one's lock."""
+        cls._lock = threading.RLock()
+        cls._stays = {thread: stays for thread, stays in cls._stays.items() if thread == threading.get_ident()}
+        cls._restore()
+
+
+_DEEP = 1_000_000
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_DeepRecursion.in_child)
+
+
+def deep_recursion() -> AbstractContextManager[None]:
+    """Within it Python-to-Python recursion, which takes no C stack, is limited by memory alone. The limit is the whole process's:
+    it is what it was again as soon as no thread is within."""
+    return _DeepRecursion()
+
+
+def is_recursion_deep() -> bool:
+    """Whether this thread is within `deep_recursion`."""
+    return threading.get_ident() in _DeepRecursion._stays
 
 
 def loads(node: Node) -> Iterator[BufferLoad]:

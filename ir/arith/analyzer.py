@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..expr import EQ, Expr, IntImm, Range, Var
 from ..ops import const
-from ..visit import free_vars
+from ..visit import deep_recursion, free_vars, is_recursion_deep
 from . import facts
 from .bounds import exact_form, interval_of
 from .interval import Interval
@@ -20,8 +19,6 @@ from .simplify import simplifier
 from .sums import expression_of
 
 __all__ = ["Analyzer", "detect_stride", "linear", "simplify"]
-
-_DEEP = 1_000_000
 
 
 class Analyzer:
@@ -62,14 +59,10 @@ class Analyzer:
 
     def simplify(self, expr: Expr) -> Expr:
         """An expression of the same value, in simplest form; `expr` itself where it has that form."""
-        limit = sys.getrecursionlimit()
-        if limit >= _DEEP:
+        if is_recursion_deep():
             return self._simplifier.visit(expr)
-        sys.setrecursionlimit(_DEEP)  # the walk recurses in Python alone, which takes no C stack
-        try:
+        with deep_recursion():
             return self._simplifier.visit(expr)
-        finally:
-            sys.setrecursionlimit(limit)
 
     def interval(self, expr: Expr) -> Interval:
         """Bounds of the value of `expr`, over all lanes."""
