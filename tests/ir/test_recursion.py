@@ -35,7 +35,7 @@ def test_it_is_raised_within_and_comes_back(limit: int) -> None:
         assert depth(3 * limit) == 3 * limit
     assert not is_recursion_deep()
     assert sys.getrecursionlimit() == limit
-    with pytest.raises(ZeroDivisionError), deep_recursion():
+    with pytest.raises(ZeroDivisionError, match="by zero"), deep_recursion():
         _ = 1 // 0
 
 
