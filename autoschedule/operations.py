@@ -89,7 +89,7 @@ def is_expensive(op: Operation) -> bool:
         if isinstance(node, Call) and node.name not in _CHEAP_CALLS:
             return True
         if not isinstance(node, Reduce):
-            stack.extend(child for child in children(node) if isinstance(child, Expr))
+            stack.extend(children(node))
     return False
 
 

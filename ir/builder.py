@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+from ..arguments import as_list, as_tuple
 from ..errors import user_source
 from .buffer import SCOPES, Buffer
 from .dtype import DType
@@ -57,7 +58,7 @@ class BufferHandle:
         return self.buffer.access_ptr(access_mask, offset=offset)
 
     def _indices(self, given: Any) -> tuple[Expr, ...]:
-        indices = [convert(index) for index in (given if isinstance(given, tuple) else (given,))]
+        indices = [convert(index) for index in as_tuple(given)]
         shape = self.buffer.shape
         if len(indices) == 1 and len(shape) > 1:
             rest, indices_before = indices[0], list[Expr]()
@@ -113,7 +114,7 @@ class ProgramBuilder:
         return body
 
     @contextmanager
-    def for_range(self, begin: Any, end: Any, name: str = "i", dtype: object = None, kind: str = "serial") -> Iterator[Var]:
+    def for_range(self, begin: Any, end: Any, name: str = "i", dtype: object = None, kind: str = "serial") -> Generator[Var]:
         """A loop over [begin, end), whose variable it gives. kind: serial, parallel, vectorize or unroll.
 
         dtype: of the variable; by default that of the bounds. Raises BadBuilderUse for an unknown kind.
@@ -131,7 +132,7 @@ class ProgramBuilder:
         self._add(For(var, first, extent, _KINDS[kind], self._closed()))
 
     @contextmanager
-    def if_scope(self, condition: Any) -> Iterator[None]:
+    def if_scope(self, condition: Any) -> Generator[None]:
         """What runs where the condition holds."""
         self._scopes.append([])
         yield
@@ -139,7 +140,7 @@ class ProgramBuilder:
         self._ended_if = True
 
     @contextmanager
-    def else_scope(self) -> Iterator[None]:
+    def else_scope(self) -> Generator[None]:
         """What runs where the condition of the if_scope just before does not hold. Raises BadBuilderUse without one."""
         if not self._ended_if:
             raise BadBuilderUse("an else_scope without an if_scope", reason="no if_scope ended just before it",
@@ -155,8 +156,7 @@ class ProgramBuilder:
         if scope not in SCOPES:
             raise BadBuilderUse(f"cannot allocate {name}", reason=f"its scope is {scope!r}", called=user_source(),
                                 allowed=", ".join(SCOPES), fix='scope="local"')
-        extents: Sequence[Any] = shape if isinstance(shape, (list, tuple)) else (shape,)
-        buffer = Buffer(name, tuple(convert(extent) for extent in extents), DType(dtype), scope=scope)
+        buffer = Buffer(name, tuple(map(convert, as_list(shape))), DType(dtype), scope=scope)
         self._add(lambda body: Allocate(buffer, body))
         return BufferHandle(self, buffer)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, cast
 
 from ..errors import user_source
 from .errors import UnknownDType
@@ -107,7 +107,7 @@ def _parse(text: str) -> DType:
     scalar, lanes = match[1], int(match[2] or 1)
     dtype = str.__new__(DType, scalar if lanes == 1 else f"{scalar}x{lanes}")
     kind = "bfloat" if scalar == "bfloat16" else scalar.rstrip("0123456789")
-    dtype.kind = kind  # pyright: ignore[reportAttributeAccessIssue]
+    dtype.kind = cast("DTypeKind", kind)
     dtype.bits = {"bool": 1, "handle": 64}.get(kind) or int(scalar[len(kind):])
     dtype.lanes = lanes
     dtype.is_float = kind in ("float", "bfloat")

@@ -513,6 +513,10 @@ class Producer:
     shape: tuple[Expr, ...]
     dtype: DType
 
+    def __getitem__(self, indices: Any) -> Any:
+        """The element at `indices`."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ProducerLoad(Expr):

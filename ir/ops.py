@@ -8,11 +8,11 @@ wider, signed where their signs differ; bool is the narrowest integer. Nothing b
 from __future__ import annotations
 
 import math
-import operator
 import struct
 from collections.abc import Callable
 from typing import Any
 
+from ..arguments import is_sequence
 from ..errors import user_source
 from .dtype import BOOL, FLOAT32, INT32, INT64, DType
 from .errors import AmbiguousDivision, LiteralOutOfRange, MixedTypes, NotAnExpression
@@ -142,7 +142,7 @@ def _literal_dtype(value: Any) -> DType:
 
 
 def _not_an_expression(value: object) -> NotAnExpression:
-    several = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
+    several = is_sequence(value) or getattr(value, "ndim", 0) > 0
     return NotAnExpression(
         f"{type(value).__name__} is no expression", reason=f"got {value!r}"[:200], called=user_source(),
         allowed="numbers, numpy scalars, te.var, iteration variables, elements of tensors A[i, j], and what they make",
@@ -158,7 +158,7 @@ def convert(value: Any) -> Expr:
     if isinstance(value, str):
         return StringImm(value)
     if isinstance(value, Producer):
-        return value[()]  # pyright: ignore[reportIndexIssue]
+        return value[()]
     return const(value)
 
 
@@ -525,8 +525,8 @@ def bitwise(name: str, a: Any, b: Any) -> Any:
 
 
 _BITWISE_FOLD: dict[str, Callable[[int, int], int]] = {
-    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
-    "shift_left": operator.lshift, "shift_right": operator.rshift,
+    "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
+    "shift_left": lambda a, b: a << b, "shift_right": lambda a, b: a >> b,
 }
 
 

@@ -17,8 +17,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-import numpy as np
-
+from ..arguments import is_array
 from ..errors import TilewrightError, user_source
 from .errors import CallbackFailed, FunctionNameTaken
 
@@ -69,7 +68,7 @@ def call_func(name: str, function: Callable[..., Any], args: Sequence[Any]) -> i
     """What a registered function returns, 0 for None and for an array. Raises CallbackFailed for whatever it raises."""
     try:
         result = function(*args)
-        if result is None or (isinstance(result, np.ndarray) and result.ndim):  # numpy's functions return their `out`
+        if result is None or (is_array(result) and result.ndim):  # numpy's functions return their `out`
             return 0
         return operator.index(result)
     except BaseException as error:  # an interrupt too: nothing may pass through machine code

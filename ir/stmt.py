@@ -144,7 +144,7 @@ class Function:
     params: tuple[Buffer | Var, ...]
     body: Stmt
     outputs: tuple[Buffer, ...] = ()
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict[str, Any])
     constants: tuple[Constant, ...] = ()
     """What the last of the parameters hold, as many as these: nobody passes them."""
 

@@ -27,6 +27,8 @@ __all__ = ["Key", "StructuralKey", "constructor_key", "equal", "structural_hash"
 
 Key: TypeAlias = Hashable
 """What two expressions share exactly when they are of one structure over the same variables and buffers."""
+_Part: TypeAlias = "Expr | Stmt | Buffer | Producer | str | int | float | bytes | tuple[_Part, ...] | None"
+"""What the field of a node may hold."""
 
 
 # Keys
@@ -72,10 +74,10 @@ def structural_key(expr: Expr) -> Key:
     return expr if isinstance(expr, Var) else tuple(map(_deepened, constructor_key(expr)))
 
 
-def _deepened(part: Any) -> Key:
+def _deepened(part: _Part) -> Key:
     if isinstance(part, Expr):
         return structural_key(part)
-    return tuple(map(_deepened, part)) if isinstance(part, tuple) else part  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return tuple(map(_deepened, part)) if isinstance(part, tuple) else part
 
 
 class StructuralKey:
@@ -145,7 +147,7 @@ def _statements(body: Stmt) -> list[_Item]:
 
 
 def _let(node: Let | LetStmt) -> list[_Item]:
-    body = [node.body] if isinstance(node, Let) else _statements(node.body)  # pyright: ignore[reportArgumentType]
+    body = [node.body] if isinstance(node, Let) else _statements(node.body)
     return [node.value, _Bind(node.var), *body, _Unbind(node.var)]
 
 
@@ -197,7 +199,7 @@ def _unfold(node: Node) -> list[_Item]:
     return items
 
 
-def _append(items: list[_Item], part: Any) -> None:
+def _append(items: list[_Item], part: _Part) -> None:
     """Adds what a node is made of to a list of items."""
     if isinstance(part, Stmt):
         items += _statements(part)
@@ -206,8 +208,8 @@ def _append(items: list[_Item], part: Any) -> None:
     elif isinstance(part, (Buffer, Producer)):
         items.append(_Use(part))
     elif isinstance(part, tuple):
-        items.append(("several", len(part)))  # pyright: ignore[reportUnknownArgumentType]
-        for each in part:  # pyright: ignore[reportUnknownVariableType]
+        items.append(("several", len(part)))
+        for each in part:
             _append(items, each)
     else:
         items.append((str(part) if isinstance(part, DType) else part,))

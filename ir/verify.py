@@ -260,8 +260,8 @@ class _Verifier:
         for child in children(node):
             if isinstance(child, Stmt):
                 bodies.append(child)
-            else:
-                self.expression(child)  # pyright: ignore[reportArgumentType]
+            elif isinstance(child, Expr):
+                self.expression(child)
         match node:
             case For():
                 for _, value in node.pragmas:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, overload
 
 from .buffer import Buffer
 from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
@@ -22,13 +22,17 @@ __all__ = ["Rewriter", "SharingRewriter", "children", "deep_recursion", "free_va
 NodeT = TypeVar("NodeT", bound=Node)
 
 
-def children(node: Node) -> list[Node]:
+@overload
+def children(node: Expr) -> Sequence[Expr]: ...
+@overload
+def children(node: Node) -> Sequence[Node]: ...
+def children(node: Node) -> Sequence[Node]:
     """The nodes directly below, in evaluation order."""
     below: list[Node] = []
     for name in node._children:
         value = getattr(node, name)
         if type(value) is tuple:
-            below.extend(value)
+            below += value
         elif value is not None:
             below.append(value)
     return below
@@ -44,7 +48,7 @@ def rebuild(node: NodeT, new_children: list[Node]) -> NodeT:
     changed: dict[str, Any] = {}
     at = 0
     for name in node._children:
-        value = getattr(node, name)
+        value: tuple[Node, ...] | Node | None = getattr(node, name)
         if type(value) is tuple:
             group = tuple(new_children[at : at + len(value)])
             at += len(value)
@@ -121,8 +125,9 @@ def substitute(node: NodeT, values: Mapping[Var, Expr]) -> NodeT:
     def rule(inner: Node) -> Node | None:
         if isinstance(inner, Var):
             return values.get(inner)
-        buffer = buffers.get(getattr(inner, "buffer", None)) if buffers else None  # pyright: ignore[reportArgumentType]
-        return replace(inner, buffer=buffer) if buffer is not None else None  # pyright: ignore[reportArgumentType, reportCallIssue]
+        if isinstance(inner, (Allocate, BufferLoad, BufferStore)) and inner.buffer in buffers:
+            return replace(inner, buffer=buffers[inner.buffer])
+        return None
 
     return rewrite(node, rule)
 

@@ -18,6 +18,7 @@ _BELOW_DRIVER = {"errors", "ir", "te", "schedule", "topi", "autoschedule", "code
 ALLOWED = {
     "errors": set(),
     "limits": set(),
+    "arguments": set(),
     "ir": {"errors"},
     "runtime": {"errors"},
     "te": {"errors", "ir"},
@@ -29,8 +30,10 @@ ALLOWED = {
     "driver": _BELOW_DRIVER,
     "views": {"errors", "ir", "te", "schedule", "codegen", "runtime", "driver"},
 }
-"""Which of our floors, or modules of them, each floor may import; all may import limits. TOP and the package's own face stand
+"""Which of our floors, or modules of them, each floor may import; all may import COMMON. TOP and the package's own face stand
 on top of all. CONTRIBUTING.md shows this table to people."""
+
+COMMON = ("limits", "arguments")
 
 TOP = ("compat", "demo", "cli", "tools")
 
@@ -100,8 +103,8 @@ def floor_of(module: str) -> str:
 
 
 def allowed(own: str, module: str) -> bool:
-    """Whether a floor may import a module: its own, the limits, and those of ALLOWED with all that is below them."""
-    return floor_of(module) in (own, "limits") or any(f"{module}.".startswith(f"{one}.") for one in ALLOWED[own])
+    """Whether a floor may import a module: its own, COMMON, and those of ALLOWED with all that is below them."""
+    return floor_of(module) in (own, *COMMON) or any(f"{module}.".startswith(f"{one}.") for one in ALLOWED[own])
 
 
 DOORS = {("te/__init__.py", "schedule")} | {("schedule/model/doors.py", module) for module in (

@@ -42,10 +42,10 @@ def _worth_a_name(node: Expr) -> bool:
     return bool(children(node)) and not isinstance(node, (Broadcast, Ramp)) and node.dtype.kind != "handle"
 
 
-def _evaluated(node: Expr) -> list[Expr]:
+def _evaluated(node: Expr) -> Sequence[Expr]:
     """The operands that are evaluated wherever the node is: not the branches of a condition, nor what names a let's value."""
     if isinstance(node, IfThenElse):
         return [node.condition]
     if isinstance(node, Let):
         return [node.value]
-    return children(node)  # pyright: ignore[reportReturnType] - the children of expressions are expressions
+    return children(node)

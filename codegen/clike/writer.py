@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from ...ir.buffer import Buffer
@@ -49,7 +49,7 @@ class Writer:
         self.lines.append("  " * self.indent + text)
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, head: str) -> Generator[None]:
         """A statement with a body in braces."""
         self.line(f"{head} {{".lstrip())
         self.indent += 1

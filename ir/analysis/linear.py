@@ -36,7 +36,7 @@ def is_index(expr: Expr) -> bool:
         elif isinstance(expr, (BinaryOp, Ramp, Broadcast)):
             if expr.dtype.element not in (INT32, INT64):
                 return False
-            stack.extend(children(expr))  # pyright: ignore[reportArgumentType]
+            stack.extend(children(expr))
         elif isinstance(expr, Cast) and expr.dtype == INT64 and expr.value.dtype == INT32:
             stack.append(expr.value)
         else:

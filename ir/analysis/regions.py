@@ -99,7 +99,7 @@ class SpanEvaluator:
             return self._visit(value.body)
         below: list[Span | None] = []
         for child in children(value):
-            below.append(self._visit(child) if isinstance(child, Expr) else None)
+            below.append(self._visit(child))
         if all(span is not None and span.is_point for span in below):
             return Span.point(rebuild(value, [span.low for span in below if span is not None]))
         rule = _RULES.get(type(value))
@@ -181,7 +181,7 @@ class SpanEvaluator:
     def _convert(self, value: Expr, below: list[Span | None]) -> Span | None:
         (a,) = below
         source = children(value)[0]
-        if not isinstance(source, Expr) or not value.dtype.is_integer:
+        if not value.dtype.is_integer:
             return None
         if source.dtype.is_bool:
             return Span(const(0, value.dtype), const(1, value.dtype), 2)

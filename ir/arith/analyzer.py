@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..expr import EQ, Expr, IntImm, Range, Var
@@ -52,7 +52,7 @@ class Analyzer:
             facts.bind_value(self.scope, var, self.simplify(value))
 
     @contextmanager
-    def constraint(self, condition: Expr) -> Iterator[None]:
+    def constraint(self, condition: Expr) -> Generator[None]:
         """Within it `condition` is known to hold. Conditions on memory are left aside: a store could break them."""
         with self._simplifier.given(self.simplify(condition)):
             yield

@@ -6,7 +6,7 @@ wrapped and can be anything of that dtype; an index expression cannot overflow u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..dtype import DType
@@ -117,7 +117,7 @@ def _is_open(scope: Scope, node: Expr) -> bool:
             is_open = lo is None or hi is None or lo <= -_LIMIT or hi >= _LIMIT
         else:
             for child in children(node):
-                if _is_open(scope, child):  # pyright: ignore[reportArgumentType]
+                if _is_open(scope, child):
                     is_open = True
                     break
         scope.known.open[node] = is_open
@@ -302,7 +302,7 @@ def _is_exact(scope: Scope, node: Expr) -> bool:
     return _all_exact(scope, children(node))
 
 
-def _all_exact(scope: Scope, nodes: list[Any]) -> bool:
+def _all_exact(scope: Scope, nodes: Iterable[Expr]) -> bool:
     for node in nodes:
         if not is_exact(scope, node):
             return False

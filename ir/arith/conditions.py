@@ -98,8 +98,8 @@ def _chain(kind: type[BinaryOp], node: Expr) -> list[Expr]:
     while stack:
         inner = stack.pop()
         if type(inner) is kind:
-            stack.append(inner.b)  # pyright: ignore[reportAttributeAccessIssue]
-            stack.append(inner.a)  # pyright: ignore[reportAttributeAccessIssue]
+            stack.append(inner.b)
+            stack.append(inner.a)
         else:
             operands.append(inner)
     return operands

@@ -6,7 +6,7 @@ expressions are one object; results are remembered for as long as the knowledge 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,7 +56,7 @@ class Simplifier:
         return result
 
     @contextmanager
-    def given(self, condition: Expr, holds: bool = True) -> Iterator[None]:
+    def given(self, condition: Expr, holds: bool = True) -> Generator[None]:
         """Within it, `condition` (simplified) is known to hold, or known not to."""
         known, self.depth = self.scope.known, self.depth + 1
         self.scope.known = known.copy()
@@ -82,7 +82,7 @@ class Simplifier:
         """`node` over its simplified children."""
         new: list[Any] = []
         for child in children(node):
-            new.append(self.visit(child))  # pyright: ignore[reportArgumentType]
+            new.append(self.visit(child))
         return self.scope.nodes.intern(rebuild(node, new))
 
     def operator(self, node: BinaryOp) -> Expr:

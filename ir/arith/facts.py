@@ -64,8 +64,8 @@ def learn(scope: Scope, condition: Expr, holds: bool = True) -> None:
         elif isinstance(node, Not):
             stack.append((node.value, not truth))
         elif isinstance(node, And if truth else Or):
-            stack.append((node.a, truth))  # pyright: ignore[reportAttributeAccessIssue]
-            stack.append((node.b, truth))  # pyright: ignore[reportAttributeAccessIssue]
+            stack.append((node.a, truth))
+            stack.append((node.b, truth))
         elif not isinstance(node, IntImm) and node.dtype.lanes == 1 and not _unstable(scope, node):
             scope.known.truth[node] = TRUE if truth else FALSE
             if isinstance(node, CompareOp) and node.a.dtype.is_integer:

@@ -42,7 +42,7 @@ def division(simplifier: Simplifier, node: BinaryOp) -> Expr:
             (atom, coeff), *more = result.coeffs.items() or [(a, 0)]
             if more or coeff != 1 or result.const or type(atom) is not kind or atom.dtype is not dtype:
                 return simplifier.settled(_ruled_atoms(simplifier, wrapped(result, dtype)), dtype)
-            a, b = atom.a, atom.b  # pyright: ignore[reportAttributeAccessIssue]
+            a, b = atom.a, atom.b
     return simplifier.ruled(simplifier.scope.nodes.make(kind, a, b))
 
 

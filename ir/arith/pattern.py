@@ -118,7 +118,7 @@ class Operation(Pattern):
 class Computed(Pattern):
     """In a result: the integer that `function` makes of the constants that its parameters name."""
 
-    function: Callable[..., int]
+    function: Callable[[int], int] | Callable[[int, int], int]
 
 
 Operand = Pattern | int | float
@@ -158,7 +158,7 @@ class Rule:
     name: str
     pattern: Operation
     result: Operand
-    when: Callable[..., bool] | None = None
+    when: Callable[[int], bool] | Callable[[int, int], bool] | None = None
     given: tuple[Operation, ...] = ()
     parameters: tuple[str, ...] = field(init=False)
 
@@ -173,19 +173,17 @@ class Rule:
 
 def match(pattern: Pattern, node: Expr, bound: Bindings) -> bool:
     """Whether `node`, an interned expression, has this form; `bound` takes what the variables stand for."""
-    kind = type(pattern)
-    if kind is Wild:
-        name = pattern.name  # pyright: ignore[reportAttributeAccessIssue]
-        return bound.setdefault(name, node) is node
-    if kind is Constant:
+    if type(pattern) is Wild:
+        return bound.setdefault(pattern.name, node) is node
+    if type(pattern) is Constant:
         value = _constant_value(node)
-        return value is not None and bound.setdefault(pattern.name, value) == value  # pyright: ignore[reportAttributeAccessIssue]
-    if kind is Number:
-        return _is_number(node, pattern.value)  # pyright: ignore[reportAttributeAccessIssue]
+        return value is not None and bound.setdefault(pattern.name, value) == value
+    if type(pattern) is Number:
+        return _is_number(node, pattern.value)
     assert isinstance(pattern, Operation)
     if type(node) is not pattern.kind:
         return False
-    if pattern.lanes and bound.setdefault(pattern.lanes, node.lanes) != node.lanes:  # pyright: ignore[reportAttributeAccessIssue]
+    if pattern.lanes and isinstance(node, (Ramp, Broadcast)) and bound.setdefault(pattern.lanes, node.lanes) != node.lanes:
         return False
     for operand, name in zip(pattern.operands, _OPERANDS.get(pattern.kind, _BINARY), strict=False):
         if not match(operand, getattr(node, name), bound):
@@ -225,11 +223,11 @@ def evaluate(pattern: Pattern, bound: Bindings) -> int | None:
         return pattern.function(*[bound[name] for name in names])
     if not isinstance(pattern, Operation) or pattern.kind not in _FOLDED:
         return None
-    values = [evaluate(operand, bound) for operand in pattern.operands]
-    return None if None in values else _FOLDED[pattern.kind](*values)  # pyright: ignore[reportArgumentType]
+    a, b = (evaluate(operand, bound) for operand in pattern.operands)
+    return None if a is None or b is None else _FOLDED[pattern.kind](a, b)
 
 
-_FOLDED: dict[type[Expr], Callable[..., int]] = {
+_FOLDED: dict[type[Expr], Callable[[int, int], int]] = {
     Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b,
     FloorDiv: lambda a, b: a // b if b else 0, FloorMod: lambda a, b: a % b if b else 0, Min: min, Max: max,
 }
@@ -269,7 +267,8 @@ class RuleTable:
         """The rules, in each order of commutative operands, whose outermost two levels may match `node`."""
         kind = type(node)
         names = _BINARY if isinstance(node, BinaryOp) else _OPERANDS.get(kind, ())
-        classes = (kind, *[type(getattr(node, name)) for name in names])
+        operands: list[Expr] = [getattr(node, name) for name in names]
+        classes = (kind, *map(type, operands))
         candidates = self._candidates.get(classes)
         if candidates is None:
             candidates = self._candidates[classes] = tuple(

@@ -149,7 +149,7 @@ class Nodes:
         else:
             traits = INDEX if _index_dtype(node.dtype) else 0
             for child in children(node):
-                below = self.traits(child)  # pyright: ignore[reportArgumentType]
+                below = self.traits(child)
                 traits = (traits & below & INDEX) | ((traits | below) & (READS | IMPURE))
             if kind is BufferLoad or kind is ProducerLoad:
                 traits = (traits | READS) & ~INDEX

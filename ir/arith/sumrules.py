@@ -31,9 +31,10 @@ def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[
     """A simpler form of the same value, or None."""
     if len(form.coeffs) > _TERMS:
         return None
+    atom: Expr
     for atom, coeff in form.coeffs.items():
         if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):
-            result = _exact_quotient(scope, form, atom, coeff)
+            result = _exact_quotient(scope, form, atom, atom.b.value, coeff)
             if result is not None:
                 return result
         for candidate in _SUMS.get(type(atom), ()):
@@ -41,7 +42,7 @@ def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[
             if result is not None:
                 return result
         if isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm):  # after the rule for the remainder of the same
-            result = _put_together(scope, form, atom, coeff)
+            result = _put_together(scope, form, atom, atom.b.value, coeff)
             if result is not None:
                 return result
     if form.const and len(form.coeffs) == 1:
@@ -50,9 +51,8 @@ def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[
     return grown if grown is not None and len(grown.coeffs) < len(form.coeffs) else None
 
 
-def _exact_quotient(scope: Scope, form: LinearForm, atom: FloorDiv, coeff: int) -> LinearForm | None:
-    """(a // c) * c is a - r where the remainder r of a by c is known."""
-    divisor = atom.b.value  # pyright: ignore[reportAttributeAccessIssue]
+def _exact_quotient(scope: Scope, form: LinearForm, atom: FloorDiv, divisor: int, coeff: int) -> LinearForm | None:
+    """(a // c) * c is a - r where the remainder r of a by c, the divisor, is known."""
     if divisor <= 0 or coeff % divisor:
         return None
     known = modular_of(scope, atom.a).remainder(divisor)
@@ -61,9 +61,8 @@ def _exact_quotient(scope: Scope, form: LinearForm, atom: FloorDiv, coeff: int) 
     return form.without(atom).plus(value_form(scope, atom.a).shifted(-known), coeff // divisor)
 
 
-def _put_together(scope: Scope, form: LinearForm, atom: FloorDiv, coeff: int) -> LinearForm | None:
+def _put_together(scope: Scope, form: LinearForm, atom: FloorDiv, divisor: int, coeff: int) -> LinearForm | None:
     """(a // c) * c + b % c is a where a and b differ by a multiple of c: of (i * 32 + j) % 3 only (i * 2 + j) % 3 is left."""
-    divisor = atom.b.value  # pyright: ignore[reportAttributeAccessIssue]
     if divisor <= 1 or coeff % divisor:
         return None
     for other, times in form.coeffs.items():
@@ -147,8 +146,9 @@ class _SumRule(NamedTuple):
 
     def _given(self, scope: Scope, bound: dict[str, Any]) -> bool:
         """Conditions of sum rules all say that something is not 0."""
-        return all(always_nonzero(scope, value_form(scope, bound[condition.operands[0].name]))  # pyright: ignore[reportAttributeAccessIssue]
-                   for condition in self.rule.given)
+        subjects = [condition.operands[0] for condition in self.rule.given]
+        return all(isinstance(subject, Wild) and always_nonzero(scope, value_form(scope, bound[subject.name]))
+                   for subject in subjects)
 
 
 def _terms(pattern: Operation) -> tuple[_Term, _Term]:

@@ -32,26 +32,25 @@ def collect(scope: Scope, node: Expr, simplified: Callable[[Expr], Expr]) -> Lin
     steps = 0
     while stack:
         inner, factor = stack.pop()
-        kind = type(inner)
         steps += 1
         if steps < _TREE_STEPS or inner is node:
-            if kind is Add or kind is Sub:
+            if type(inner) is Add or type(inner) is Sub:
                 adopt(inner)
-                stack.append((inner.b, factor if kind is Add else -factor))  # pyright: ignore[reportAttributeAccessIssue]
-                stack.append((inner.a, factor))  # pyright: ignore[reportAttributeAccessIssue]
+                stack.append((inner.b, factor if type(inner) is Add else -factor))
+                stack.append((inner.a, factor))
                 continue
-            if kind is Mul:
-                if type(inner.b) is IntImm:  # pyright: ignore[reportAttributeAccessIssue]
-                    adopt(inner.b)  # pyright: ignore[reportAttributeAccessIssue]
+            if type(inner) is Mul:
+                if type(inner.b) is IntImm:
+                    adopt(inner.b)
                     adopt(inner)
-                    stack.append((inner.a, factor * inner.b.value))  # pyright: ignore[reportAttributeAccessIssue]
+                    stack.append((inner.a, factor * inner.b.value))
                     continue
-                if type(inner.a) is IntImm:  # pyright: ignore[reportAttributeAccessIssue]
-                    stack.append((inner.b, factor * inner.a.value))  # pyright: ignore[reportAttributeAccessIssue]
+                if type(inner.a) is IntImm:
+                    stack.append((inner.b, factor * inner.a.value))
                     continue
-        if kind is IntImm:
+        if type(inner) is IntImm:
             adopt(inner)
-            const += factor * inner.value  # pyright: ignore[reportAttributeAccessIssue]
+            const += factor * inner.value
             continue
         if isinstance(inner, Mul):
             atom = product(scope, simplified(inner.a), simplified(inner.b))
@@ -112,8 +111,8 @@ def factors_of(node: Expr) -> list[Expr]:
     """The factors of a canonical product; of a long one, what is left of it is one factor."""
     factors: list[Expr] = []
     while type(node) is Mul and len(factors) < _FACTORS:
-        factors.append(node.b)  # pyright: ignore[reportAttributeAccessIssue]
-        node = node.a  # pyright: ignore[reportAttributeAccessIssue]
+        factors.append(node.b)
+        node = node.a
     factors.append(node)
     return factors
 

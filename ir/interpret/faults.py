@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,8 +28,8 @@ def fault(kind: str, *details: Any) -> None:
 
 
 def offsets(
-    buffer: int, indices: Sequence[Any], extents: Sequence[int], strides: Sequence[int], first: int, lanes: int,
-    mask: Any,
+    buffer: int, indices: Sequence[list[int] | int], extents: Sequence[int], strides: Sequence[int], first: int, lanes: int,
+    mask: list[bool] | bool | None,
 ) -> list[int | None]:
     """The element offsets of an access, lane by lane; None for lanes that `mask` excludes."""
     places: list[int | None] = []
@@ -111,7 +111,7 @@ def ramp(base: int, stride: int, lanes: int, bits: int, signed: bool) -> list[in
 
 
 def lanes_of(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def read(writers: dict[int, int], readers: dict[int, int], place: int | None, iteration: int, buffer: int) -> None:

@@ -42,7 +42,7 @@ class GeneratedProgram:
         name = self.buffers[number].name
         if not all(text.isdigit() for text in (*extents, *strides, first)):
             return f"{name}[(element {place} in memory)]"
-        rest, index = place - int(first), []
+        rest, index = place - int(first), list[str]()
         for stride, extent in zip(map(int, strides), map(int, extents), strict=True):
             at = min(rest // stride if stride else 0, extent - 1)
             index.append(str(at))
@@ -92,7 +92,7 @@ class FunctionWriter(ValueWriter):
         elif buffer.strides:
             steps = [self.extent(stride) for stride in buffer.strides]
         else:
-            steps, step = [], "1"
+            steps, step = list[str](), "1"
             for extent in reversed(extents):
                 steps.insert(0, step)
                 known = step.isdigit() and extent.isdigit()

@@ -114,7 +114,8 @@ def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> E
     if fault.kind == "assert":
         return AssertionFailed(f"{function.name}: {fault.details[0]}", reason=f"the assertion does not hold{at}",
                                called=user_source(), fix="call it with arguments for which the condition holds")
-    buffer = program.buffers[fault.details[0]]
+    number: int = fault.details[0]
+    buffer = program.buffers[number]
     if fault.kind == "bounds":
         _, index, extents = fault.details
         wrong = next(d for d, (i, e) in enumerate(zip(index, extents, strict=True)) if not 0 <= i < e)
@@ -127,7 +128,7 @@ def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> E
             f"{function.name} reads {program.element(*fault.details)}, to which nothing has been written",
             reason=f"its memory is not initialised{at}", called=user_source(),
             fix=f"store to all of {buffer.name} that is read: a set_store_predicate, a guard or a loop leaves this element out")
-    number, place, former, latter, action = fault.details
+    _, place, former, latter, action = fault.details
     several = "several iterations" if former == MANY else f"iteration {former}"
     return ParallelRace(
         f"iterations of a parallel loop of {function.name} race on {buffer.name}",

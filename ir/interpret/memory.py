@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import is_array
 from ...errors import user_source
 from ..buffer import Buffer
 from ..errors import ArgumentsDoNotFit
@@ -92,8 +93,8 @@ def _steps(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return tuple(stride // array.itemsize for stride in array.strides)
 
 
-def _check_type(function: Function, buffer: Buffer, array: Any) -> None:
-    if not isinstance(array, np.ndarray):
+def _check_type(function: Function, buffer: Buffer, array: object) -> None:
+    if not is_array(array):
         raise ArgumentsDoNotFit(
             f"argument '{buffer.name}' of {function.name} must be an array", reason=f"got {type(array).__name__}",
             called=user_source(), fix="np.array(...) with that dtype")

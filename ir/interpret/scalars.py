@@ -162,7 +162,7 @@ def _round_half_away(value: float) -> float:
     return math.copysign(whole + (abs(value) - whole >= 0.5), value)
 
 
-_FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
+_FLOAT_FUNCTIONS: dict[str, Callable[[Any], Any] | Callable[[Any, Any], Any]] = {
     "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "log": np.log, "log2": np.log2,
     "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin,
@@ -176,7 +176,11 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
 def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
     if name == "fma":
         float_type = FLOAT_TYPES[dtype]
-        return lambda a, b, c: float_type(_fused(float(a), float(b), float(c), dtype))
+
+        def fused(a: Any, b: Any, c: Any) -> Any:
+            return float_type(_fused(float(a), float(b), float(c), dtype))
+
+        return fused
     tests: dict[str, Callable[[Any], bool]] = {
         "isnan": lambda x: math.isnan(x), "isinf": lambda x: math.isinf(x), "isfinite": lambda x: math.isfinite(x),
     }
@@ -191,7 +195,7 @@ def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
 
 def _integer_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
     bits, mask = dtype.bits, (1 << dtype.bits) - 1
-    table: dict[str, Callable[..., int]] = {
+    table: dict[str, Callable[[int], int] | Callable[[int, int], int]] = {
         "abs": lambda a: wrap_int(abs(a), dtype),
         "popcount": lambda a: (a & mask).bit_count(),
         "clz": lambda a: bits - (a & mask).bit_length(),

@@ -247,7 +247,7 @@ class ExpressionParser:
             result = self.conversion(dtype)
         elif name in _BINARY_FUNCTIONS:
             a, b = self.together(*self.arguments(2, name))
-            result = _BINARY_FUNCTIONS[name](a, b)  # pyright: ignore[reportCallIssue]
+            result = _BINARY_FUNCTIONS[name](a, b)
         elif name in _SPECIAL:
             result = _SPECIAL[name](self)
         elif name in INTRINSICS:

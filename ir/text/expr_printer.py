@@ -242,15 +242,16 @@ def expression_text(pieces: list[Piece], names: Names) -> str:
         if type(piece) is _Release:
             names.release(piece.thing)
             continue
+        node: Expr
+        outer: int
         node, outer = piece
-        cls = type(node)
-        if cls in INFIX:
-            stack.extend(reversed(_infix(*INFIX[cls], node.a, node.b, outer)))
+        if isinstance(node, E.BinaryOp) and type(node) in INFIX:
+            stack.extend(reversed(_infix(*INFIX[type(node)], node.a, node.b, outer)))
         elif isinstance(node, Var):
             out.append(names(node))
         elif isinstance(node, E.BufferLoad):
             stack.extend(reversed(indexed(names(node.buffer), node.indices, node.predicate)))
-        elif cls is IntImm or cls is FloatImm:
+        elif isinstance(node, (IntImm, FloatImm)):
             out.append(_literal(node, not _is_default(node.dtype)))
         else:
             stack.extend(reversed(_expand(node, outer, names)))

@@ -31,8 +31,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from ...arguments import is_sequence
 from ..buffer import Buffer
 from ..constant import Constant
 from ..dtype import INT32
@@ -140,13 +141,14 @@ def _plain(value: object) -> str:
     """Plain Python data, as the parser reads it."""
     if isinstance(value, str):
         return json.dumps(str.__str__(value))
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         inside = ", ".join(map(_plain, value))
         if isinstance(value, list):
             return f"[{inside}]"
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_plain(key)}: {_plain(item)}" for key, item in value.items()) + "}"
+        items = cast("dict[object, object]", value).items()
+        return "{" + ", ".join(f"{_plain(key)}: {_plain(item)}" for key, item in items) + "}"
     return repr(value)
 
 

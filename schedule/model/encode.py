@@ -66,6 +66,6 @@ def _variable(schedule: Schedule, var: Var) -> VarRef:
             if axis is var:
                 return AxisRef(at, place)
     if isinstance(var, IterVar) and var.kind == "thread":
-        extent = None if var.dom is None else int(var.dom.extent)  # pyright: ignore[reportArgumentType]
+        extent = None if var.dom is None else int(var.dom.extent)
         return ThreadRef(schedule.thread_place(var), var.thread_tag, extent)
     return SymbolRef(schedule.symbol_place(var))

@@ -162,7 +162,7 @@ class _Inversion:
         known: dict[int, _Sum] = {}
         for node in post_order(value):
             if isinstance(node, Expr):
-                known[id(node)] = self._parse(node, [known[id(child)] for child in children(node) if isinstance(child, Expr)])
+                known[id(node)] = self._parse(node, [known[id(child)] for child in children(node)])
         return known[id(value)]
 
     def _parse(self, node: Node, parts: list[_Sum]) -> _Sum:

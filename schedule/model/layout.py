@@ -49,7 +49,7 @@ def inexact_splits(
             parent = ranges[relation.parent]
             parts = ranges[relation.outer].extent, ranges[relation.inner].extent
             if all(isinstance(factor, IntImm) for factor in (*parts, parent.extent)):
-                outer, inner, whole = (int(factor) for factor in (*parts, parent.extent))  # pyright: ignore[reportArgumentType]
+                outer, inner, whole = (int(factor) for factor in (*parts, parent.extent))
                 if outer * inner == whole:
                     continue
             end = parent.extent if is_const(parent.begin, 0) else parent.begin + parent.extent

@@ -178,7 +178,7 @@ class Bodies:
             return self.differ(f"it has `{_short(a)}` where the intrinsic has `{_short(b)}`", a, b)
         below = list(zip(children(a), children(b), strict=True))
         before, scalars = dict(self.parts), dict(self.scalars)
-        if all(isinstance(x, Expr) and isinstance(y, Expr) and self._same(x, y) for x, y in below):
+        if all(self._same(x, y) for x, y in below):
             return True
         if not isinstance(a, _COMMUTATIVE):
             return False

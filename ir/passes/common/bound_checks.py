@@ -122,7 +122,7 @@ def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, tuple[Expr, ...]]]:
             bound[node.var] = _plain(node.value, bound)
             stack += [(node.value, path), (node.body, path)]
         else:
-            stack.extend((child, path) for child in children(node))  # pyright: ignore[reportArgumentType]
+            stack.extend((child, path) for child in children(node))
     loads.reverse()
     return loads
 

@@ -9,6 +9,8 @@ it simplifies, so that a Select in the loop IR is always safe to evaluate whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...arith.analyzer import Analyzer
 from ...expr import BufferLoad, Expr, IfThenElse, Node, ProducerLoad, Select
 from ...structural import structural_key
@@ -42,6 +44,6 @@ def _in_range(analyzer: Analyzer, load: BufferLoad | ProducerLoad) -> bool:
                for index, extent in zip(load.indices, shape, strict=True))
 
 
-def _sure(node: Node) -> list[Node]:
+def _sure(node: Node) -> Sequence[Node]:
     """The children that are evaluated whatever is chosen."""
     return [node.condition] if isinstance(node, (IfThenElse, Select)) else children(node)

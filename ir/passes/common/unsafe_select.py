@@ -11,6 +11,7 @@ It stands while indices are n-d, so that a range is proved a dimension at a time
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...arith.analyzer import Analyzer
@@ -100,6 +101,6 @@ class _Selector(Rewriter):
         return True
 
 
-def _sure(node: Node) -> list[Node]:
+def _sure(node: Node) -> Sequence[Node]:
     """The children that are evaluated whatever is chosen."""
     return [node.condition] if isinstance(node, IfThenElse) else children(node)

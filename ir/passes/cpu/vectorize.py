@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...dtype import DType
-from ...expr import Add, BufferLoad, Call, Cast, CompareOp, Expr, IntImm, Let, Mul, Sub, Var
+from ...expr import Add, BufferLoad, Call, Cast, CompareOp, Expr, IntImm, Let, Mul, Node, Sub, Var
 from ...ops import const, floordiv, maximum
 from ...stmt import BufferStore, For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, post_order, rebuild, seq
@@ -66,7 +66,7 @@ def _compares_data(body: Stmt) -> bool:
 
 def _data_widths(body: Stmt) -> Iterator[int]:
     """Bits of what is stored, loaded and converted; indices, loop bounds and bool do not count."""
-    stack: list[object] = [body]
+    stack: list[Node] = [body]
     met: set[int] = set()
     while stack:
         node = stack.pop()
@@ -83,7 +83,7 @@ def _data_widths(body: Stmt) -> Iterator[int]:
         else:
             if isinstance(node, Cast):
                 yield _bits(node.dtype)
-            stack.extend(children(node))  # pyright: ignore[reportArgumentType]
+            stack.extend(children(node))
 
 
 def _bits(dtype: DType) -> int:

@@ -1,0 +1,29 @@
+"""What callers pass, told apart: one thing or several, an array or not."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard, cast
+
+import numpy as np
+
+__all__ = ["as_list", "as_tuple", "is_array", "is_sequence"]
+
+
+def is_sequence(given: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Whether it is a list or a tuple."""
+    return isinstance(given, (list, tuple))
+
+
+def as_list(given: object) -> list[Any]:
+    """The elements of a list or a tuple, or the one thing that was given, in a new list."""
+    return list(given) if is_sequence(given) else [given]
+
+
+def as_tuple(given: object) -> tuple[Any, ...]:
+    """The tuple that was given, or the one thing in a tuple: what stands between brackets, as in `A[i, j]` and `A[i]`."""
+    return cast("tuple[Any, ...]", given) if isinstance(given, tuple) else (given,)
+
+
+def is_array(given: object) -> TypeGuard[np.ndarray[Any, Any]]:
+    """Whether it is an array of numpy's."""
+    return isinstance(given, np.ndarray)
