@@ -191,7 +191,7 @@ class Measurer:
     def __init__(self, task: Task, limits: Limits | None = None, inputs: Sequence[Any] | None = None, seed: int = 0) -> None:
         self.task, self.limits = task, limits or Limits()
         self.outputs = [at for at, tensor in enumerate(task.args) if tensor in task.outputs]
-        self.shapes = [([int(extent) for extent in tensor.shape], str(tensor.dtype)) for tensor in task.args]  # pyright: ignore[reportArgumentType]
+        self.shapes = [([int(extent) for extent in tensor.shape], str(tensor.dtype)) for tensor in task.args]
         constants = task.unscheduled.constants
         self.shapes += [(list(held.data.shape), str(held.data.dtype)) for held in constants]
         self.constants = len(constants)
@@ -347,7 +347,7 @@ def _write_inputs(task: Task, outputs: list[int], folder: Path, given: Sequence[
                           allowed=f"one for each of {', '.join(tensor.name for _, tensor in tensors)}")
     indices = set(_indices(task))
     for number, (at, tensor) in enumerate(tensors):
-        shape = tuple(int(extent) for extent in tensor.shape)  # pyright: ignore[reportArgumentType]
+        shape = tuple(int(extent) for extent in tensor.shape)
         kind = numpy_dtype(str(tensor.dtype))
         if given is None:
             array = _drawn(shape, kind, rng, tensor in indices)
