@@ -112,7 +112,7 @@ class _Elimination:
         low, high = self._of_variable(var, False), self._of_variable(var, True)
         if low is None or high is None:
             return None
-        return Span(*(expression_of(self.scope, end, var.dtype) for end in (low, high)), None)
+        return Span(expression_of(self.scope, low, var.dtype), expression_of(self.scope, high, var.dtype), None)
 
     def _of_variable(self, var: Var, upwards: bool) -> LinearForm | None:
         known = (self.scope.known.highs if upwards else self.scope.known.lows).get(var)
