@@ -22,6 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from .untrusted import printable
+
 __all__ = [
     "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "FAULTS", "InternalError", "LoweringError",
     "RecordError", "ScheduleError", "SourceLine", "TensorExpressionError", "TilewrightError", "TuningError",
@@ -97,7 +99,7 @@ class TilewrightError(Exception):
         return next(base.__name__ for base in cls.__mro__ if TilewrightError in base.__bases__ or base is TilewrightError)
 
     def render(self) -> str:
-        """The whole message, in the form that every error of ours has."""
+        """The whole message, in the form that every error of ours has, without control characters: parts of it may be foreign."""
         lines = [f"{self.family()} {self.code}: {self.headline}"]
         if self.reason:
             lines += _indented(self.reason + (f"   ({self.declared})" if self.declared else ""), 2)
@@ -111,7 +113,7 @@ class TilewrightError(Exception):
             lines += _indented("allowed: " + self.allowed, 2)
         if self.fix:
             lines += _indented("fix: " + self.fix, 2)
-        return "\n".join(lines)
+        return printable("\n".join(lines), lines=True)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_revive, (type(self), self.__dict__))

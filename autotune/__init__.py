@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .measure import Failure
-    from .records import Database, Trial
+    from .records import Database
     from .task import Key, Task
     from .templates import Template, get_config, template
+    from .trial import Trial
     from .tuner import Best, Result, best, tune
 
 __all__ = ["Best", "Database", "Failure", "Key", "Result", "Task", "Template", "Trial", "best", "get_config", "template", "tune"]
 
 _HOMES = {
-    "Best": "tuner", "Result": "tuner", "best": "tuner", "tune": "tuner", "Database": "records", "Trial": "records", "Key": "task",
+    "Best": "tuner", "Result": "tuner", "best": "tuner", "tune": "tuner", "Database": "records", "Trial": "trial", "Key": "task",
     "Task": "task", "Template": "templates", "get_config": "templates", "template": "templates", "Failure": "measure",
 }
 

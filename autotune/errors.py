@@ -99,3 +99,9 @@ class RecordDoesNotFit(RecordError):
     """A record whose schedule cannot be replayed on the tensors of its own workload."""
 
     code = "TW0636"
+
+
+class WrongRecord(RecordError):
+    """A record that computes something else than its program does, or that does not run here. It is refused."""
+
+    code = "TW0637"

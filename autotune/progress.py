@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .records import Trial
+from .trial import Trial
 
 __all__ = ["Progress", "readable"]
 

@@ -8,31 +8,34 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-import uuid
-import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
+import stat
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ..autoschedule.search.space import Config
-from ..codegen.target import Target
-from ..errors import ScheduleError, user_source
-from ..ir.expr import IntImm
-from ..schedule import Schedule, from_json
-from ..te import Tensor
-from .errors import BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord, RecordDoesNotFit
-from .task import Key, Task
+from ..errors import TilewrightError, user_source
+from ..untrusted import plain_json
+from .errors import CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord
+from .lines import Line, from_line, is_time, to_line
+from .seal import mark_of
+from .task import Key
+from .trial import Trial
 
-__all__ = ["Database", "Trial", "TunedTask", "best_schedule", "find_schedule", "to_line"]
+__all__ = ["Database", "TunedTask"]
 
 _APPLICATION = 0x54774442
 """Marks the file as ours ("TwDB")."""
-_LAYOUT = 1
+_LAYOUT = 2
 _BUSY_SECONDS = 30.0
+_LONGEST_TEXT = 64 << 20
+"""Bytes: longer values are taken for damage."""
+_TAKEN = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR,
+          sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH}
+"""SQLite's errors of files that are not at fault themselves."""
 
 _TABLES = """
 create table tasks (
@@ -44,30 +47,13 @@ create table trials (
     created real not null);
 create index trials_of_task on trials (task, seconds);
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One measured candidate.
-
-    records: its schedule as JSON. seconds: of a call, None where it failed; confirmed: measured again, side by side with its
-    rivals. config: the point of its space, None where nobody knows. failure: a class of failures (see measure.Failure), "" for
-    none, and message: what it said. created: in seconds since 1970. uid: tells it from all others, of other machines too.
-    """
-
-    records: str
-    seconds: float | None
-    config: Config | None = None
-    failure: str = ""
-    message: str = ""
-    confirmed: float | None = None
-    created: float = field(default_factory=time.time)
-    uid: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    @property
-    def time(self) -> float | None:
-        """The better founded of its two times, in seconds a call; None where it failed."""
-        return self.seconds if self.confirmed is None else self.confirmed
+_MARKS = "alter table trials add column mark text not null default ''"
+"""What layout 2 has beyond layout 1."""
+_COLUMNS = {
+    "tasks": "id digest name workload target machine versions baseline",
+    "trials": "id uid task config records seconds confirmed failure message created",
+}
+_INDICES = {"trials_of_task", "sqlite_autoindex_tasks_1", "sqlite_autoindex_trials_1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +81,11 @@ class Database:
         if must_exist and not self.path.exists():
             raise NoRecord(f"there is no database {str(self.path)!r}", called=user_source(),
                            fix=f"autotune.tune(args, database={str(self.path)!r}) makes one")
+        self._require_file()
         with self._faults():
             self._connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
+            self._connection.text_factory = _text
         try:
             with self._faults():
                 self._open()
@@ -106,29 +95,55 @@ class Database:
 
     def _open(self) -> None:
         answer = self._one
+        answer("pragma trusted_schema = off")
         application, layout = answer("pragma application_id")[0], answer("pragma user_version")[0]
         tables = answer("select count(*) from sqlite_master")[0]
-        if tables and (application, layout) != (_APPLICATION, _LAYOUT):
+        if tables and (application != _APPLICATION or layout not in (1, _LAYOUT) or not self._is_laid_out(layout)):
             raise ForeignDatabase(
                 f"cannot use {str(self.path)!r}", called=user_source(),
                 reason="it is a database of another program" if application != _APPLICATION else
-                       f"its layout is {layout}, and this version of tilewright knows {_LAYOUT}",
+                       f"its layout is {layout}, and this version of tilewright knows {_LAYOUT}" if layout not in (1, _LAYOUT) else
+                       "it has not the tables that tilewright makes",
                 fix="name another file; nothing was changed in this one")
+        if tables and (verdict := answer("pragma quick_check(1)")[0]) != "ok":
+            raise sqlite3.DatabaseError(verdict)
         answer("pragma journal_mode = wal")
         answer("pragma synchronous = full")
         answer("pragma foreign_keys = on")
-        if not tables:
-            self._create()
-        elif (verdict := answer("pragma quick_check(1)")[0]) != "ok":
-            raise sqlite3.DatabaseError(verdict)
+        if layout != _LAYOUT:
+            self._make()
 
-    def _create(self) -> None:
+    def _is_laid_out(self, layout: int) -> bool:
+        """Whether there are our tables, and nothing else: no views, and no triggers that run when something is written."""
+        kinds = self._connection.execute("select type, name from sqlite_master").fetchall()
+        names = {kind: {name for one, name in kinds if one == kind} for kind, _ in kinds}
+        if names.pop("table", set()) != _COLUMNS.keys() or not names.pop("index", set()) <= _INDICES or names:
+            return False
+        columns = {table: " ".join(row[1] for row in self._connection.execute(f"pragma table_xinfo({table})"))
+                   for table in _COLUMNS}
+        return columns == _COLUMNS | ({"trials": _COLUMNS["trials"] + " mark"} if layout > 1 else {})
+
+    def _make(self) -> None:
+        """The tables, or what those of an earlier layout lack."""
         with self._writing():
-            if not self._one("select count(*) from sqlite_master")[0]:   # another process may have been first
+            layout = self._one("pragma user_version")[0]     # another process may have been first
+            if not self._one("select count(*) from sqlite_master")[0]:
                 for statement in _TABLES.split(";"):
                     self._connection.execute(statement)
                 self._connection.execute(f"pragma application_id = {_APPLICATION}")
+            if layout < _LAYOUT:
+                self._connection.execute(_MARKS)
                 self._connection.execute(f"pragma user_version = {_LAYOUT}")
+
+    def _require_file(self) -> None:
+        """The path must be of a file, or of none: SQLite would wait for ever for somebody to write into a pipe."""
+        try:
+            kind = self.path.stat().st_mode
+        except (OSError, ValueError):
+            return
+        if not stat.S_ISREG(kind):
+            raise ForeignDatabase(f"cannot use {str(self.path)!r}", reason="it is no file", called=user_source(),
+                                  fix="give the path of a file, or of one that is to be made")
 
     def close(self) -> None:
         """No more use of it."""
@@ -158,6 +173,19 @@ class Database:
         with self._faults(), self._writing():
             self._connection.execute("update tasks set baseline = ? where id = ?", (seconds, self._task(key, name)))
 
+    def accept(self, key: Key, trial: Trial, seconds: float) -> None:
+        """Marks a trial as checked by this machine, where a call takes so many seconds. Raises DatabaseBusy (TW0635)."""
+        with self._faults(), self._writing():
+            self._connection.execute("update trials set confirmed = ?, mark = ? where uid = ?",
+                                     (seconds, mark_of(key, trial.records), trial.uid))
+
+    def refuse(self, trial: Trial, failure: str, message: str) -> None:
+        """Notes that a trial failed when this machine checked it. Raises DatabaseBusy (TW0635)."""
+        with self._faults(), self._writing():
+            self._connection.execute(
+                "update trials set seconds = null, confirmed = null, mark = '', failure = ?, message = ? where uid = ?",
+                (failure, message, trial.uid))
+
     def _task(self, key: Key, name: str) -> int:
         number = self._find(key)
         if number is not None:
@@ -171,10 +199,10 @@ class Database:
     def _insert(self, task: int, trial: Trial) -> bool:
         config = json.dumps(None if trial.config is None else trial.config.plain())
         row = (trial.uid, task, config, trial.records, trial.seconds, trial.confirmed, trial.failure, trial.message,
-               trial.created)
+               trial.created, trial.mark)
         done = self._connection.execute(
-            "insert or ignore into trials (uid, task, config, records, seconds, confirmed, failure, message, created) "
-            "values (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            "insert or ignore into trials (uid, task, config, records, seconds, confirmed, failure, message, created, mark) "
+            "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         return done.rowcount > 0
 
     # Reading
@@ -183,16 +211,30 @@ class Database:
         """Every trial of a key, oldest first."""
         with self._faults():
             task = self._find(key)
-            rows = self._connection.execute("select * from trials where task = ? order by id", (task,)).fetchall()
-        return [_trial(row) for row in rows]
+            rows = self._connection.execute(f"select {_TRIAL} from trials where task = ? order by id", (task,)).fetchall()
+            return [_trial(row) for row in rows]
 
     def best(self, key: Key) -> Trial | None:
-        """The fastest verified trial of a key; None where none succeeded."""
+        """The fastest trial of a key, whoever measured it; None where none succeeded."""
+        return next(self._fastest(key), None)
+
+    def candidates(self, key: Key, most: int) -> tuple[list[Trial], Trial | None]:
+        """The fastest trial that this machine has checked, None where there is none; and those that would be faster, at most
+        so many, but were not checked here."""
+        others: list[Trial] = []
+        for trial in self._fastest(key):
+            if trial.mark and trial.mark == mark_of(key, trial.records):
+                return others[:most], trial
+            others.append(trial)
+        return others[:most], None
+
+    def _fastest(self, key: Key) -> Iterator[Trial]:
+        """The trials that succeeded, the fastest first."""
         with self._faults():
-            row = self._connection.execute(
-                "select * from trials where task = ? and seconds is not null order by coalesce(confirmed, seconds) limit 1",
-                (self._find(key),)).fetchone()
-        return None if row is None else _trial(row)
+            rows = self._connection.execute(
+                f"select {_TRIAL} from trials where task = ? and seconds is not null order by coalesce(confirmed, seconds), id",
+                (self._find(key),)).fetchall()
+            yield from map(_trial, rows)
 
     def tasks(self) -> list[TunedTask]:
         """What there are results for, in the order in which it was first tuned."""
@@ -201,7 +243,7 @@ class Database:
                 "select workload, target, machine, versions, name, count(trials.id), coalesce(sum(failure != ''), 0), "
                 "min(coalesce(confirmed, seconds)), baseline "
                 "from tasks left join trials on trials.task = tasks.id group by tasks.id order by tasks.id").fetchall()
-        return [TunedTask(Key(*row[:4]), *row[4:]) for row in rows]
+            return [_tuned_task(row) for row in rows]
 
     def _find(self, key: Key) -> int | None:
         row = self._connection.execute(
@@ -215,17 +257,28 @@ class Database:
         """Every trial as a line of JSON, with its whole key."""
         for task in self.tasks():
             for trial in self.trials(task.key):
-                yield to_line(task.key, task.name, task.baseline, trial)
+                yield to_line(Line(task.key, task.name, task.baseline, trial))
 
     def import_lines(self, lines: Iterable[str]) -> int:
-        """Adds what `export_lines` gave, all or nothing; returns how many trials were new. Raises BadRecordLine (TW0634)."""
-        parsed = [_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        """Adds what `export_lines` gave, all or nothing; returns how many trials were new. Raises BadRecordLine (TW0634).
+
+        Trials that this machine did not measure are checked when one of them is to be used.
+        """
+        return self._add_lines(from_line(number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+    def merge(self, other: Database) -> int:
+        """Adds the trials of another database, all or nothing; returns how many were new. Raises what reading it raises, and
+        BadRecordLine (TW0634) for one that holds what no import takes."""
+        return self.import_lines(other.export_lines())
+
+    def _add_lines(self, lines: Iterable[Line]) -> int:
+        parsed = list(lines)
         new = 0
         with self._faults(), self._writing():
-            for key, name, baseline, trial in parsed:
-                task = self._task(key, name)
-                new += self._insert(task, trial)
-                self._connection.execute("update tasks set baseline = coalesce(baseline, ?) where id = ?", (baseline, task))
+            for line in parsed:
+                task = self._task(line.key, line.name)
+                new += self._insert(task, line.trial)
+                self._connection.execute("update tasks set baseline = coalesce(baseline, ?) where id = ?", (line.baseline, task))
         return new
 
     # Faults
@@ -249,99 +302,41 @@ class Database:
         """SQLite's errors as ours."""
         try:
             yield
-        except sqlite3.OperationalError as error:
-            raise DatabaseBusy(f"cannot use the database {str(self.path)!r}", reason=str(error), called=user_source(),
-                               fix="see that the folder exists and can be written, and that no other program holds the file"
-                               ) from None
-        except sqlite3.DatabaseError as error:
+        except TilewrightError:
+            raise
+        except (sqlite3.Error, ValueError) as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code is not None and code & 0xFF in _TAKEN:
+                raise DatabaseBusy(
+                    f"cannot use the database {str(self.path)!r}", reason=str(error), called=user_source(),
+                    fix="see that the folder exists and can be written, and that no other program holds the file") from None
             raise CorruptDatabase(
-                f"the database {str(self.path)!r} is damaged", reason=str(error), called=user_source(),
+                f"the database {str(self.path)!r} is damaged", reason=str(error)[:300], called=user_source(),
                 fix="it was left as it is: move it away, save what can be read by `sqlite3 FILE .recover`, and tune into "
                     "another file") from None
 
 
+_TRIAL = "uid, config, records, seconds, confirmed, failure, message, created, mark"
+
+
+def _text(data: bytes) -> str:
+    """A text of a database, which may hold any bytes."""
+    return data.decode(errors="replace")
+
+
 def _trial(row: tuple[Any, ...]) -> Trial:
-    _, uid, _, config, records, seconds, confirmed, failure, message, created = row
-    return Trial(records, seconds, Config.of(json.loads(config)), failure, message, confirmed, created, uid)
+    """A row of _TRIAL. Raises ValueError: a column of SQLite's holds values of any type."""
+    uid, config, records, seconds, confirmed, failure, message, created, mark = row
+    if not all(isinstance(text, str) for text in (uid, config, records, failure, message, mark)):
+        raise ValueError("a trial holds no text where one should be")
+    if not all(value is None or is_time(value) for value in (seconds, confirmed)) or not is_time(created):
+        raise ValueError("a trial holds no time where one should be")
+    return Trial(records, seconds, Config.of(plain_json(config, 1 << 20)), failure, message, confirmed, created, uid, mark)
 
 
-def to_line(key: Key, name: str, baseline: float | None, trial: Trial) -> str:
-    """A trial as a line of JSON, with its whole key."""
-    return json.dumps({
-        "workload": key.workload, "target": key.target, "machine": key.machine, "versions": key.versions, "name": name,
-        "baseline": baseline, "uid": trial.uid, "records": json.loads(trial.records),
-        "config": None if trial.config is None else trial.config.plain(), "seconds": trial.seconds,
-        "confirmed": trial.confirmed, "failure": trial.failure, "message": trial.message, "created": trial.created,
-    })
-
-
-_KEY_FIELDS = ("workload", "target", "machine", "versions")
-
-
-def _line(number: int, line: str) -> tuple[Key, str, float | None, Trial]:
-    """One line of an export. Raises BadRecordLine."""
-    try:
-        plain = cast("dict[str, Any]", json.loads(line))
-        texts = [plain[name] for name in (*_KEY_FIELDS, "name", "uid", "failure", "message")]
-        numbers = [plain[name] for name in ("seconds", "confirmed", "baseline")]
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a text is missing")
-        if not all(value is None or (isinstance(value, (int, float)) and value > 0) for value in numbers):
-            raise ValueError("a time is no positive number")
-        if (plain["seconds"] is None) == (plain["failure"] == ""):
-            raise ValueError("a trial either has a time or has failed")
-        records = json.dumps(plain["records"])
-        from_json(records)
-        trial = Trial(records, plain["seconds"], Config.of(plain["config"]), plain["failure"], plain["message"],
-                      plain["confirmed"], float(plain["created"]), plain["uid"])
-        return Key(*texts[:4]), plain["name"], plain["baseline"], trial
-    except (ValueError, TypeError, KeyError, ScheduleError) as fault:
-        raise BadRecordLine(f"line {number} is no record", reason=f"{type(fault).__name__}: {fault}"[:300],
-                            called=user_source(), fix="import what `tilewright db export` wrote; nothing was imported"
-                            ) from None
-
-
-def best_schedule(task: Task, database: Database | str | PathLike[str]) -> tuple[Schedule, Trial]:
-    """The schedule of the fastest verified trial of a task, on the task's own tensors.
-
-    Raises NoRecord (TW0633), RecordDoesNotFit (TW0636), and what opening a database raises.
-    """
-    if not isinstance(database, Database):
-        with Database(database, must_exist=True) as opened:
-            return best_schedule(task, opened)
-    trial = database.best(task.key)
-    if trial is None:
-        raise NoRecord(f"{str(database.path)!r} holds no verified result for {task.name}", called=user_source(),
-                       reason=_what_there_is(task, database), fix="tune it: autotune.tune(args, database=...)")
-    try:
-        return task.replay(from_json(trial.records)), trial
-    except ScheduleError as error:
-        raise RecordDoesNotFit(f"the best record of {task.name} does not fit its tensors", reason=error.headline,
-                               called=user_source(), fix="tune it again, into another file") from error
-
-
-def find_schedule(args: Sequence[Tensor], target: Target, database: Database | str | PathLike[str]) -> Schedule | None:
-    """The best schedule of tensors, for tw.build; None where there is no result for them.
-
-    A file that does not exist is warned of: most likely its name is wrong. Raises what opening a database raises.
-    """
-    if not isinstance(database, Database) and not Path(database).exists():
-        warnings.warn(f"there is no database {str(database)!r}: the kernel takes topi's schedule", stacklevel=4)
-        return None
-    if not target.is_native or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
-        return None
-    try:
-        return best_schedule(Task.of(list(args), target), database)[0]
-    except NoRecord:
-        return None
-
-
-def _what_there_is(task: Task, database: Database) -> str:
-    """Results for the same workload under other keys, which are not used."""
-    for other in database.tasks():
-        if other.key.workload == task.key.workload and other.trials > other.failures:
-            differing = [f"{name} {getattr(other.key, name)!r}, here {getattr(task.key, name)!r}" for name in _KEY_FIELDS[1:]
-                         if getattr(other.key, name) != getattr(task.key, name)]
-            if differing:
-                return f"there are results for the same workload, but of {'; '.join(differing)}"
-    return "nothing was tuned for this workload"
+def _tuned_task(row: tuple[Any, ...]) -> TunedTask:
+    """Raises ValueError, likewise."""
+    *texts, trials, failures, best, baseline = row
+    if not all(isinstance(text, str) for text in texts) or not all(time is None or is_time(time) for time in (best, baseline)):
+        raise ValueError("a task holds values of other types")
+    return TunedTask(Key(*texts[:4]), texts[4], trials, failures, best, baseline)

@@ -11,7 +11,8 @@ from pathlib import Path
 from ..errors import user_source
 from .errors import MissingPackage
 from .progress import readable
-from .records import Database, Trial, TunedTask
+from .records import Database, TunedTask
+from .trial import Trial
 
 __all__ = ["Curve", "render", "write_report"]
 

@@ -13,12 +13,15 @@ from typing import Any, NamedTuple
 from ..codegen.target import Target
 from ..errors import user_source
 from ..schedule import Record, Schedule, from_json
-from .errors import BadTuningOption, NoCandidate
+from .checked import best_schedule, best_trial
+from .errors import BadTuningOption, NoCandidate, NoRecord, RecordDoesNotFit, WrongRecord
 from .measure import Limits, Measurer
 from .progress import Progress
-from .records import Database, Trial, best_schedule
+from .records import Database
+from .seal import mark_of
 from .search import STRATEGIES, Candidate, CandidateFactory, Measured, make_search
 from .task import Task
+from .trial import Trial
 
 __all__ = ["Best", "Result", "best", "tune"]
 
@@ -139,11 +142,14 @@ class _Run:
                 for candidate, outcome in zip(some, measurer.measure([candidate.text for candidate in some], best), strict=True):
                     failure = outcome.failure
                     trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
-                                  failure.message if failure else "")
+                                  failure.message if failure else "", mark=self._mark(candidate) if failure is None else "")
                     self._note(candidate, trial)
                     display.add(trial)
         display.say("comparing the fastest")
         self._confirm(measurer)
+
+    def _mark(self, candidate: Candidate) -> str:
+        return mark_of(self.task.key, candidate.records)
 
     def _note(self, candidate: Candidate, trial: Trial) -> None:
         """Records a trial, and only then counts it."""
@@ -175,10 +181,16 @@ class _Run:
         for trial, seconds in zip(finalists, times or (), strict=False):
             self.database.confirm(trial, seconds)
 
+    def _winner(self) -> Trial | None:
+        try:
+            return best_trial(self.task, self.database)
+        except (NoRecord, RecordDoesNotFit, WrongRecord):
+            return None
+
     def result(self) -> Result:
         """What the database holds now. Raises NoCandidate (TW0608)."""
+        winner = self._winner()
         history = self.database.trials(self.task.key)
-        winner = self.database.best(self.task.key)
         if winner is None or winner.time is None:
             first = {trial.failure: trial.message for trial in reversed(history)}
             reasons = [f"{kind} ({sum(trial.failure == kind for trial in history)}): {message}" for kind, message in first.items()]
@@ -188,7 +200,8 @@ class _Run:
                               fix="the messages above are the first of each class; tw.build(args) shows whether the "
                                   "unscheduled program runs")
         baseline = next((row.baseline for row in self.database.tasks() if row.key == self.task.key), None)
-        return Result(self.task, Best(winner.time, from_json(winner.records)), history, baseline, dict(self.factory.dropped))
+        best = Best(winner.time, from_json(winner.records, foreign=True))
+        return Result(self.task, best, history, baseline, dict(self.factory.dropped))
 
 
 def best(args: Any, target: str | Target = "llvm", database: str | Path | Database = "tune.sqlite") -> Schedule:

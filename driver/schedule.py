@@ -45,6 +45,6 @@ def schedule(
 def tuned_schedule(args: Sequence[Tensor], target: Target, database: str | PathLike[str] | Database) -> Schedule | None:
     """The best schedule that a database has for the function of `args`, inputs then outputs; None where it has no result for it.
     Raises RecordError for a database that cannot be read."""
-    from ..autotune.records import find_schedule  # what schedules by rules need not load what measures
+    from ..autotune.checked import find_schedule  # what schedules by rules need not load what measures
 
     return find_schedule(args, target, database)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["cache_folder", "default_database"]
+__all__ = ["cache_folder", "cache_is_off", "default_database"]
 
 
 def cache_folder() -> Path:
@@ -14,6 +14,11 @@ def cache_folder() -> Path:
     if chosen:
         return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tilewright"
+
+
+def cache_is_off() -> bool:
+    """Whether $TILEWRIGHT_CACHE asks for leaving nothing on the disk."""
+    return os.environ.get("TILEWRIGHT_CACHE", "1") in ("0", "off")
 
 
 def default_database() -> Path:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...runtime.places import cache_folder
+from ...runtime.places import cache_folder, cache_is_off
 
 __all__ = ["Entry", "Store", "Usage", "open_store"]
 
@@ -222,7 +222,7 @@ _stores: dict[tuple[Path, int], Store] = {}
 
 def open_store() -> Store | None:
     """The user's store; None where TILEWRIGHT_CACHE=0 turns it off. TILEWRIGHT_CACHE_MB is its size in megabytes."""
-    if os.environ.get("TILEWRIGHT_CACHE", "1") in ("0", "off"):
+    if cache_is_off():
         return None
     try:
         limit = int(os.environ.get("TILEWRIGHT_CACHE_MB") or DEFAULT_LIMIT_MB) << 20

@@ -21,14 +21,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from ...errors import InternalError
+from .foreign import Arguments
 from .methods import GroupPrimitives, SchedulePrimitives, StagePrimitives
 
 if TYPE_CHECKING:
     from ...ir.expr import IterVar
+    from .records import Record
     from .schedule import Schedule
     from .stage import Stage
 
-__all__ = ["Attempt", "Drawer", "Family", "Primitive", "Try", "find_primitive", "primitive", "primitives"]
+__all__ = ["Attempt", "Drawer", "Family", "Primitive", "Try", "find_primitive", "owner_of", "primitive", "primitives"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -120,7 +122,8 @@ class Drawer(Protocol):
 class Primitive:
     """What is known of a primitive. owner: which class it is a method of. named: the arguments that as_python writes with
     their names. weight: how often the fuzzer draws it, relative to others. rare: whether it fits so few stages that some
-    drawn schedules are about it. early: whether it is tried first, while the loops are as they are declared."""
+    drawn schedules are about it. early: whether it is tried first, while the loops are as they are declared. foreign: the
+    arguments that its records may have where they come as text from somewhere; None where they are not taken from there."""
 
     owner: Owner
     family: Family
@@ -131,6 +134,7 @@ class Primitive:
     weight: float
     rare: bool
     early: bool
+    foreign: Arguments | None
 
     @property
     def name(self) -> str:
@@ -166,16 +170,17 @@ def _nothing(stage: Stage) -> Iterable[Try]:
 def primitive(
     owner: Owner, family: Family, *, named: tuple[str, ...] | None = None, tries: Callable[[Stage], Iterable[Try]] = _nothing,
     draw: Callable[[Drawer], Attempt | None] | None = None, weight: float = 0, rare: bool = False,
-    early: bool = False,
+    early: bool = False, foreign: Arguments | None = None,
 ) -> Callable[[F], F]:
     """Make a function a primitive: a method of `owner`, with a row of what Primitive says.
 
     tries: the calls that stand for all others of it when `s.options` looks for what a stage can take. draw: a call for the
-    fuzzer, that looks legal, or None where nothing fits.
+    fuzzer, that looks legal, or None where nothing fits. foreign: for a primitive that cannot change what is computed, whatever
+    its arguments, in these bounds.
     """
 
     def register(method: F) -> F:
-        row = Primitive(owner, family, method, named, tries, draw, weight, rare, early)
+        row = Primitive(owner, family, method, named, tries, draw, weight, rare, early, foreign)
         if (owner, row.name) in _ROWS:
             raise InternalError(f"two primitives are named {row.name}")
         _ROWS[owner, row.name] = row
@@ -188,6 +193,13 @@ def primitive(
 def find_primitive(owner: Owner, name: str) -> Primitive | None:
     """The primitive of this name, if the class has one."""
     return _ROWS.get((owner, name))
+
+
+def owner_of(record: Record) -> Owner:
+    """The class whose primitive a record names."""
+    if record.stage is not None:
+        return StagePrimitives
+    return GroupPrimitives if "group" in record.arguments else SchedulePrimitives
 
 
 def primitives(owner: Owner | None = None) -> dict[str, Primitive]:

@@ -17,8 +17,8 @@ from ...te.tensor_intrin import TensorIntrin
 from ..errors import BadRecords, IntrinsicNotGiven
 from .group import Group
 from .index_map import IndexMap
-from .methods import GroupPrimitives, SchedulePrimitives, StagePrimitives
-from .primitive import Primitive, find_primitive, primitives
+from .methods import GroupPrimitives
+from .primitive import Primitive, find_primitive, owner_of, primitives
 from .records import (
     AxisRef,
     ExprRef,
@@ -68,8 +68,7 @@ class Replay:
 
     def call(self, record: Record) -> Call:
         """The call that the record stands for. Raises BadRecords (TW0223)."""
-        of_group = "group" in record.arguments and record.stage is None
-        cls = StagePrimitives if record.stage is not None else GroupPrimitives if of_group else SchedulePrimitives
+        cls = owner_of(record)
         row = find_primitive(cls, record.primitive)
         if row is None:
             raise BadRecords(
@@ -80,7 +79,10 @@ class Replay:
                 allowed=", ".join(primitives(cls)),
             )
         named = {name: self.decode(value) for name, value in record.arguments.items()}
-        owner = named.pop("group") if of_group else self.schedule if record.stage is None else self._stage(record.stage)
+        if cls is GroupPrimitives:
+            owner = named.pop("group")
+        else:
+            owner = self.schedule if record.stage is None else self._stage(record.stage)
         return Call(row, owner, tuple(named.pop(row.listed, ())) if row.listed is not None else (), named)
 
     def decode(self, value: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Records as JSON and back. Expressions go as their structure, node by node."""
+"""Records as JSON and back. Expressions go as their structure, node by node. A text that comes from somewhere may say less than
+one of ours: see foreign."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, cast
 
-from ...errors import user_source
+from ...errors import InternalError, user_source
 from ...ir import expr as nodes
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Var
 from ...ir.visit import deep_recursion
+from ...untrusted import plain_json, printable
 from ..errors import BadRecords
+from .foreign import LARGEST
+from .primitive import find_primitive, owner_of
 from .records import (
     AxisRef,
     ExprRef,
@@ -28,7 +32,7 @@ from .records import (
     VarRef,
 )
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["from_json", "to_json", "why_not_foreign"]
 
 _NODES: dict[str, type[Any]] = {
     name: getattr(nodes, name)
@@ -38,6 +42,13 @@ _NODES: dict[str, type[Any]] = {
     )
 }
 """What an expression in a record may consist of, besides variables."""
+_PARTS: dict[type[Any], tuple[type[Any], ...]] = {
+    nodes.IntImm: (int, DType), nodes.FloatImm: (float, DType), nodes.Cast: (Expr, DType), nodes.Call: (str, tuple, DType),
+    nodes.Not: (Expr,), nodes.Select: (Expr, Expr, Expr), nodes.IfThenElse: (Expr, Expr, Expr),
+}
+"""What these are made of; the others are made of two expressions."""
+_MOST_BYTES = 1 << 20
+_MOST_DEPTH, _FOREIGN_DEPTH = 4096, 64
 _REFERENCES: dict[str, type[Any]] = {
     "stage": StageRef, "axis": AxisRef, "tensor": TensorRef, "symbol": SymbolRef, "thread": ThreadRef,
     "group": GroupRef, "parameter": ParameterRef}
@@ -81,25 +92,63 @@ def _plain_expr(value: Any, variables: Mapping[Var, VarRef]) -> Any:
     return value
 
 
-def from_json(text: str) -> tuple[Record, ...]:
-    """The records that `to_json` wrote. Raises BadRecords (TW0223) for other text."""
+def from_json(text: str, foreign: bool = False) -> tuple[Record, ...]:
+    """The records that `to_json` wrote.
+
+    foreign: the text comes from somewhere, a database or a log: only primitives that cannot change what is computed are taken,
+    with arguments in bounds (see the `foreign` of their rows). Raises BadRecords (TW0223) for other text, and for any that is
+    longer or nested deeper than records are.
+    """
     try:
+        plain = plain_json(text, _MOST_BYTES, _FOREIGN_DEPTH if foreign else _MOST_DEPTH)
+        if not isinstance(plain, list):
+            raise ValueError("it is no list")
         with deep_recursion():
-            return tuple(
-                Record(
-                    str(primitive),
-                    None if stage is None else int(stage),
-                    {str(k): _value(v) for k, v in arguments.items()},
-                )
-                for primitive, stage, arguments in json.loads(text)
-            )
-    except (ValueError, TypeError, KeyError, AttributeError) as fault:
-        raise BadRecords(
-            "the text holds no records",
-            reason=f"{type(fault).__name__}: {fault}"[:200],
-            called=user_source(),
-            fix="pass what to_json(s.trace) gave",
-        ) from None
+            records = tuple(_record(item) for item in cast("list[Any]", plain))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InternalError) as fault:
+        raise _bad(f"{type(fault).__name__}: {fault}") from None
+    if foreign:
+        for at, record in enumerate(records, 1):
+            reason = why_not_foreign(record)
+            if reason:
+                raise _bad(f"record {at}, of {len(records)}: {reason}")
+    return records
+
+
+def _bad(reason: str) -> BadRecords:
+    return BadRecords("the text holds no records", reason=printable(reason[:300]), called=user_source(),
+                      fix="pass what to_json(s.trace) gave")
+
+
+def why_not_foreign(record: Record) -> str:
+    """Why a record is not taken from a text from somewhere; "" where it is."""
+    row = find_primitive(owner_of(record), record.primitive)
+    if row is None:
+        return f"there is no primitive {record.primitive[:40]!r}"
+    if row.foreign is None:
+        return f"{row.name} is not taken from a text: it could change what is computed"
+    for name, value in record.arguments.items():
+        kind = row.foreign.get(name)
+        if kind is None:
+            return f"{row.name} has no argument {name[:40]!r}"
+        if not kind.test(value):
+            return f"{name} of {row.name} is {repr(value)[:80]}, and a text may give {kind.says}"
+    return ""
+
+
+def _record(plain: Any) -> Record:
+    primitive, stage, arguments = plain
+    if not isinstance(primitive, str) or not isinstance(arguments, dict):
+        raise TypeError("a record is [primitive, place of the stage or null, arguments]")
+    named = {name: _value(value) for name, value in cast("dict[str, Any]", arguments).items()}
+    return Record(primitive, None if stage is None else _number(stage), named)
+
+
+def _number(plain: Any) -> int:
+    """A place, or an extent."""
+    if type(plain) is not int or not 0 <= plain <= LARGEST:
+        raise ValueError(f"{repr(plain)[:40]} is no place")
+    return plain
 
 
 def _value(plain: Any) -> Any:
@@ -109,28 +158,52 @@ def _value(plain: Any) -> Any:
         return plain
     (kind, content), = cast("dict[str, Any]", plain).items()
     if kind == "expr":
-        variables: dict[VarRef, Var] = {}
-        expr = _expr(content, variables)
-        return ExprRef(expr, tuple((var, ref) for ref, var in variables.items()))
+        return _expression(content)
     if kind == "layout":
         names, dtypes, indices = content
-        return IndexMapRef(tuple(map(str, names)), tuple(map(str, dtypes)), tuple(_value(index) for index in indices))
+        return IndexMapRef(tuple(map(_text, names)), tuple(map(_text, dtypes)),
+                           tuple(_expression(index["expr"]) for index in indices))
     if kind == "intrinsic":
         name, arguments = content
-        return IntrinsicRef(str(name), None if arguments is None else tuple(arguments))
-    return _REFERENCES[kind](*content)
+        return IntrinsicRef(_text(name), None if arguments is None else tuple(arguments))
+    if kind == "thread":
+        place, tag, extent = content
+        return ThreadRef(_number(place), _text(tag), None if extent is None else _number(extent))
+    places = list(map(_number, content))
+    return _REFERENCES[kind](*places)
+
+
+def _text(plain: Any) -> str:
+    if not isinstance(plain, str):
+        raise TypeError(f"{repr(plain)[:40]} is no text")
+    return plain
+
+
+def _expression(plain: Any) -> ExprRef:
+    variables: dict[VarRef, Var] = {}
+    expr = _expr(plain, variables)
+    if not isinstance(expr, Expr):
+        raise TypeError(f"{repr(plain)[:40]} is no expression")
+    return ExprRef(expr, tuple((var, ref) for ref, var in variables.items()))
 
 
 def _expr(plain: Any, variables: dict[VarRef, Var]) -> Any:
-    """An expression over new variables, one for each reference, noted in `variables`."""
+    """An expression over new variables, one for each reference, noted in `variables`; or a part of one that is none."""
     if isinstance(plain, list):
         return tuple(_expr(item, variables) for item in cast("list[Any]", plain))
     if not isinstance(plain, dict):
         return plain
     fields = cast("dict[str, Any]", plain)
     if "node" in fields:
-        return _NODES[fields["node"]](*(_expr(part, variables) for part in fields["of"]))
+        cls = _NODES[fields["node"]]
+        parts = [_expr(part, variables) for part in fields["of"]]
+        expected = _PARTS.get(cls, (Expr, Expr))
+        if len(parts) != len(expected) or not all(map(isinstance, parts, expected)):
+            raise TypeError(f"{cls.__name__} is not made of {repr(parts)[:80]}")
+        return cls(*parts)
     if "dtype" in fields:
-        return DType(fields["dtype"])
+        return DType(_text(fields["dtype"]))
     ref = _value(fields)
+    if not isinstance(ref, (AxisRef, SymbolRef, ThreadRef, ParameterRef)):
+        raise TypeError(f"{repr(ref)[:40]} stands for no variable")
     return variables.setdefault(ref, Var(f"v{len(variables)}", DType("int32")))

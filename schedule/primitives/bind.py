@@ -13,6 +13,7 @@ from ...te.axis import thread_axis as make_thread_axis
 from ..errors import BadThreadBinding, ThreadBoundTwice
 from ..model.axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline
 from ..model.checks import refuse_ordered
+from ..model.foreign import AXIS, THREAD
 from ..model.hybrid_loops import check_independent, share_nest
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -54,7 +55,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"bind({axis.name}, {tag}) of {stage.name}", lambda: stage.bind(axis, thread)
 
 
-@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=7)
+@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=7, foreign={"axis": AXIS, "thread_axis": THREAD})
 def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
     """Run the iterations on a thread axis. Like parallel, vectorize and unroll it replaces the kind given before.
 

@@ -13,6 +13,7 @@ from ...te.shape import zero_based
 from ...te.tensor import Tensor
 from ..errors import BadCacheRead
 from ..model.checks import as_list, check_scope
+from ..model.foreign import SCOPE, TENSORS
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.redirect import Redirection
@@ -42,7 +43,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"cache_read({tensor.name}, {scope}, {readers})", lambda: drawer.s.cache_read(tensor, scope, ops)
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5)
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5,
+           foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS})
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:
     """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
 

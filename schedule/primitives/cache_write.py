@@ -16,6 +16,7 @@ from ...te.tensor_compute import TensorComputeOp
 from ..errors import BadCacheWrite
 from ..model.axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
 from ..model.checks import check_scope
+from ..model.foreign import SCOPE, TENSORS
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.layout import (
     as_axis,
@@ -55,7 +56,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
             lambda: drawer.s.cache_write(outputs[0] if len(outputs) == 1 else outputs, scope))
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5)
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5, foreign={"tensor": TENSORS, "scope": SCOPE})
 def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
     """Compute `tensor` into a cache in the memory `scope` first; its stage becomes a copy of the cache, with its loops anew.
 

@@ -21,6 +21,7 @@ from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
 from ..errors import BadClone
 from ..model.checks import as_list
+from ..model.foreign import TENSORS
 from ..model.layout import as_axis, check_outputs
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -49,7 +50,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
             lambda: drawer.s.clone_in(outputs[0] if len(outputs) == 1 else outputs, chosen))
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1.5, rare=True)
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1.5, rare=True,
+           foreign={"tensor": TENSORS, "readers": TENSORS})
 def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
     """A second stage, "B.clone", that computes `tensor` again; `readers` read it in its place.
 

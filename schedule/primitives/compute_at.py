@@ -10,6 +10,7 @@ from ...ir.expr import IterVar
 from ..errors import CannotAttach, NestedParallel
 from ..model.axes import find_leaf, outline
 from ..model.checks import enclosing_parallel, wrong_stage
+from ..model.foreign import AXIS, STAGE
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -44,7 +45,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"compute {stage.name} at {axis.name} of {parent.name}", lambda: stage.compute_at(parent, axis)
 
 
-@primitive(StagePrimitives, "placement", tries=_tries, draw=_draw, weight=11)
+@primitive(StagePrimitives, "placement", tries=_tries, draw=_draw, weight=11, foreign={"parent": STAGE, "scope": AXIS})
 def compute_at(stage: Stage, parent: Stage, scope: IterVar) -> None:
     """Compute what one iteration of the loop `scope` of `parent` needs, within that iteration.
 

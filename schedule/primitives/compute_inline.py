@@ -22,7 +22,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return None if stage is None else (f"inline {stage.name}", stage.compute_inline)
 
 
-@primitive(StagePrimitives, "placement", tries=once(lambda stage: stage.compute_inline()), draw=_draw, weight=4, rare=True)
+@primitive(StagePrimitives, "placement", tries=once(lambda stage: stage.compute_inline()), draw=_draw, weight=4, rare=True,
+           foreign={})
 def compute_inline(stage: Stage) -> None:
     """Put its expression wherever it is read.
 

@@ -17,6 +17,7 @@ from ...te.tensor import Tensor
 from ..errors import BadGroup, CannotAttach
 from ..model.axes import outline
 from ..model.checks import as_list, wrong_stage
+from ..model.foreign import AXIS, FLAG, GROUP, STAGE, TENSORS
 from ..model.group import Group, chain
 from ..model.methods import GroupPrimitives, SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -54,7 +55,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
             lambda: drawer.s.create_group(stage.op.output(0), inputs, whole))
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1, rare=True)
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=1, rare=True,
+           foreign={"outputs": TENSORS, "inputs": TENSORS, "include_inputs": FLAG})
 def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
     """A group of the stages on the ways from `inputs` to `outputs`, which its compute_at places together.
 
@@ -149,7 +151,7 @@ def _check_placed_within(moved: dict[Stage | Group, None], members: list[Stage])
                        f"call compute_root() of {member.name} first, or take {at.name} into the group")
 
 
-@primitive(GroupPrimitives, "placement")
+@primitive(GroupPrimitives, "placement", foreign={"group": GROUP, "parent": STAGE, "scope": AXIS})
 def compute_at(group: Group, parent: Stage, scope: IterVar) -> None:
     """Compute all members that were not placed themselves within an iteration of the loop `scope` of `parent`.
 
@@ -168,7 +170,7 @@ def compute_at(group: Group, parent: Stage, scope: IterVar) -> None:
     group.attach("at", parent, scope)
 
 
-@primitive(GroupPrimitives, "placement")
+@primitive(GroupPrimitives, "placement", foreign={"group": GROUP})
 def compute_root(group: Group) -> None:
     """Compute its members before the stages that read them, at the root of the group around it where there is one."""
     group.schedule.record("compute_root", group=group)

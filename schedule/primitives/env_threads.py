@@ -12,6 +12,7 @@ from ..errors import BadEnvThreads
 from ..model.attributes import IterAttr
 from ..model.axes import outline
 from ..model.checks import as_list
+from ..model.foreign import THREADS
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.stage import Stage
@@ -45,7 +46,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"env_threads({count}) of {scan.name}", lambda: scan.env_threads(threads)
 
 
-@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=2, rare=True)
+@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=2, rare=True, foreign={"threads": THREADS})
 def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
     """Of a scan: put thread axes around the loop over time, so that all steps run in one kernel.
 

@@ -11,6 +11,7 @@ from ...ir.ops import const
 from ...te.shape import INT64_FROM
 from ..errors import FuseApart
 from ..model.axes import declared_ranges, dependences, derived_roots, find_leaf, outline, place_of, refuse_lost_annotation
+from ..model.foreign import AXES
 from ..model.hybrid_loops import check_fused
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
@@ -35,7 +36,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"fuse({a.name}, {b.name}) of {stage.name}", lambda: stage.fuse(a, b)
 
 
-@primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.fuse(outer, inner)), draw=_draw, weight=6)
+@primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.fuse(outer, inner)), draw=_draw, weight=6,
+           foreign={"axes": AXES})
 def fuse(stage: Stage, *axes: IterVar) -> IterVar:
     """Make one loop of loops directly inside each other, in their order; of none, a new outermost loop that runs once.
 

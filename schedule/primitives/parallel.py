@@ -7,6 +7,7 @@ from ...ir.expr import IterVar
 from ..errors import NestedParallel, ParallelReduction
 from ..model.axes import find_leaf, outline
 from ..model.checks import enclosing_parallel, race_over, refuse_ordered
+from ..model.foreign import AXIS
 from ..model.hybrid_loops import check_independent, share_nest
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
@@ -29,7 +30,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"parallel({axis.name}) of {stage.name}", lambda: stage.parallel(axis)
 
 
-@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.parallel(axis)), draw=_draw, weight=5)
+@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.parallel(axis)), draw=_draw, weight=5,
+           foreign={"axis": AXIS})
 def parallel(stage: Stage, axis: IterVar) -> None:
     """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 

@@ -14,6 +14,7 @@ from ...ir.passes.cpu.nontemporal import NONTEMPORAL
 from ..errors import UnknownPragma
 from ..model.attributes import IMPORT_C, IMPORT_LLVM, SKIP
 from ..model.axes import find_leaf, outline
+from ..model.foreign import AXIS, FLAG, NOTHING, either, integer, one_of
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
@@ -40,6 +41,13 @@ _KEYS = {
     NONTEMPORAL: _SWITCH, SKIP: _SWITCH, IMPORT_LLVM: _TEXT, IMPORT_C: _TEXT,
 }
 
+_FOREIGN = {
+    "axis": AXIS, "pragma_value": either(NOTHING, FLAG, integer(0, 4096)), "pragma_type": one_of(
+        "auto_unroll_max_step", "unroll_explicit", "parallel_launch_point", "parallel_stride_pattern",
+        "parallel_barrier_when_finish", NONTEMPORAL),
+}
+"""Without those that bring code or leave loops out."""
+
 
 def _draw(drawer: Drawer) -> Attempt | None:
     stage = drawer.some_stage(lambda stage: stage.leaf_iter_vars)
@@ -54,7 +62,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(StagePrimitives, "kinds", named=(), tries=each_loop(lambda stage, axis: stage.pragma(axis, "unroll_explicit", True)),
-           draw=_draw, weight=2)
+           draw=_draw, weight=2, foreign=_FOREIGN)
 def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
     """Say something to the passes about a loop. A key that was set before takes the new value.
 

@@ -13,6 +13,7 @@ from ...te.tensor import Tensor
 from ..errors import BadPrefetch
 from ..model.attributes import Ahead
 from ..model.axes import find_leaf, outline
+from ..model.foreign import AXIS, FLAG, LARGEST, TENSORS, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -35,7 +36,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"prefetch({tensor.name}, {axis.name}, {offset}) of {stage.name}", lambda: stage.prefetch(tensor, axis, offset)
 
 
-@primitive(StagePrimitives, "storage", named=("offset", "around", "level"), tries=_tries, draw=_draw, weight=2)
+@primitive(StagePrimitives, "storage", named=("offset", "around", "level"), tries=_tries, draw=_draw, weight=2,
+           foreign={"tensor": TENSORS, "axis": AXIS, "offset": integer(-LARGEST, LARGEST), "around": FLAG, "level": integer(1, 2)})
 def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1) -> None:
     """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
 

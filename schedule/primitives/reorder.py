@@ -7,6 +7,7 @@ from ...ir.expr import IterVar
 from ..errors import BadReorder
 from ..model.axes import find_leaf, outline, refuse_swapped
 from ..model.checks import refuse_ordered
+from ..model.foreign import AXES
 from ..model.hybrid_loops import check_reordered
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
@@ -26,7 +27,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.reorder(inner, outer)), draw=_draw,
-           weight=7)
+           weight=7, foreign={"axes": AXES})
 def reorder(stage: Stage, *axes: IterVar) -> None:
     """Permute the listed loops among the places that they hold; the others stay where they are.
 

@@ -26,6 +26,7 @@ from ..model.axes import (
     refuse_lost_annotation,
     related_axes,
 )
+from ..model.foreign import AXIS, TENSORS, integer
 from ..model.layout import (
     as_axis,
     check_outputs,
@@ -66,7 +67,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
             lambda: drawer.s.rfactor(outputs[0] if len(outputs) == 1 else outputs, axis, place))
 
 
-@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=4, rare=True)
+@primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=4, rare=True,
+           foreign={"tensor": TENSORS, "axis": AXIS, "factor_axis": integer(-64, 64)})
 def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
     """Reduce in two stages: partial results, with a dimension for the reduce loop `axis`, and the tensor over that dimension.
 

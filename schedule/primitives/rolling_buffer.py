@@ -16,7 +16,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return None if stage is None else (f"rolling_buffer of {stage.name}", stage.rolling_buffer)
 
 
-@primitive(StagePrimitives, "storage", tries=once(lambda stage: stage.rolling_buffer()), draw=_draw, weight=1, rare=True)
+@primitive(StagePrimitives, "storage", tries=once(lambda stage: stage.rolling_buffer()), draw=_draw, weight=1, rare=True,
+           foreign={})
 def rolling_buffer(stage: Stage) -> None:
     """Use again what the last iteration of the loop that it is computed at computed, and compute the rest.
 

@@ -8,6 +8,7 @@ from ...errors import user_source
 from ...ir.buffer import SCOPES
 from ..errors import UnknownScope
 from ..model.checks import check_scope
+from ..model.foreign import SCOPE
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.stage import Stage
@@ -29,7 +30,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"set_scope({stage.name}, {scope})", lambda: stage.set_scope(scope)
 
 
-@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2, rare=True)
+@primitive(StagePrimitives, "storage", tries=_tries, draw=_draw, weight=2, rare=True, foreign={"scope": SCOPE})
 def set_scope(stage: Stage, scope: str) -> None:
     """Keep its results in the memory `scope`.
 

@@ -26,6 +26,7 @@ from ...te.shape import INT64_FROM
 from ..errors import BadSkew
 from ..model.axes import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation
 from ..model.checks import refuse_ordered
+from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -99,7 +100,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"skew({axis.name}, {by.name}, {factor}) of {stage.name}", lambda: stage.skew(axis, by, factor)
 
 
-@primitive(StagePrimitives, "loops", tries=_tries, draw=_draw, weight=3, rare=True)
+@primitive(StagePrimitives, "loops", tries=_tries, draw=_draw, weight=3, rare=True,
+           foreign={"axis": AXIS, "by": AXIS, "factor": integer(-4096, 4096)})
 def skew(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
     """Let the loop `axis` begin `factor` iterations later for each iteration of the loop `by`, and go around.
 

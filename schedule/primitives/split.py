@@ -11,6 +11,7 @@ from ...ir.ops import convert
 from ...ir.visit import free_vars
 from ..errors import BadSplit
 from ..model.axes import find_leaf, outline, refuse_lost_annotation
+from ..model.foreign import AXIS, NOTHING, SIZE, either, one_of
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.relations import Split
@@ -29,7 +30,9 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"split({axis.name}, {named}) of {stage.name}", lambda: stage.split(axis, **named)
 
 
-@primitive(StagePrimitives, "loops", tries=each_loop(lambda stage, axis: stage.split(axis, 2)), draw=_draw, weight=20)
+@primitive(StagePrimitives, "loops", tries=each_loop(lambda stage, axis: stage.split(axis, 2)), draw=_draw, weight=20,
+           foreign={
+    "parent": AXIS, "factor": either(NOTHING, SIZE), "nparts": either(NOTHING, SIZE), "disable_predication": one_of(False)})
 def split(
     stage: Stage, parent: IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False,
 ) -> tuple[IterVar, IterVar]:

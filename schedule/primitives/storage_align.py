@@ -7,6 +7,7 @@ from ...errors import user_source
 from ...ir.expr import IterVar
 from ..errors import BadStorageAlign
 from ..model.axes import find_axis, outline, place_of
+from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
@@ -25,7 +26,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(StagePrimitives, "storage", named=("factor", "offset"), draw=_draw, weight=2,
-           tries=each_dimension(lambda stage, axis: stage.storage_align(axis, 8, 1)))
+           tries=each_dimension(lambda stage, axis: stage.storage_align(axis, 8, 1)),
+           foreign={"axis": AXIS, "factor": integer(1, 4096), "offset": integer(-4096, 4096)})
 def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None:
     """Pad so that the stride of the dimension `axis` is `offset` modulo `factor`, in elements.
 

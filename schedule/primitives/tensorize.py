@@ -15,6 +15,7 @@ from ...te.shape import constant_extent
 from ...te.tensor_intrin import TensorIntrin
 from ..errors import BadTensorize
 from ..model.axes import find_leaf, outline
+from ..model.foreign import AXIS, INTRINSIC
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -58,7 +59,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"tensorize({ii.name}, {depth}) of {stage.name}", lambda: stage.tensorize(ii, kernel)
 
 
-@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=3, early=True)
+@primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=3, early=True,
+           foreign={"axis": AXIS, "intrinsic": INTRINSIC})
 def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
     """Let a tensor intrinsic do the work of this loop and of all inside it.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir.expr import IterVar
 from ..model.axes import find_leaf
+from ..model.foreign import AXIS, SIZE
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
@@ -25,7 +26,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(StagePrimitives, "loops", tries=neighbours(lambda stage, outer, inner: stage.tile(outer, inner, 2, 2)), draw=_draw,
-           weight=5)
+           weight=5, foreign={"x_parent": AXIS, "y_parent": AXIS, "x_factor": SIZE, "y_factor": SIZE})
 def tile(
     stage: Stage, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any,
 ) -> tuple[IterVar, IterVar, IterVar, IterVar]:

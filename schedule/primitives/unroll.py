@@ -7,6 +7,7 @@ from math import prod
 from ...ir.expr import IterVar
 from ..model.axes import find_leaf
 from ..model.checks import refuse_ordered
+from ..model.foreign import AXIS
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
@@ -32,7 +33,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"unroll({axis.name}) of {stage.name}", lambda: stage.unroll(axis)
 
 
-@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.unroll(axis)), draw=_draw, weight=4)
+@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.unroll(axis)), draw=_draw, weight=4,
+           foreign={"axis": AXIS})
 def unroll(stage: Stage, axis: IterVar) -> None:
     """Write the iterations out. Like parallel, vectorize and bind it replaces the kind given before.
 

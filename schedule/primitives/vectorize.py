@@ -6,6 +6,7 @@ from ...ir.expr import IterVar
 from ..errors import VectorizeReduction
 from ..model.axes import find_leaf
 from ..model.checks import race_over, refuse_ordered
+from ..model.foreign import AXIS
 from ..model.hybrid_loops import check_independent
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
@@ -27,7 +28,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"vectorize({axis.name}) of {stage.name}", lambda: stage.vectorize(axis)
 
 
-@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.vectorize(axis)), draw=_draw, weight=7)
+@primitive(StagePrimitives, "kinds", tries=each_loop(lambda stage, axis: stage.vectorize(axis)), draw=_draw, weight=7,
+           foreign={"axis": AXIS})
 def vectorize(stage: Stage, axis: IterVar) -> None:
     """Run the iterations in vector lanes. Like parallel, unroll and bind it replaces the kind given before.
 

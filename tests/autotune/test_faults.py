@@ -19,8 +19,9 @@ from tilewright.autoschedule.search.space import Config, Configurator, Sketch
 from tilewright.autotune import measure
 from tilewright.autotune.errors import NoCandidate, WorkerFailed, WrongInputs
 from tilewright.autotune.measure import Limits, Measurer
-from tilewright.autotune.records import Database, Trial
+from tilewright.autotune.records import Database
 from tilewright.autotune.search import Candidate, CandidateFactory
+from tilewright.autotune.trial import Trial
 from tilewright.schedule import to_json
 
 LIMITS = Limits(timeout=2.0, budget=0.005)

@@ -13,7 +13,8 @@ import tilewright as tw
 from tilewright import autotune
 from tilewright.autoschedule.search.space import Config
 from tilewright.autotune.errors import BadRecordLine, CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord, RecordDoesNotFit
-from tilewright.autotune.records import Database, Trial
+from tilewright.autotune.records import Database
+from tilewright.autotune.trial import Trial
 
 RECORDS = '[["unroll", 1, {"axis": {"axis": [1, 0]}}]]'
 PARALLEL = '[["parallel", 1, {"axis": {"axis": [1, 0]}}]]'
@@ -58,9 +59,9 @@ def test_a_result_of_another_key_is_not_taken(database: Database, field: str) ->
 
 
 def test_best_and_build_take_the_fastest_record(database: Database) -> None:
-    key = faults.task().key
-    database.add(key, "B", Trial(RECORDS, 1e-3))
-    database.add(key, "B", Trial(PARALLEL, 2e-3))
+    task = faults.task()
+    database.add(task.key, "B", faults.checked(task, RECORDS, 1e-3))
+    database.add(task.key, "B", faults.checked(task, PARALLEL, 2e-3))
     tensors = faults.doubling()
     assert "unrolled" in str(autotune.best(tensors, database=database))
     kernel = tw.build(tensors, tuned=database)

@@ -21,9 +21,10 @@ from tilewright.autotune.features import FEATURES, features
 from tilewright.autotune.measure import Limits
 from tilewright.autotune.model import PlainModel, RankingModel, make_model
 from tilewright.autotune.progress import Progress, readable
-from tilewright.autotune.records import Database, Trial
+from tilewright.autotune.records import Database
 from tilewright.autotune.report import render
 from tilewright.autotune.search import Candidate, CandidateFactory, EvolutionarySearch, Measured, RandomSearch
+from tilewright.autotune.trial import Trial
 from tilewright.cli.tuning import _task_of as task_of
 from tilewright.ir.text.parser import parse
 from tilewright.te import Tensor

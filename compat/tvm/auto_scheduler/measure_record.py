@@ -9,9 +9,12 @@ from os import PathLike
 from pathlib import Path
 
 from ....autotune.errors import BadRecordLine, NoRecord
-from ....autotune.records import Database, Trial, to_line
+from ....autotune.lines import Line, to_line
+from ....autotune.records import Database
 from ....autotune.task import Key
+from ....autotune.trial import Trial
 from ....errors import user_source
+from ....untrusted import plain_json
 
 __all__ = ["RecordToFile", "Recording", "read_log"]
 
@@ -55,7 +58,7 @@ class Recording(Database):
         """Appends a trial."""
         super().add(key, name, trial)
         self._of[trial.uid] = (key, name, trial)
-        self._write(to_line(key, name, self._baseline, trial))
+        self._write(to_line(Line(key, name, self._baseline, trial)))
         self._since = 0 if trial.seconds is not None and trial.seconds < self._best else self._since + 1
         self._best = min(self._best, trial.seconds or float("inf"))
         if self._patience is not None and self._since >= self._patience:
@@ -66,7 +69,7 @@ class Recording(Database):
         super().confirm(trial, seconds)
         if trial.uid in self._of:
             key, name, _ = self._of[trial.uid]
-            plain = json.loads(to_line(key, name, self._baseline, trial))
+            plain = json.loads(to_line(Line(key, name, self._baseline, trial)))
             self._write(json.dumps(plain | {"confirmed": seconds}))
 
 
@@ -90,7 +93,7 @@ def read_log(filename: str | PathLike[str], into: Database) -> None:
 
 def _uid(line: str) -> str:
     try:
-        record = json.loads(line)
+        record = plain_json(line, len(line))
     except ValueError:
         return ""
     return str(record.get("uid", "")) if isinstance(record, dict) else ""

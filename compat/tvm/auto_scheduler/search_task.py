@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
+from ....autotune.checked import best_schedule
 from ....autotune.errors import BadTuningOption, NothingToTune
-from ....autotune.records import Database, best_schedule
+from ....autotune.records import Database
 from ....autotune.task import Task
 from ....autotune.tuner import tune
 from ....driver import build as driver

@@ -1,0 +1,142 @@
+"""The best schedule that a database holds, which this machine has checked.
+
+What a record says is not believed: one that was measured elsewhere is run in a process of its own and compared with the
+unscheduled program, once, before it is used. The database is told what came out.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+from ..codegen.target import Target
+from ..errors import InternalError, ScheduleError, TilewrightError, user_source
+from ..ir.expr import IntImm
+from ..ir.visit import deep_recursion
+from ..schedule import Schedule, from_json
+from ..schedule.lowering.lower import lower
+from ..te import Tensor
+from ..untrusted import printable
+from .errors import DatabaseBusy, NoRecord, RecordDoesNotFit, WorkerFailed, WrongRecord
+from .measure import Failure, Limits, Measurer
+from .records import Database
+from .task import Task
+from .trial import Trial
+
+__all__ = ["best_schedule", "best_trial", "find_schedule"]
+
+_AT_ONCE = 4
+"""Of trials that somebody else measured: so many are checked before one is used, because their times may be no times of here."""
+_REPLAY_FAULTS = (TilewrightError, InternalError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError,
+                  AttributeError, RecursionError, MemoryError)
+
+
+def best_schedule(task: Task, database: Database | str | PathLike[str]) -> tuple[Schedule, Trial]:
+    """The schedule of the fastest trial of a task that this machine has checked, on the task's own tensors; those that were
+    measured elsewhere and look faster are checked first.
+
+    Raises NoRecord (TW0633); RecordDoesNotFit (TW0636) or WrongRecord (TW0637) where there are only records that are refused;
+    and what opening a database raises.
+    """
+    if not isinstance(database, Database):
+        with Database(database, must_exist=True) as opened:
+            return best_schedule(task, opened)
+    trial = best_trial(task, database)
+    try:
+        return task.replay(from_json(trial.records, foreign=True)), trial
+    except ScheduleError as error:
+        raise _unfit(task, error.headline) from error
+
+
+def best_trial(task: Task, database: Database) -> Trial:
+    """The trial of best_schedule. Raises what that raises."""
+    unchecked, best = database.candidates(task.key, _AT_ONCE)
+    if unchecked:
+        accepted, refused = _check(task, database, unchecked)
+        best = database.candidates(task.key, 0)[1] or min(accepted, key=lambda trial: trial.time or 0.0, default=None)
+        if best is None and refused:
+            kind, message = refused[0].kind, refused[0].message
+            raise _unfit(task, message) if kind == "refused" else WrongRecord(
+                f"the best record of {task.name} is refused: {kind}", reason=message, called=user_source(),
+                fix="tune it here: autotune.tune(args, database=...)")
+        for failure in refused:
+            warnings.warn(printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}"), stacklevel=4)
+    if best is None:
+        raise NoRecord(f"{str(database.path)!r} holds no verified result for {task.name}", called=user_source(),
+                       reason=_what_there_is(task, database), fix="tune it: autotune.tune(args, database=...)")
+    return best
+
+
+def _unfit(task: Task, reason: str) -> RecordDoesNotFit:
+    return RecordDoesNotFit(f"the best record of {task.name} does not fit its tensors", reason=reason, called=user_source(),
+                            fix="tune it again, into another file")
+
+
+def _check(task: Task, database: Database, trials: Sequence[Trial]) -> tuple[list[Trial], list[Failure]]:
+    """Compares what the trials compute with the unscheduled program, and tells the database. Those that are right, with the
+    times that they take here, and what is wrong with the others."""
+    accepted: list[Trial] = []
+    failures: list[tuple[Trial, Failure]] = []
+    texts: dict[str, list[Trial]] = {}
+    for trial in trials:
+        try:
+            with deep_recursion():
+                schedule = task.replay(from_json(trial.records, foreign=True))
+                texts.setdefault(str(lower(schedule, list(task.args), "main")), []).append(trial)
+        except _REPLAY_FAULTS as error:
+            said = error.headline + (f": {error.reason}" if error.reason else "") if isinstance(error, TilewrightError) else \
+                f"{type(error).__name__}: {error}"
+            failures.append((trial, Failure("refused", said)))
+    if texts:
+        size = sum(math.prod(map(int, tensor.shape)) * tensor.dtype.bytes for tensor in task.args)  # pyright: ignore[reportArgumentType]
+        with Measurer(task, Limits(workers=1, memory=Limits().memory + 4 * size)) as measurer:
+            outcomes = measurer.measure(list(texts))
+        for alike, outcome in zip(texts.values(), outcomes, strict=True):
+            if outcome.failure is None:
+                accepted += [replace(trial, confirmed=outcome.seconds) for trial in alike]
+            else:
+                failures += [(trial, outcome.failure) for trial in alike]
+    with suppress(DatabaseBusy):    # one that can only be read: checked again, the next time
+        for trial in accepted:
+            database.accept(task.key, trial, trial.confirmed or 0.0)
+        for trial, failure in failures:
+            database.refuse(trial, failure.kind, failure.message)
+    return accepted, [failure for _, failure in failures]
+
+
+def find_schedule(args: Sequence[Tensor], target: Target, database: Database | str | PathLike[str]) -> Schedule | None:
+    """The best schedule of tensors, for tw.build; None where there is no result for them.
+
+    A file that does not exist is warned of: most likely its name is wrong. So are records that are refused. Raises what opening
+    a database raises.
+    """
+    if not isinstance(database, Database) and not Path(database).exists():
+        warnings.warn(printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"), stacklevel=4)
+        return None
+    if not target.is_native or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
+        return None
+    try:
+        return best_schedule(Task.of(list(args), target), database)[0]
+    except NoRecord:
+        return None
+    except (RecordDoesNotFit, WrongRecord, WorkerFailed) as error:
+        told = f"{error.headline}: {error.reason}; the kernel takes topi's schedule"
+        warnings.warn(printable(told, lines=True), stacklevel=4)
+        return None
+
+
+def _what_there_is(task: Task, database: Database) -> str:
+    """Results for the same workload under other keys, which are not used."""
+    for other in database.tasks():
+        if other.key.workload == task.key.workload and other.trials > other.failures:
+            differing = [f"{name} {getattr(other.key, name)!r}, here {getattr(task.key, name)!r}"
+                         for name in ("target", "machine", "versions")
+                         if getattr(other.key, name) != getattr(task.key, name)]
+            if differing:
+                return f"there are results for the same workload, but of {'; '.join(differing)}"
+    return "nothing was tuned for this workload"

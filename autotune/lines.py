@@ -1,0 +1,84 @@
+"""Trials as lines of JSON, with their whole keys: how they go from one machine to another."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeGuard, cast
+
+from ..autoschedule.search.space import Config
+from ..errors import ScheduleError, user_source
+from ..schedule import from_json
+from ..untrusted import plain_json, printable
+from .errors import BadRecordLine
+from .task import Key
+from .trial import Trial
+
+__all__ = ["Line", "from_line", "to_line"]
+
+_MOST_BYTES = 16 << 20
+"""Of a line: programs written out may be long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line holds. name, baseline: of the task, see Database.tasks."""
+
+    key: Key
+    name: str
+    baseline: float | None
+    trial: Trial
+
+
+def to_line(line: Line) -> str:
+    """One line of JSON."""
+    key, trial = line.key, line.trial
+    return json.dumps({
+        "workload": key.workload, "target": key.target, "machine": key.machine, "versions": key.versions, "name": line.name,
+        "baseline": line.baseline, "uid": trial.uid, "records": json.loads(trial.records),
+        "config": None if trial.config is None else trial.config.plain(), "seconds": trial.seconds,
+        "confirmed": trial.confirmed, "failure": trial.failure, "message": trial.message, "created": trial.created,
+        "mark": trial.mark,
+    })
+
+
+def from_line(number: int, text: str) -> Line:
+    """What line `number` of a file holds. Raises BadRecordLine (TW0634)."""
+    try:
+        plain = plain_json(text, _MOST_BYTES)
+        if not isinstance(plain, dict):
+            raise TypeError("it is no object")
+        return _line(cast("dict[str, Any]", plain))
+    except (ValueError, TypeError, KeyError, OverflowError, ScheduleError) as fault:
+        reason = fault.reason if isinstance(fault, ScheduleError) else f"{type(fault).__name__}: {fault}"
+        raise BadRecordLine(f"line {number} is no record", reason=printable(reason[:300]), called=user_source(),
+                            fix="import what `tilewright db export` wrote; nothing was imported") from None
+
+
+def _line(plain: dict[str, Any]) -> Line:
+    if "input" in plain and "result" in plain:
+        raise ValueError("it is of a log of AutoTVM's, which names a template and no program: read it by "
+                         "tvm.autotvm.apply_history_best, beside the template")
+    if "i" in plain and "r" in plain:
+        raise ValueError("it is of a log of TVM's auto_scheduler, whose steps mean nothing to another compiler: tune again")
+    texts = {name: plain[name] for name in ("workload", "target", "machine", "versions", "name", "uid", "failure", "message")}
+    mark = plain.get("mark", "")
+    if not all(isinstance(text, str) for text in (*texts.values(), mark)):
+        raise TypeError("a text is missing")
+    seconds, confirmed, baseline = (plain[name] for name in ("seconds", "confirmed", "baseline"))
+    if not all(time is None or is_time(time) for time in (seconds, confirmed, baseline)):
+        raise ValueError("a time is no positive number of seconds")
+    if (seconds is None) == (texts["failure"] == ""):
+        raise ValueError("a trial either has a time or has failed")
+    if not is_time(plain["created"]):
+        raise ValueError("it was created at no time")
+    records = json.dumps(plain["records"])
+    from_json(records, foreign=True)
+    trial = Trial(records, seconds, Config.of(plain["config"]), texts["failure"], texts["message"], confirmed,
+                  float(plain["created"]), texts["uid"], mark)
+    return Line(Key(texts["workload"], texts["target"], texts["machine"], texts["versions"]), texts["name"], baseline, trial)
+
+
+def is_time(value: object) -> TypeGuard[float]:
+    """Whether it is a positive number of seconds, which something may take or be old."""
+    return type(value) in (int, float) and 0 < cast("float", value) < 1e11

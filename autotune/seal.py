@@ -1,0 +1,62 @@
+"""The marks of trials that this machine has measured and checked, which nobody else can make.
+
+A mark is a keyed hash of a trial's whole key and its records. The key of the hash is a file of the user's cache folder, so that
+a mark in a database or in a line from elsewhere, or beside records that were changed, says nothing here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import stat
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from ..runtime.places import cache_folder, cache_is_off
+from .task import Key
+
+__all__ = ["mark_of"]
+
+_SIZE = 32
+
+
+def mark_of(key: Key, records: str) -> str:
+    """The mark of records that were checked for this key."""
+    folder = None if cache_is_off() else cache_folder()
+    parts = (key.workload, key.target, key.machine, key.versions, records)
+    message = "".join(f"{len(part)} {part}" for part in parts)
+    return hmac.new(_secret(folder), message.encode(errors="surrogatepass"), "sha256").hexdigest()
+
+
+@cache
+def _secret(folder: Path | None) -> bytes:
+    """The secret of a folder, made where there is none; one for this process alone where it cannot be kept."""
+    fresh = secrets.token_bytes(_SIZE)
+    if folder is None:
+        return fresh
+    path = folder / "marks.key"
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f"marks-{secrets.token_hex(8)}.part"
+        if not path.exists():
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(fresh)
+                with suppress(FileExistsError):      # another process was first
+                    os.link(unfinished, path)
+            finally:
+                unfinished.unlink()
+        return _read(path) or fresh
+    return fresh
+
+
+def _read(path: Path) -> bytes | None:
+    """The secret in a file that is this user's alone; None for any other."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        state = os.fstat(descriptor)
+        own = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not stat.S_IMODE(state.st_mode) & 0o077
+        return file.read() if own and state.st_size == _SIZE else None

@@ -1,0 +1,76 @@
+"""Text that came from somewhere: how it is shown, and how JSON is read from it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+__all__ = ["plain_json", "printable"]
+
+_UNSEEN = "\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+"""What moves a cursor, rings, colours or reorders instead of being seen, and halves of characters, which no file can hold."""
+_ONE_LINE = re.compile(f"[{_UNSEEN}]")
+_LINES = re.compile(f"(?![\n\t])[{_UNSEEN}]")
+
+
+def printable(text: str, lines: bool = False) -> str:
+    """A text as a terminal may show it: control characters are written as their escapes (`\\x1b`). lines: line breaks and tabs
+    stay, for a text of ours with foreign parts; else the text is a name, or one line of something."""
+    return (_LINES if lines else _ONE_LINE).sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+_ESCAPES = re.compile(r"\\.", re.DOTALL)
+_STRINGS = re.compile(r'"[^"]*"')
+_BRACKETS = re.compile(r"[\[\]{}]")
+
+
+def plain_json(text: str | bytes, most_bytes: int, most_depth: int = 64) -> Any:
+    """What a JSON text holds: numbers are finite, and texts are what UTF-8 can hold.
+
+    Its size and depth are looked at before it is parsed. Raises ValueError, and nothing else.
+    """
+    if len(text) > most_bytes:
+        raise ValueError(f"it is longer than {most_bytes} bytes")
+    whole = text.decode() if isinstance(text, bytes) else text
+    if depth_above(whole, most_depth):
+        raise ValueError(f"it is nested deeper than {most_depth} levels")
+    value = json.loads(whole, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+    if not whole.isascii() or "\\u" in whole:
+        json.dumps(value, ensure_ascii=False).encode()      # halves of characters: UnicodeEncodeError is a ValueError
+    return value
+
+
+def depth_above(text: str, most: int) -> bool:
+    """Whether the brackets of a JSON text nest deeper than `most`. In one pass, without recursion."""
+    if text.count("[") + text.count("{") <= most:
+        return False
+    depth = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub("", _ESCAPES.sub("", text))):
+        depth += 1 if bracket in "[{" else -1
+        if depth > most:
+            return True
+    return False
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:40]} is too large for a number")
+    return number
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > 20:
+        raise ValueError(f"{digits[:20]}... is too large for an integer")
+    return int(digits)
