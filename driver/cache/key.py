@@ -67,7 +67,8 @@ def _surroundings() -> tuple[str, ...]:
     )
 
 
-_FLOORS = ("errors.py", "limits.py", "untrusted.py", "driver", "ir", "runtime", "te", "schedule", "codegen", "topi", "autoschedule")
+_FLOORS = ("errors.py", "limits.py", "arguments.py", "untrusted.py", "driver", "ir", "runtime", "te", "schedule", "codegen", "topi",
+           "autoschedule")
 """What of the package a kernel's code depends on."""
 
 
