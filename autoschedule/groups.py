@@ -23,12 +23,11 @@ from ..codegen.target import Target
 from ..ir.expr import ProducerLoad
 from ..schedule import Schedule
 from ..te.operation import Operation, extent_of
-from ..te.scan import ScanOp
 from ..te.shape import same_extent
 from .operations import elements, is_expensive, is_plain, loads_of, weight
 from .slice_gradients import GRADIENTS, gradients_of_slices
 
-__all__ = ["Group", "Piece", "cut", "steps_of"]
+__all__ = ["Group", "Piece", "cut"]
 
 MAX_WEIGHT = 256
 """Operators of an expression up to which producers are inlined into it."""
@@ -250,24 +249,9 @@ def _no_larger(reader: Operation, op: Operation) -> bool:
 
 def _of_other_kinds(order: list[Operation]) -> Iterator[Operation]:
     """Placeholders, what is no ordinary compute, and what is computed step by step within a scan."""
-    stepwise = {op for scan in order if isinstance(scan, ScanOp) for op in steps_of(scan, order)}
+    stepwise = {op for each in order for op in each.steps(order)}
     for op in order:
         if not op.values or op.calls_intrinsic or op in stepwise:
-            yield op
-
-
-def steps_of(scan: ScanOp, order: list[Operation]) -> Iterator[Operation]:
-    """What a scan begins with, and what lies between its states or inputs and its updates."""
-    needed = {tensor.op for tensor in scan.update}
-    for op in reversed(order):
-        if op in needed:
-            needed.update(tensor.op for tensor in op.input_tensors)
-    given = {tensor.op for tensor in (*scan.states, *scan.inputs)}
-    reached = set(given)
-    yield from {tensor.op for tensor in (*scan.init, *scan.update)}
-    for op in order:
-        if op in needed and op not in reached and any(tensor.op in reached for tensor in op.input_tensors):
-            reached.add(op)
             yield op
 
 

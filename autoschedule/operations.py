@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.visit import children, post_order
-from ..te.operation import ComputeOp, Operation
+from ..te.operation import Operation
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 
@@ -98,7 +98,7 @@ def is_plain(op: Operation) -> bool:
     return bool(op.values) and not op.calls_intrinsic and op.reduction is None and op.num_outputs == 1
 
 
-def inlined_into(s: Schedule, op: Operation) -> list[ComputeOp]:
+def inlined_into(s: Schedule, op: Operation) -> list[Operation]:
     """The operations, as they are computed now, whose expressions stand in that of `op`: readers before what they read."""
     readers: set[Operation] = set()
     stack = [s[op].op]
@@ -107,7 +107,7 @@ def inlined_into(s: Schedule, op: Operation) -> list[ComputeOp]:
             if tensor.op not in readers and tensor in s and s[tensor].attach_type == "inline":
                 readers.add(tensor.op)
                 stack.append(tensor.op)
-    return [stage.op for stage in reversed(s.stages) if stage.op in readers and isinstance(stage.op, ComputeOp)] if readers else []
+    return [stage.op for stage in reversed(s.stages) if stage.op in readers and stage.op.values] if readers else []
 
 
 def weight(op: Operation) -> int:

@@ -8,9 +8,8 @@ from ..codegen.machine import machine_of
 from ..codegen.target import Target
 from ..schedule import Schedule, create_schedule
 from ..te import Tensor
-from ..te.operation import ComputeOp, Operation
-from ..te.scan import ScanOp
-from .groups import Group, Piece, cut, steps_of
+from ..te.operation import Operation
+from .groups import Group, Piece, cut
 
 __all__ = ["schedule"]
 
@@ -34,8 +33,8 @@ def _schedule(s: Schedule, target: Target) -> None:
 
         order = [stage.op for stage in s.stages]
         for op in order:
-            if isinstance(op, ScanOp):
-                share_scan(s, op, tuple(steps_of(op, order)))
+            if op.is_stepwise:
+                share_scan(s, op, op.steps(order))
     else:
         from .cpu.rules import RULES, rule_for
     tags: Collection[str] = RULES
@@ -43,10 +42,9 @@ def _schedule(s: Schedule, target: Target) -> None:
     for piece in cut(s, tags):
         group = _begin(s, piece, target)
         anchor = piece.anchor
-        assert isinstance(anchor, ComputeOp)
         rule_for(piece.tag, anchor)(group)
         for head in piece.heads:
-            if s[head].attach_type == "root" and not s[head].is_scheduled() and isinstance(head, ComputeOp):
+            if s[head].attach_type == "root" and not s[head].is_scheduled() and head.values:
                 rule_for("", head)(Group(s, head, head, (), target, machine))
 
 

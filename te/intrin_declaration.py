@@ -74,13 +74,14 @@ def decl_tensor_intrin(
     tensorized. Raises BadTensorIntrin (TW0132) where op is no compute on placeholders, a buffer is not of its tensor's shape and
     dtype, or a body touches others or writes what it should read.
     """
-    if not isinstance(op, ComputeOp) or any(not tensor.op.is_passed for tensor in op.input_tensors):
+    compute = op.as_compute if isinstance(op, Operation) else None
+    if compute is None or any(not tensor.op.is_passed for tensor in op.input_tensors):
         raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", declared=getattr(op, "source", None),
                               reason="what it computes must be one te.compute over placeholders", called=user_source(),
                               fix="pass c.op, c being te.compute(shape, lambda ...) that reads te.placeholders alone")
     given = dict(binds or {})
     buffers: dict[Tensor, Buffer] = {}
-    for tensor in (*op.input_tensors, *op.outputs):
+    for tensor in (*compute.input_tensors, *compute.outputs):
         buffer = given.pop(tensor, None)
         if buffer is None:
             buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.name, **dict(default_buffer_params or {}))
@@ -88,20 +89,20 @@ def decl_tensor_intrin(
         buffers[tensor] = buffer
     if given:
         strangers = ", ".join(getattr(tensor, "name", str(tensor)) for tensor in given)
-        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=op.source,
-                              reason=f"binds has {strangers}, which {op.name} does not read",
+        raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=compute.source,
+                              reason=f"binds has {strangers}, which {compute.name} does not read",
                               allowed=", ".join(tensor.name for tensor in buffers), fix="bind the tensors of the operation")
-    scalars = _scalars(name, op, scalar_params)
-    ins, outs = [buffers[tensor] for tensor in op.input_tensors], [buffers[tensor] for tensor in op.outputs]
+    scalars = _scalars(name, compute, scalar_params)
+    ins, outs = [buffers[tensor] for tensor in compute.input_tensors], [buffers[tensor] for tensor in compute.outputs]
     returned = fcompute(ins, outs, list(scalars)) if scalars else fcompute(ins, outs)
-    body, init, update = _bodies(name, op, returned)
+    body, init, update = _bodies(name, compute, returned)
     body, init, update = (None if part is None else reading_only(part, ins) for part in (body, init, update))
     assert body is not None, "a body was made"
     for part in (body, init, update):
         if part is not None:
-            _check_buffers(name, op, part, buffers)
-            _check_writes(name, op, part, buffers)
-    return TensorIntrin(name, op, op.input_tensors, buffers, body, init, update, user_source(), scalar_params=scalars)
+            _check_buffers(name, compute, part, buffers)
+            _check_writes(name, compute, part, buffers)
+    return TensorIntrin(name, compute, compute.input_tensors, buffers, body, init, update, user_source(), scalar_params=scalars)
 
 
 def _scalars(name: str, op: ComputeOp, given: Sequence[Var] | None) -> tuple[Var, ...]:

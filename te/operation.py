@@ -6,20 +6,26 @@ stands in `Operation` has an answer for every kind. How a kind is lowered is its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import InternalError, SourceLine, user_source
 from ..ir.constant import Constant
 from ..ir.dtype import DType
-from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce
+from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
 from ..ir.stmt import Seq, Stmt
+from ..ir.visit import substitute
+from .additions import Addition
+from .declared_loops import NOT_DECLARED, DeclaredLoops
 from .errors import AmbiguousTensorTruth
 from .loops import compute_loops
 from .rewrite import collect_loads, redirect, rewrite_reduction
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .sizes import Sizes
 
 __all__ = ["ComparisonOp", "ComputeOp", "GivenOp", "Operation", "PlaceholderOp", "producers_first"]
 
@@ -54,6 +60,8 @@ class Operation:
     """Whether its loop runs over time, each step being computed by stages of their own."""
     takes_definitions: ClassVar[bool] = False
     """Whether it is made of expressions, in which the definition of an element can stand in place of its read (`rewritten`)."""
+    runs_in_order: ClassVar[bool] = False
+    """Whether it is statements, which run in the order in which they are written: what a schedule may do is up to them."""
     calls_intrinsic: ClassVar[bool] = False
     """Whether it was declared as calls of a tensor intrinsic."""
 
@@ -128,6 +136,21 @@ class Operation:
         """The extents of the dimensions whose indices may depend on data, where statements read and write them."""
         return ()
 
+    @cached_property
+    def declared_loops(self) -> DeclaredLoops:
+        """The loops among its axes that its author wrote, each in its place."""
+        return NOT_DECLARED
+
+    @property
+    def as_compute(self) -> ComputeOp | None:
+        """Itself, where each element is an expression over its axes, which schedules may write anew."""
+        return None
+
+    @property
+    def additions(self) -> Addition | None:
+        """What is added to its elements, which begin as zeros; None where it was not declared as such sums."""
+        return None
+
     @property
     def own_placeholders(self) -> tuple[Tensor, ...]:
         """The placeholders that stand for its own outputs, which nobody passes."""
@@ -142,6 +165,15 @@ class Operation:
     def constant(self) -> Constant | None:
         """Its elements, where they are known."""
         return None
+
+    def steps(self, order: Sequence[Operation]) -> Collection[Operation]:
+        """Of the operations `order`, producers first, those that compute its steps."""
+        del order
+        return ()
+
+    def with_shape(self, shape: tuple[Expr, ...]) -> Operation:
+        """The same of another shape, where its elements are passed by the caller of the kernel."""
+        raise InternalError(f"{self.name}, {self.noun}, has the shape {shape} that it was declared with")
 
     @property
     def num_outputs(self) -> int:
@@ -170,6 +202,23 @@ class Operation:
         """The operation with `rule`, which maps an expression to its replacement, applied to the expressions that it is made
         of; itself where nothing changed, or where it is made of none."""
         return self
+
+    def choose_extents(self, sizes: Sizes, is_output: bool) -> None:
+        """Of the same operation on fewer elements: choose its extents by what is needed of it, and note what it then needs of
+        what it reads. All of both, where a kind says nothing else."""
+        del is_output
+        for tensor in self.input_tensors:
+            sizes.need(tensor, [None] * tensor.ndim)
+
+    def asks_for_more(self, sizes: Sizes, whole: bool) -> bool:
+        """Whether it needs more than was chosen, which is noted, so that all choose again. whole: it may ask for all there is."""
+        del sizes, whole
+        return False
+
+    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> Operation:
+        """The operation of the extents that were chosen, reading other tensors."""
+        del sizes
+        return self.replace_inputs(tensors)
 
     def statement(self) -> Stmt:
         """What it does without a schedule, as loops over buffers and what it reads: nothing, unless it computes."""
@@ -208,6 +257,16 @@ class PlaceholderOp(GivenOp):
     noun: ClassVar[str] = "a placeholder: the caller passes it"
     is_passed: ClassVar[bool] = True
 
+    def with_shape(self, shape: tuple[Expr, ...]) -> PlaceholderOp:
+        return replace(self, shape=shape)
+
+    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> PlaceholderOp:
+        tensor = self.output(0)
+        if tensor in sizes.shapes:
+            return self.with_shape(sizes.shapes[tensor])
+        wanted = sizes.needed.get(tensor, [None] * tensor.ndim)
+        return self.with_shape(tuple(sizes.extent(extent, need, False) for extent, need in zip(self.shape, wanted, strict=True)))
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ComputeOp(Operation):
@@ -242,6 +301,10 @@ class ComputeOp(Operation):
         return self.body
 
     @property
+    def as_compute(self) -> ComputeOp:
+        return self
+
+    @property
     def loads(self) -> Sequence[ProducerLoad]:
         domains = [axis.dom for axis in self.reduce_axis if axis.dom is not None]
         return collect_loads(*self.body, *(part for dom in domains for part in (dom.begin, dom.extent)))
@@ -273,6 +336,26 @@ class ComputeOp(Operation):
 
     def statement(self) -> Stmt:
         return compute_loops(self.axis, self.body, self.outputs)
+
+    def choose_extents(self, sizes: Sizes, is_output: bool) -> None:
+        for axis, *needs in zip(self.axis, *map(sizes.wanted, self.outputs), strict=True):
+            sizes.choose(axis, sizes.most(needs), is_output)
+        for axis in self.reduce_axis:
+            sizes.choose(axis, 0, True)
+        evaluate = sizes.spans((*self.axis, *self.reduce_axis))
+        for load in self.loads:
+            sizes.need(load.producer, sizes.reach(load.indices, evaluate))
+
+    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
+        axes: dict[Var, Expr] = {}
+        data = tuple(sizes.renewed(axis, axes, tensors) for axis in self.axis)
+        reduced = tuple(sizes.renewed(axis, axes, tensors) for axis in self.reduce_axis)
+        first = substitute(redirect(self.body[0], tensors), axes)
+        if isinstance(first, Reduce):
+            body = tuple(replace(first, axes=reduced, value_index=at) for at in range(len(self.body)))
+        else:
+            body = (first, *(substitute(redirect(value, tensors), axes) for value in self.body[1:]))
+        return replace(self, axis=data, body=body)
 
     def rewritten(self, rule: Callable[[Any], Any]) -> ComputeOp:
         """The operation with `rule`, which maps an expression to its replacement, applied to its body and to the domains of its

@@ -13,18 +13,22 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ..errors import user_source
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
 from ..ir.ops import cast as cast_to
+from ..ir.ops import const
 from .compute import compute
 from .errors import BadScan
 from .operation import Operation
 from .shape import axis_dtype, same_extent, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor, tensor_text
+
+if TYPE_CHECKING:
+    from .sizes import Sizes
 
 __all__ = ["ScanOp", "scan"]
 
@@ -83,9 +87,65 @@ class ScanOp(Operation):
         memory = zip(self.init, self.update, self.states, self.outputs, strict=True)
         return [(tensor, output) for *tensors, output in memory for tensor in tensors]
 
+    def steps(self, order: Sequence[Operation]) -> dict[Operation, None]:
+        """What it begins with, its updates, and what lies between its states or inputs and its updates."""
+        needed = {tensor.op for tensor in self.update}
+        for op in reversed(order):
+            if op in needed:
+                needed.update(tensor.op for tensor in op.input_tensors)
+        given = {tensor.op for tensor in (*self.states, *self.inputs)}
+        reached, steps = set(given), dict.fromkeys(tensor.op for tensor in (*self.init, *self.update))
+        for op in order:
+            if op in needed and op not in reached and any(tensor.op in reached for tensor in op.input_tensors):
+                reached.add(op)
+                steps[op] = None
+        return steps
+
     @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:
         return tuple(dict.fromkeys((*self.init, *self.update)))
+
+    def choose_extents(self, sizes: Sizes, is_output: bool) -> None:
+        """States, updates and the scan have one shape, and all states one time, of one step that is computed at least."""
+        shapes: list[list[Expr]] = []
+        for state, output in zip(self.states, self.outputs, strict=True):
+            needs = zip(state.shape, sizes.wanted(output), sizes.asked.get(state, [0] * state.ndim), strict=True)
+            shapes.append([sizes.extent(extent, sizes.most(both), is_output) for extent, *both in needs])
+        steps, time = self.init[0].shape[0], self.states[0].shape[0]
+        if isinstance(time, IntImm) and isinstance(steps, IntImm):
+            chosen = max(steps.value + 1, *(shape[0].value for shape in shapes if isinstance(shape[0], IntImm)))
+            time = const(min(chosen, time.value), time.dtype)
+        for shape, state, init, update in zip(shapes, self.states, self.init, self.update, strict=True):
+            sizes.shapes[state] = (time, *shape[1:])
+            needs = [extent.value if isinstance(extent, IntImm) else None for extent in sizes.shapes[state]]
+            sizes.need(update, needs)
+            sizes.need(init, [None, *needs[1:]])
+
+    def asks_for_more(self, sizes: Sizes, whole: bool) -> bool:
+        """Where a state has fewer elements than its steps read, or compute of it."""
+        asked = False
+        for state, init, update in zip(self.states, self.init, self.update, strict=True):
+            needs = [sizes.most(both) for both in zip(sizes.wanted(state), sizes.wanted(update), strict=True)]
+            needs = [needs[0], *(sizes.most(both) for both in zip(needs[1:], sizes.wanted(init)[1:], strict=True))]
+            for at, (shape, need) in enumerate(zip(sizes.shapes[state], needs, strict=True)):
+                extent = state.shape[at]
+                if isinstance(shape, IntImm) and isinstance(extent, IntImm) and shape.value < extent.value and (
+                        need is None or need > shape.value):
+                    sizes.asked.setdefault(state, [0] * state.ndim)[at] = None if whole else need
+                    asked = True
+        return asked
+
+    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
+        (time,) = self.axis
+        assert time.dom is not None, "axes of operations have a domain"
+        end = sizes.shapes[self.states[0]][0]
+        dims = tuple(tuple(replace(axis, dom=zero_based(extent)) for axis, extent in zip(axes, sizes.shapes[state], strict=True))
+                     for axes, state in zip(self.dims, self.states, strict=True))
+        steps = replace(time, dom=Range(time.dom.begin, end - time.dom.begin)) if isinstance(end, IntImm) else time
+        states = tuple(tensors.get(state) or state.op.with_shape(sizes.shapes[state]).output(0) for state in self.states)
+        init, update, read = (
+            tuple(tensors.get(tensor, tensor) for tensor in some) for some in (self.init, self.update, self.inputs))
+        return replace(self, axis=(steps,), dims=dims, states=states, init=init, update=update, inputs=read)
 
     def replace_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
         """The same recurrence of other tensors; itself where it has none of them."""

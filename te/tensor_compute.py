@@ -25,7 +25,7 @@ from ..ir.visit import rewrite, substitute
 from .body import check_body
 from .errors import BadTensorIntrin
 from .intrin_shapes import solved
-from .operation import ComputeOp
+from .operation import ComputeOp, Operation
 from .reads import check_reads, check_states
 from .rewrite import collect_loads, rewrite_reduction
 from .shape import extent_text, shape_text, zero_based
@@ -33,7 +33,7 @@ from .tensor import Tensor
 from .tensor_intrin import IntrinsicCall, TensorIntrin, TensorPart
 from .wraparound import wrapping
 
-__all__ = ["TensorComputeOp", "tensor_compute"]
+__all__ = ["TensorComputeOp", "intrinsic_call", "tensor_compute"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -91,6 +91,11 @@ class TensorComputeOp(ComputeOp):
         if same and body is self.body:
             return self
         return replace(self, body=body, boxes=parts, scalars=tuple(substitute(value, renamed) for value in scalars))
+
+
+def intrinsic_call(op: Operation) -> TensorComputeOp | None:
+    """The operation, where it is computed by calls of a tensor intrinsic."""
+    return op if isinstance(op, TensorComputeOp) else None
 
 
 def tensor_compute(

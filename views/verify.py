@@ -120,7 +120,7 @@ class _Verifying:
         vouched = any(record.arguments.get("disable_predication") for record in self.schedule.records)
         for lengths in (_powers(), _odd(primes)):
             small = None if vouched else next(
-                (ops for length in lengths if (ops := shrunk(outputs, length)) and iterations(ops, values) <= budget), None)
+                (ops for length in lengths if iterations(ops := shrunk(outputs, length), values) <= budget), None)
             if small is not None:
                 try:
                     pair = self.pair(small, values)

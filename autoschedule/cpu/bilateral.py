@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from .depthwise import accumulator
 from .injective import worth_threads
 
@@ -27,7 +27,6 @@ __all__ = ["bilateral_slice", "coefficients", "pixels"]
 def bilateral_slice(group: Group) -> None:
     """The rule."""
     s, anchor = group.s, group.anchor
-    assert isinstance(anchor, ComputeOp)
     for head in group.heads:
         s[head].compute_inline()
     parts: dict[str, Operation] = {part.tag.partition(".")[2]: part for part in group.parts}

@@ -24,7 +24,7 @@ from ...codegen.machine import machine_of
 from ...codegen.target import Target
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage, create_schedule
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..slice_gradients import gradients_of_slices, roles_of
@@ -55,7 +55,7 @@ def schedule_bilateral_gradients(gradients: Sequence[Tensor], target: str | Targ
     return s
 
 
-def _schedule(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
+def _schedule(s: Schedule, ops: Mapping[str, Operation], lanes: int) -> None:
     for name in ("ones", "grad_affine", "near"):
         if name in ops:
             s[ops[name]].compute_inline()
@@ -84,7 +84,7 @@ def _shared(stage: Stage, axes: Sequence[IterVar]) -> None:
     stage.parallel(stage.fuse(*axes) if len(axes) > 1 else axes[0])
 
 
-def _grid(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
+def _grid(s: Schedule, ops: Mapping[str, Operation], lanes: int) -> None:
     rows = ops["grad_rows"]
     _, lane = s[rows].split(rows.reduce_axis[0], factor=lanes)
     partial = s[s.rfactor(rows.output(0), lane, -1)]
@@ -113,7 +113,7 @@ def _grid(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     _flat(s, ops["grad_grid"], 2, len(heads))
 
 
-def _guide(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
+def _guide(s: Schedule, ops: Mapping[str, Operation], lanes: int) -> None:
     guide = ops["grad_guide"]
     sums = s[s.cache_write(guide.output(0), "local")]
     stage = s[guide]
@@ -130,7 +130,7 @@ def _guide(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     _sum(near, near.op.reduce_axis, (z,))
 
 
-def _slice(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
+def _slice(s: Schedule, ops: Mapping[str, Operation], lanes: int) -> None:
     """The slice itself, beside its gradients. Of its coefficients, which are too many to be stored, the gradient of the image
     makes others."""
     result, affine = ops["slice"], ops["affine"]
@@ -138,7 +138,7 @@ def _slice(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
     pixels(s, result, s.cache_write(result.output(0), "local").op, mine, lanes, threads=True)
 
 
-def _image(s: Schedule, ops: Mapping[str, ComputeOp], lanes: int) -> None:
+def _image(s: Schedule, ops: Mapping[str, Operation], lanes: int) -> None:
     stage = s[ops["grad_image"]]
     *heads, c, y, x = stage.op.axis
     vector, lane = stage.split(x, factor=lanes)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
-from ...te.operation import ComputeOp
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
@@ -68,7 +68,6 @@ def conv2d_NCHWc(group: Group) -> None:
 def conv2d(group: Group, layout: _Layout) -> None:
     """Schedules a convolution whose dimensions lie as `layout` says."""
     anchor = group.anchor
-    assert isinstance(anchor, ComputeOp)
     if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         gemm(group)
         return
@@ -80,7 +79,7 @@ def conv2d(group: Group, layout: _Layout) -> None:
         _by_columns(group, layer, image)
 
 
-def _operands(group: Group, anchor: ComputeOp) -> tuple[Tensor, Tensor]:
+def _operands(group: Group, anchor: Operation) -> tuple[Tensor, Tensor]:
     """Data (with its padding) and weights; the heads that they are computed from are inlined into them."""
     image, weights = (*anchor.input_tensors, anchor.input_tensors[0])[:2]
     for head in group.heads:
@@ -89,7 +88,7 @@ def _operands(group: Group, anchor: ComputeOp) -> tuple[Tensor, Tensor]:
     return image, weights
 
 
-def _layer(group: Group, anchor: ComputeOp, layout: _Layout, image: Tensor) -> Layer:
+def _layer(group: Group, anchor: Operation, layout: _Layout, image: Tensor) -> Layer:
     extents = [constant_extent(axis) or 0 for axis in anchor.axis]
     reduced = {axis.name: constant_extent(axis) or 0 for axis in anchor.reduce_axis}
     groups = int(anchor.attrs.get("groups", 1))
@@ -154,7 +153,6 @@ def _cut_channels(stage: Stage, layout: _Layout, layer: Layer, vectors: int) -> 
 def _tile(stage: Stage, outer: list[IterVar], places: tuple[IterVar, IterVar], tile: Tile) -> None:
     """The sum's loops around its unrolled tile."""
     op = stage.op
-    assert isinstance(op, ComputeOp)
     reduced = op.reduce_axis
     tiles_down, row = stage.split(places[0], factor=tile.rows)
     tiles, column = stage.split(places[1], factor=tile.columns)
@@ -282,7 +280,6 @@ def _by_columns(group: Group, layer: Layer, image: Tensor) -> None:
     stage.vectorize(lane)
     sums.compute_at(stage, piece)
     op = sums.op
-    assert isinstance(op, ComputeOp)
     batch, channels, rows, columns = op.axis
     sums.reorder(batch, rows, *op.reduce_axis, channels, columns)
     sums.unroll(channels)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from .injective import worth_threads
 
@@ -42,7 +42,6 @@ def windows(group: Group) -> None:
     """The rule for windows over (..., rows, columns, [lanes]), each of which gives one element. The anchor's attrs say how
     windows move ("stride", of height and width) and whether its last dimension but one is height or width ("tile", 0 or 1)."""
     s, anchor = group.s, group.anchor
-    assert isinstance(anchor, ComputeOp)
     for head in group.heads:
         s[head].compute_inline()
     sums = accumulator(group)
@@ -84,7 +83,7 @@ def best_rows(extent: int, taps: int, step: int, room: int) -> int:
     return min(range(1, most + 1), key=read)
 
 
-def _rows(group: Group, anchor: ComputeOp, extent: int) -> int:
+def _rows(group: Group, anchor: Operation, extent: int) -> int:
     """How many places to compute together; where the weights alone are too many for the registers, they are read each time."""
     taps = [constant_extent(axis) or 1 for axis in anchor.reduce_axis]
     room = group.machine.registers - SCRATCH

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import contiguous, fixed_extent, inlined_into, loads_of
 from .injective import worth_threads
@@ -34,7 +34,6 @@ VECTORS = 4
 def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
-    assert isinstance(anchor, ComputeOp)
     group.inline_cheap_heads()
     lane = _lane_axis(group, anchor)
     if not s[group.output].op.axis:
@@ -45,7 +44,7 @@ def reduction(group: Group) -> None:
         _columns(group, anchor, lane)
 
 
-def _lane_axis(group: Group, anchor: ComputeOp) -> IterVar | None:
+def _lane_axis(group: Group, anchor: Operation) -> IterVar | None:
     """The axis along which neighbouring elements are read: the last one over data before those that are reduced over."""
     along = {axis for load in loads_of(anchor) for axis in contiguous(load)}
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
@@ -55,11 +54,11 @@ def _lane_axis(group: Group, anchor: ComputeOp) -> IterVar | None:
     return next((axis for axis in reduced if axis in along and fixed_extent(axis) >= 2 * lanes), None)
 
 
-def _worth(group: Group, anchor: ComputeOp) -> bool:
+def _worth(group: Group, anchor: Operation) -> bool:
     return worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(group.s, anchor)))
 
 
-def _columns(group: Group, anchor: ComputeOp, lane: IterVar | None) -> None:
+def _columns(group: Group, anchor: Operation, lane: IterVar | None) -> None:
     """Lanes over the last data axis, where that is read without gaps."""
     s, output = group.s, group.output
     accumulator = _accumulator(group, anchor)
@@ -86,14 +85,14 @@ def _columns(group: Group, anchor: ComputeOp, lane: IterVar | None) -> None:
     inner.vectorize(lane)
 
 
-def _accumulator(group: Group, anchor: ComputeOp) -> Operation:
+def _accumulator(group: Group, anchor: Operation) -> Operation:
     """Where sums are kept while the reduction runs: the anchor, if others follow it, or else a copy of its own."""
     if anchor is not group.output:
         return anchor
     return group.s.cache_write(list(anchor.outputs), "local")[0].op
 
 
-def _rows(group: Group, anchor: ComputeOp, lane: IterVar) -> None:
+def _rows(group: Group, anchor: Operation, lane: IterVar) -> None:
     """Partial results in lanes over a reduce axis."""
     s = group.s
     parallel = _worth(group, anchor)
@@ -108,7 +107,7 @@ def _rows(group: Group, anchor: ComputeOp, lane: IterVar) -> None:
     s[partial].compute_at(stage, row)
 
 
-def _in_lanes(group: Group, op: ComputeOp, lane: IterVar) -> ComputeOp:
+def _in_lanes(group: Group, op: Operation, lane: IterVar) -> Operation:
     """The operation of the partial results of the reduce axis `lane` of `op`, scheduled."""
     s = group.s
     lanes = group.machine.lanes(op.output(0).dtype.bits)
@@ -122,7 +121,7 @@ def _in_lanes(group: Group, op: ComputeOp, lane: IterVar) -> ComputeOp:
     return partial
 
 
-def _whole(group: Group, anchor: ComputeOp, lane: IterVar | None) -> None:
+def _whole(group: Group, anchor: Operation, lane: IterVar | None) -> None:
     """A reduction of everything to one element: chunks for the threads, lanes within each."""
     s = group.s
     first = anchor.reduce_axis[0]

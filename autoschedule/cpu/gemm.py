@@ -31,7 +31,7 @@ from ..operations import is_known
 from .fallback import reduction
 from .gemm_plan import Plan, Product, plan
 from .gemv import gemv, thin
-from .operands import Operands, as_compute, is_product, operands, reduce_axes, source, upstream
+from .operands import Operands, is_product, operands, reduce_axes, source, upstream
 from .streams import last_cache
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def gemm(group: Group) -> None:
     """The rule of matmul, batch_matmul, dense and packed_dense, and of reductions that no tag has a rule for: many are products
     without saying so. What is none is scheduled as any reduction."""
     anchor = group.anchor
-    if not is_product(as_compute(anchor)):
+    if not is_product(anchor):
         reduction(group)
     elif all(constant_extent(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         product = operands(group)

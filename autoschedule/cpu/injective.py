@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.visit import children
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import axes_in, inlined_into, weight
 from .lanes import length
@@ -49,7 +49,6 @@ def sweep(group: Group, op: Operation) -> None:
     """Schedules the loops over data of a stage at root that is no reduction."""
     s, stage = group.s, group.s[op]
     op = stage.op
-    assert isinstance(op, ComputeOp)
     axes = list(stage.op.axis)
     if not axes:
         return
@@ -88,7 +87,7 @@ def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:
     return at
 
 
-def _is_flat(op: ComputeOp, value: Expr) -> bool:
+def _is_flat(op: Operation, value: Expr) -> bool:
     """Whether the element at some place depends, of elements that differ with the place, on those at that place alone."""
     stack: list[object] = [value]
     seen: set[int] = set()

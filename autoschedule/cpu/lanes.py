@@ -18,7 +18,7 @@ from math import prod
 from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 
 __all__ = ["across_lanes", "fused", "halves", "length", "power_below"]
@@ -73,7 +73,6 @@ def halves(s: Schedule, op: Operation, lane: IterVar) -> list[Stage]:
 def _partial(s: Schedule, op: Operation, inner: IterVar, first: bool) -> Stage:
     """The stage of partial results for each value of `inner`, in vectors."""
     now = s[op].op
-    assert isinstance(now, ComputeOp)
     stage = s[s.rfactor(list(now.outputs), inner, factor_axis=len(now.axis))[0].op]
     *data, lane = stage.op.axis
     stage.reorder(*data, *stage.op.reduce_axis, lane)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Mul, ProducerLoad
 from ...ir.ops import is_const
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import fixed_extent, loads_of
@@ -17,7 +17,7 @@ from .gemm_plan import Product
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Operands", "as_compute", "is_product", "operands", "reduce_axes", "source", "upstream"]
+__all__ = ["Operands", "is_product", "operands", "reduce_axes", "source", "upstream"]
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Operands:
     product: Product
 
 
-def is_product(op: ComputeOp) -> bool:
+def is_product(op: Operation) -> bool:
     """Whether an operation sums a[.., i, k] * b[.., k, j] over k, either of the two transposed or both, each of them converted
     or not, for its last two axes i and j; or b packed, b[j // w, k, j % w]."""
     reduction = op.reduction
-    if reduction is None or len(op.body) > 1 or len(reduction.axes) != 1 or reduction.init or len(op.axis) < 2:
+    if reduction is None or len(op.values) > 1 or len(reduction.axes) != 1 or reduction.init or len(op.axis) < 2:
         return False
     (result,), (value,) = reduction.combiner.result, reduction.sources
     loads = loads_of(op)
@@ -73,7 +73,7 @@ def _is_packed(load: ProducerLoad, j: IterVar, k: IterVar) -> bool:
 def operands(group: Group) -> Operands:
     """What the anchor multiplies."""
     anchor = group.anchor
-    a, b = loads_of(as_compute(anchor))
+    a, b = loads_of(anchor)
     (k,) = reduce_axes(anchor)
     *batch, i, j = anchor.axis
     packed = _is_packed(b, j, k)
@@ -104,15 +104,9 @@ def upstream(group: Group, load: ProducerLoad) -> list[Operation]:
     return list(above)
 
 
-def as_compute(op: Operation) -> ComputeOp:
-    """An operation that is known to be a compute."""
-    assert isinstance(op, ComputeOp)
-    return op
-
-
 def reduce_axes(op: Operation) -> tuple[IterVar, ...]:
     """The axes that it sums over."""
-    return as_compute(op).reduce_axis
+    return op.reduce_axis
 
 
 def _number(extent: Expr) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...te.operation import ComputeOp
 from ...te.shape import constant_extent
 from ..operations import contiguous, loads_of
 from .gemm import gemm
@@ -27,7 +26,6 @@ VECTORS = 4
 def whole(group: Group) -> None:
     """The rule; where images are not contiguous or too small for a vector, that of any reduction."""
     s, anchor = group.s, group.anchor
-    assert isinstance(anchor, ComputeOp)
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
     high, wide = anchor.reduce_axis
     size = (constant_extent(high) or 0) * (constant_extent(wide) or 0)

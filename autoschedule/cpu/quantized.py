@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ... import te
 from ...codegen.machine import RegisterTile, register_tiles
 from ...ir.expr import IterVar
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import loads_of
 from .gemm_plan import WORTH_THREADS, Product, grid
@@ -61,7 +61,6 @@ def dense_dots(group: Group) -> None:
 def _sums(group: Group, op: Operation, at: IterVar) -> None:
     """The tile, within the loop `at` of the output."""
     s = group.s
-    assert isinstance(op, ComputeOp)
     name, step = _DOTS[str(loads_of(op)[0].dtype)]
     sums = s[op]
     sums.set_scope("local")
@@ -92,8 +91,7 @@ def _plan(group: Group, op: Operation) -> tuple[RegisterTile, int, int, bool]:
 def _take(group: Group, op: Operation) -> None:
     """x once for all tasks; where it is taken as it is, in place."""
     s = group.s
-    assert isinstance(op, ComputeOp)
-    (value,) = op.body
+    (value,) = op.values
     load = loads_of(op)[0]
     if value is load and op.input_tensors[0].op.is_given:
         s[op].compute_inline()

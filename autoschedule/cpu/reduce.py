@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
 from ...schedule import Stage
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import contiguous, inlined_into, loads_of
 from .injective import worth_threads
@@ -55,7 +55,6 @@ def reduce(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
     group.inline_cheap_heads()
-    assert isinstance(anchor, ComputeOp)
     if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         return
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(s, anchor)))
@@ -76,7 +75,6 @@ def places(group: Group) -> None:
     if any(constant_extent(axis) == 0 for axis in axes):
         return
     best = group.parts[0]
-    assert isinstance(best, ComputeOp)
     threads = worth_threads((*best.axis, *best.reduce_axis))
     row = fused(stage, axes) if axes else None
     at_rows = row is not None and (length(axes) or TASKS) >= TASKS
@@ -95,7 +93,7 @@ def places(group: Group) -> None:
                 each.compute_at(stage, row)
 
 
-def _layout(group: Group, op: ComputeOp) -> _Layout:
+def _layout(group: Group, op: Operation) -> _Layout:
     """See _Layout. Kept ones have to fill a vector; reduced ones are read in the order of their loops."""
     loads = loads_of(op)
     along = {axis for load in loads for axis in contiguous(load)}
@@ -117,7 +115,7 @@ def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
     return len(indices) >= len(axes) and all(a is b for a, b in zip(indices[len(indices) - len(axes):], axes, strict=True))
 
 
-def _chunks(op: ComputeOp, layout: _Layout) -> int:
+def _chunks(op: Operation, layout: _Layout) -> int:
     """Into how many chunks the reduction is cut."""
     kept, size = length(op.axis), length((*op.axis, *op.reduce_axis))
     if kept is None or size is None:
@@ -128,12 +126,12 @@ def _chunks(op: ComputeOp, layout: _Layout) -> int:
     return 1 if tasks >= TASKS else max(min(-(-TASKS // tasks), size // SMALL // tasks, longest), 1)
 
 
-def _chunked(op: ComputeOp, layout: _Layout) -> tuple[IterVar, ...]:
+def _chunked(op: Operation, layout: _Layout) -> tuple[IterVar, ...]:
     """The reduce axes that are cut: the outermost, and those that lie side by side with it."""
     return layout.reduced if len(layout.reduced) == len(op.reduce_axis) else tuple(op.reduce_axis[:1])
 
 
-def _in_chunks(group: Group, op: ComputeOp, chunks: int) -> None:
+def _in_chunks(group: Group, op: Operation, chunks: int) -> None:
     """The chunks at once, each into results of its own, then those of all chunks."""
     s, layout = group.s, _layout(group, op)
     axes = _chunked(op, layout)
@@ -143,19 +141,17 @@ def _in_chunks(group: Group, op: ComputeOp, chunks: int) -> None:
     factor = -(-size // (chunks * unit)) * unit
     chunk = s[op].split(fused(s[op], axes), factor=factor)[0]
     partial = s.rfactor(list(s[op].op.outputs), chunk, factor_axis=0)[0].op
-    assert isinstance(partial, ComputeOp)
     within = partial.reduce_axis[-1:] if layout.reduced else ()
     _one_step(group, partial, partial, True, _Layout(tuple(within), _same_axis(layout.kept, op, partial), layout.rows))
     final = s[op].op
-    assert isinstance(final, ComputeOp)
     _one_step(group, final, group.output, False)
 
 
-def _same_axis(kept: tuple[IterVar, ...], op: ComputeOp, partial: ComputeOp) -> tuple[IterVar, ...]:
+def _same_axis(kept: tuple[IterVar, ...], op: Operation, partial: Operation) -> tuple[IterVar, ...]:
     return tuple(partial.axis[op.axis.index(axis) + 1] for axis in kept)
 
 
-def _one_step(group: Group, op: ComputeOp, output: Operation, threads: bool, layout: _Layout | None = None) -> None:
+def _one_step(group: Group, op: Operation, output: Operation, threads: bool, layout: _Layout | None = None) -> None:
     """Schedules a reduction, and the elementwise output behind it, at root."""
     loops = _layout(group, op) if layout is None else layout
     if loops.kept:
@@ -164,7 +160,7 @@ def _one_step(group: Group, op: ComputeOp, output: Operation, threads: bool, lay
         _rows(group, op, output, threads, loops)
 
 
-def _rows(group: Group, op: ComputeOp, output: Operation, threads: bool, layout: _Layout) -> None:
+def _rows(group: Group, op: Operation, output: Operation, threads: bool, layout: _Layout) -> None:
     """One result after the other, in lanes over what is reduced."""
     s = group.s
     stage = s[output]
@@ -189,7 +185,7 @@ def _fetch_steps(stage: Stage, layout: _Layout) -> None:
         fetch_ahead(stage, loop, step)
 
 
-def _columns(group: Group, op: ComputeOp, output: Operation, threads: bool) -> None:
+def _columns(group: Group, op: Operation, output: Operation, threads: bool) -> None:
     """Blocks of results that stay in the L1 cache while rows are added to them."""
     s = group.s
     own = output is op or s[output].op is s[op].op

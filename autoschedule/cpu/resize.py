@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...te.operation import ComputeOp
 from ...te.shape import constant_extent
 from .injective import worth_threads
 
@@ -27,7 +26,6 @@ def resize(group: Group) -> None:
     """The rule. The anchor's attrs say how many numbers lie near one place ("group"), how many dimensions come before height
     ("lead"), and whether rows are the image's own ("as_it_stands")."""
     s, anchor = group.s, group.anchor
-    assert isinstance(anchor, ComputeOp)
     for head in group.heads:
         s[head].compute_inline()
     if group.output is not anchor:

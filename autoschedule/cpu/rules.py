@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ...te.operation import ComputeOp
+from ...te.operation import Operation
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -58,7 +58,7 @@ INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 
 
-def rule_for(tag: str, anchor: ComputeOp) -> Callable[[Group], None]:
+def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
     module, function = RULES[tag] if tag else INJECTIVE if anchor.reduction is None else REDUCTION
     return getattr(import_module(f".{module}", __package__), function)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from math import lcm
 from typing import TYPE_CHECKING
 
-from ...te.operation import ComputeOp
 from ...te.shape import constant_extent
 from .injective import worth_threads
 
@@ -34,7 +33,6 @@ def stencil(group: Group) -> None:
     """The rule. The anchor's attrs say how many dimensions come before height ("lead"), and how many rows above and below the
     first pass reaches ("reach")."""
     s, anchor = group.s, group.anchor
-    assert isinstance(anchor, ComputeOp)
     for head in group.heads:
         s[head].compute_inline()
     at, reach = anchor.attrs["lead"], anchor.attrs["reach"]

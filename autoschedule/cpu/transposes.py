@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.visit import post_order
-from ...te.operation import ComputeOp
+from ...te.operation import Operation
 from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
@@ -43,15 +43,15 @@ class Crossing:
     size: int
 
 
-def expanded(s: Schedule, op: ComputeOp) -> Expr:
+def expanded(s: Schedule, op: Operation) -> Expr:
     """What an element of `op` is, with the expressions of inlined operations in it."""
-    value = op.body[0]
+    value = op.values[0]
     for reader in inlined_into(s, op):
-        value = inline(value, reader.output(0), reader.axis, reader.body[0])
+        value = inline(value, reader.output(0), reader.axis, reader.values[0])
     return value
 
 
-def crossing_of(group: Group, op: ComputeOp, loads: list[ProducerLoad]) -> Crossing | None:
+def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Crossing | None:
     """Whether `op`, whose reads (those of what is inlined included) are `loads`, is to be computed in such tiles."""
     if len(op.axis) < 2 or op.num_outputs > 1:
         return None
@@ -71,7 +71,7 @@ def crossing_of(group: Group, op: ComputeOp, loads: list[ProducerLoad]) -> Cross
     return None
 
 
-def transpose_tiles(group: Group, op: ComputeOp, crossing: Crossing, threads: bool) -> None:
+def transpose_tiles(group: Group, op: Operation, crossing: Crossing, threads: bool) -> None:
     """Schedules a stage at root in tiles."""
     s, size = group.s, crossing.size
     reader = next(reader for reader in (op, *inlined_into(s, op)) if crossing.source in reader.input_tensors)

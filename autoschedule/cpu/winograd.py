@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
 from ...schedule import Stage
-from ...te.operation import ComputeOp
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from .conv_plan import Layer, Tile, channel_tile
 from .gemm import gemm
@@ -36,7 +36,7 @@ USUAL = 16
 
 def conv2d_winograd(group: Group) -> None:
     """The rule of conv2d_winograd."""
-    parts = {op.tag.removeprefix("conv2d_winograd."): op for op in group.parts if isinstance(op, ComputeOp)}
+    parts = {op.tag.removeprefix("conv2d_winograd."): op for op in group.parts if op.values}
     products = parts["products"]
     if any(constant_extent(axis) == 0 for axis in (*group.anchor.axis, *products.axis, *products.reduce_axis)):
         for part in group.parts:
@@ -52,7 +52,7 @@ def sweep_part(group: Group) -> None:
 
 
 class _Winograd:
-    def __init__(self, group: Group, parts: dict[str, ComputeOp]) -> None:
+    def __init__(self, group: Group, parts: dict[str, Operation]) -> None:
         self.group, self.s, self.parts = group, group.s, parts
         size, _, batch, blocks, down, across, lanes = (constant_extent(axis) or 0 for axis in parts["products"].axis)
         bits = max(group.anchor.output(0).dtype.bits, 8)
@@ -139,7 +139,6 @@ class _Winograd:
         products.compute_at(stage, at)
         a, b, batch, block, row, column, lane = products.op.axis
         op = products.op
-        assert isinstance(op, ComputeOp)
         tile: Tile = self.tile
         rows, row = products.split(row, factor=tile.rows)
         columns, column = products.split(column, factor=tile.columns)

@@ -10,13 +10,12 @@ operator are kernels of their own. A scan is one kernel of one block, whose thre
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import TYPE_CHECKING
 
 from ...te.axis import thread_axis
-from ...te.operation import ComputeOp, Operation
-from ...te.scan import ScanOp
+from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import is_plain
 
@@ -32,7 +31,7 @@ RULES: dict[str, Callable[[Group], None]] = {}
 THREADS = 256
 
 
-def rule_for(tag: str, anchor: ComputeOp) -> Callable[[Group], None]:  # noqa: ARG001
+def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:  # noqa: ARG001
     """The rule of a tag."""
     return RULES.get(tag, element_a_thread)
 
@@ -58,9 +57,9 @@ def _bind(group: Group, op: Operation) -> None:
     stage.bind(thread, thread_axis("threadIdx.x"))
 
 
-def share_scan(s: Schedule, scan: ScanOp, between: tuple[Operation, ...]) -> None:
+def share_scan(s: Schedule, scan: Operation, between: Iterable[Operation]) -> None:
     """Schedules a scan. between: what is computed step by step on the way to its updates."""
-    steps = [tensor.op for tensor in (*scan.init, *scan.update)]
+    steps = [tensor.op for tensor in scan.input_tensors]
     threads = max(_useful_threads(op) for op in steps)
     block, thread = thread_axis((0, 1), "blockIdx.x"), thread_axis((0, threads), "threadIdx.x")
     for op in between:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...codegen.target import Target
 from ...ir.expr import IterVar
 from ...schedule import Stage, create_schedule
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from .operation_graph import OperationGraph
 from .space import Configurator
 
@@ -19,12 +19,12 @@ class Derivation:
     """One schedule in the making. anchors: the operation at root in whose loops each one lies. sites: by anchor the
     loops at which producers may be computed, from the outermost inwards."""
 
-    def __init__(self, graph: OperationGraph, target: Target, vectors: dict[ComputeOp, int], cfg: Configurator) -> None:
+    def __init__(self, graph: OperationGraph, target: Target, vectors: dict[Operation, int], cfg: Configurator) -> None:
         self.graph, self.target, self.cfg = graph, target, cfg
         self.s = create_schedule(graph.output_tensors)
         self.tails = {op: graph.tails[op] for op, axis in vectors.items() if axis >= 0}
         self.vectors = vectors
-        self.anchors: dict[Operation, ComputeOp] = {}
+        self.anchors: dict[Operation, Operation] = {}
         self.sites: dict[Operation, list[IterVar]] = {}
         self.heads = {tail[-1] if tail else op: op for op, tail in self.tails.items()}
         self.inlined = {member for op, tail in self.tails.items() if tail for member in (op, *tail[:-1])}
@@ -35,6 +35,6 @@ class Derivation:
         if self.cfg["threads"].val:
             stage.parallel(axis)
 
-    def lanes(self, op: ComputeOp) -> int:
+    def lanes(self, op: Operation) -> int:
         """How many of its values a vector register holds."""
         return self.target.lanes(op.output(0).dtype.bits)

@@ -9,7 +9,7 @@ from ...ir.analysis.work import innermost, work_of
 from ...schedule import create_schedule
 from ...schedule.primitives.auto_inline import is_elementwise
 from ...te import Tensor
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ..operations import axes_in, extents_of, fixed_extent, loads_of
 
 __all__ = ["OperationGraph", "has_reuse"]
@@ -25,11 +25,11 @@ class OperationGraph:
     def __init__(self, args: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         self.args, self.output_tensors = tuple(args), list(outputs)
         stages = create_schedule(self.output_tensors).stages
-        self.ops: list[ComputeOp] = [stage.op for stage in stages if isinstance(stage.op, ComputeOp)]
+        self.ops: list[Operation] = [stage.op for stage in stages if stage.op.values]
         self.other_ops = [stage.op for stage in stages if not stage.op.values and not stage.op.is_given]
         self.outputs: set[Operation] = {tensor.op for tensor in outputs}
         self.outputs.update(tensor.op for other in self.other_ops for tensor in other.input_tensors)
-        self.consumers: dict[Operation, list[ComputeOp]] = {op: [] for op in self.ops}
+        self.consumers: dict[Operation, list[Operation]] = {op: [] for op in self.ops}
         for op in self.ops:
             for source in dict.fromkeys(tensor.op for tensor in op.input_tensors):
                 if source in self.consumers:
@@ -41,11 +41,11 @@ class OperationGraph:
         return sum(innermost(work_of(op.statement()), unknown=0) for op in self.ops)
 
     @cached_property
-    def tails(self) -> dict[ComputeOp, list[ComputeOp]]:
+    def tails(self) -> dict[Operation, list[Operation]]:
         """For each reduction with reuse: the elementwise operations after it, each read by the next alone. The last one
         is where its tiles are stored."""
-        claimed: set[ComputeOp] = set()
-        tails: dict[ComputeOp, list[ComputeOp]] = {}
+        claimed: set[Operation] = set()
+        tails: dict[Operation, list[Operation]] = {}
         for op in self.ops:
             if has_reuse(op):
                 tail = list(self._tail(op))
@@ -54,7 +54,7 @@ class OperationGraph:
                 tails[op] = tail
         return tails
 
-    def _tail(self, op: ComputeOp) -> Iterator[ComputeOp]:
+    def _tail(self, op: Operation) -> Iterator[Operation]:
         current = op
         while current not in self.outputs and len(self.consumers[current]) == 1:
             reader = self.consumers[current][0]
@@ -65,7 +65,7 @@ class OperationGraph:
             current = reader
 
 
-def _reads_at_axes(reader: ComputeOp, source: ComputeOp) -> bool:
+def _reads_at_axes(reader: Operation, source: Operation) -> bool:
     """Whether `reader`, no reduction, reads `source` at exactly its own axes."""
     if reader.reduction is not None or reader.calls_intrinsic:
         return False
@@ -76,7 +76,7 @@ def _reads_at_axes(reader: ComputeOp, source: ComputeOp) -> bool:
                for load in reads)
 
 
-def has_reuse(op: ComputeOp) -> bool:
+def has_reuse(op: Operation) -> bool:
     """Whether it is a reduction in which each of two or more tensors lacks one of the data axes: what is read can be
     used for a whole tile. What a tensor intrinsic computes is tiled by that."""
     if op.calls_intrinsic:

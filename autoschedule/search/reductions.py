@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import IterVar
-from ...te.operation import ComputeOp
+from ...te.operation import Operation
 from ..operations import contiguous, fixed_extent, loads_of
 from .derivation import Derivation
 
@@ -18,7 +18,7 @@ __all__ = ["ReductionRule"]
 class ReductionRule:
     """The rule for one reduction."""
 
-    def __init__(self, derivation: Derivation, op: ComputeOp) -> None:
+    def __init__(self, derivation: Derivation, op: Operation) -> None:
         self.derivation, self.op, self.s, self.cfg = derivation, op, derivation.s, derivation.cfg
         along = {axis for load in loads_of(op) for axis in contiguous(load)}
         self.lane_axis = next((axis for axis in reversed(op.reduce_axis) if axis in along and fixed_extent(axis) >= 8), None)
@@ -34,7 +34,7 @@ class ReductionRule:
         kind, _, count = self.cfg[name].val.partition(" ")
         return kind, int(count or 0)
 
-    def attached(self, anchor: ComputeOp, site: IterVar) -> None:
+    def attached(self, anchor: Operation, site: IterVar) -> None:
         """The loops of a stage that is computed at a loop of another."""
         kind, lanes = self._way()
         stage = self.s[self.op]
@@ -93,7 +93,7 @@ class ReductionRule:
             shared = s[partial].op.axis[0]
         self.derivation.parallel(s[partial], shared)
 
-    def _lanes(self, op: ComputeOp, lanes: int) -> ComputeOp:
+    def _lanes(self, op: Operation, lanes: int) -> Operation:
         """Partial results in `lanes` lanes; returns what computes them."""
         assert self.lane_axis is not None
         s = self.s
@@ -103,11 +103,11 @@ class ReductionRule:
         return partial
 
 
-def _operation(made: Any) -> ComputeOp:
+def _operation(made: Any) -> Operation:
     return made[0].op
 
 
-def _vectors(s: Any, partial: ComputeOp) -> None:
+def _vectors(s: Any, partial: Operation) -> None:
     """The last dimension of partial results innermost, in vectors."""
     stage = s[partial]
     *data, lanes = stage.op.axis

@@ -20,8 +20,8 @@ from itertools import islice, product
 from ...codegen.target import Target
 from ...schedule import Schedule, create_schedule
 from ...te import Tensor
-from ...te.operation import ComputeOp
-from ...te.tensor_compute import TensorComputeOp
+from ...te.operation import Operation
+from ...te.tensor_compute import intrinsic_call
 from ..operations import contiguous, extents_of, fixed_extent, is_expensive, loads_of
 from .derivation import SMALL, Derivation
 from .operation_graph import OperationGraph
@@ -47,7 +47,7 @@ def derive(args: Sequence[Tensor], outputs: Sequence[Tensor], target: Target) ->
         vectors = dict(zip(heavy, chosen, strict=True))
         shown = ", ".join(f"{op.name} in lanes" if at < 0 else f"{op.name} over {op.axis[at].name}" for op, at in vectors.items())
 
-        def build(cfg: Configurator, vectors: dict[ComputeOp, int] = vectors) -> tuple[Schedule, Sequence[Tensor]]:
+        def build(cfg: Configurator, vectors: dict[Operation, int] = vectors) -> tuple[Schedule, Sequence[Tensor]]:
             return _schedule(Derivation(graph, target, vectors, cfg)), graph.args
 
         sketches.append(Sketch.learn(shown or "derived", build, LEARNING_RUNS))
@@ -56,7 +56,7 @@ def derive(args: Sequence[Tensor], outputs: Sequence[Tensor], target: Target) ->
     return tuple(sketches)
 
 
-def vector_axes(op: ComputeOp, target: Target) -> list[int]:
+def vector_axes(op: Operation, target: Target) -> list[int]:
     """The places of the data axes worth vectorizing, best first: contiguous where stored, or where read, or long."""
     lanes = target.lanes(op.output(0).dtype.bits)
     long = [at for at, axis in enumerate(op.axis) if fixed_extent(axis) >= min(lanes, 8)]
@@ -68,7 +68,7 @@ def vector_axes(op: ComputeOp, target: Target) -> list[int]:
     return sorted(long, key=rank)[:2] or [len(op.axis) - 1]
 
 
-def _reduces_contiguously(op: ComputeOp) -> bool:
+def _reduces_contiguously(op: Operation) -> bool:
     """Whether everything that is large is read along a reduce axis, so that lanes over it read without gaps."""
     return all(any(axis.kind == "reduce" for axis in contiguous(load)) for load in loads_of(op))
 
@@ -88,11 +88,12 @@ def _schedule(derivation: Derivation) -> Schedule:
     return derivation.s
 
 
-def _at_root(derivation: Derivation, op: ComputeOp) -> None:
+def _at_root(derivation: Derivation, op: Operation) -> None:
     """An anchor."""
     derivation.anchors[op] = op
-    if isinstance(op, TensorComputeOp):  # an intrinsic has its loops: only those around it are ours
-        outer = list(derivation.s[op].op.axis[: len(op.outer_axis)])
+    call = intrinsic_call(op)
+    if call is not None:  # an intrinsic has its loops: only those around it are ours
+        outer = list(derivation.s[op].op.axis[: len(call.outer_axis)])
         if outer:
             derivation.parallel(derivation.s[op], outer[0])
         derivation.sites[op] = outer
@@ -104,7 +105,7 @@ def _at_root(derivation: Derivation, op: ComputeOp) -> None:
         derivation.sites[op] = SweepRule(derivation, op).run()
 
 
-def _place(derivation: Derivation, op: ComputeOp) -> None:
+def _place(derivation: Derivation, op: Operation) -> None:
     """Decide where something that others read is computed."""
     ways = ["at 0", *(["at 1"] if derivation.heads else []), "root"]
     called = any(reader.calls_intrinsic for reader in (op, *derivation.graph.consumers[op]))

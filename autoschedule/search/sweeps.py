@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...ir.expr import IterVar
 from ...te import Tensor
-from ...te.operation import ComputeOp, Operation
+from ...te.operation import Operation
 from ..operations import fixed_extent, loads_of
 from .derivation import Derivation
 
@@ -18,7 +18,7 @@ __all__ = ["SweepRule"]
 class SweepRule:
     """The rule for one operation at root."""
 
-    def __init__(self, derivation: Derivation, op: ComputeOp) -> None:
+    def __init__(self, derivation: Derivation, op: Operation) -> None:
         self.derivation, self.op, self.s, self.cfg = derivation, op, derivation.s, derivation.cfg
 
     def run(self) -> list[IterVar]:
@@ -68,7 +68,7 @@ class SweepRule:
                 continue
             for load in loads_of(reader):
                 source = load.producer.op if isinstance(load.producer, Tensor) else None
-                if not isinstance(source, ComputeOp) or source in places:
+                if source is None or not source.values or source in places:
                     continue
                 moved = {axis: places[reader][index] for axis, index in zip(source.axis, load.indices, strict=True)
                          if isinstance(index, IterVar) and index in places[reader]}

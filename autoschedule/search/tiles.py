@@ -14,7 +14,7 @@ from itertools import permutations
 
 from ...ir.expr import IterVar, ProducerLoad
 from ...te import Tensor
-from ...te.operation import ComputeOp
+from ...te.operation import Operation
 from ..operations import axes_in, fixed_extent, loads_of
 from .derivation import Derivation
 from .space import Rejected, Split
@@ -29,7 +29,7 @@ MAX_PERMUTED = 3
 class TileRule:
     """The rule for one reduction `op`, whose tiles are stored by `anchor`: itself, or the last of its tail."""
 
-    def __init__(self, derivation: Derivation, op: ComputeOp, anchor: ComputeOp) -> None:
+    def __init__(self, derivation: Derivation, op: Operation, anchor: Operation) -> None:
         self.derivation, self.op, self.anchor = derivation, op, anchor
         self.s, self.cfg = derivation.s, derivation.cfg
         self.vector = derivation.vectors[op]

@@ -59,7 +59,7 @@ class _HybridNest(Rewriter):
         self.nest, self.op, self.stage_bounds = nest, op, nest.stage_bounds
         self.axes: dict[IterVar, Expr] = {}
         self.values: dict[Var, Expr] = {}
-        roots = {axis: op.chain_of(axis) for axis in op.axis}
+        roots = {axis: op.declared_loops.chain_of(axis) for axis in op.axis}
         self.nest_of = spread_down(nest.computation.stage.relations, roots, lambda a, _: a)
         """Which loops of the script, directly inside each other, an axis derives from."""
 
@@ -108,7 +108,7 @@ class _HybridNest(Rewriter):
         if not isinstance(node.var, IterVar) or node.var not in self.axes:
             self.nest.analyzer.bind(node.var, Range(node.begin, node.extent))
             return self.generic(node)
-        chain = self.op.chain_of(node.var)
+        chain = self.op.declared_loops.chain_of(node.var)
         inner: Stmt = node
         for _ in chain:
             assert isinstance(inner, For)

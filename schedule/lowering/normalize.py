@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.expr import Expr, IterVar
-from ...te.operation import ComputeOp
 from ...te.rewrite import inline
 from ...te.tensor import Tensor
 from ..model.redirect import Redirection
@@ -33,9 +32,8 @@ def _inject_inline(schedule: Schedule) -> None:
         if stage.attach_type != "inline":
             continue
         op = stage.op
-        assert isinstance(op, ComputeOp)
         stage.attach("inlined")
-        tensor, axes, value = op.output(0), op.axis, op.body[0]
+        tensor, axes, value = op.output(0), op.axis, op.values[0]
         redirection = Redirection(schedule)
 
         def rule(expr: Expr, tensor: Tensor = tensor, axes: tuple[IterVar, ...] = axes, value: Expr = value) -> Expr:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.visit import free_vars
-from ...te.hybrid.op import HybridOp
 from ..errors import AnnotationWouldBeLost, AxisIsNoLoop, BadReorder, NotAnAxisOfStage, WrongArgument
 from .relations import pass_down_range, spread_down, spread_up
 
@@ -55,14 +54,12 @@ def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
 
 
 def in_program_order(stage: Stage) -> list[tuple[int, IterVar]]:
-    """The loops with the number of loops around each. Those of a script stand as they do there."""
-    op, leaves = stage.op, stage.leaf_iter_vars
-    if not isinstance(op, HybridOp):
-        return list(enumerate(leaves))
-    nest_of = {leaf: op.chain_of(roots[0]) if (roots := derived_roots(stage, leaf)) else () for leaf in leaves}
+    """The loops with the number of loops around each. Those that were declared stand as they do there."""
+    declared, leaves = stage.op.declared_loops, stage.leaf_iter_vars
+    nest_of = {leaf: declared.chain_of(roots[0]) if (roots := derived_roots(stage, leaf)) else () for leaf in leaves}
     rows = list(enumerate(leaf for leaf in leaves if not nest_of[leaf]))
     inside: dict[tuple[IterVar, ...], int] = {(): len(rows)}
-    for nest, around in op.nests.items():
+    for nest, around in declared.nests.items():
         mine = [leaf for leaf in leaves if nest_of[leaf] is nest]
         rows += enumerate(mine, inside[around])
         inside[nest] = inside[around] + len(mine)

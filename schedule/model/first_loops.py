@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 from ...ir.dtype import INT32
 from ...ir.expr import IterVar
-from ...ir.stmt import LoopKind
+from ...ir.stmt import For, LoopKind
 from ...te.axis import thread_axis
-from ...te.hybrid.op import HybridOp
 from ...te.operation import Operation
-from ...te.tensor_compute import TensorComputeOp
+from ...te.tensor_compute import TensorComputeOp, intrinsic_call
 from .attributes import AxisKind, IterAttr
 from .relations import Relation, Singleton
 
@@ -29,12 +28,11 @@ class FirstLoops:
 def first_loops(op: Operation) -> FirstLoops:
     """A serial loop for each data axis, then for each reduce axis; of a call of a tensor intrinsic and of a script what they
     say."""
-    if isinstance(op, TensorComputeOp):
-        return _around_intrinsic(op)
-    loops = FirstLoops([*op.axis, *op.reduce_axis])
-    if isinstance(op, HybridOp):
-        loops.attrs.update((axis, attr) for axis in op.axis if (attr := _declared(op, axis)) is not None)
-    return loops
+    call = intrinsic_call(op)
+    if call is not None:
+        return _around_intrinsic(call)
+    declared = ((axis, _declared(loop)) for axis, loop in op.declared_loops.loops.items() if isinstance(axis, IterVar))
+    return FirstLoops([*op.axis, *op.reduce_axis], attrs={axis: attr for axis, attr in declared if attr is not None})
 
 
 def _around_intrinsic(op: TensorComputeOp) -> FirstLoops:
@@ -49,9 +47,8 @@ def _around_intrinsic(op: TensorComputeOp) -> FirstLoops:
     return loops
 
 
-def _declared(op: HybridOp, axis: IterVar) -> IterAttr | None:
+def _declared(loop: For) -> IterAttr | None:
     """A loop of a script as it is written: parallel, vectorized, unrolled, on a thread; None for a serial one."""
-    loop = op.loop(axis)
     if loop.kind is LoopKind.THREAD:
         return IterAttr(kind="thread", bind_thread=thread_axis(loop.thread))
     kinds: dict[LoopKind, AxisKind] = {

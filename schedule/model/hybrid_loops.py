@@ -20,7 +20,8 @@ from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, IterVar, ProducerLoad, Range, Var
 from ...ir.stmt import LoopKind
 from ...ir.visit import walk
-from ...te.hybrid.op import HybridOp
+from ...te.declared_loops import DeclaredLoops
+from ...te.operation import Operation
 from .axes import derived_roots, in_program_order, outline, place_of
 from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
 
@@ -31,21 +32,19 @@ __all__ = ["check_fused", "check_independent", "check_reordered", "refuse_hybrid
 
 
 def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:
-    """Raise NotOfHybridStages where the stage computes a script."""
-    if isinstance(stage.op, HybridOp):
-        raise NotOfHybridStages(f"{doing} stage {stage.name}", reason=f"{stage.name} is a hybrid script: {why}",
+    """Raise NotOfHybridStages where the stage runs statements in their order."""
+    if stage.op.runs_in_order:
+        raise NotOfHybridStages(f"{doing} stage {stage.name}", reason=f"{stage.name} is {stage.op.noun}: {why}",
                                 declared=stage.op.source, called=user_source(), loops=outline(stage), fix=fix)
 
 
 def share_nest(stage: Stage, a: IterVar, b: IterVar) -> bool:
     """Whether one of two loops of a stage stands within the other: those of a script may stand after each other."""
-    op = stage.op
-    if not isinstance(op, HybridOp):
-        return True
+    declared = stage.op.declared_loops
     first, second = _root(stage, a), _root(stage, b)
-    if not op.chain_of(first) or not op.chain_of(second):
-        return True  # a loop around all of them
-    around_first, around_second = ({*op.chain_of(root), *_around(op, root)} for root in (first, second))
+    if not declared.chain_of(first) or not declared.chain_of(second):
+        return True  # a loop around all of them, or one whose place a schedule chooses
+    around_first, around_second = ({*declared.chain_of(root), *_around(declared, root)} for root in (first, second))
     return first in around_second or second in around_first
 
 
@@ -54,25 +53,24 @@ def share_nest(stage: Stage, a: IterVar, b: IterVar) -> bool:
 
 def check_fused(stage: Stage, axes: Sequence[IterVar]) -> None:
     """Raise HybridLoopsApart where the loops are not all of one nest without anything between."""
-    op = stage.op
-    if isinstance(op, HybridOp) and len(axes) > 1:
-        _one_nest(stage, op, axes, "cannot fuse")
+    if len(axes) > 1:
+        _one_nest(stage, axes, "cannot fuse")
 
 
 def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[IterVar]) -> None:
     """Raise where the loops in the order `leaves`, of which `moved` were listed, would compute something else."""
-    op = stage.op
-    if not isinstance(op, HybridOp) or len(moved) < 2:
+    if len(moved) < 2:
         return
-    _one_nest(stage, op, moved, "cannot reorder")
-    nest = op.chain_of(_root(stage, moved[0]))
-    meets = [root for root in nest if _meets(op, root, _around(op, root))]
+    op, declared = stage.op, stage.op.declared_loops
+    _one_nest(stage, moved, "cannot reorder")
+    nest = declared.chain_of(_root(stage, moved[0]))
+    meets = [root for root in nest if _meets(op, root, _around(declared, root))]
     carrying = [leaf for leaf in stage.leaf_iter_vars if any(place_of(meets, root) >= 0 for root in derived_roots(stage, leaf))]
     after = [leaf for leaf in leaves if place_of(carrying, leaf) >= 0]
     swapped = next((at for at, leaf in enumerate(carrying) if after[at] is not leaf), None)
     if swapped is not None:
         first, second = carrying[swapped], after[swapped]
-        meeting = next(meeting for root in derived_roots(stage, second) if (meeting := _meets(op, root, _around(op, root))))
+        meeting = next(meeting for root in derived_roots(stage, second) if (meeting := _meets(op, root, _around(declared, root))))
         raise HybridLoopCarries(
             f"cannot reorder {first.name} and {second.name} of stage {stage.name}",
             reason=f"iterations of both may meet in elements of {meeting.text}, and would meet in another order",
@@ -88,15 +86,15 @@ def _root(stage: Stage, leaf: IterVar) -> IterVar:
     return roots[0] if roots else leaf
 
 
-def _one_nest(stage: Stage, op: HybridOp, axes: Sequence[IterVar], doing: str) -> None:
-    chains = [op.chain_of(_root(stage, axis)) for axis in axes]
+def _one_nest(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
+    chains = [stage.op.declared_loops.chain_of(_root(stage, axis)) for axis in axes]
     apart = next((at for at, chain in enumerate(chains) if chain is not chains[0]), None)
     if apart is not None:
         nest = next((chain for chain in chains if len(chain) > 1), ())
         raise HybridLoopsApart(
             f"{doing} {axes[0].name} and {axes[apart].name} of stage {stage.name}",
             reason="something stands between them in the script: only loops directly inside each other trade places",
-            declared=op.source, called=user_source(), loops=outline(stage, [axes[0], axes[apart]]),
+            declared=stage.op.source, called=user_source(), loops=outline(stage, [axes[0], axes[apart]]),
             fix=f"list loops of one nest: {', '.join(axis.name for axis in nest)}" if nest else
                 "write the loops of the script directly inside each other")
 
@@ -127,14 +125,12 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
     leaves: the loops in order, where they are about to change. A loop that the script itself declares so is taken at its
     word."""
     op = stage.op
-    if not isinstance(op, HybridOp):
-        return
-    conflict = _conflict(stage, op, axis, list(stage.leaf_iter_vars if leaves is None else leaves))
+    conflict = _conflict(stage, axis, list(stage.leaf_iter_vars if leaves is None else leaves))
     if conflict is None:
         return
     root, meeting = conflict
     free = ", ".join(leaf.name for _, leaf in in_program_order(stage)
-                     if leaf is not axis and not _conflict(stage, op, leaf, stage.leaf_iter_vars))
+                     if leaf is not axis and not _conflict(stage, leaf, stage.leaf_iter_vars))
     data = any(isinstance(node, (BufferLoad, ProducerLoad)) for index in (*meeting.first, *meeting.second) for node in walk(index))
     vouch = f"; if you know that they never meet, write `for {root.name} in parallel(...)` in the script" if data else ""
     raise HybridLoopCarries(
@@ -144,47 +140,49 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
             f"{vouch}")
 
 
-def _conflict(stage: Stage, op: HybridOp, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
+def _conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
     """The root of a loop over which iterations may meet while the loops around, in this order, stand still; and where."""
+    declared = stage.op.declared_loops
     before = order[: place_of(order, axis)]
     for root in derived_roots(stage, axis):
-        if not op.chain_of(root) or op.loop(root).kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.THREAD):
+        if not declared.chain_of(root) or declared.loop(root).kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.THREAD):
             continue
-        fixed = set(_around(op, root))
-        for other in op.chain_of(root):
+        fixed = set(_around(declared, root))
+        for other in declared.chain_of(root):
             derived = [leaf for leaf in order if place_of(derived_roots(stage, leaf), other) >= 0]
             if other is not root and all(place_of(before, leaf) >= 0 for leaf in derived):
                 fixed.add(other)
-        meeting = _meets(op, root, fixed)
+        meeting = _meets(stage.op, root, fixed)
         if meeting is not None:
             return root, meeting
     return None
 
 
-def _around(op: HybridOp, root: IterVar) -> list[IterVar]:
+def _around(declared: DeclaredLoops, root: IterVar) -> list[IterVar]:
     """The axes of the loops around the nest that `root` is in: they stay outside it."""
-    return list(op.around(op.chain_of(root)))
+    return list(declared.around(declared.chain_of(root)))
 
 
-def _meets(op: HybridOp, root: IterVar, fixed: Iterable[IterVar]) -> _Meeting | None:
+def _meets(op: Operation, root: IterVar, fixed: Iterable[IterVar]) -> _Meeting | None:
     """Two accesses in which different iterations of the loop over `root` may meet, `fixed` being the same for both."""
     key = (root, frozenset(fixed))
-    if key not in op.remembered:
-        op.remembered[key] = _find_meeting(op, root, set(fixed))
-    return op.remembered[key]
+    remembered = op.declared_loops.remembered
+    if key not in remembered:
+        remembered[key] = _find_meeting(op, root, set(fixed))
+    return remembered[key]
 
 
-def _find_meeting(op: HybridOp, root: IterVar, fixed: set[IterVar]) -> _Meeting | None:
+def _find_meeting(op: Operation, root: IterVar, fixed: set[IterVar]) -> _Meeting | None:
     analyzer = Analyzer()
     for tensor in op.input_tensors:
         for extent in tensor.shape:
             if isinstance(extent, Var):
                 analyzer.bind(extent, (0, None))
-    own: dict[Var, Range | None] = dict.fromkeys(op.bound_variables)
+    own: dict[Var, Range | None] = dict.fromkeys(op.declared_loops.bound_variables)
     for axis in op.axis:
         own[axis] = axis.dom
         if axis.dom is not None:
             analyzer.bind(axis, axis.dom)
     own = {var: within for var, within in own.items() if var not in fixed}
-    meeting = accesses_of(op.loop(root).body).meeting(Iterations(root, own, analyzer=analyzer))
+    meeting = accesses_of(op.declared_loops.loop(root).body).meeting(Iterations(root, own, analyzer=analyzer))
     return None if meeting is None else _Meeting(*meeting)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ...ir.expr import IterVar, ProducerLoad
 from ...ir.visit import walk
-from ...te.operation import ComputeOp
+from ...te.operation import Operation
 from ..model.schedule import Schedule
 from .compute_inline import why_not_inline
 
@@ -18,39 +18,35 @@ __all__ = ["AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "
            "is_injective"]
 
 
-def is_injective(op: ComputeOp) -> bool:
+def is_injective(op: Operation) -> bool:
     """Whether it is no reduction: each element is an expression of single elements."""
     return op.reduction is None
 
 
-def is_broadcast(op: ComputeOp) -> bool:
+def is_broadcast(op: Operation) -> bool:
     """Whether everything is read at some of the axes, in their order: A[i], A[j] or A[i, j], but not A[j, i]."""
     return is_injective(op) and all(_ascending(op, load) for load in _loads(op))
 
 
-def is_elementwise(op: ComputeOp) -> bool:
+def is_elementwise(op: Operation) -> bool:
     """Whether everything is read at exactly the axes: A[i, j]."""
     return is_broadcast(op) and all(len(load.indices) == len(op.axis) for load in _loads(op))
 
 
-def _loads(op: ComputeOp) -> Iterator[ProducerLoad]:
-    return (node for value in op.body for node in walk(value) if isinstance(node, ProducerLoad))
+def _loads(op: Operation) -> Iterator[ProducerLoad]:
+    return (node for value in op.values for node in walk(value) if isinstance(node, ProducerLoad))
 
 
-def _ascending(op: ComputeOp, load: ProducerLoad) -> bool:
+def _ascending(op: Operation, load: ProducerLoad) -> bool:
     places = {axis: at for at, axis in enumerate(op.axis)}
     order = [places.get(index, -1) if isinstance(index, IterVar) else -1 for index in load.indices]
     return all(place >= 0 for place in order) and all(a < b for a, b in pairwise(order))
 
 
-def _auto_inline(schedule: Schedule, fits: Callable[[ComputeOp], bool]) -> None:
+def _auto_inline(schedule: Schedule, fits: Callable[[Operation], bool]) -> None:
     for stage in list(schedule.stages):
-        if (
-            isinstance(stage.op, ComputeOp)
-            and not stage.is_scheduled()
-            and fits(stage.op)
-            and why_not_inline(stage) is None
-        ):
+        op = stage.op
+        if op.values and not stage.is_scheduled() and fits(op) and why_not_inline(stage) is None:
             stage.compute_inline()
 
 

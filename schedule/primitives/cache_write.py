@@ -12,7 +12,7 @@ from ...ir.ops import cast, const, is_const
 from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
-from ...te.tensor_compute import TensorComputeOp
+from ...te.tensor_compute import intrinsic_call
 from ..errors import BadCacheWrite
 from ..model.axes import declared_ranges, mixes_data_and_reduce, outline, refuse_lost_annotation
 from ..model.checks import check_scope
@@ -91,16 +91,16 @@ def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: st
 
 
 def _check_cacheable(stage: Stage, tensors: Sequence[Tensor]) -> ComputeOp:
-    op, name = stage.op, stage.name
+    op, name = stage.op.as_compute, stage.name
     refuse_hybrid(stage, "cannot cache writes of", "it writes where, and when, its statements say",
                   f's.cache_read({name}, "local", readers), or allocate(shape, dtype, "local") in the script')
 
     def bad(reason: str, fix: str) -> BadCacheWrite:
-        return BadCacheWrite(f"cannot cache writes of {name}", reason=reason, declared=op.source, called=user_source(),
+        return BadCacheWrite(f"cannot cache writes of {name}", reason=reason, declared=stage.op.source, called=user_source(),
                              loops=outline(stage), fix=fix)
 
-    if not isinstance(op, ComputeOp):
-        raise bad(f"{name} is a {op.kind}: nothing writes it", f's.cache_read({name}, "local", readers)')
+    if op is None:
+        raise bad(f"{name} is a {stage.op.kind}: nothing writes it", f's.cache_read({name}, "local", readers)')
     if sorted(tensor.value_index for tensor in tensors) != list(range(op.num_outputs)):
         names = ", ".join(tensor.name for tensor in op.outputs)
         raise bad(f"its operation has {op.num_outputs} outputs, which are written together",
@@ -129,15 +129,17 @@ def _cache_op(
     indices = [values[axis] for axis in op.axis]
     moved = op.rewritten(lambda value: substitute_axes(value, op.axis, indices))
     name, axis = f"{op.name}.{scope or 'global'}", tuple(fresh.values())
-    if isinstance(op, TensorComputeOp) and isinstance(moved, TensorComputeOp):
-        dims = tuple(moved.axis[dim] for dim in moved.out_dims)
+    call = intrinsic_call(moved)
+    if call is not None:
+        dims = tuple(call.axis[dim] for dim in call.out_dims)
         if conditions or any(dim not in fresh for dim in dims):
             split = next((dim.name for dim in dims if dim not in fresh), "a loop")
             raise BadCacheWrite(
                 f"cannot cache writes of {stage.name}", declared=op.source, called=user_source(), loops=outline(stage),
-                reason=f"{split} was split, and the tensor intrinsic {moved.intrinsic.name} gives whole parts of the cache",
+                reason=f"{split} was split, and the tensor intrinsic {call.intrinsic.name} gives whole parts of the cache",
                 fix="call cache_write first, then split the loops of the cache, by factors that divide, or of the copy")
-        return replace(moved, name=name, source=user_source(), axis=axis, tensor_axis=tuple(fresh[axis] for axis in op.tensor_axis),
+        return replace(call, name=name, source=user_source(), axis=axis,
+                       tensor_axis=tuple(fresh[axis] for axis in call.tensor_axis),
                        out_dims=tuple(axis.index(fresh[dim]) for dim in dims))
     return ComputeOp(
         name=name, tag=op.tag, attrs=op.attrs, source=user_source(), axis=axis,

@@ -67,10 +67,10 @@ def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any
     Raises BadClone (TW0254), UnknownStage (TW0201).
     """
     stage, tensors = check_outputs(schedule, tensor, BadClone, "cannot clone")
-    op = stage.op
-    if not isinstance(op, ComputeOp) or op.calls_intrinsic:
-        what = "is computed by a tensor intrinsic" if op.calls_intrinsic else f"is a {op.kind}"
-        raise BadClone(f"cannot clone {stage.name}", declared=op.source, called=user_source(),
+    op = stage.op.as_compute
+    if op is None or op.calls_intrinsic:
+        what = "is computed by a tensor intrinsic" if stage.op.calls_intrinsic else f"is a {stage.op.kind}"
+        raise BadClone(f"cannot clone {stage.name}", declared=stage.op.source, called=user_source(),
                        reason=f"{stage.name} {what}, and what te.compute declares is cloned",
                        fix=f's.cache_read({stage.name}, "local", readers)')
     chosen = _reader_stages(schedule, stage, readers)

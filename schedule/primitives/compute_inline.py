@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import user_source
-from ...te.tensor_compute import TensorComputeOp
+from ...te.tensor_compute import intrinsic_call
 from ..errors import CannotInline
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
@@ -53,8 +53,9 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
         return f"{name} is no expression element by element", "compute it at root"
     if stage.is_output:
         return f"{name} is an output of the schedule: it has to be stored", "inline what it reads instead"
-    if isinstance(op, TensorComputeOp):
-        return (f"{name} is computed by the tensor intrinsic {op.intrinsic.name}, whole parts at once",
+    call = intrinsic_call(op)
+    if call is not None:
+        return (f"{name} is computed by the tensor intrinsic {call.intrinsic.name}, whole parts at once",
                 f"s[{name}].compute_at(s[consumer], axis) keeps it close to where it is read")
     if op.reduction is not None:
         axes = ", ".join(axis.name for axis in op.reduce_axis)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from ...errors import TilewrightError, user_source
 from ...ir.expr import IntImm, IterVar
 from ...te.axis import thread_axis
-from ...te.scan import ScanOp
 from ..errors import BadEnvThreads
 from ..model.attributes import IterAttr
 from ..model.axes import outline
@@ -27,15 +26,14 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 def _draw(drawer: Drawer) -> Attempt | None:
     """Threads around all steps of a recurrence, after the loops of most of its stages are bound to them."""
-    scan = next((stage for stage in drawer.s.stages if isinstance(stage.op, ScanOp)), None)
+    scan = next((stage for stage in drawer.s.stages if stage.op.is_stepwise), None)
     drawer.about(scan)
     if scan is None:
         return None
-    assert isinstance(scan.op, ScanOp)
     count = drawer.pick([1, 2, 4, 8])
     thread = thread_axis((0, count), "threadIdx.x")
     threads = [thread_axis((0, 1), "blockIdx.x"), thread] if drawer.chance(0.5) else [thread]
-    for tensor in (*scan.op.init, *scan.op.update):
+    for tensor in scan.op.input_tensors:
         stage = drawer.s[tensor]
         axes = [axis for axis in drawer.data(stage) if axis is not stage.op.axis[0]]
         if axes and drawer.chance(0.9):

@@ -14,7 +14,7 @@ from ...ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars, substitute
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
-from ...te.tensor_compute import TensorComputeOp
+from ...te.tensor_compute import intrinsic_call
 from ..errors import BadRfactor
 from ..model.axes import (
     declared_ranges,
@@ -121,17 +121,18 @@ def _bad(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadRfactor:
 
 
 def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
-    op = stage.op
-    if not isinstance(op, ComputeOp) or op.reduction is None:
+    op = stage.op.as_compute
+    if op is None or op.reduction is None:
         raise BadRfactor(
             f"cannot factor stage {stage.name}",
             reason=f"{stage.name} is no reduction",
-            declared=op.source,
+            declared=stage.op.source,
             called=user_source(),
             fix="factor the stage that reduces (after cache_write that is the cache)",
         )
-    if isinstance(op, TensorComputeOp):
-        raise _bad(stage, axis, f"the tensor intrinsic {op.intrinsic.name} adds up whole parts of {stage.name}, one by one",
+    call = intrinsic_call(op)
+    if call is not None:
+        raise _bad(stage, axis, f"the tensor intrinsic {call.intrinsic.name} adds up whole parts of {stage.name}, one by one",
                    "declare the partial results as a te.compute of their own, by the same intrinsic, and add them up in another")
     find_leaf(stage, axis, "cannot factor over")
     names = ", ".join(leaf.name for leaf in stage.leaf_iter_vars if leaf.kind == "reduce")

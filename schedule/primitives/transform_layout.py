@@ -13,7 +13,7 @@ from ...errors import TilewrightError, user_source
 from ...ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import all_of, const, if_then_else, likely
 from ...ir.visit import free_vars, rewrite
-from ...te.operation import ComputeOp, Operation, PlaceholderOp
+from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
 from ..errors import BadLayout
@@ -89,12 +89,8 @@ def transform_layout(
         raise _bad(stage, problem.reason, problem.fix) from None
     pads = _pads(stage, pad_value)
     with stage.schedule.compound("transform_layout", stage, mapping_function=layout, pad_value=pad_value):
-        if isinstance(op, ComputeOp):
-            laid_out: Operation = _moved(op, axes, inverse, pads)
-        else:
-            assert isinstance(op, PlaceholderOp)
-            laid_out = PlaceholderOp(
-                name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, shape=inverse.shape, dtype=op.dtype)
+        compute = op.as_compute
+        laid_out = op.with_shape(inverse.shape) if compute is None else _moved(compute, axes, inverse, pads)
         retire(stage.schedule, op.axis, f"was an axis of {stage.name} until transform_layout gave it others{{at}}")
         _read_there(stage, laid_out, layout)
     return list(stage.op.axis) if op.values else None
@@ -107,7 +103,7 @@ def _bad(stage: Stage, reason: str, fix: str) -> BadLayout:
 
 def _check_stage(stage: Stage) -> None:
     op = stage.op
-    if not isinstance(op, (ComputeOp, PlaceholderOp)):
+    if op.as_compute is None and not op.is_passed:
         raise _bad(stage, f"{stage.name} is no expression element by element", "transform a copy of it, by cache_read")
     if stage.attach_type in ("inline", "inlined"):
         raise _bad(stage, f"{stage.name} is inlined, so it lies nowhere", f"s[{stage.name}].compute_root() first")

@@ -19,7 +19,7 @@ from ...ir.ops import cast, const, is_const
 from ...ir.visit import substitute
 from ...te.intrin_shapes import solved
 from ...te.tensor import Tensor
-from ...te.tensor_compute import TensorComputeOp
+from ...te.tensor_compute import TensorComputeOp, intrinsic_call
 from ...te.tensor_intrin import TensorIntrin
 from ..lowering.bounds import StageBounds
 from ..lowering.errors import TensorizeRegion
@@ -56,7 +56,9 @@ def match(
     parts: dict[Tensor, Part] = {}
     op = bounds.computation.op
     begin = tuple(begins[axis] for axis in op.axis)
-    call = op if isinstance(op, TensorComputeOp) and op.intrinsic is intrinsic else None
+    call = intrinsic_call(op)
+    if call is not None and call.intrinsic is not intrinsic:
+        call = None
     dims = tuple(at for at, axis in enumerate(op.axis) if values[axis] is not begins[axis]) if call is None else call.out_dims
     for mine, its in zip(op.outputs, intrinsic.op.outputs, strict=True):
         parts[its] = Part(mine, begin, dims)

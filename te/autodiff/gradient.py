@@ -28,7 +28,7 @@ from ..wraparound import wrapping
 from .backward import Condition, Contribution, adjoints_of_reads
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
 from .reductions import Piece, pieces_of
-from .scatter import is_scatter, pays, scatter, through_scatter
+from .scatter import pays, scatter, through_additions
 from .transpose import Term, transpose
 
 __all__ = ["gradient"]
@@ -179,8 +179,9 @@ class _Backward:
         if not terms:
             return None
         axes, term = terms[0]
-        if len(terms) == 1 and isinstance(term.value, ProducerLoad) and is_scatter(cast("Tensor", term.value.producer).op):
-            self.made[tensor] = cast("Tensor", term.value.producer)
+        summed = term.value.producer if len(terms) == 1 and isinstance(term.value, ProducerLoad) else None
+        if isinstance(summed, Tensor) and summed.op.additions is not None:
+            self.made[tensor] = summed
             return _Adjoint(axes, Contribution((), term.value))
         if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
             conditions = tuple(Condition(part, lazy=True) for part in ops.conjuncts(term.where))
@@ -193,10 +194,11 @@ class _Backward:
 
     def _through(self, op: Operation, tensor: Tensor, adjoint: _Adjoint) -> None:
         """Take the adjoint of one output of `op` to what it reads."""
-        if is_scatter(op):
-            self._into(op, through_scatter(op, lambda place: adjoint.at((*self.heads, *place))))
+        if op.additions is not None:
+            self._into(op, through_additions(op.additions, lambda place: adjoint.at((*self.heads, *place))))
             return
-        if not isinstance(op, ComputeOp):
+        compute = op.as_compute
+        if compute is None:
             raise NotDifferentiable(
                 f"the gradient would go through {op.name}, whose elements are not expressions", declared=op.source,
                 reason=f"it is a {op.kind} operation", called=user_source(),
@@ -204,7 +206,7 @@ class _Backward:
                     "te.compute",
             )
         seed = adjoint.at((*self.heads, *op.axis))
-        for piece in pieces_of(op, tensor.value_index, seed):
+        for piece in pieces_of(compute, tensor.value_index, seed):
             self._into(op, piece)
 
     def _into(self, op: Operation, piece: Piece) -> None:
@@ -234,7 +236,7 @@ def _axes(name: str, shape: Sequence[Expr]) -> tuple[IterVar, ...]:
 def _element_axes(tensor: Tensor) -> tuple[IterVar, ...]:
     """Fresh axes over the elements of a tensor, named after its own."""
     axes = _axes("i", tensor.shape)
-    if not isinstance(tensor.op, ComputeOp):
+    if not tensor.op.values:
         return axes
     return tuple(IterVar(old.name, new.dtype, new.dom) for old, new in zip(tensor.op.axis, axes, strict=True))
 

@@ -9,6 +9,7 @@ elements. It can be computed in any order and in parallel, so it stays for dimen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from ...errors import user_source
@@ -17,15 +18,15 @@ from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, ProducerLoad, Range, Var
 from ...ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ...ir.visit import substitute
+from ..additions import Addition
 from ..hybrid.op import HybridOp
-from ..operation import Operation
 from ..tensor import Tensor
 from ..wraparound import wrapping
 from .backward import Condition, Contribution
 from .equations import reads_tensors
 from .reductions import Piece
 
-__all__ = ["is_scatter", "pays", "scatter", "through_scatter"]
+__all__ = ["pays", "scatter", "through_additions"]
 
 _FEW = 16
 """Elements of the dimensions that data indexes, up to which each of them asks all reads."""
@@ -40,6 +41,17 @@ def pays(load: ProducerLoad) -> bool:
             by_data = True
             elements *= extent.value if isinstance(extent, IntImm) else _FEW + 1
     return by_data and elements > _FEW
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ScatterOp(HybridOp):
+    """A script of one store, by which values are added to elements."""
+
+    addition: Addition
+
+    @property
+    def additions(self) -> Addition:
+        return self.addition
 
 
 def scatter(name: str, load: ProducerLoad, adjoint: Contribution, heads: Sequence[IterVar], axes: Sequence[IterVar]) -> Tensor:
@@ -57,32 +69,27 @@ def scatter(name: str, load: ProducerLoad, adjoint: Contribution, heads: Sequenc
     place = (*loops[: len(heads)], *(substitute(index, fresh) for index in load.indices))
     conditions = tuple(Condition(substitute(condition.holds, fresh), condition.lazy) for condition in adjoint.conditions)
     value = wrapping(tuple(loops), (substitute(adjoint.value, fresh),))[0]
-    op = HybridOp(name=name, tag="scatter", source=user_source(), buffers=(buffer,),
-                  attrs={"scatter": (tuple(loops), place, conditions, value)}, body=_body(buffer, loops, place, conditions, value))
+    addition = Addition(value, tuple(loops), place, tuple((condition.holds, condition.lazy) for condition in conditions))
+    op = ScatterOp(name=name, tag="scatter", source=user_source(), buffers=(buffer,), addition=addition,
+                   body=_body(buffer, addition))
     return op.output(0)
 
 
-def _body(
-    buffer: Buffer, loops: Sequence[IterVar], place: tuple[Expr, ...], conditions: Sequence[Condition], value: Expr,
-) -> Stmt:
-    body: Stmt = BufferStore(buffer, ops.add(BufferLoad(buffer, place), value), place)
-    for condition in reversed(conditions):
-        body = If(condition.holds, body)
-    for loop in reversed(loops):
+def _body(buffer: Buffer, addition: Addition) -> Stmt:
+    place = addition.place
+    body: Stmt = BufferStore(buffer, ops.add(BufferLoad(buffer, place), addition.value), place)
+    for holds, _ in reversed(addition.conditions):
+        body = If(holds, body)
+    for loop in reversed(addition.axes):
         domain = cast(Range, loop.dom)
         body = For(loop, domain.begin, domain.extent, LoopKind.SERIAL, body)
     return body
 
 
-def is_scatter(op: Operation) -> bool:
-    """Whether an operation was made here."""
-    return isinstance(op, HybridOp) and "scatter" in op.attrs
-
-
-def through_scatter(op: Operation, adjoint: Callable[[tuple[Expr, ...]], Contribution]) -> Piece:
-    """How the gradient goes on through a scatter: each value has the adjoint of the element that it was added to.
+def through_additions(addition: Addition, adjoint: Callable[[tuple[Expr, ...]], Contribution]) -> Piece:
+    """How the gradient goes on through sums: each value has the adjoint of the element that it was added to.
 
     adjoint: that of the element at indices."""
-    loops, place, conditions, value = op.attrs["scatter"]
-    seed = adjoint(place)
-    return Piece(value, loops, Contribution((*conditions, *seed.conditions), seed.value))
+    seed = adjoint(addition.place)
+    conditions = (Condition(holds, lazy) for holds, lazy in addition.conditions)
+    return Piece(addition.value, addition.axes, Contribution((*conditions, *seed.conditions), seed.value))

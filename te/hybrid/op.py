@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType
-from ...ir.expr import BufferLoad, Expr, IterVar, Let, Node, ProducerLoad, Var
-from ...ir.stmt import BufferStore, For, LetStmt, Stmt
-from ...ir.visit import children, post_order
+from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad, Var
+from ...ir.stmt import BufferStore, For, Stmt
+from ...ir.visit import post_order, rewrite
+from ..declared_loops import DeclaredLoops, loops_of
 from ..operation import Operation
 from ..rewrite import redirect
 from ..shape import zero_based
 from ..tensor import Tensor
 
-__all__ = ["HybridOp", "loops_of"]
+if TYPE_CHECKING:
+    from ..sizes import Sizes
+
+__all__ = ["HybridOp"]
 
 _set = object.__setattr__
 
@@ -38,6 +42,7 @@ class HybridOp(Operation):
     kind: ClassVar[str] = "hybrid"
     noun: ClassVar[str] = "a hybrid script"
     takes_definitions: ClassVar[bool] = True
+    runs_in_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         shapes = [buffer.shape for buffer in self.buffers]
@@ -80,70 +85,16 @@ class HybridOp(Operation):
         return self.rewritten(lambda body: redirect(body, tensors))
 
     @cached_property
-    def loops(self) -> Mapping[Var, For]:
-        """The loops of the body by their variables, in the order of `axis`."""
-        return {loop.var: loop for loop in loops_of(self.body)}
-
-    def loop(self, axis: IterVar) -> For:
-        """The loop of the body that `axis` is the variable of."""
-        return self.loops[axis]
-
-    @cached_property
-    def remembered(self) -> dict[Any, Any]:
-        """What was found out about the body, by whoever did."""
-        return {}
-
-    @cached_property
-    def bound_variables(self) -> frozenset[Var]:
-        """The variables that the body binds, those of loops among them."""
-        return frozenset(node.var for node in post_order(self.body) if isinstance(node, (For, Let, LetStmt)))
-
-    @cached_property
-    def chains(self) -> Mapping[IterVar, tuple[IterVar, ...]]:
-        """For each axis the loops that stand directly inside each other, itself among them, outermost first."""
-        chains: dict[IterVar, tuple[IterVar, ...]] = {}
-        for axis in self.axis:
-            if axis in chains:
-                continue
-            chain, inner = [axis], self.loop(axis).body
-            while isinstance(inner, For) and isinstance(inner.var, IterVar):
-                chain.append(inner.var)
-                inner = inner.body
-            chains.update(dict.fromkeys(chain, tuple(chain)))
-        return chains
-
-    @cached_property
-    def nests(self) -> Mapping[tuple[IterVar, ...], tuple[IterVar, ...]]:
-        """Every chain, in the order of the program, with the chain that it stands in; () for none."""
-        outer: dict[tuple[IterVar, ...], tuple[IterVar, ...]] = {}
-        stack: list[tuple[Node, tuple[IterVar, ...]]] = [(self.body, ())]
-        while stack:
-            node, around = stack.pop()
-            if isinstance(node, For) and isinstance(node.var, IterVar):
-                chain = self.chain_of(node.var)
-                if chain != around:
-                    outer[chain], around = around, chain
-            stack.extend((child, around) for child in reversed(children(node)) if isinstance(child, Stmt))
-        return outer
-
-    def chain_of(self, axis: IterVar) -> tuple[IterVar, ...]:
-        """The axes of the loops directly around and inside that of `axis`, outermost first; () for what is no axis."""
-        return self.chains.get(axis, ())
-
-    def around(self, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
-        """The axes of the loops around a chain, outermost first."""
-        axes: tuple[IterVar, ...] = ()
-        while nest := self.nests[nest]:
-            axes = (*nest, *axes)
-        return axes
+    def declared_loops(self) -> DeclaredLoops:
+        return DeclaredLoops(self.body)
 
     @cached_property
     def data_indexed(self) -> tuple[Expr, ...]:
         """The extents of the dimensions, of tensors and of its own memory, whose indices may depend on data."""
-        known = {*self.axis}
+        known, bound = {*self.axis}, self.declared_loops.bound_variables
 
         def depends(index: Expr) -> bool:
-            return any(isinstance(node, (BufferLoad, ProducerLoad)) or node in self.bound_variables and node not in known
+            return any(isinstance(node, (BufferLoad, ProducerLoad)) or node in bound and node not in known
                        for node in post_order(index))
 
         extents: list[Expr] = []
@@ -159,15 +110,45 @@ class HybridOp(Operation):
         producers = (node.producer for node in post_order(body) if isinstance(node, ProducerLoad))
         return tuple(dict.fromkeys(producer for producer in producers if isinstance(producer, Tensor)))
 
+    def choose_extents(self, sizes: Sizes, is_output: bool) -> None:
+        """The loops of constant length become shorter, and its tensors as large as what these reach."""
+        for axis in self.axis:
+            sizes.choose(axis, 0, True)
+        evaluate = sizes.spans(self.axis)
+        others = self.declared_loops.bound_variables.difference(self.axis)
+
+        def reach(indices: Sequence[Expr]) -> list[int | None]:
+            known = [not any(node in others for node in post_order(index)) for index in indices]
+            return [need if sure else None for need, sure in zip(sizes.reach(indices, evaluate), known, strict=True)]
+
+        needs = {buffer: sizes.wanted(output) for buffer, output in zip(self.buffers, self.outputs, strict=True)}
+        for node in post_order(self.body):
+            if isinstance(node, ProducerLoad):
+                sizes.need(node.producer, reach(node.indices))
+            elif isinstance(node, (BufferLoad, BufferStore)) and node.buffer in needs:
+                needs[node.buffer] = [sizes.most(both) for both in zip(needs[node.buffer], reach(node.indices), strict=True)]
+        for buffer, wanted in needs.items():
+            sizes.shapes[buffer] = tuple(
+                sizes.extent(extent, need, False) for extent, need in zip(buffer.shape, wanted, strict=True))
+
+    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> HybridOp:
+        axes: dict[Var, Expr] = {}
+        loops: dict[Var, IterVar] = {axis: sizes.renewed(axis, axes, tensors) for axis in self.axis}
+        buffers = {buffer: replace(buffer, shape=sizes.shapes[buffer]) for buffer in self.buffers}
+
+        def rule(node: Node) -> Node | None:
+            if isinstance(node, For) and node.var in loops:
+                loop = loops[node.var]
+                assert loop.dom is not None, "axes of operations have a domain"
+                return replace(node, var=loop, begin=loop.dom.begin, extent=loop.dom.extent)
+            if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in buffers:
+                return replace(node, buffer=buffers[node.buffer])
+            return axes.get(node) if isinstance(node, Var) else None
+
+        body = rewrite(self.replace_inputs(tensors).body, rule)
+        return replace(self, body=body, buffers=tuple(buffers[buffer] for buffer in self.buffers))
+
     def rewritten(self, rule: Callable[[Any], Any]) -> HybridOp:
         """The operation with `rule` applied to its body; itself where nothing changed."""
         body = rule(self.body)
         return self if body is self.body else replace(self, body=body)
-
-
-def loops_of(body: Stmt) -> list[For]:
-    """The loops of a statement, outer ones before inner ones, and of loops after each other the last one first."""
-    inner_first = [node for node in post_order(body) if isinstance(node, For)]
-    return inner_first[::-1]
-
-

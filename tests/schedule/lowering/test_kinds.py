@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -12,16 +14,19 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.ir.dtype import DType
-from tilewright.ir.expr import BufferLoad, Expr, IterVar
+from tilewright.ir.expr import BufferLoad, Expr, IterVar, ProducerLoad
 from tilewright.ir.stmt import BufferStore
+from tilewright.schedule import from_json, to_json
 from tilewright.schedule.lowering.computation import Computation
 from tilewright.schedule.lowering.kind import OperationKind
 from tilewright.schedule.lowering.kind_extern import read_whole
 from tilewright.schedule.lowering.kinds import KINDS, kind_of
 from tilewright.schedule.lowering.nest import Nest
+from tilewright.te.additions import Addition
 from tilewright.te.hybrid.op import HybridOp
 from tilewright.te.operation import GivenOp, Operation
 from tilewright.te.shape import zero_based
+from tilewright.views.shrink import shrunk
 
 
 def every_kind(base: type[Operation] = Operation) -> set[type[Operation]]:
@@ -70,8 +75,15 @@ class ReverseOp(Operation):
     """The elements of a tensor in reverse order: a kind of its own, for the sake of this test."""
 
     source_tensor: te.Tensor
+    differentiable: bool = True
     kind: ClassVar[str] = "reverse"
     noun: ClassVar[str] = "a reversal"
+
+    @classmethod
+    def of(cls, tensor: te.Tensor, differentiable: bool = True) -> te.Tensor:
+        domain = zero_based(tensor.shape[0])
+        axis = IterVar("i", domain.begin.dtype, domain)
+        return cls(name="R", axis=(axis,), source_tensor=tensor, differentiable=differentiable).output(0)
 
     @property
     def output_dtypes(self) -> tuple[DType, ...]:
@@ -87,7 +99,14 @@ class ReverseOp(Operation):
 
     def replace_inputs(self, tensors: Mapping[te.Tensor, te.Tensor]) -> ReverseOp:
         new = tensors.get(self.source_tensor)
-        return self if new is None else ReverseOp(name=self.name, axis=self.axis, source_tensor=new)
+        return self if new is None else replace(self, source_tensor=new)
+
+    @property
+    def additions(self) -> Addition | None:
+        (axis,) = self.axis
+        (extent,) = self.output_shape
+        value = ProducerLoad(self.source_tensor, (axis,))
+        return Addition(value, (axis,), (extent - 1 - axis,)) if self.differentiable else None
 
 
 def _collect_reads(computation: Computation) -> None:
@@ -103,18 +122,84 @@ def _nest(nest: Nest) -> BufferStore:
     return nest.loops(nest.stage_bounds.loops, nest.guarded(nest.stores([mirrored], offsets), offsets), attach=True)
 
 
-def test_a_kind_is_added_by_a_class_and_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def reversals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind's row, which its file would bring."""
     monkeypatch.setitem(KINDS, "reverse", OperationKind("reverse", _collect_reads, _nest, whole=True))
-    A = te.placeholder((10,), name="A")
-    doubled = te.compute((10,), lambda i: A[i] * 2, name="doubled")
-    domain = zero_based(doubled.shape[0])
-    R = ReverseOp(name="R", axis=(IterVar("i", domain.begin.dtype, domain),), source_tensor=doubled).output(0)
-    C = te.compute((10,), lambda i: R[i] + 1, name="C")
+
+
+def around_a_reversal(n: int, differentiable: bool = True) -> tuple[te.Tensor, te.Tensor, te.Tensor, te.Tensor]:
+    A = te.placeholder((n,), name="A")
+    doubled = te.compute((n,), lambda i: A[i] * 2, name="doubled")
+    R = ReverseOp.of(doubled, differentiable)
+    return A, doubled, R, te.compute((n,), lambda i: R[i] + 1, name="C")
+
+
+@pytest.mark.usefixtures("reversals")
+@pytest.mark.parametrize("n", [10, 1, 17])
+def test_a_kind_is_added_by_a_class_and_a_row(n: int) -> None:
+    A, doubled, R, C = around_a_reversal(n)
     s = te.create_schedule(C.op)
     s[R].vectorize(s[R].split(R.op.axis[0], 4)[1])
     with pytest.raises(tw.ScheduleError, match="R, which reads it, is a reversal"):
         s[doubled].compute_inline()
+    for refused in (lambda: s.cache_write(R, "local"), lambda: s.clone_in(R, C), lambda: s[R].transform_layout(lambda i: [i])):
+        with pytest.raises(tw.ScheduleError, match=r"R is a reverse|R is no expression"):
+            refused()
     f = tw.build(s, [A, C], target="interpret")
-    values, out = np.arange(10, dtype="float32"), np.zeros(10, "float32")
+    values, out = np.arange(n, dtype="float32"), np.zeros(n, "float32")
     f(values, out)
     assert (out == values[::-1] * 2 + 1).all() and kind_of(R.op).name == "reverse"
+
+
+@pytest.mark.usefixtures("reversals")
+def test_an_added_kind_is_printed_copied_and_replayed() -> None:
+    A, _, R, C = around_a_reversal(10)
+    s = te.create_schedule(C.op)
+    outer, inner = s[R].split(R.op.axis[0], 4)
+    s[R].reorder(inner, outer)
+    cached = s.cache_read(R, "local", [C])
+    s[cached].parallel(s[cached].op.axis[0])
+    text = str(s)
+    assert "for i.inner in 4:" in text and "R.local" in text
+    other = around_a_reversal(10)
+    again = te.Schedule.replay(from_json(to_json(s.trace)), [other[-1].op])
+    assert str(again) == text == str(s.copy())
+    assert "s[R].split(" in s.as_python() and not s.verify().left_out
+    assert str(tw.lower(again, [other[0], other[-1]])) == str(tw.lower(s, [A, C]))
+
+
+@pytest.mark.usefixtures("reversals")
+def test_an_added_kind_is_differentiated_where_it_says_how_and_refused_where_not() -> None:
+    A, _, _, C = around_a_reversal(7)
+    head = te.placeholder((7,), name="head")
+    (gradient,) = te.gradient(C, [A], head)
+    f = tw.build(te.create_schedule(gradient.op), [head, gradient], target="interpret")
+    values, out = np.arange(7, dtype="float32"), np.empty(7, "float32")
+    f(values, out)
+    assert (out == 2 * values[::-1]).all()
+    A, _, _, C = around_a_reversal(7, differentiable=False)
+    with pytest.raises(tw.TilewrightError, match="it is a reverse operation") as caught:
+        te.gradient(C, [A], head)
+    assert caught.value.code == "TW0170"
+
+
+def test_operations_on_fewer_elements_keep_a_kind_that_says_nothing_of_it() -> None:
+    _, _, _, C = around_a_reversal(10)
+    (small,) = shrunk([C.op], lambda number, extent: 3)
+    (reversal,) = {tensor.op for tensor in small.input_tensors}
+    assert isinstance(reversal, ReverseOp) and [str(extent) for extent in small.output_shape] == ["3"]
+    assert [str(extent) for extent in reversal.output_shape] == ["10"] == [str(e) for e in reversal.source_tensor.shape]
+
+
+ASKS = re.compile(r"isinstance\(.*\b(Compute|Scan|Extern|Hybrid|Placeholder|Constant|Given)Op\b|\bop\.kind (?:==|!=|in|not in)")
+
+
+def test_nobody_asks_an_operation_of_which_kind_it_is() -> None:
+    root = Path(tw.__file__).parent
+    own = ("te/", "tests/", "tutorials/", "tools/", "docs/", "schedule/lowering/kind_", "schedule/lowering/scan.py",
+           "autoschedule/slice_gradients.py")
+    others = [path for path in root.rglob("*.py") if not str(path.relative_to(root)).startswith(own)]
+    asking = [f"{path}: {match.group(0)}" for path in others for match in ASKS.finditer(path.read_text())]
+    assert len(others) > 300 and not asking, "an operation answers for itself: see te/operation.py"
+    assert ASKS.search("if isinstance(stage.op, ScanOp):") and ASKS.search("isinstance(head(op), (Other, HybridOp))")

@@ -8,7 +8,7 @@ from .....autoschedule.operations import fixed_extent
 from .....ir.expr import Add, Call, Div, Expr, IfThenElse, Max, Min, Mul, Node, ProducerLoad, Reduce, Select, Sub
 from .....ir.visit import children
 from .....schedule import Schedule
-from .....te.operation import ComputeOp, producers_first
+from .....te.operation import producers_first
 
 __all__ = ["compute_flop"]
 
@@ -18,8 +18,7 @@ def compute_flop(sch: Schedule) -> float:
     indices and conditions does not count."""
     total = 0
     for op in producers_first(sch.outputs):
-        if isinstance(op, ComputeOp):
-            total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.body[:1]))
+        total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(_count, op.values[:1]))
     return float(total)
 
 
