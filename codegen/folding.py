@@ -20,18 +20,18 @@ from math import prod
 from ..ir.buffer import Buffer
 from ..ir.constant import Constant, aligned_empty
 from ..ir.expr import BufferLoad, Call, Expr, IntImm
-from ..ir.intrinsics import is_pure
+from ..ir.intrinsics import INTRINSICS, is_pure
 from ..ir.pointers import WRITES, pointed_to
 from ..ir.stmt import Allocate, Assert, BufferStore, Function, Seq, Stmt
 from ..ir.visit import free_vars, seq, walk
 from ..runtime.array import numpy_dtype
 
-__all__ = ["OF_THE_MACHINE", "Folded", "fold"]
+__all__ = ["OF_ANOTHER_TARGET", "Folded", "fold"]
 
 _HINTS = ("access_ptr", "prefetch")
 """Calls that are not pure and have no effect by themselves."""
-OF_THE_MACHINE = ("call_pure_extern", "call_llvm_intrinsic")
-"""Calls that another machine may not have."""
+OF_ANOTHER_TARGET = ("call_pure_extern", "call_llvm_intrinsic", *(row.name for row in INTRINSICS.values() if row.approximate))
+"""Calls that another target may not have, or whose last bits it has otherwise."""
 
 
 @dataclass(frozen=True)

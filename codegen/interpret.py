@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.interpret.interpreter import Interpreter
+from ..ir.passes.common.fused_sums import round_sums
 from ..ir.stmt import Function
 from ..runtime.kernel import Kernel
 from ..runtime.module import Module
@@ -13,15 +14,16 @@ from .abi.signature import shape_symbols, signature_of
 from .c.imported import load_imported
 from .result import BuildOptions, BuildResult
 from .sources import Sources
-from .target import Backend, Target
+from .target import ROUNDING, Backend, Target, check_rounding, rounds_fused
 
 __all__ = ["BACKEND"]
 
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
     """Every check is on, whatever the options."""
-    del target, options
-    return BuildResult(Module({function.name: _kernel(function) for function in functions}))
+    del options
+    rounded = [function if target.fuses else round_sums(function, fuses=False) for function in functions]
+    return BuildResult(Module({function.name: _kernel(function) for function in rounded}))
 
 
 def _kernel(function: Function) -> Kernel:
@@ -35,4 +37,5 @@ def _kernel(function: Function) -> Kernel:
     return callback_kernel(signature, lambda arguments, _: interpreter(*arguments), sources)
 
 
-BACKEND = Backend("interpret", "no code: the loop IR run slowly and exactly", _compile, rules="")
+BACKEND = Backend("interpret", "no code: the loop IR run slowly and exactly", _compile, options=ROUNDING,
+                  check=check_rounding, fuses=rounds_fused, rules="")

@@ -18,12 +18,19 @@ __all__ = ["BuildOptions", "BuildResult", "NativeCode"]
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """bounds_check: data-dependent indices are checked while a kernel runs. fast_math: floats may be reassociated and divided
-    by reciprocals. passes: what passes leave out, or do more of. watchers: see the function after each pass."""
+    by reciprocals. fp_contract: products may be contracted into sums. passes: what passes leave out, or do more of. watchers: see
+    the function after each pass."""
 
     bounds_check: bool = False
     fast_math: bool = False
+    fp_contract: bool = False
     passes: PassOptions = AS_USUAL
     watchers: tuple[Watcher, ...] = ()
+
+    @property
+    def contracts(self) -> bool:
+        """Whether products may be contracted into sums: fast_math implies it."""
+        return self.fast_math or self.fp_contract
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@
     cuda -emulate                              the same code on an emulated GPU, with its accesses checked
     c                                          portable C11 text, for this machine's C compiler
     interpret                                  no code: the slow, exact interpreter of the loop IR
+    c -mattr=-fma, interpret -mattr=-fma       the same, rounding as a machine without fused multiply-add does
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from .names import nearest
 from .result import BuildOptions, BuildResult
 from .sve import ANY_LENGTH, CORES, LENGTHS, bits_here, length_attribute
 
-__all__ = ["BACKENDS", "Backend", "Target", "backend_named", "check_processor", "nearest", "this_processor"]
+__all__ = ["BACKENDS", "ROUNDING", "Backend", "Target", "backend_named", "check_processor", "check_rounding", "nearest",
+           "rounds_fused", "this_processor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,10 @@ class Backend:
 
     compile: functions of stage "loops" to kernels. options: what may follow the name, each as -key=value, with what it says;
     flags: those that are given as -key alone. check: raises a CodegenError for options that are wrong. has: whether code for a
-    target may use a feature, by the name that te.target_has takes. for_processors: whether the code is for a processor that LLVM
-    describes, with its vectors, caches and assembly. rules: which rules choose schedules for it, "cpu" or "gpu"; empty where
-    operations stay as they were declared. device: where the arrays of its kernels lie, "cpu" or "cuda".
+    target may use a feature, by the name that te.target_has takes. fuses: whether sums take up products with one rounding.
+    for_processors: whether the code is for a processor that LLVM describes, with its vectors, caches and assembly. rules: which
+    rules choose schedules for it, "cpu" or "gpu"; empty where operations stay as they were declared. device: where the arrays of
+    its kernels lie, "cpu" or "cuda".
     """
 
     name: str
@@ -53,6 +56,7 @@ class Backend:
     flags: tuple[str, ...] = ()
     check: Callable[[Target], None] = lambda target: None
     has: Callable[[Target, str], bool] = lambda target, feature: False
+    fuses: Callable[[Target], bool] = lambda target: True
     for_processors: bool = False
     rules: str = "cpu"
     device: Callable[[Target], str] = lambda target: "cpu"
@@ -110,6 +114,11 @@ class Target:
     def backend(self) -> Backend:
         """What it compiles with, and how others have to treat it."""
         return backend_named(self.kind)
+
+    @property
+    def fuses(self) -> bool:
+        """Whether a product that is the declared term of a te.sum is fused into it: one rounding in place of two."""
+        return self.backend.fuses(self)
 
     @property
     def is_native(self) -> bool:
@@ -233,6 +242,23 @@ def _option(word: str, name: str, known: Mapping[str, str], flags: Sequence[str]
 
 def _listing(rows: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"{name} ({purpose})" for name, purpose in rows)
+
+
+ROUNDING = {"mattr": "-fma: sums round products, as on a machine without fused multiply-add"}
+"""The option of targets that are for no processor: how they round."""
+
+
+def check_rounding(target: Target) -> None:
+    """Raises a CodegenError for features of a target that has none but to fuse."""
+    wrong = next((feature for feature in target.features if feature not in ("+fma", "-fma")), None)
+    if wrong is not None:
+        raise UnknownTargetOption(f"target {str(target)!r}: {target.kind} is for no processor that could have {wrong!r}",
+                                  called=user_source(), allowed="+fma, -fma", fix=f'target="{target.kind} -mattr=-fma"')
+
+
+def rounds_fused(target: Target) -> bool:
+    """Whether a target that is for no processor fuses: unless it is told not to."""
+    return not target.features or target.features[-1] == "+fma"
 
 
 def check_processor(target: Target) -> None:

@@ -28,7 +28,7 @@ __all__ = ["Module", "build", "build_with_options", "lower"]
 def build(
     what: Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None, target: str | Target = "llvm",
     name: str = "main", tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False,
-    fast_math: bool = False,
+    fast_math: bool = False, fp_contract: bool = False,
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
@@ -38,15 +38,18 @@ def build(
     through the system's C compiler, "interpret" for the checking interpreter.
     tuned: a database of autotune's, from which lists of tensors take their schedules; those that it has no result for take
     topi.schedule's. bounds_check: also check data-dependent indices while running.
-    fast_math: floats may be reassociated and divided by reciprocals, which changes last bits; NaN and infinity keep their
-    meaning. The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
+    fp_contract: any product may be contracted into a sum, one rounding less; without it every operator is rounded as it is
+    written, but for the declared product under a te.sum (docs/numerics.md). fast_math: floats may also be reassociated and divided
+    by reciprocals, which changes last bits; NaN and infinity keep their meaning.
+    The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
 
     Raises ArgumentNotBuildable (TW0420) for what is none of these, and NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
     UnknownTargetOption (TW0402), UnknownTriple (TW0405), UnknownProcessor (TW0403), UnknownFeature (TW0404) and UnknownArchitecture
     (TW0406) for the target; any other LoweringError, CodegenError or CudaError where the program cannot be lowered or made for it;
     CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for a database that cannot be read.
     """
-    return build_with_options(what, args, target, name, BuildOptions(bounds_check=bounds_check, fast_math=fast_math), tuned)
+    options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
+    return build_with_options(what, args, target, name, options, tuned)
 
 
 def build_with_options(

@@ -8,8 +8,10 @@ Semantics (a rewrite is right when it keeps these):
 * FloorDiv and FloorMod round towards minus infinity (Python's // and %), TruncDiv and TruncMod towards zero (C's).
   None ever traps: x // 0 = 0, x % 0 = 0, INT_MIN // -1 = INT_MIN, INT_MIN % -1 = 0, likewise for the truncating forms.
 * Div is the division of floats. On floats FloorMod and FloorDiv are Python's, TruncMod is C's fmod.
-* Floats follow IEEE 754 in their own precision; a multiply and an add may be contracted into one fused operation, and
-  nothing else may be reassociated, so NaN, infinities and signed zeros survive. Min and Max of a NaN are NaN.
+* Floats follow IEEE 754: every operation is rounded in its own precision, as it is written, and nothing is contracted or
+  reassociated, so NaN, infinities and signed zeros survive. One operation is rounded as the target does it:
+  `mul_add(a, b, c)`, a * b + c, once where the target fuses and twice where it does not. Min and Max of a NaN are NaN, and
+  -0 is less than +0 to them, so that they are the same in any order.
 * Comparisons give bool; And, Or and Not take bool. And and Or may evaluate both sides.
 * `Select(c, a, b)` may evaluate both sides whatever c is; `IfThenElse(c, a, b)` evaluates the chosen side alone.
   A load that may be out of range therefore needs IfThenElse, or an If around its statement.
@@ -547,7 +549,9 @@ class Reduce(Expr):
     """A reduction; the whole body of a compute, never part of a larger expression.
 
     sources: one value each tuple element. condition: iterations where it is false contribute nothing. init: replaces
-    the identity (empty for none). value_index: which element of the tuple this expression stands for.
+    the identity (empty for none). value_index: which element of the tuple this expression stands for. fused: which of the
+    sources are products that the sum takes up with one rounding, where the target fuses; empty for none. That was decided
+    where the reduction was declared, and no rewriting of sources changes it.
     """
 
     combiner: CommReducer
@@ -556,6 +560,7 @@ class Reduce(Expr):
     condition: Expr
     init: tuple[Expr, ...] = ()
     value_index: int = 0
+    fused: tuple[bool, ...] = ()
     dtype: DType = field(init=False)
     _children: ClassVar[tuple[str, ...]] = ("sources", "condition", "init")
 

@@ -16,7 +16,8 @@ __all__ = ["INTRINSICS", "Intrinsic", "is_pure"]
 class Intrinsic:
     """operands: which types it takes (integers are converted to float32 where only floats are taken). result: the
     type of the first operand, bool, int32, or the one that the Call was made with. pure: no effect, no memory.
-    of_integers: what it is of an integer or bool: computed (converted first), the operand itself, or known."""
+    of_integers: what it is of an integer or bool: computed (converted first), the operand itself, or known. approximate:
+    whether targets may have it with other last bits; of all others the result is the one nearest to the exact one."""
 
     name: str
     arity: int
@@ -24,20 +25,24 @@ class Intrinsic:
     result: Literal["same", "bool", "int32", "given"] = "same"
     pure: bool = True
     of_integers: Literal["computed", "itself", "true", "false"] = "computed"
+    approximate: bool = False
 
 
-_FLOAT_UNARY = (
-    "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf "
-    "sigmoid"
+_APPROXIMATE = (
+    "exp exp2 exp10 log log2 log10 log1p expm1 rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf sigmoid"
 ).split()
 
 INTRINSICS: dict[str, Intrinsic] = {
     row.name: row
     for row in (
-        *(Intrinsic(name, 1) for name in _FLOAT_UNARY),
+        *(Intrinsic(name, 1, approximate=True) for name in _APPROXIMATE),
+        Intrinsic("sqrt", 1),
         *(Intrinsic(name, 1, of_integers="itself") for name in ("floor", "ceil", "round", "trunc", "nearbyint")),
-        *(Intrinsic(name, 2) for name in ("pow", "atan2", "copysign", "hypot")),
+        *(Intrinsic(name, 2, approximate=True) for name in ("pow", "atan2", "hypot")),
+        Intrinsic("copysign", 2),
         Intrinsic("fma", 3),
+        # a * b + c, rounded once where the target fuses and else twice. Resolved by a pass.
+        Intrinsic("mul_add", 3),
         Intrinsic("abs", 1, "any"),
         *(Intrinsic(name, 1, "float", "bool", of_integers="false") for name in ("isnan", "isinf")),
         Intrinsic("isfinite", 1, "float", "bool", of_integers="true"),

@@ -162,7 +162,7 @@ def _reduce(node: Reduce) -> list[_Item]:
     bound = (*combiner.lhs, *combiner.rhs)
     domains: list[_Item] = [e for axis in node.axes if axis.dom is not None for e in (axis.dom.begin, axis.dom.extent)]
     return [
-        ("reduce", len(node.sources), len(node.axes), len(node.init), node.value_index, len(bound), len(domains)),
+        ("reduce", len(node.sources), len(node.axes), len(node.init), node.value_index, node.fused, len(bound), len(domains)),
         *map(_Bind, bound), *combiner.result, *map(_Unbind, bound), *combiner.identity, *domains,
         *map(_Bind, node.axes), *node.sources, node.condition, *node.init, *map(_Unbind, node.axes),
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import user_source
-from ..ir.expr import CommReducer, Expr, IterVar, Reduce
+from ..ir.combine import is_fused
+from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce
 from ..ir.ops import TRUE, if_then_else
 from ..ir.visit import children, post_order
 from .errors import BadReducer, ForeignAxis, MixedReductions, NestedReduction, UnreducedAxis
@@ -112,7 +113,7 @@ def join_reductions(name: str, values: tuple[Expr, ...]) -> tuple[tuple[Expr, ..
         chosen.append(offsets[at] + value.value_index)
     joined = groups[0] if len(groups) == 1 else _join(groups)
     body = tuple(
-        Reduce(joined.combiner, joined.sources, joined.axes, joined.condition, joined.init, at)
+        Reduce(joined.combiner, joined.sources, joined.axes, joined.condition, joined.init, at, joined.fused)
         for at in range(len(joined.sources))
     )
     return body, tuple(chosen)
@@ -129,7 +130,15 @@ def _names(value: Reduce) -> str:
 def _one_reduction(a: Reduce, b: Reduce) -> bool:
     """Whether these are elements of one tuple reduction."""
     parts = zip(children(a), children(b), strict=False)
-    return a.combiner is b.combiner and len(children(a)) == len(children(b)) and all(x is y for x, y in parts)
+    return (a.combiner is b.combiner and a.fused == b.fused and len(children(a)) == len(children(b))
+            and all(x is y for x, y in parts))
+
+
+def _taken_up_where(condition: Expr, source: Expr, neutral: Expr, fused: bool) -> Expr:
+    """The source where the condition holds, else what changes nothing. A product that is fused stays one: of two such factors."""
+    if fused and isinstance(source, Mul):
+        return Mul(if_then_else(condition, source.a, neutral), if_then_else(condition, source.b, neutral))
+    return if_then_else(condition, source, neutral)
 
 
 def _join(groups: list[Reduce]) -> Reduce:
@@ -138,12 +147,14 @@ def _join(groups: list[Reduce]) -> Reduce:
     one_condition = all(group.condition is condition for group in groups)
     sources: list[Expr] = []
     init: list[Expr] = []
+    fused: list[bool] = []
     for group in groups:
         identity = group.combiner.identity
         init += group.init or identity
+        fused += group.fused or [False] * len(group.sources)
         sources += group.sources if one_condition else (
-            if_then_else(group.condition, source, neutral)
-            for source, neutral in zip(group.sources, identity, strict=True))
+            _taken_up_where(group.condition, source, neutral, is_fused(group, at))
+            for at, (source, neutral) in enumerate(zip(group.sources, identity, strict=True)))
     combiners = [group.combiner for group in groups]
     combiner = CommReducer(
         tuple(v for c in combiners for v in c.lhs), tuple(v for c in combiners for v in c.rhs),
@@ -151,4 +162,5 @@ def _join(groups: list[Reduce]) -> Reduce:
         "_".join(c.name for c in combiners),
     )
     given = tuple(init) if any(group.init for group in groups) else ()
-    return Reduce(combiner, tuple(sources), groups[0].axes, condition if one_condition else TRUE, given)
+    return Reduce(combiner, tuple(sources), groups[0].axes, condition if one_condition else TRUE, given,
+                  fused=tuple(fused) if any(fused) else ())

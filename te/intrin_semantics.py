@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..ir.combine import combined
 from ..ir.expr import BufferLoad, Call, Expr, IterVar, Node, ProducerLoad, Reduce, StringImm, Var
 from ..ir.externs import EXTERNS
 from ..ir.ops import is_const
 from ..ir.packed import find_func
 from ..ir.passes.common.target_facts import resolve_target
 from ..ir.stmt import BufferStore, For, If, LetStmt, LoopKind, Stmt
-from ..ir.visit import post_order, rewrite, seq, substitute
+from ..ir.visit import post_order, rewrite, seq
 from .extern_calls import target_has
 from .tensor import Tensor
 from .tensor_intrin import TensorIntrin
@@ -72,12 +73,11 @@ def _update(intrinsic: TensorIntrin) -> Stmt:
 
 def _taken_up(intrinsic: TensorIntrin, reduction: Reduce, axes: Mapping[IterVar, Var]) -> Stmt:
     """One element of the reduction combined with what is there: all values are computed before any is stored."""
-    op, combiner = intrinsic.op, reduction.combiner
+    op = intrinsic.op
     place = tuple(axes[axis] for axis in op.axis)
     there = [BufferLoad(intrinsic.buffers[tensor], place) for tensor in op.outputs]
     sources = [_value(intrinsic, source, axes) for source in reduction.sources]
-    operands: dict[Var, Expr] = dict(zip((*combiner.lhs, *combiner.rhs), (*there, *sources), strict=True))
-    results = [substitute(result, operands) for result in combiner.result]
+    results = combined(reduction, there, sources)
     named = [Var("next", result.dtype) for result in results]
     body = _stores(intrinsic, axes, named)
     for var, result in reversed(list(zip(named, results, strict=True))):

@@ -1,6 +1,6 @@
 """The loops that a declared operation is without a schedule, as a statement: for those who ask how much work it is.
 
-    C[i, j] = sum(A[i, k] * B[k, j])        for i: for j: { C[i, j] = 0; for k: C[i, j] = C[i, j] + A[i, k] * B[k, j] }
+    C[i, j] = sum(A[i, k] * B[k, j])        for i: for j: { C[i, j] = 0; for k: C[i, j] = mul_add(A[i, k], B[k, j], C[i, j]) }
 
 What it reads stays tensors; what it computes stands as buffers.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.buffer import Buffer
+from ..ir.combine import combined
 from ..ir.expr import BufferLoad, Expr, IterVar, Producer, Reduce
 from ..ir.ops import is_const
 from ..ir.stmt import BufferStore, For, If, LoopKind, Seq, Stmt
-from ..ir.visit import substitute
 
 __all__ = ["compute_loops", "loops_over"]
 
@@ -35,13 +35,11 @@ def loops_over(axes: Sequence[IterVar], body: Stmt) -> Stmt:
 
 
 def _reduced(value: Reduce, buffers: Sequence[Buffer], axes: Sequence[IterVar]) -> Stmt:
-    combiner = value.combiner
     so_far = [BufferLoad(buffer, tuple(axes)) for buffer in buffers]
-    terms = {**dict(zip(combiner.lhs, so_far, strict=True)), **dict(zip(combiner.rhs, value.sources, strict=True))}
-    update = _stores(buffers, [substitute(result, terms) for result in combiner.result], axes)
+    update = _stores(buffers, combined(value, so_far, value.sources), axes)
     if not is_const(value.condition, 1):
         update = If(value.condition, update)
-    return Seq((_stores(buffers, value.init or combiner.identity, axes), loops_over(value.axes, update)))
+    return Seq((_stores(buffers, value.init or value.combiner.identity, axes), loops_over(value.axes, update)))
 
 
 def _stores(buffers: Sequence[Buffer], values: Sequence[Expr], axes: Sequence[IterVar]) -> Stmt:

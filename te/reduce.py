@@ -11,7 +11,7 @@ from typing import Any, cast
 from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
-from ..ir.expr import CommReducer, Expr, IterVar, Reduce, Var
+from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce, Var
 from .elementwise import lifted
 from .errors import BadReducer, NotAReduceAxis
 
@@ -24,7 +24,8 @@ class Reducer:
 
     combine: (x, y) -> the combination; for tuples both are tuples. identity: dtype, ... -> the neutral element.
     elementwise: whether it is also called as `reducer(a, b, ...)`, on values alone. counts: whether bools are taken as
-    int32, as they are by + and *.
+    int32, as they are by + and *. fuses: whether a term that is declared as a product of float32 or float64 is fused into
+    what it is added to, on targets that fuse.
     """
 
     combine: Callable[[Any, Any], Any]
@@ -32,6 +33,7 @@ class Reducer:
     name: str
     elementwise: bool = False
     counts: bool = False
+    fuses: bool = False
 
     def __call__(self, expr: Any, *args: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
         """The reduction of `expr` over `axis`: `reducer(expr, axis, where=None, init=None)`.
@@ -90,7 +92,9 @@ class Reducer:
             raise BadReducer(f"init= of {self.name} has {len(first)} elements for {len(sources)} values",
                              called=user_source(), fix="give one init for each reduced value")
         inits = tuple(self._fitting(value, sources[at].dtype, "init=") for at, value in enumerate(first))
-        elements = tuple(Reduce(combiner, sources, axes, condition, inits, at) for at in range(len(sources)))
+        fused = tuple(isinstance(source, Mul) and source.dtype.is_float and source.dtype.bits >= 32 for source in sources)
+        given = fused if self.fuses and any(fused) else ()
+        elements = tuple(Reduce(combiner, sources, axes, condition, inits, at, given) for at in range(len(sources)))
         return elements if is_tuple else elements[0]
 
     def combiner(self, dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
@@ -188,8 +192,10 @@ def maximum(x: Any, y: Any) -> Any:
     return ops.maximum(x, y)
 
 
-sum = Reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum", counts=True)
-"""te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap, and bools are counted in int32."""
+sum = Reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum", counts=True, fuses=True)
+"""te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap, and bools are counted in int32. Where the
+outermost operator of expr is a product of float32 or float64, the product is fused into the sum (one rounding) on targets that
+fuse; a product that comes in by inlining is not."""
 
 prod = Reducer(lambda x, y: x * y, lambda dtype: ops.const(1, dtype), "prod", counts=True)
 """te.prod(expr, axis, where=None, init=None), in the dtype of expr (int32 for bools): integers wrap."""

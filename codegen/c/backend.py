@@ -24,12 +24,12 @@ from ..errors import UnresolvedSymbol
 from ..export.errors import NotACName
 from ..export.final_kernel import FinalKernel
 from ..export.names import check_names
-from ..folding import OF_THE_MACHINE
+from ..folding import OF_ANOTHER_TARGET
 from ..llvm.evaluation import without_constant_parts
 from ..llvm.jit import CompiledModule, compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
-from ..target import Backend, Target
+from ..target import ROUNDING, Backend, Target, check_rounding, rounds_fused
 from .export import CExporter
 from .imported import load_imported
 from .module import CText, c_text, entry_symbol, entry_text
@@ -49,20 +49,20 @@ const int32_t *tw_thread_count;
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
     """Raises UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made.
     """
-    del target
+    fuses = target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
-    functions, _ = without_constant_parts(functions, Target(), OF_THE_MACHINE, options)
+    functions, _ = without_constant_parts(functions, Target(), OF_ANOTHER_TARGET, options, fuses=fuses)
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
-    pipeline = c_pipeline(options.bounds_check, options.passes)
+    pipeline = c_pipeline(options.bounds_check, options.passes, fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     for source in dict.fromkeys(text for function in final for text in function.attrs.get("import_c", ())):
         load_imported(source)
     packed = PackedCalls()
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
     bound = tuple(_named(replace(program, function=packed.bound(program.function))) for program in programs)
-    unit = _Unit(bound, c_text(bound, options.fast_math), options.fast_math, packed)
+    unit = _Unit(bound, c_text(bound, options.fast_math, options.fp_contract), options.fast_math, options.fp_contract, packed)
     stubs = _stubs(signatures, bound, unit)
-    exporter = CExporter(programs, options.fast_math)
+    exporter = CExporter(programs, options.fast_math, options.fp_contract)
     kernels: dict[str, Kernel] = {}
     for function, signature, program in zip(final, signatures, bound, strict=True):
         addresses = {role: stubs.address(symbol) for role, symbol in stub_symbols(signature.name).items()}
@@ -101,6 +101,7 @@ class _Unit:
     programs: tuple[FinalKernel, ...]
     text: CText
     fast_math: bool
+    fp_contract: bool
     packed: PackedCalls
 
     @property
@@ -110,7 +111,7 @@ class _Unit:
 
     @property
     def options(self) -> list[str]:
-        return compiler_options(fast_math=self.fast_math, parallel=self.text.parallel, native=True)
+        return compiler_options(fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=self.text.parallel, native=True)
 
     @cached_property
     def _library(self) -> ctypes.CDLL:
@@ -140,4 +141,5 @@ def _sources(function: Function, unit: _Unit) -> Sources:
                    'f.source("c") shows the C text')
 
 
-BACKEND = Backend("c", "portable C11 text, compiled by the system's C compiler", _compile)
+BACKEND = Backend("c", "portable C11 text, compiled by the system's C compiler", _compile,
+                  options=ROUNDING, check=check_rounding, fuses=rounds_fused)

@@ -38,7 +38,7 @@ class CExporter(KernelExporter):
         stem = place.stem.removeprefix("lib") or place.stem
         programs = tuple(program.named_for(stem) for program in self.programs)
         names = [program.signature.name for program in programs]
-        text = c_text(programs, self.fast_math)
+        text = c_text(programs, self.fast_math, self.fp_contract)
         check_names(names, (), ())
         parallel = text.parallel and threads == "openmp"
         source = text.text if parallel else text.text.replace("#pragma omp ", "/* serial */ //")
@@ -50,7 +50,7 @@ class CExporter(KernelExporter):
                              checked=False)
         files = {f"{stem}.c" if place.suffix == ".so" else place.name: source.encode(), f"{stem}.h": header.encode()}
         if place.suffix == ".so":
-            options = compiler_options(fast_math=self.fast_math, parallel=parallel, native=False)
+            options = compiler_options(fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=parallel, native=False)
             files[place.name] = built_c(source, [*options, f"-Wl,-soname,{place.name}", "-Wl,--as-needed"])
         files[f"{stem}.json"] = manifest_text(description, files).encode()
         write_together({place.with_name(name): (content, 0o777 if name.endswith(".so") else 0o666)

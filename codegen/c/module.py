@@ -53,8 +53,8 @@ class CText:
     parallel: bool
 
 
-def c_text(programs: Sequence[FinalKernel], fast_math: bool) -> CText:
-    """The text of kernels of stage "final", to be compiled with or without the liberties of fast_math.
+def c_text(programs: Sequence[FinalKernel], fast_math: bool = False, fp_contract: bool = False) -> CText:
+    """The text of kernels of stage "final", to be compiled with or without the liberties of fast_math and fp_contract.
 
     Raises UnsupportedIntrinsic for what C has no way to say."""
     constants = symbols_of(program.function for program in programs)
@@ -70,7 +70,7 @@ def c_text(programs: Sequence[FinalKernel], fast_math: bool) -> CText:
         for program, unit in zip(programs, emitted.values(), strict=True))
     outside = {name: text for unit in emitted.values() for name, text in unit.declarations.items()}
     parallel = "#pragma omp parallel for" in kernels
-    options = " ".join(compiler_options(fast_math=fast_math, parallel=parallel, native=False))
+    options = " ".join(compiler_options(fast_math=fast_math, fp_contract=fp_contract, parallel=parallel, native=False))
     parts = [
         _ABOUT.format(names=", ".join(emitted), options=options) + HEADER + (_THREADS if parallel else ""),
         used_functions(kernels, FUNCTIONS),

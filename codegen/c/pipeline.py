@@ -6,6 +6,7 @@ from __future__ import annotations
 from ...ir.passes.common.bound_checks import bound_checks
 from ...ir.passes.common.cse import share_subexpressions
 from ...ir.passes.common.flatten import flatten
+from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.hoist import hoist_invariants
 from ...ir.passes.common.loop_partition import loop_partition
 from ...ir.passes.common.narrow import narrow_offsets
@@ -29,11 +30,12 @@ _USUAL_BITS = 128
 """Of a vector register, to tell how much a loop does."""
 
 
-def c_pipeline(bounds_check: bool, options: PassOptions) -> tuple[Pass, ...]:
-    """The passes of a build for C, in order."""
+def c_pipeline(bounds_check: bool, options: PassOptions, fuses: bool = True) -> tuple[Pass, ...]:
+    """The passes of a build for C, in order. fuses: whether sums take up products with one rounding."""
     passes = (
         Pass("target_facts", lambda function: resolve_facts(function, lambda _: False)),
         Pass("lower_threads", lower_threads),
+        Pass("fused_sums", lambda function: round_sums(function, fuses)),
         Pass("parallel_launch", launch_once),
         Pass("simplify", simplify),
         Pass("cse", share_subexpressions),

@@ -127,6 +127,9 @@ static inline void *tw_allocate(int64_t bytes) {
 
 _MIN_MAX = """
 static inline T tw_min_NAME(T a, T b) { return a < b || a != a ? a : b; }"""
+_FLOAT_MIN_MAX = """
+/* -0 is less than +0. */
+static inline T tw_min_NAME(T a, T b) { return a < b || a != a || (a == b && !signbit(b)) ? a : b; }"""
 _INTEGERS = {
     "tw_truncdiv": """
 static inline T tw_truncdiv_NAME(T a, T b) { return b == 0 ? 0 : (T)(a / b); }""",
@@ -198,11 +201,13 @@ def _written(table: dict[str, str], name: str, kind: str, short: str = "") -> di
 def _functions() -> dict[str, str]:
     functions = dict(_ROWS)
     extrema = {"tw_min": _MIN_MAX, "tw_max": _MIN_MAX.replace("min", "max").replace("<", ">")}
+    float_extrema = {"tw_min": _FLOAT_MIN_MAX,
+                     "tw_max": _FLOAT_MIN_MAX.replace("tw_min", "tw_max").replace("a < b", "a > b").replace("!signbit", "signbit")}
     for bits in (8, 16, 32, 64):
         for sign, table in (("", {**_INTEGERS, **_SIGNED}), ("u", _INTEGERS)):
             functions |= _written({**extrema, **table}, f"{sign}int{bits}", f"{sign}int{bits}_t")
     for kind, short in (("float", "f"), ("double", "")):
-        functions |= _written({**extrema, **_FLOATS}, kind, kind, short)
+        functions |= _written({**float_extrema, **_FLOATS}, kind, kind, short)
     functions |= _written(extrema, "bool", "bool")
     return {name: text.strip() for name, text in functions.items()}
 

@@ -55,12 +55,12 @@ def _kernel(function: Function, target: Target, options: BuildOptions) -> Kernel
     arch = target.option("arch") or (_EMULATED_ARCH if _is_emulated(target) else _DEFAULT_ARCH)
     symbols = shape_symbols(function)
     signature = signature_of(function, symbols)
-    program = split(function, symbols, options.watchers, bounds_check=options.bounds_check)
+    program = split(function, symbols, options.watchers, bounds_check=options.bounds_check, fuses=not options.contracts)
     text = cuda_text(program, function, ARCHITECTURES[arch])
     names = unique_names(function, symbols)
     plan, memory = launches(program, text, names), workspaces(program, names)
     held = tuple(constant.data for constant in function.constants)
-    code = _DeviceCode(text.text, arch, ("--use_fast_math",) if options.fast_math else ())
+    code = _DeviceCode(text.text, arch, _compiler_options(options))
     sources = _sources(function, code)
     if _is_emulated(target):
         kernel = callback_kernel(signature, EmulatedRun(signature, text, plan, memory, held), sources)
@@ -101,6 +101,11 @@ def _sources(function: Function, code: _DeviceCode) -> Sources:
         "sass": lambda: disassemble(code.compiled.cubin),
     }
     return Sources("a CUDA kernel", texts, 'f.source("cuda") shows the CUDA text')
+
+
+def _compiler_options(options: BuildOptions) -> tuple[str, ...]:
+    """How NVRTC may round: by itself it contracts products into sums."""
+    return ("--use_fast_math",) if options.fast_math else (f"--fmad={'true' if options.fp_contract else 'false'}",)
 
 
 def _is_emulated(target: Target) -> bool:

@@ -16,6 +16,7 @@ from ...ir.expr import BufferLoad, Expr, IntImm, Range, Var
 from ...ir.ops import const, logical_not
 from ...ir.passes.common.bound_checks import bound_checks as check_bounds
 from ...ir.passes.common.flatten import flatten
+from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.runner import Pass, Watcher, run_pipeline
 from ...ir.passes.common.simplify import analyzer_for, simplify
@@ -64,8 +65,10 @@ class SplitFunction:
     symbols: tuple[Var, ...]
 
 
-def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watcher], *, bounds_check: bool) -> SplitFunction:
-    """The kernels of a lowered function (stage "loops"). symbols: its free shape symbols in call order.
+def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watcher], *, bounds_check: bool, fuses: bool = True,
+          ) -> SplitFunction:
+    """The kernels of a lowered function (stage "loops"). symbols: its free shape symbols in call order. fuses: whether sums take
+    up products with one rounding.
 
     Raises the CudaErrors of GPU lowering.
     """
@@ -87,14 +90,16 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
         outputs = tuple(item for item in used if isinstance(item, Buffer) and item in _stored(made))
         kernel = Function(made.name, tuple(used), made.body, outputs, {"stage": "loops"})
         analyzer = analyzer_for(function)
-        done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check), watchers)
+        done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check, fuses), watchers)
         kernels.append(DeviceKernel(done, hardware, tuple(places[item] for item in used)))
     return SplitFunction(tuple(kernels), tuple(workspaces), symbols)
 
 
-def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bounds_check: bool) -> tuple[Pass, ...]:
+def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bounds_check: bool, fuses: bool,
+                     ) -> tuple[Pass, ...]:
     checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
     return (
+        Pass("fused_sums", lambda function: round_sums(function, fuses)),
         Pass("simplify", simplify),
         *checks,
         Pass("unsafe_select", unsafe_select),

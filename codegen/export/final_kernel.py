@@ -40,6 +40,7 @@ class KernelExporter:
 
     programs: tuple[FinalKernel, ...]
     fast_math: bool
+    fp_contract: bool
     is_module: bool = field(default=True, kw_only=True)
 
     def only(self, name: str) -> Self:

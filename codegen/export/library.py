@@ -82,7 +82,7 @@ class _Library:
         self.features = needed_features(self.target)
         self.kernels, self.messages = module_text(
             [program.function for program in exporter.programs], self.target,
-            CodegenOptions(fast_math=exporter.fast_math,
+            CodegenOptions(fast_math=exporter.fast_math, fp_contract=exporter.fp_contract,
                            shape_symbols={p.signature.name: p.symbols for p in exporter.programs}),
         )
         self.constants = symbols_of(program.function for program in exporter.programs)

@@ -33,8 +33,8 @@ def select(f: FunctionText, condition: str, a: str, b: str, dtype: DType) -> str
     return f.op(f"select {llvm_type(BOOL.with_lanes(dtype.lanes))} {condition}, {kind} {a}, {kind} {b}")
 
 
-def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool) -> str:
-    """The greater of a and b (the lesser, if `least`); a NaN where either is."""
+def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, flags: str = "") -> str:
+    """The greater of a and b (the lesser, if `least`); a NaN where either is, and -0 is less than +0. flags: fast-math flags."""
     kind = llvm_type(dtype)
     if not dtype.is_float:
         if dtype.kind == "bool":
@@ -42,8 +42,8 @@ def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool) ->
         name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
         return f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({kind} {a}, {kind} {b})")
     # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
-    # analyse, and comparisons of it with the same constant keep NaNs. Of two zeros it may be either.
-    return f.op(f"call nsz {kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})")
+    # analyse, and comparisons of it with the same constant keep NaNs.
+    return f.op(f"call {flags}{kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})")
 
 
 # Integer division

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import For, Function
 from ...ir.visit import walk
 from ..target import Target
 from .build import CodegenOptions, module_text
-from .features import target_has
 from .jit import assembly
-from .pipeline import cpu_pipeline
+from .pipeline import pipeline_of
 
 __all__ = ["AssemblyLine", "assembly_lines"]
 
@@ -42,7 +40,7 @@ def assembly_lines(function: Function, target: Target) -> list[AssemblyLine]:
     The instructions are those that a build gives; the stub by which Python calls the kernel is left out. Raises what a
     build raises.
     """
-    final = run_pipeline(function, cpu_pipeline(target.vector_bits, False, partial(target_has, target), masks=target.masks_vectors))
+    final = run_pipeline(function, pipeline_of(target))
     text, _ = module_text([final], target, CodegenOptions(debug_lines=True))
     loops = {node.line for node in walk(function.body) if isinstance(node, For)}
     return _within(list(_parsed(assembly([text], target))), loops)

@@ -16,14 +16,14 @@ from ..abi.stub import stub_symbols, stub_text
 from ..constants import addresses, symbols_of
 from ..export.final_kernel import FinalKernel
 from ..export.library import Exporter
-from ..folding import OF_THE_MACHINE
+from ..folding import OF_ANOTHER_TARGET
 from ..result import BuildOptions, BuildResult, NativeCode
 from ..sources import Sources
 from ..sve import ANY_LENGTH, LENGTHS
 from ..target import Backend, Target, check_processor
 from .build import CodegenOptions, compile_function
 from .evaluation import has_parallel_loops, thread_symbols, without_constant_parts
-from .features import target_has
+from .features import fuses, target_has
 from .jit import CompiledModule, foreign_target
 from .pipeline import pipeline_of
 
@@ -31,25 +31,26 @@ __all__ = ["BACKEND"]
 
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
-    native = target.runs_here
+    native, fused = target.runs_here, target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
     functions, evaluation = without_constant_parts(
-        functions, target if native else Target(), () if native else OF_THE_MACHINE, options)
+        functions, target if native else Target(), () if native else OF_ANOTHER_TARGET, options, fuses=fused)
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
-    pipeline = pipeline_of(target, options.bounds_check, options.passes)
+    pipeline = pipeline_of(target, options.bounds_check, options.passes, fuses=fused)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     packed = PackedCalls()
     here = [packed.bound(function) for function in final] if native else final
     constants = symbols_of(final)
     compiled = compile_function(here, target, CodegenOptions(
         fast_math=options.fast_math,
+        fp_contract=options.fp_contract,
         parts=tuple(map(stub_text, signatures)),
         exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()),
         symbols=packed.symbols | addresses(constants) | (thread_symbols(final) if native else {}),
         shape_symbols=symbols,
     ))
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
-    exporter = Exporter(programs, options.fast_math, target)
+    exporter = Exporter(programs, options.fast_math, options.fp_contract, target)
     module = Module({p.signature.name: _kernel(p, compiled, exporter, packed, constants) for p in programs}, exporter)
     if not native:
         return BuildResult(module)
@@ -80,5 +81,5 @@ BACKEND = Backend(
         "mtriple": "machine, arch-vendor-system",
         "msve-vector-bits": f"length of SVE's vectors, {', '.join(LENGTHS)} or {ANY_LENGTH}",
     },
-    check=check_processor, has=target_has, for_processors=True,
+    check=check_processor, has=target_has, fuses=fuses, for_processors=True,
 )

@@ -30,6 +30,7 @@ _STORE_FENCE = "call void @llvm.x86.sse.sfence()"
 class CodegenOptions:
     """fast_math: floats may be reassociated, divided by reciprocals, and lose the sign of zero; NaN and infinities keep
     their meaning; functions err by up to 16 units in the last place instead of 2; subnormal bfloat16s may be 0.
+    fp_contract: products may be contracted into sums, which fast_math implies.
     parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.
     symbols: addresses of outside functions by name; `tw_parallel_for` must be among them where a loop is parallel.
     shape_symbols: by function's name, the free shape symbols in the order in which callers pass them (where a pass has
@@ -37,6 +38,7 @@ class CodegenOptions:
     """
 
     fast_math: bool = False
+    fp_contract: bool = False
     parts: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
     symbols: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -58,7 +60,7 @@ def module_text(
         messages[function.name] = emit_kernel(
             module, function, kernel_symbol(function.name), shape_symbols(function) if symbols is None else symbols,
             attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math,
-            store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "",
+            fp_contract=options.fp_contract, store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "",
             maths=maths_options(target, fast=options.fast_math), debug=debug, constants=constants)
     for held, symbol in constants.items():
         module.add(declaration(held, symbol))

@@ -82,7 +82,7 @@ def _arithmetic(integer: str, floating: str) -> Callable[[ExprEmitter, BinaryOp]
             return em.f.op(f"{integer}{flags} {llvm_type(dtype)} {a}, {b}")
         wide = computing_dtype(dtype)
         a, b = convert(em.f, a, dtype, wide), convert(em.f, b, dtype, wide)
-        # Of 16-bit floats every operation is rounded, so nothing can be contracted.
+        # Of 16-bit floats every operation is rounded: nothing may be contracted, even where it may be elsewhere.
         flags = em.float_flags if wide is dtype else ""
         return convert(em.f, em.f.op(f"{floating} {flags}{llvm_type(wide)} {a}, {b}"), wide, dtype)
 
@@ -119,7 +119,7 @@ def _extremum(*, least: bool) -> Callable[[ExprEmitter, BinaryOp], str]:
     def build(em: ExprEmitter, expr: BinaryOp) -> str:
         dtype, wide = expr.dtype, computing_dtype(expr.dtype)
         x, y = convert(em.f, em.value(expr.a), dtype, wide), convert(em.f, em.value(expr.b), dtype, wide)
-        return convert(em.f, maximum_of(em.f, x, y, wide, least=least), wide, dtype)
+        return convert(em.f, maximum_of(em.f, x, y, wide, least=least, flags=em.signless), wide, dtype)
 
     return build
 

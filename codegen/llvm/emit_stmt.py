@@ -59,6 +59,7 @@ class KernelText:
     attributes: str
     vector_bits: int
     fast_math: bool
+    fp_contract: bool = False
     store_fence: str = ""
     """The instruction that orders stores past the caches before those that follow, where the machine does not."""
     maths: MathsOptions = PORTABLE
@@ -76,7 +77,7 @@ class KernelText:
 
 
 def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tuple[Var, ...], *, attributes: str,
-                vector_bits: int, fast_math: bool, store_fence: str = "",
+                vector_bits: int, fast_math: bool, fp_contract: bool = False, store_fence: str = "",
                 maths: MathsOptions = PORTABLE, debug: DebugLines | None = None,
                 constants: Mapping[Constant, str] | None = None) -> tuple[str, ...]:
     """Writes `function`, of stage "final", into the module as `symbol`; returns the messages of its assertions.
@@ -84,7 +85,7 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     symbols: the free shape symbols in the order in which callers pass them. store_fence: see KernelText. debug: notes at
     each instruction the line that its statement came from. constants: the symbols of those that it reads.
     """
-    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, store_fence, maths, debug)
+    kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, fp_contract, store_fence, maths, debug)
     parameters: list[str] = []
     written = stored_buffers(function.body)
     for i, param in enumerate(function.arguments):
@@ -120,7 +121,8 @@ class StmtEmitter:
 
     def __init__(self, kernel: KernelText, f: FunctionText, *, in_parallel: bool) -> None:
         self.kernel, self.f, self.in_parallel = kernel, f, in_parallel
-        self.exprs = ExprEmitter(f, IndexFacts(), BUILDERS, fast_math=kernel.fast_math, maths=kernel.maths)
+        self.exprs = ExprEmitter(f, IndexFacts(), BUILDERS, fast_math=kernel.fast_math,
+                                 fp_contract=kernel.fp_contract, maths=kernel.maths)
         self.exprs.leave_if = self.leave_if
         self._stack_left = _STACK_BUDGET
         self._status: str | None = None

@@ -13,7 +13,7 @@ from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IfThenElse, IntImm, Se
 from ...ir.visit import walk
 from .arithmetic import select
 from .facts import IndexFacts
-from .maths_lanes import MathsOptions
+from .maths_lanes import PORTABLE, MathsOptions
 from .text import FunctionText
 from .types import llvm_type, zero
 
@@ -36,7 +36,7 @@ class ExprEmitter:
     and buffers are."""
 
     def __init__(self, f: FunctionText, facts: IndexFacts, builders: Mapping[type[Expr], Builder], *, fast_math: bool,
-                 maths: MathsOptions) -> None:
+                 fp_contract: bool = False, maths: MathsOptions = PORTABLE) -> None:
         self.f, self.facts, self.maths = f, facts, maths
         self._builders = builders
         self.variables: dict[Var, str] = {}
@@ -53,9 +53,10 @@ class ExprEmitter:
         """How many loads and stores of vectors were written."""
         self.scalar_calls = 0
         """How many calls that LLVM makes no vectors of."""
-        # A product may be contracted into a sum by default. Never nnan or ninf: the identities of min and max are
-        # infinite, and padding tests NaN.
-        self.float_flags = "reassoc nsz arcp contract afn " if fast_math else "contract "
+        # Never nnan or ninf: the identities of min and max are infinite, and padding tests NaN.
+        self.float_flags = "reassoc nsz arcp contract afn " if fast_math else "contract " if fp_contract else ""
+        self.signless = "nsz " if fast_math else ""
+        """On what may give either zero."""
 
     def start_statement(self) -> None:
         """What was read so far may have changed."""

@@ -21,19 +21,22 @@ __all__ = ["has_parallel_loops", "thread_symbols", "without_constant_parts"]
 
 def without_constant_parts(
     functions: Sequence[Function], target: Target, refused: Collection[str], options: BuildOptions,
+    *, fuses: bool,
 ) -> tuple[list[Function], Evaluation | None]:
     """What remains to be done in each call, and how the rest was computed, if there was any. target: of this machine, for what
-    is computed now. refused: calls that are left to the kernel."""
+    is computed now. refused: calls that are left to the kernel. fuses: whether sums take up products with one rounding, as in the
+    kernel."""
     folded = [fold(function, refused) for function in functions]
     parts = [(each.made, each.results) for each in folded if each.made is not None]
     remaining = [each.function for each in folded]
     if not parts:
         return remaining, None
-    pipeline = pipeline_of(target, False, options.passes)
+    pipeline = pipeline_of(target, False, options.passes, fuses=fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function, _ in parts]
     constants = symbols_of(final)
     module = compile_function(final, target, CodegenOptions(
-        fast_math=options.fast_math, symbols=addresses(constants) | thread_symbols(final)))
+        fast_math=options.fast_math, fp_contract=options.fp_contract,
+        symbols=addresses(constants) | thread_symbols(final)))
     calls = tuple((kernel_symbol(f.name), results) for f, (_, results) in zip(final, parts, strict=True))
     evaluation = Evaluation(module, constants, calls, has_parallel_loops(final))
     run(evaluation)

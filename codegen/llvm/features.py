@@ -9,7 +9,7 @@ from ..target import Target
 from .maths_lanes import MathsOptions
 from .text import Conversions
 
-__all__ = ["conversions", "maths_options", "target_has"]
+__all__ = ["conversions", "fuses", "maths_options", "target_has"]
 
 
 @cache
@@ -29,12 +29,16 @@ def target_has(target: Target, feature: str) -> bool:
     return not beyond(attributes(target.llvm_cpu, target.llvm_features), [wanted], target.machine())
 
 
+def fuses(target: Target) -> bool:
+    """Whether a * b + c with one rounding is an instruction."""
+    return target_has(target, "fma") if target.architecture == "x86_64" else target.architecture == "aarch64"
+
+
 def maths_options(target: Target, *, fast: bool) -> MathsOptions:
     """The instructions that mathematical functions may use by name on a target."""
     x86 = target.architecture == "x86_64"
-    fused = target_has(target, "fma") if x86 else target.architecture == "aarch64"
     wide = x86 and all(target_has(target, name) for name in ("avx512f", "avx512vl"))
-    return MathsOptions(fast, fused, wide, target.lanes(32), wide and target_has(target, "avx512bw"))
+    return MathsOptions(fast, fuses(target), wide, target.lanes(32), wide and target_has(target, "avx512bw"))
 
 
 def conversions(target: Target, *, fast: bool) -> Conversions:

@@ -77,8 +77,8 @@ class Lanes:
         return self.f.op(f"call {self.kind} @llvm.{name}.{mangled(self.dtype)}({passed})")
 
     def mul_add(self, a: str | float, b: str | float, c: str | float) -> str:
-        """a * b + c, fused where that is an instruction."""
-        return self.call("fmuladd", a, b, c)
+        """a * b + c, fused where that is an instruction: LLVM, left to choose, would not choose alike in lanes and alone."""
+        return self.call("fma", a, b, c) if self.options.fused else self.add(self.mul(a, b), c)
 
     def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
         """By Horner's rule; the constant term first."""

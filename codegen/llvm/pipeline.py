@@ -9,6 +9,7 @@ from functools import partial
 from ...ir.passes.common.bound_checks import bound_checks as check_bounds
 from ...ir.passes.common.cse import share_subexpressions
 from ...ir.passes.common.flatten import flatten
+from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.hoist import hoist_invariants
 from ...ir.passes.common.loop_partition import loop_partition
 from ...ir.passes.common.narrow import narrow_offsets
@@ -35,18 +36,22 @@ from .features import target_has
 __all__ = ["cpu_pipeline", "pipeline_of"]
 
 
-def pipeline_of(target: Target, bounds_check: bool, options: PassOptions) -> tuple[Pass, ...]:
-    """The passes of a build for a target, in order."""
-    return cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target), options, masks=target.masks_vectors)
+def pipeline_of(target: Target, bounds_check: bool = False, options: PassOptions = AS_USUAL, *, fuses: bool | None = None,
+                ) -> tuple[Pass, ...]:
+    """The passes of a build for a target, in order. fuses: whether sums take up products with one rounding; by default where
+    the target has that instruction."""
+    return cpu_pipeline(target.vector_bits, bounds_check, partial(target_has, target), options, masks=target.masks_vectors,
+                        fuses=target.fuses if fuses is None else fuses)
 
 
 def cpu_pipeline(
     vector_bits: int = 512, bounds_check: bool = False, has: Callable[[str], bool] = lambda _: False,
-    options: PassOptions = AS_USUAL, *, masks: bool | None = None,
+    options: PassOptions = AS_USUAL, *, masks: bool | None = None, fuses: bool = True,
 ) -> tuple[Pass, ...]:
     """The passes of a CPU build, in order. vector_bits: width of the target's vector registers. bounds_check: assert
     that accesses which are not proved to be in range are. has: whether the target has a feature, by LLVM's name. options: what is
-    left out. masks: whether the machine masks whole vectors at no cost; by default those of 512 bits do."""
+    left out. masks: whether the machine masks whole vectors at no cost; by default those of 512 bits do. fuses: whether sums take
+    up products with one rounding."""
     checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
     masks = vector_bits >= 512 if masks is None else masks
     masked_lanes = MAX_LANES if masks else 0  # others mask by slow instructions, or none
@@ -54,6 +59,7 @@ def cpu_pipeline(
         # n-d indices: what reasons about dimensions, guards and whole expressions
         Pass("target_facts", lambda function: resolve_facts(function, has)),  # first: what is not chosen costs nothing
         Pass("lower_threads", lower_threads),          # early: three loop kinds are left for all the others
+        Pass("fused_sums", lambda function: round_sums(function, fuses)),  # what rounds how is plain from here on
         Pass("parallel_launch", launch_once),          # while indices are sums of loop variables, and guards innermost
         Pass("simplify", simplify),                    # few forms for the rest to match
         Pass("cse", share_subexpressions),             # before shared values are walked, or copied with their statements

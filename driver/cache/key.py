@@ -36,8 +36,8 @@ def build_key(request: Request) -> str | None:
         texts = [structure_text(_whole(program.name, program.what, program.args)) for program in request.programs]
     except NoStructure:
         return None
-    choices = (f"bounds_check={options.bounds_check} fast_math={options.fast_math} {structure_text(options.passes)} "
-               f"{available_cpus()} processors")
+    choices = (f"bounds_check={options.bounds_check} fast_math={options.fast_math} fp_contract={options.fp_contract} "
+               f"{structure_text(options.passes)} {available_cpus()} processors")
     return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
 
 

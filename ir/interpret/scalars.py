@@ -76,7 +76,8 @@ _INTEGER_TEXT: dict[type[BinaryOp], tuple[str, bool]] = {
 _FLOAT_TEXT: dict[type[BinaryOp], str] = {
     Add: "({a} + {b})", Sub: "({a} - {b})", Mul: "({a} * {b})", Div: "({a} / {b})", FloorDiv: "({a} // {b})",
     FloorMod: "({a} % {b})", TruncDiv: "trunc_{t}({a} / {b})", TruncMod: "fmod_{t}({a}, {b})",
-    Min: "({a} if {a} < {b} or {a} != {a} else {b})", Max: "({a} if {a} > {b} or {a} != {a} else {b})",
+    Min: "({a} if {a} < {b} or {a} != {a} or ({a} == {b} and copysign(1.0, {b}) > 0.0) else {b})",
+    Max: "({a} if {a} > {b} or {a} != {a} or ({a} == {b} and copysign(1.0, {b}) < 0.0) else {b})",
 }
 
 
@@ -174,7 +175,7 @@ _FLOAT_FUNCTIONS: dict[str, Callable[[Any], Any] | Callable[[Any, Any], Any]] = 
 
 
 def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
-    if name == "fma":
+    if name in ("fma", "mul_add"):  # what is not decided yet is as where the target fuses
         float_type = FLOAT_TYPES[dtype]
 
         def fused(a: Any, b: Any, c: Any) -> Any:

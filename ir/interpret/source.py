@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ class Source:
     def __init__(self) -> None:
         self.space: dict[str, Any] = {
             **HELPERS, "truncated_division": truncated_division, "truncated_remainder": truncated_remainder,
-            "nan": float("nan"), "inf": float("inf"),
+            "copysign": math.copysign, "nan": float("nan"), "inf": float("inf"),
         }
         """What the source may name."""
         self.finished: list[list[str]] = []

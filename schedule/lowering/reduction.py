@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, IterVar, Reduce, Var
+from ...ir.combine import combined, is_fused
+from ...ir.expr import BufferLoad, Expr, IterVar, Mul, Reduce, Var
 from ...ir.ops import is_const
 from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
-from ...ir.visit import post_order, seq, substitute
+from ...ir.visit import post_order, seq
 from ..model.relations import Fuse
 from .bounds import Loop, StageBounds, plain_loop
 from .nest import Nest
@@ -89,7 +90,7 @@ def _update(
     nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], buffers: Sequence[Buffer],
 ) -> Stmt:
     """The elements combined with the next sources."""
-    bounds, combiner = nest.stage_bounds, reduction.combiner
+    bounds = nest.stage_bounds
     axes = nest.axis_values(bounds.offsets)
     if buffers is nest.buffers:
         places = [nest.indices(bounds.offsets, tensor) for tensor in nest.computation.op.outputs]
@@ -100,11 +101,9 @@ def _update(
     bindings: list[tuple[Var, Expr]] = []
     across = any(loop.thread and bounds.marks[loop.axis] & 2 for loop in loops)
     if len(sources) > 1 or across:  # every source is read before any element changes, and threads combine named values
-        named = [Var(f"{buffer.name}.source", source.dtype) for buffer, source in zip(buffers, sources, strict=True)]
-        bindings += zip(named, sources, strict=True)
-        sources = list(named)
-    operands = dict(zip((*combiner.lhs, *combiner.rhs), (*loads, *sources), strict=True))
-    results = [substitute(result, operands) for result in combiner.result]
+        for at, (buffer, source) in enumerate(zip(buffers, sources, strict=True)):
+            sources[at] = _named(source, buffer.name, bindings, is_fused(reduction, at))
+    results = combined(reduction, loads, sources)
     if len(results) > 1:  # and every result is computed before any element changes
         named = [Var(f"{buffer.name}.next", result.dtype) for buffer, result in zip(buffers, results, strict=True)]
         bindings += zip(named, results, strict=True)
@@ -118,6 +117,18 @@ def _update(
     if not is_const(condition, 1):
         body = If(condition, body)
     return nest.loops(loops, nest.guarded(body, bounds.offsets), attach=True)
+
+
+def _named(source: Expr, name: str, bindings: list[tuple[Var, Expr]], fused: bool) -> Expr:
+    """A source by a name for its value; of a product that is fused each factor gets one, and the product stays."""
+    if fused and isinstance(source, Mul):
+        return Mul(_bound(f"{name}.left", source.a, bindings), _bound(f"{name}.right", source.b, bindings))
+    return _bound(f"{name}.source", source, bindings)
+
+
+def _bound(name: str, value: Expr, bindings: list[tuple[Var, Expr]]) -> Var:
+    bindings.append((Var(name, value.dtype), value))
+    return bindings[-1][0]
 
 
 def _through_temporary(nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], across: list[Loop]) -> Stmt:

@@ -241,7 +241,7 @@ def _partial_op(
         condition = first_then(likely(all_of(*conditions)), condition)
     sources = tuple(substitute(source, at_roots) for source in reduction.sources)
     if rest:
-        whole = Reduce(reduction.combiner, sources, rest, condition)
+        whole = Reduce(reduction.combiner, sources, rest, condition, fused=reduction.fused)
         body: tuple[Expr, ...] = tuple(replace(whole, value_index=at) for at in range(len(sources)))
     else:  # one element each: nothing is left to reduce in this stage
         body = tuple(if_then_else(condition, source, identity)

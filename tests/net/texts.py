@@ -5,7 +5,6 @@ This is the only file of the net that imports anything internal; where a module 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from tilewright.codegen.abi.signature import signature_of
@@ -15,8 +14,7 @@ from tilewright.codegen.export.final_kernel import FinalKernel
 from tilewright.codegen.folding import OF_THE_MACHINE, fold
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.llvm.emit_stmt import shape_symbols
-from tilewright.codegen.llvm.features import target_has
-from tilewright.codegen.llvm.pipeline import cpu_pipeline
+from tilewright.codegen.llvm.pipeline import pipeline_of
 from tilewright.codegen.target import Target
 from tilewright.ir.passes.common.options import AS_USUAL
 from tilewright.ir.passes.common.runner import run_pipeline
@@ -31,7 +29,7 @@ def cpu_sources(function: Any, target_text: str) -> tuple[str, str]:
     What is computed from constants alone is a function of its own, as in a build, and its texts come first.
     """
     target = Target.parse(target_text)
-    pipeline = cpu_pipeline(target.vector_bits, False, partial(target_has, target), AS_USUAL, masks=target.masks_vectors)
+    pipeline = pipeline_of(target)
     with deep_recursion():
         parts = _parts(function)
         symbols = {part.name: tuple(shape_symbols(part)) for part in parts}

@@ -23,8 +23,7 @@ from tilewright import te
 from tilewright.codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
 from tilewright.codegen.llvm import jit
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
-from tilewright.codegen.llvm.features import target_has
-from tilewright.codegen.llvm.pipeline import cpu_pipeline
+from tilewright.codegen.llvm.pipeline import pipeline_of
 from tilewright.codegen.target import Target
 from tilewright.ir.passes.common.runner import pass_times, run_pipeline
 from tilewright.ir.visit import deep_recursion
@@ -64,7 +63,7 @@ def build_in_steps(
         with clock.step("lower"):
             function = tw.lower(schedule, args)
         with clock.step("passes"), pass_times() as passes:
-            pipeline = cpu_pipeline(target.vector_bits, has=partial(target_has, target), masks=target.masks_vectors)
+            pipeline = pipeline_of(target)
             final = run_pipeline(function, pipeline)
         with clock.step("emit"):
             text, _ = module_text([final], target, CodegenOptions(symbols={PARALLEL_FOR: parallel_for_address()}))

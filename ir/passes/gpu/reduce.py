@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from ...buffer import Buffer
 from ...dtype import INT32
-from ...expr import BufferLoad, Call, Expr, IntImm, Node, StringImm, Var
+from ...expr import Add, BufferLoad, Call, Expr, IntImm, Node, StringImm, Var
 from ...ops import const, floordiv, floormod, if_then_else, is_const, logical_and
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import structural_key
@@ -278,12 +278,22 @@ class _Join:
         while isinstance(stmt, LetStmt):
             bindings.append((stmt.var, stmt.value))
             stmt = stmt.body
-        sources, rest = bindings[: len(self.buffers)], bindings[len(self.buffers):]
-        values: dict[Var, Expr] = {var: value for (var, _), value in zip(sources, right, strict=True)}
+        following = len(self.buffers) if len(self.buffers) > 1 else 0  # of several elements the next values have names too
+        sources, rest = bindings[: len(bindings) - following], bindings[len(bindings) - following:]
+        results = [value for _, value in rest] or [store.value for store in self.update.stores]
+        values: dict[Var, Expr] = {}
+        names = iter([var for var, _ in sources])
+        for result, other in zip(results, right, strict=True):
+            values[next(names)] = other
+            if _is_fused(result):
+                next(names)  # of a product that is fused each factor has a name
         lefts = dict(zip(self.buffers, left, strict=True))
 
         def combined(value: Expr) -> Expr:
             def rule(node: Node) -> Node | None:
+                if _is_fused(node):  # partial sums are added
+                    element, factor = node.args[2], node.args[0]
+                    return Add(element, values[factor])
                 return lefts.get(node.buffer) if isinstance(node, BufferLoad) else None
 
             return substitute(rewrite(value, rule), values)
@@ -299,6 +309,10 @@ class _Join:
         for var, value in reversed(lets):
             body = LetStmt(var, value, body)
         return body
+
+
+def _is_fused(value: Any) -> bool:
+    return isinstance(value, Call) and value.name == "mul_add"
 
 
 Combine = Callable[[Sequence[Expr], Sequence[Expr]], Stmt]

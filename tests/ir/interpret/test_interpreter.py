@@ -192,8 +192,8 @@ REFERENCES: dict[str, Any] = {
     "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "abs": np.abs, "isnan": np.isnan, "isinf": np.isinf,
     "isfinite": np.isfinite, "pow": np.power, "atan2": np.arctan2, "copysign": np.copysign, "hypot": np.hypot,
 }
-OTHERS = {"fma", "popcount", "clz", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right",
-          "reinterpret", "likely", "call_extern", "call_pure_extern", "call_llvm_intrinsic", "access_ptr", "target_has"}
+OTHERS = {"fma", "mul_add", "popcount", "clz", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left",
+          "shift_right", "reinterpret", "likely", "call_extern", "call_pure_extern", "call_llvm_intrinsic", "access_ptr", "target_has"}
 ELSEWHERE = {"trace", "call_packed", "packed_array", "prefetch", "unaligned_elements"}
 """Run by the tests of te.extern, of the storage primitives and of stores past the caches."""
 

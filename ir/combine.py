@@ -1,0 +1,32 @@
+"""What a reduction makes of its elements and of what they take up next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .expr import Call, Expr, Mul, Reduce, Var
+from .visit import substitute
+
+__all__ = ["combined", "is_fused"]
+
+
+def is_fused(reduction: Reduce, at: int) -> bool:
+    """Whether source `at` is a product that the sum takes up with one rounding, where the target fuses."""
+    return bool(reduction.fused) and reduction.fused[at]
+
+
+def combined(reduction: Reduce, elements: Sequence[Expr], sources: Sequence[Expr]) -> list[Expr]:
+    """The next value of each of the reduction's elements, from those they have and the next sources.
+
+    A source that was declared as a product to be fused, and is one still, is taken up by `mul_add`. (It is one still but
+    where simplification has found a factor to be 1, which rounds nothing.)
+    """
+    combiner = reduction.combiner
+    operands: dict[Var, Expr] = dict(zip((*combiner.lhs, *combiner.rhs), (*elements, *sources), strict=True))
+    results: list[Expr] = []
+    for at, (result, element, source) in enumerate(zip(combiner.result, elements, sources, strict=True)):
+        if is_fused(reduction, at) and isinstance(source, Mul):
+            results.append(Call("mul_add", (source.a, source.b, element), source.dtype))
+        else:
+            results.append(substitute(result, operands))
+    return results

@@ -1,0 +1,33 @@
+"""How a product that a sum takes up is rounded on this target, decided.
+
+    C[i] = mul_add(A[i, k], B[k], C[i])      →      C[i] = fma(A[i, k], B[k], C[i])        where the target fuses
+                                                    C[i] = C[i] + A[i, k] * B[k]           where it does not
+
+It stands after whatever takes reductions apart, which has to tell the term from the sum.
+"""
+
+from __future__ import annotations
+
+from ...expr import Add, Call, Mul, Node
+from ...stmt import Function
+from ...visit import post_order, rewrite
+
+__all__ = ["round_sums"]
+
+
+def round_sums(function: Function, fuses: bool) -> Function:
+    """`function` with every `mul_add` as one operation, rounded once, or as two."""
+    if not any(_is_open(node) for node in post_order(function.body)):
+        return function
+
+    def rule(node: Node) -> Node | None:
+        if not isinstance(node, Call) or not _is_open(node):
+            return None
+        a, b, c = node.args
+        return Call("fma", node.args, node.dtype) if fuses else Add(c, Mul(a, b))
+
+    return function.with_body(rewrite(function.body, rule))
+
+
+def _is_open(node: Node) -> bool:
+    return isinstance(node, Call) and node.name == "mul_add"
