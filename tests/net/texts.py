@@ -11,7 +11,7 @@ from tilewright.codegen.abi.signature import signature_of
 from tilewright.codegen.c.module import c_text
 from tilewright.codegen.c.pipeline import c_pipeline
 from tilewright.codegen.export.final_kernel import FinalKernel
-from tilewright.codegen.folding import OF_THE_MACHINE, fold
+from tilewright.codegen.folding import OF_ANOTHER_TARGET, fold
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.llvm.emit_stmt import shape_symbols
 from tilewright.codegen.llvm.pipeline import pipeline_of
@@ -50,5 +50,5 @@ def c_source(function: Any) -> str:
 
 def _parts(function: Any) -> list[Any]:
     """What is computed from constants alone, where there is any, and the rest."""
-    folded = fold(function, OF_THE_MACHINE)
+    folded = fold(function, OF_ANOTHER_TARGET)
     return [part for part in (folded.made, folded.function) if part is not None]
