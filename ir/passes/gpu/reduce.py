@@ -311,7 +311,7 @@ class _Join:
         return body
 
 
-def _is_fused(value: Any) -> bool:
+def _is_fused(value: object) -> bool:
     return isinstance(value, Call) and value.name == "mul_add"
 
 
