@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeGuard, cast
+from typing import Any, BinaryIO, TypeGuard, cast
 
 from ..autoschedule.search.space import Config
 from ..errors import ScheduleError, user_source
@@ -14,7 +15,7 @@ from .errors import BadRecordLine
 from .task import Key
 from .trial import Trial
 
-__all__ = ["Line", "from_line", "to_line"]
+__all__ = ["Line", "from_line", "is_time", "read_lines", "to_line"]
 
 _MOST_BYTES = 16 << 20
 """Of a line: programs written out may be long."""
@@ -40,6 +41,12 @@ def to_line(line: Line) -> str:
         "confirmed": trial.confirmed, "failure": trial.failure, "message": trial.message, "created": trial.created,
         "mark": trial.mark,
     })
+
+
+def read_lines(file: BinaryIO) -> Iterator[str]:
+    """The lines of a file, of which none is much longer than a line may be, and which may hold any bytes."""
+    while line := file.readline(_MOST_BYTES + 1):
+        yield line.decode(errors="surrogateescape")
 
 
 def from_line(number: int, text: str) -> Line:

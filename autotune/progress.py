@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ..untrusted import printable
 from .trial import Trial
 
 __all__ = ["Progress", "readable"]
@@ -30,7 +31,7 @@ class Progress:
     """Shown on the standard error output while the run lasts; where it is not `shown`, nothing is printed."""
 
     def __init__(self, name: str, trials: int, shown: bool, console: Console | None = None) -> None:
-        self.name, self.trials = name, trials
+        self.name, self.trials = printable(name), trials
         self.console = console or Console(stderr=True)
         self.live = Live(console=self.console, refresh_per_second=4, transient=False) if shown else None
         self.done = self.new = 0
@@ -79,7 +80,7 @@ class Progress:
             self.best = min(self.best, trial.time)
         else:
             self.failures[trial.failure] += 1
-            self.first.setdefault(trial.failure, trial.message.partition("\n")[0])
+            self.first.setdefault(trial.failure, printable(trial.message.partition("\n")[0]))
 
     def _refresh(self) -> None:
         if self.live is not None:
@@ -97,5 +98,6 @@ class Progress:
             against = f", {gain:.1f} x the unscheduled program ({readable(self.baseline)})" if gain else ""
             lines.append(Text(f"  best {readable(self.best)}{against}"))
         for kind, count in self.failures.most_common():
-            lines.append(Text(f"  {count} {kind}: {self.first[kind]}", style="yellow", overflow="ellipsis", no_wrap=True))
+            said = f"  {count} {printable(kind)}: {self.first[kind]}"
+            lines.append(Text(said, style="yellow", overflow="ellipsis", no_wrap=True))
         return Group(*lines)

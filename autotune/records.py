@@ -6,6 +6,7 @@ is compared in full. Trials are appended and have an identity of their own, so t
 
 from __future__ import annotations
 
+import hmac
 import json
 import sqlite3
 import stat
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ..autoschedule.search.space import Config
-from ..errors import TilewrightError, user_source
+from ..errors import ScheduleError, TilewrightError, user_source
+from ..schedule import from_json
 from ..untrusted import plain_json
 from .errors import CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord
 from .lines import Line, from_line, is_time, to_line
@@ -223,10 +225,30 @@ class Database:
         so many, but were not checked here."""
         others: list[Trial] = []
         for trial in self._fastest(key):
-            if trial.mark and trial.mark == mark_of(key, trial.records):
+            if self.is_marked(key, trial):
                 return others[:most], trial
             others.append(trial)
         return others[:most], None
+
+    @staticmethod
+    def is_marked(key: Key, trial: Trial) -> bool:
+        """Whether this machine has checked a trial of a key."""
+        return bool(trial.mark) and hmac.compare_digest(trial.mark.encode(), mark_of(key, trial.records).encode())
+
+    def check(self) -> Iterator[tuple[Key, Trial, str]]:
+        """Every trial, and why its records would be refused before anything is run; "" where they would not. Raises
+        CorruptDatabase (TW0631) where the file is damaged or a value is of another type."""
+        with self._faults():
+            if (verdict := self._one("pragma integrity_check(1)")[0]) != "ok":
+                raise sqlite3.DatabaseError(verdict)
+        for task in self.tasks():
+            for trial in self.trials(task.key):
+                try:
+                    from_json(trial.records, foreign=True)
+                except ScheduleError as error:
+                    yield task.key, trial, error.reason
+                else:
+                    yield task.key, trial, ""
 
     def _fastest(self, key: Key) -> Iterator[Trial]:
         """The trials that succeeded, the fastest first."""
@@ -270,6 +292,16 @@ class Database:
         """Adds the trials of another database, all or nothing; returns how many were new. Raises what reading it raises, and
         BadRecordLine (TW0634) for one that holds what no import takes."""
         return self.import_lines(other.export_lines())
+
+    def keep_versions(self, versions: str) -> int:
+        """Removes the trials that were measured by other versions (see Key), which are never used again; returns how many."""
+        with self._faults():
+            with self._writing():
+                removed = self._connection.execute(
+                    "delete from trials where task in (select id from tasks where versions != ?)", (versions,)).rowcount
+                self._connection.execute("delete from tasks where versions != ?", (versions,))
+            self._connection.execute("vacuum")
+        return removed
 
     def _add_lines(self, lines: Iterable[Line]) -> int:
         parsed = list(lines)

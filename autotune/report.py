@@ -9,6 +9,7 @@ from math import ceil, floor, log10
 from pathlib import Path
 
 from ..errors import user_source
+from ..untrusted import printable
 from .errors import MissingPackage
 from .progress import readable
 from .records import Database, TunedTask
@@ -146,11 +147,16 @@ def render(database: Database) -> str:
     rows: list[tuple[TunedTask, Curve | None, list[tuple[str, int, str]], str, str]] = []
     for task in database.tasks():
         trials, best = database.trials(task.key), database.best(task.key)
-        shown = "\n".join(map(repr, from_json(best.records))) if best is not None else ""
+        shown = "\n".join(map(repr, from_json(best.records, foreign=True))) if best is not None else ""
         rows.append((task, Curve.of(trials, task.baseline), _failures(trials), _best_text(task), shown))
-    page = Environment(autoescape=True, trim_blocks=True).from_string(_PAGE)
+    page = Environment(autoescape=True, trim_blocks=True, finalize=_shown).from_string(_PAGE)
     return page.render(name=database.path.name, tasks=rows, time=readable, width=_WIDTH, height=_HEIGHT, left=_LEFT,
                        bottom=_BOTTOM)
+
+
+def _shown(value: object) -> object:
+    """What stands in the page for a value: texts of a database may hold anything."""
+    return printable(value, lines=True) if type(value) is str else value
 
 
 def _best_text(task: TunedTask) -> str:

@@ -14,8 +14,10 @@ from rich.console import Console
 
 from .. import __version__
 from ..errors import TilewrightError
+from ..untrusted import printable
+from .database import DATABASE, report_database
+from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands
-from .tuning import DATABASE, report_database
 from .tuning import add_commands as add_tuning_commands
 
 __all__ = ["main"]
@@ -65,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--threads", default="openmp", help="openmp (default), none or hook")
     export.set_defaults(command=_export)
     add_tuning_commands(commands)
+    add_database_commands(commands)
 
     report = commands.add_parser("report", help="write a page about a schedule, or about a database of results", description=(
         "Writes one HTML file. Of FILE.py:FUNCTION, which returns a schedule ((schedule, args) or a list of tensors will do), "
@@ -87,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _say(text: str) -> None:
     """To the standard error output as it is: lines and carets stay where they are, however narrow the terminal."""
-    Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True).print(printable(text, lines=True), markup=False, highlight=False, soft_wrap=True)
 
 
 def _doctor(_: argparse.Namespace) -> int:

@@ -1,7 +1,4 @@
-"""The commands `tilewright tune` and `tilewright db`, and the page about a database that `tilewright report` writes.
-
-What they need is imported when they run: other commands start faster so.
-"""
+"""The command `tilewright tune`. What it needs is imported when it runs: other commands start faster so."""
 
 from __future__ import annotations
 
@@ -13,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from ..autotune.errors import BadTuningFile, NoRecord
+from ..autotune.errors import BadTuningFile
 from ..errors import user_source
+from ..untrusted import printable
+from .database import DATABASE
 
 if TYPE_CHECKING:
-    from ..autotune.records import Database, TunedTask
     from ..autotune.task import Task
 
-__all__ = ["DATABASE", "add_commands", "report_database"]
-
-DATABASE = "tune.sqlite"
+__all__ = ["add_commands", "task_of"]
 
 
 def add_commands(commands: Any) -> None:
-    """Adds the commands to argparse's subparsers."""
+    """Adds the command to argparse's subparsers."""
     tune = commands.add_parser("tune", help="look for the fastest schedule of a function", description=(
         "Calls `function` of FILE.py without arguments; it returns the tensors of a function (inputs, then outputs), or a "
         "template's task, for which schedules are then looked for. Running it again goes on where it stopped."))
@@ -37,26 +33,6 @@ def add_commands(commands: Any) -> None:
     tune.add_argument("--search", choices=("evolution", "random"), default="evolution", help="default: evolution")
     tune.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
     tune.set_defaults(command=_tune)
-
-    db = commands.add_parser("db", help="look into a database of results", description="Lists, shows, exports and imports results.")
-    actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
-    for name, text, action in (
-        ("ls", "list the tasks", _list), ("best", "print the best schedule of each task", _best),
-        ("export", "write every trial as a line of JSON", _export), ("import", "add trials from lines of JSON", _import),
-    ):
-        parser = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        _add_database(parser)
-        if name == "best":
-            parser.add_argument("--task", default="", help="only this: its name, or the beginning of its key")
-        elif name == "export":
-            parser.add_argument("--out", "-o", default="-", metavar="FILE", help="default: the standard output")
-        elif name == "import":
-            parser.add_argument("file", nargs="?", default="-", help="JSON lines (default: the standard input)")
-        parser.set_defaults(command=action)
-
-
-def _add_database(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("database", nargs="?", default=DATABASE, help=f"the file (default: {DATABASE})")
 
 
 def _positive(text: str) -> int:
@@ -70,7 +46,7 @@ def _tune(options: argparse.Namespace) -> int:
     from ..autotune.progress import readable
     from ..autotune.tuner import tune
 
-    task = _task_of(options.what, options.target)
+    task = task_of(options.what, options.target)
     try:
         result = tune(task, trials=options.trials, database=options.database, search=options.search, seed=options.seed)
     except KeyboardInterrupt:
@@ -78,13 +54,14 @@ def _tune(options: argparse.Namespace) -> int:
         return 130
     console = Console(highlight=False, soft_wrap=True)
     gain = f", {result.baseline / result.best.seconds:.1f} x the unscheduled program" if result.baseline else ""
-    console.print(f"{task.name}: {readable(result.best.seconds)}{gain}, after {len(result.history)} trials", markup=False)
-    console.print(result.schedule.as_python(), markup=False)
+    best, trials = readable(result.best.seconds), len(result.history)
+    console.print(f"{printable(task.name)}: {best}{gain}, after {trials} trials", markup=False)
+    console.print(printable(result.schedule.as_python(), lines=True), markup=False)
     console.print(f"recorded in {Path(options.database).absolute()}", markup=False)
     return 0
 
 
-def _task_of(what: str, target: str) -> Task:
+def task_of(what: str, target: str) -> Task:
     """The task that FILE.py:function gives. Raises BadTuningFile."""
     from ..autotune.task import Task
     from ..autotune.templates import Template
@@ -113,79 +90,3 @@ def _task_of(what: str, target: str) -> Task:
 def _bad(what: str, reason: str, allowed: str) -> BadTuningFile:
     return BadTuningFile(f"cannot tune {what!r}", reason=reason, called=user_source(), allowed=allowed,
                          fix="tilewright tune program.py:matmul, where matmul() returns [A, B, C]")
-
-
-# The database
-
-
-def _list(options: argparse.Namespace) -> int:
-    from ..autotune.progress import readable
-    from ..autotune.records import Database
-
-    console = Console(soft_wrap=True, highlight=False)
-    with Database(options.database, must_exist=True) as database:
-        for task in database.tasks():
-            best, baseline = (readable(time) if time else "-" for time in (task.best, task.baseline))
-            console.print(f"{task.name}  {task.key.digest}  {task.trials} trials, {task.failures} failed, best {best}, "
-                          f"unscheduled {baseline}", markup=False)
-            console.print(f"    {task.key.target}; {task.key.machine}; {task.key.versions}", markup=False)
-    return 0
-
-
-def _chosen(database: Database, wanted: str) -> list[TunedTask]:
-    return [task for task in database.tasks() if not wanted or task.name == wanted or task.key.digest.startswith(wanted)]
-
-
-def _best(options: argparse.Namespace) -> int:
-    from ..autotune.progress import readable
-    from ..autotune.records import Database
-    from ..schedule import from_json
-
-    console = Console(highlight=False, soft_wrap=True)
-    with Database(options.database, must_exist=True) as database:
-        tasks = _chosen(database, options.task)
-        if not tasks:
-            raise NoRecord(f"{options.database!r} has no task {options.task!r}", called=user_source(),
-                           allowed=", ".join(task.name for task in database.tasks()))
-        for task in tasks:
-            best = database.best(task.key)
-            time = readable(best.time) if best is not None and best.time is not None else "nothing succeeded"
-            console.print(f"{task.name} ({task.key.digest}): {time}", markup=False)
-            for record in from_json(best.records) if best is not None else ():
-                console.print(f"  {record!r}", markup=False)
-    return 0
-
-
-def _export(options: argparse.Namespace) -> int:
-    from ..autotune.records import Database
-
-    with Database(options.database, must_exist=True) as database:
-        lines = list(database.export_lines())
-    text = "".join(f"{line}\n" for line in lines)
-    if options.out == "-":
-        sys.stdout.write(text)
-    else:
-        Path(options.out).write_text(text, encoding="utf-8")
-        Console(stderr=True).print(f"{len(lines)} trials in {Path(options.out).absolute()}", soft_wrap=True)
-    return 0
-
-
-def _import(options: argparse.Namespace) -> int:
-    from ..autotune.records import Database
-
-    if options.file != "-" and not Path(options.file).is_file():
-        raise NoRecord(f"there is no file {options.file!r}", called=user_source(), fix="tilewright db export writes one")
-    lines = (sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")).splitlines()
-    with Database(options.database) as database:
-        new = database.import_lines(lines)
-    Console(stderr=True).print(f"{new} new trials of {len(lines)} in {Path(options.database).absolute()}", soft_wrap=True)
-    return 0
-
-
-def report_database(path: str, out: str) -> Path:
-    """Writes the page about a database: for each task the tuning curve, the best schedule, and what failed."""
-    from ..autotune.records import Database
-    from ..autotune.report import write_report
-
-    with Database(path, must_exist=True) as database:
-        return write_report(database, out)

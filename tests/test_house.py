@@ -122,8 +122,9 @@ LATE = {
         "driver.lower ir.passes.common.runner schedule views.report",
     "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli",
     "cli/doctor.py": "codegen.host codegen.target driver.cache.store runtime.threads",
-    "cli/tuning.py": "autotune.progress autotune.records autotune.report autotune.task "
-        "autotune.templates autotune.tuner schedule",
+    "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task "
+        "cli.tuning schedule schedule.model.code_by_places",
+    "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",
     "compat/tvm/autotvm/task/__init__.py": "compat.tvm.autotvm.history",
     "compat/tvm/topi/__init__.py": "compat.tvm.topi.utils",
     "compat/tvm/topi/schedules.py": "compat.tvm.topi compat.tvm.topi.nn",

@@ -248,11 +248,11 @@ def test_the_command_line_tunes_lists_exports_imports_and_reports(tmp_path: Path
     assert "doubled: " in done.stdout and "s = te.create_schedule(ops)" in done.stdout
     assert str(tmp_path / "tune.sqlite") in done.stdout
     assert "doubled" in (listed := command("db", "ls", folder=tmp_path).stdout) and "4 trials, 0 failed" in listed
-    assert command("db", "best", "--task", "doubled", folder=tmp_path).stdout.startswith("doubled (")
+    assert command("db", "best", "--task", "doubled", folder=tmp_path).stdout.startswith("# doubled (")
     lines = command("db", "export", folder=tmp_path).stdout.splitlines()
     assert len(lines) == 4 and all(json.loads(line)["name"] == "doubled" for line in lines)
-    imported = command("db", "import", "other.sqlite", folder=tmp_path, input="\n".join(lines))
-    assert "4 new trials of 4" in imported.stderr
+    imported = command("db", "import", "-d", "other.sqlite", folder=tmp_path, input="\n".join(lines))
+    assert "4 new trials from the standard input" in imported.stderr
     out = command("report", "other.sqlite", "-o", "page.html", folder=tmp_path).stdout.strip()
     assert Path(out) == tmp_path / "page.html" and "<polyline" in (tmp_path / "page.html").read_text()
     assert "TW0633" in command("db", "best", "--task", "else", folder=tmp_path, status=1).stderr

@@ -1,0 +1,192 @@
+"""The commands `tilewright db`, and the page about a database that `tilewright report` writes.
+
+What they need is imported when they run: other commands start faster so. What a database says is shown without control
+characters, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from ..autotune.errors import NoRecord
+from ..errors import user_source
+from ..untrusted import printable
+
+if TYPE_CHECKING:
+    from ..autotune.records import Database, TunedTask
+
+__all__ = ["DATABASE", "add_commands", "report_database"]
+
+DATABASE = "tune.sqlite"
+
+
+def add_commands(commands: Any) -> None:
+    """Adds the commands to argparse's subparsers."""
+    db = commands.add_parser("db", help="look into a database of results", description="Lists, shows, moves and checks results.")
+    actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
+    for name, text, action in (
+        ("ls", "list the tasks", _list),
+        ("best", "print the best schedule of each task, as code", _best),
+        ("export", "write every trial as a line of JSON", _export),
+        ("import", "add trials from logs, which hold lines of JSON", _import),
+        ("merge", "add the trials of other databases", _merge),
+        ("gc", "remove what was measured by other versions of tilewright or LLVM, which is never used again", _collect),
+        ("check", "look at every value of every trial, and at the file", _check),
+    ):
+        parser = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if name in ("import", "merge"):
+            parser.add_argument("--database", "-d", default=DATABASE, help=f"to add them to (default: {DATABASE})")
+        else:
+            parser.add_argument("database", nargs="?", default=DATABASE, help=f"the file (default: {DATABASE})")
+        if name == "best":
+            parser.add_argument("--task", default="", help="only this: its name, or the beginning of its key")
+            parser.add_argument("--of", default="", metavar="FILE.py:FUNCTION",
+                                help="of the tensors, or the template's task, that this returns: code with their names")
+            parser.add_argument("--target", default="llvm", help='of --of (default: "llvm", this machine)')
+        elif name == "export":
+            parser.add_argument("--out", "-o", default="-", metavar="FILE", help="default: the standard output")
+        elif name == "import":
+            parser.add_argument("logs", nargs="*", default=["-"], metavar="LOG", help="JSON lines (default: the standard input)")
+        elif name == "merge":
+            parser.add_argument("databases", nargs="+", metavar="DATABASE")
+        parser.set_defaults(command=action)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from ..autotune.progress import readable
+    from ..autotune.records import Database
+
+    with Database(options.database, must_exist=True) as database:
+        for task in database.tasks():
+            best, baseline = (readable(time) if time else "-" for time in (task.best, task.baseline))
+            _print(f"{printable(task.name)}  {task.key.digest}  {task.trials} trials, {task.failures} failed, best {best}, "
+                   f"unscheduled {baseline}")
+            _print(f"    {printable(f'{task.key.target}; {task.key.machine}; {task.key.versions}')}")
+    return 0
+
+
+def _print(text: str) -> None:
+    """As it is, however narrow the terminal."""
+    Console(soft_wrap=True, highlight=False).print(text, markup=False)
+
+
+def _say(text: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(printable(text), markup=False)
+
+
+def _chosen(database: Database, wanted: str) -> list[TunedTask]:
+    return [task for task in database.tasks() if not wanted or task.name == wanted or task.key.digest.startswith(wanted)]
+
+
+def _best(options: argparse.Namespace) -> int:
+    from ..autotune.progress import readable
+    from ..autotune.records import Database
+    from ..schedule import from_json
+    from ..schedule.model.code_by_places import code_by_places
+
+    if options.of:
+        return _best_of(options)
+    with Database(options.database, must_exist=True) as database:
+        tasks = _chosen(database, options.task)
+        if not tasks:
+            raise NoRecord(f"{options.database!r} has no task {options.task!r}", called=user_source(),
+                           allowed=", ".join(task.name for task in database.tasks()))
+        for task in tasks:
+            best = database.best(task.key)
+            time = readable(best.time) if best is not None and best.time is not None else "nothing succeeded"
+            _print(f"# {printable(task.name)} ({task.key.digest}): {time}")
+            if best is not None:
+                _print(printable(code_by_places(from_json(best.records, foreign=True)), lines=True))
+    return 0
+
+
+def _best_of(options: argparse.Namespace) -> int:
+    """The best schedule of a program that is at hand."""
+    from ..autotune.checked import best_schedule
+    from ..autotune.progress import readable
+    from .tuning import task_of
+
+    task = task_of(options.of, options.target)
+    schedule, trial = best_schedule(task, options.database)
+    _print(f"# {printable(task.name)} ({task.key.digest}): {readable(trial.time or 0.0)}")
+    _print(printable(schedule.as_python(), lines=True))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from ..autotune.records import Database
+
+    with Database(options.database, must_exist=True) as database:
+        lines = list(database.export_lines())
+    text = "".join(f"{line}\n" for line in lines)
+    if options.out == "-":
+        sys.stdout.write(text)
+    else:
+        Path(options.out).write_text(text, encoding="utf-8")
+        _say(f"{len(lines)} trials in {Path(options.out).absolute()}")
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from ..autotune.lines import read_lines
+    from ..autotune.records import Database
+
+    missing = next((log for log in options.logs if log != "-" and not Path(log).is_file()), None)
+    if missing is not None:
+        raise NoRecord(f"there is no file {missing!r}", called=user_source(), fix="tilewright db export writes one")
+    with Database(options.database) as database:
+        for log in options.logs:
+            if log == "-":
+                new = database.import_lines(read_lines(sys.stdin.buffer))
+            else:
+                with Path(log).open("rb") as file:
+                    new = database.import_lines(read_lines(file))
+            _say(f"{new} new trials from {'the standard input' if log == '-' else log} in {Path(options.database).absolute()}")
+    return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from ..autotune.records import Database
+
+    for other in options.databases:
+        with Database(other, must_exist=True) as added, Database(options.database) as database:
+            _say(f"{database.merge(added)} new trials from {other} in {Path(options.database).absolute()}")
+    return 0
+
+
+def _collect(options: argparse.Namespace) -> int:
+    from ..autotune.records import Database
+    from ..autotune.task import versions_text
+
+    with Database(options.database, must_exist=True) as database:
+        _say(f"removed {database.keep_versions(versions_text())} trials of other versions than {versions_text()}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from ..autotune.records import Database
+
+    with Database(options.database, must_exist=True) as database:
+        trials, marked, faults = 0, 0, 0
+        for key, trial, fault in database.check():
+            trials += 1
+            marked += database.is_marked(key, trial)
+            if fault:
+                faults += 1
+                _print(printable(f"{trial.uid}: {fault}"))
+    _print(f"{trials} trials: {faults} that would be refused; {marked} were checked on this machine, others are when they are used")
+    return 1 if faults else 0
+
+
+def report_database(path: str, out: str) -> Path:
+    """Writes the page about a database: for each task the tuning curve, the best schedule, and what failed."""
+    from ..autotune.records import Database
+    from ..autotune.report import write_report
+
+    with Database(path, must_exist=True) as database:
+        return write_report(database, out)
