@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -55,13 +55,16 @@ _BETWEEN = ("contextlib", "functools")
 """Modules of Python that call back into ours on a user's behalf."""
 
 
-def user_source() -> SourceLine | None:
-    """The innermost line on the call stack that is not tilewright's own: where the user called us."""
+def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
+    """The innermost line on the call stack that is not tilewright's own: where the user called us. through: None where another of
+    our modules than these lies between."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module not in _BETWEEN and module != _OWN_PACKAGE and not module.startswith(_OWN_PACKAGE + "."):
             return SourceLine(frame.f_code.co_filename, frame.f_lineno)
+        if through is not None and module not in _BETWEEN and module.removeprefix(_OWN_PACKAGE + ".") not in through:
+            return None
         frame = frame.f_back
     return None
 

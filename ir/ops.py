@@ -2,13 +2,15 @@
 
 Matching two operands: a Python number takes the other side's dtype (a float literal beside an integer makes float32);
 of two floats the wider (float16 with bfloat16: float32), of an integer and a float the float, of two integers the
-wider, signed where their signs differ; bool is the narrowest integer. Nothing becomes float64 unless one side is.
+wider, of one width the unsigned one (a comparison of both signs warns); bool is the narrowest integer. Nothing becomes
+float64 unless one side is.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -192,9 +194,7 @@ def common_dtype(a: DType, b: DType) -> DType:
     elif x.is_bool or y.is_bool:
         common = y if x.is_bool else x
     else:
-        bits = max(x.bits, y.bits)
-        signed = "int" in (x.kind, y.kind)
-        common = DType(f"{'int' if signed else 'uint'}{bits}")
+        common = x if x.bits > y.bits or x.bits == y.bits and x.kind == "uint" else y
     return common.with_lanes(a.lanes)
 
 
@@ -326,6 +326,8 @@ def binary(kind: type[BinaryOp], a: Any, b: Any) -> Any:
     """The operator `kind` on operands of any matching types. NotImplemented beside a tensor, which has its own."""
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
+    if issubclass(kind, CompareOp):
+        _warn_of_signs(a, b)
     a, b = match_types(a, b)
     folded = fold_binary(kind, a, b) if not a.dtype.is_float else None
     return folded if folded is not None else kind(a, b)
@@ -335,11 +337,29 @@ def _arithmetic(kind: type[BinaryOp], a: Any, b: Any) -> Any:
     """As `binary`, with bool counted as int32: arithmetic on truth values is counting."""
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
+    if issubclass(kind, CompareOp):
+        _warn_of_signs(a, b)
     a, b = match_types(a, b)
     if a.dtype.is_bool:
         wide = INT32.with_lanes(a.dtype.lanes)
         a, b = cast(a, wide), cast(b, wide)
     return binary(kind, a, b)
+
+
+def _warn_of_signs(a: Any, b: Any) -> None:
+    """Warn once for each line of the user's that compares a signed integer with an unsigned one of its width or more."""
+    if not (isinstance(a, Expr) and isinstance(b, Expr)) or {a.dtype.kind, b.dtype.kind} != {"int", "uint"}:
+        return
+    common, source = common_dtype(a.dtype, b.dtype).element, user_source(_OPERATORS)
+    if common.kind == "uint" and source is not None:
+        warnings.warn_explicit(
+            f"{a.dtype} and {b.dtype} are compared as {common}, in which -1 is {common.greatest}: `.astype` of one side says what "
+            "is meant", UserWarning, source.file, source.line, registry=_warned)
+
+
+_warned: dict[Any, Any] = {}
+_OPERATORS = ("ir.ops", "ir.expr", "te.elementwise", "te.math", "te.tensor")
+"""What lies between the user's operator and this module. Comparisons that other modules make mean what they say."""
 
 
 def add(a: Any, b: Any) -> Any: return _arithmetic(Add, a, b)

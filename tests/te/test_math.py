@@ -2,10 +2,12 @@
 
 import itertools
 import math
+import warnings
 
 import ml_dtypes
 import numpy as np
 import pytest
+import tilewright as tw
 from te_evaluate import fold
 from tilewright import te
 from tilewright.ir import expr as e
@@ -28,7 +30,7 @@ def var(dtype: str) -> e.Var:
 
 @pytest.mark.parametrize(("a", "b"), list(itertools.combinations_with_replacement(NUMBERS, 2)))
 def test_two_typed_operands(a, b):
-    """Of two floats the wider, of integer and float the float, of two integers the wider, signed where signs differ."""
+    """Of two floats the wider, of integer and float the float, of two integers the wider, of one width the unsigned one."""
     x, y = DType(a), DType(b)
     if x.is_float != y.is_float:
         expected = a if x.is_float else b
@@ -37,11 +39,44 @@ def test_two_typed_operands(a, b):
     elif x.is_float:
         expected = a if x.bits > y.bits else b
     else:
-        expected = ("int" if "int" in (x.kind, y.kind) else "uint") + str(max(x.bits, y.bits))
+        expected = a if x.bits > y.bits or (x.bits == y.bits and x.kind == "uint") else b
     for made in (var(a) + var(b), var(b) * var(a), te.max(var(a), var(b)), te.select(True, var(a), var(b)),
                  var(a) % var(b)):
         assert made.dtype == expected
-    assert (var(a) < var(b)).dtype == "bool"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert (var(a) < var(b)).dtype == "bool"
+
+
+def test_a_comparison_of_signs_warns_once_a_line_and_names_it():
+    """-1 of int32 is the greatest uint32; a wider signed type holds both, and a number takes the other side's type."""
+    x, y = var("int32"), var("uint32")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            first = x < y
+        second = y.equal(x)
+        assert (x - y).dtype == "uint32" and (var("int64") < y).dtype == "bool" and (y < 3).dtype == "bool"
+    assert [str(warning.message).split(" are ")[0] for warning in caught] == ["int32 and uint32", "uint32 and int32"]
+    assert [warning.filename for warning in caught] == [__file__] * 2 and caught[0].lineno + 1 == caught[1].lineno
+    assert "in which -1 is 4294967295" in str(caught[0].message) and first.a.dtype == second.a.dtype == "uint32"
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "interpret"])
+def test_mixed_signs_compute_as_numpys_unsigned_type(target):
+    """int32 with uint32 wraps in uint32; the wider of two widths takes both, whichever is signed."""
+    pairs = [("int32", "uint32"), ("int8", "uint8"), ("int16", "uint32"), ("int64", "uint32"), ("int32", "uint64")]
+    for a, b in pairs:
+        A, B = te.placeholder((5,), a, "A"), te.placeholder((5,), b, "B")
+        wide = (A + B).dtype
+        C = te.compute((5,), lambda i: A[i] * B[i] - A[i], name="C")  # noqa: B023
+        f = tw.build(te.create_schedule(C.op), [A, B, C], target=target)
+        x, y = np.array([-1, -2, 0, 7, 100], a), np.array([1, 3, 200, 255, 9], b)
+        found = np.empty(5, str(wide))
+        f(x, y, found)
+        with np.errstate(over="ignore"):
+            expected = x.astype(str(wide)) * y.astype(str(wide)) - x.astype(str(wide))
+        np.testing.assert_array_equal(found, expected, err_msg=f"{a} with {b}")
 
 
 @pytest.mark.parametrize(("a", "b"), list(itertools.combinations_with_replacement(NUMBERS, 2)))

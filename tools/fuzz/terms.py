@@ -215,11 +215,10 @@ MIXED = ("add", "sub", "mul", "min", "max", "lt", "le", "gt", "ge", "eq", "ne")
 
 def common(a: str, b: str) -> str:
     """The type in which two meet: of floats the wider (of two halves float32), of an integer and a float the float, of
-    integers the wider, signed where signs differ."""
+    integers the wider, of one width the unsigned one."""
     x, y = numpy_type(a).itemsize, numpy_type(b).itemsize
     if a in FLOATS or b in FLOATS:
         if not (a in FLOATS and b in FLOATS):
             return a if a in FLOATS else b
         return (a if a == b else "float32") if x == y else (a if x > y else b)
-    signed = a.startswith("int") or b.startswith("int")
-    return f"{'int' if signed else 'uint'}{8 * max(x, y)}"
+    return a if x > y or x == y and a.startswith("uint") else b
