@@ -10,10 +10,10 @@ from .dtype import HANDLE
 from .expr import BufferLoad, Call, Expr, IntImm, Node, ProducerLoad, Var
 from .ops import const
 from .pointers import READS, WRITES, pointed_to
-from .stmt import BufferStore
+from .stmt import Allocate, Assert, BufferStore, Evaluate, Stmt
 from .visit import post_order, rewrite
 
-__all__ = ["reading_only", "reads_memory", "written_buffers"]
+__all__ = ["only_checks", "reading_only", "reads_memory", "written_buffers"]
 
 
 def reads_memory(value: object) -> bool:
@@ -21,6 +21,13 @@ def reads_memory(value: object) -> bool:
     if not isinstance(value, Expr) or isinstance(value, (IntImm, Var)):
         return False
     return any(isinstance(node, (ProducerLoad, BufferLoad)) for node in post_order(value))
+
+
+def only_checks(stmt: Stmt) -> bool:
+    """Whether a statement asserts something about scalars and loops, and does nothing else."""
+    nodes = list(post_order(stmt))
+    return any(isinstance(node, Assert) for node in nodes) and not any(
+        isinstance(node, (Allocate, BufferLoad, BufferStore, Call, Evaluate)) for node in nodes)
 
 
 def reading_only(body: Any, buffers: Sequence[Buffer]) -> Any:

@@ -7,7 +7,7 @@ by the same generated code that checks host arrays.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -54,6 +54,8 @@ class DeviceProgram:
     binary: Callable[[bool], Binary]
     messages: tuple[str, ...] = ()
     constants: tuple[NDArray[Any], ...] = ()
+    checks: Callable[[Mapping[str, int]], None] | None = None
+    """Raises where the values of scalars and symbols do not suit the kernels."""
 
 
 class _DeviceEntry:
@@ -88,6 +90,8 @@ class _DeviceEntry:
         signature = self.signature
         known = {symbol.name: symbols[i] for i, symbol in enumerate(signature.symbols)}
         known |= {p.name: int(v) for p, v in zip(signature.params, values, strict=True) if not isinstance(v, (Found, float))}
+        if self.program.checks is not None:
+            self.program.checks(known)
         items = [_launch_value(p, v) for p, v in zip(signature.params, values, strict=True)]
         with cuda_driver.context(index) as driver:
             memory = [_allocated(driver, workspace, known) for workspace in self.program.workspaces]

@@ -13,7 +13,6 @@ from ..ir.ops import convert
 from .body import check_body, join_reductions
 from .errors import BadBody, WrongNumberOfIndices, WrongParameters
 from .operation import ComputeOp, PlaceholderOp
-from .reads import check_reads
 from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor
@@ -47,8 +46,8 @@ def compute(
     intrinsic's. The dtype is that of the expression; Python's numbers count as int32, float32 and bool. tag, attrs: see Operation.
 
     Raises BadExtent (TW0110), WrongParameters (TW0111), BadBody (TW0115), NestedReduction (TW0116), MixedReductions (TW0117),
-    UnreducedAxis (TW0119), ForeignAxis (TW0120), IndexOutOfRange (TW0114) where a read certainly leaves its tensor, and
-    BadTensorIntrin (TW0132).
+    UnreducedAxis (TW0119), ForeignAxis (TW0120) and BadTensorIntrin (TW0132). Whether reads stay inside their tensors is judged
+    when the program is lowered, where it is known what is needed.
     """
     source = user_source()
     if callable(shape) and not callable(fcompute):
@@ -71,7 +70,6 @@ def compute(
     values = _values(returned, name, source)
     check_body(name, axis, values)
     body, chosen = join_reductions(name, values)
-    check_reads(name, axis, body)
     op = ComputeOp(name=name, tag=tag or current_tag(), attrs=dict(attrs or {}), source=source, axis=axis,
                    body=wrapping(axis, body))
     outputs = tuple(op.output(at) for at in chosen)

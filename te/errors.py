@@ -30,7 +30,7 @@ class BadIndex(TensorExpressionError):
 
 
 class IndexOutOfRange(TensorExpressionError):
-    """A constant index outside the tensor's shape."""
+    """An index outside the tensor's shape, where a needed element reads or writes it."""
 
     code = "TW0114"
 

@@ -26,7 +26,6 @@ from .body import check_body
 from .errors import BadTensorIntrin
 from .intrin_shapes import solved
 from .operation import ComputeOp, Operation
-from .reads import check_reads, check_states
 from .rewrite import collect_loads, rewrite_reduction
 from .shape import extent_text, shape_text, zero_based
 from .tensor import Tensor
@@ -127,11 +126,9 @@ def tensor_compute(
         values_at[own] = cast(axes[dim], own.dtype) if dim >= len(axis) else const(0, own.dtype)
     body = _body(sized_call, values_at, (*call.reduce_axis, *inner_reduce))
     check_body(name, axes, body)
-    check_reads(name, axes, body)
     op = TensorComputeOp(
         name=name, tag=tag, attrs=dict(attrs), source=user_source(), axis=axes, body=wrapping(axes, body), intrinsic=intrinsic,
         boxes=call.parts, scalars=scalars, tensor_axis=tensor_axis, inner_reduce=inner_reduce, out_dims=out_dims)
-    check_states(op, ())  # no scan is computed by an intrinsic
     return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
 

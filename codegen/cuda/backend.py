@@ -21,6 +21,7 @@ from ..llvm.jit import compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
 from ..target import Backend, Target, nearest
+from .checks import call_checks
 from .emulate.call import EmulatedRun
 from .errors import HostCallback
 from .grid_order import check_grid_order
@@ -58,14 +59,14 @@ def _kernel(function: Function, target: Target, options: BuildOptions) -> Kernel
     program = split(function, symbols, options.watchers, bounds_check=options.bounds_check, fuses=not options.contracts)
     text = cuda_text(program, function, ARCHITECTURES[arch])
     names = unique_names(function, symbols)
-    plan, memory = launches(program, text, names), workspaces(program, names)
+    plan, memory, checks = launches(program, text, names), workspaces(program, names), call_checks(program, names)
     held = tuple(constant.data for constant in function.constants)
     code = _DeviceCode(text.text, arch, _compiler_options(options))
     sources = _sources(function, code)
     if _is_emulated(target):
-        kernel = callback_kernel(signature, EmulatedRun(signature, text, plan, memory, held), sources)
+        kernel = callback_kernel(signature, EmulatedRun(signature, text, plan, memory, held, checks), sources)
     else:
-        kernel = _on_device(signature, DeviceProgram(plan, memory, arch, code.binary, text.messages, held), sources)
+        kernel = _on_device(signature, DeviceProgram(plan, memory, arch, code.binary, text.messages, held, checks), sources)
     kernel.kernels = plan
     return kernel
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...ir.accesses import written_buffers
+from ...ir.accesses import only_checks, written_buffers
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, Range, Var
@@ -58,11 +58,13 @@ class DeviceKernel:
 
 @dataclass(frozen=True, slots=True)
 class SplitFunction:
-    """kernels: in launch order. workspaces: memory between them, by buffer. symbols: shape symbols that are no parameters."""
+    """kernels: in launch order. workspaces: memory between them, by buffer. symbols: shape symbols that are no parameters. checks:
+    what the host tries out before."""
 
     kernels: tuple[DeviceKernel, ...]
     workspaces: tuple[Buffer, ...]
     symbols: tuple[Var, ...]
+    checks: tuple[Stmt, ...]
 
 
 def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watcher], *, bounds_check: bool, fuses: bool = True,
@@ -92,7 +94,7 @@ def split(function: Function, symbols: tuple[Var, ...], watchers: Sequence[Watch
         analyzer = analyzer_for(function)
         done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check, fuses), watchers)
         kernels.append(DeviceKernel(done, hardware, tuple(places[item] for item in used)))
-    return SplitFunction(tuple(kernels), tuple(workspaces), symbols)
+    return SplitFunction(tuple(kernels), tuple(workspaces), symbols, tuple(nests.checks))
 
 
 def _device_pipeline(hardware: Hardware, analyzer: Analyzer, whole: Function, bounds_check: bool, fuses: bool,
@@ -154,6 +156,7 @@ class _Nests:
     def __init__(self) -> None:
         self.found: list[Stmt] = []
         self.workspaces: list[Buffer] = []
+        self.checks: list[Stmt] = []
 
     def collect(self, stmt: Stmt, wrap: Wrap) -> None:
         if isinstance(stmt, Seq):
@@ -162,6 +165,8 @@ class _Nests:
                     self.collect(group[0], wrap)
                 else:
                     self.found.append(wrap(Seq(group)))
+        elif only_checks(stmt):
+            self.checks.append(wrap(stmt))
         elif isinstance(stmt, Attr):
             self.collect(stmt.body, wrap)
         elif isinstance(stmt, LetStmt):

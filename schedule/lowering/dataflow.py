@@ -17,18 +17,20 @@ from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
 from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
+from .inside import Judgement, guarded, in_order
 from .kinds import kind_of
 from .scan import check_states
 
 __all__ = ["analyse", "scan_states"]
 
 
-def analyse(schedule: Schedule, kept: Sequence[Operation] = ()) -> Dataflow:
-    """The dataflow of what the outputs need, and of `kept`: operations whose results the caller wants as well.
+def analyse(schedule: Schedule, kept: Sequence[Operation] = (), judgement: Judgement | None = None) -> Dataflow:
+    """The dataflow of what the outputs need, and of `kept`: operations whose results the caller wants as well. judgement: on what
+    may be computed that is not needed.
 
     Raises OutputNotAtRoot (TW0336), AttachedNowhere (TW0335), AttachCycle (TW0334) and ConsumerOutsideAttach (TW0333).
     """
-    definitions = _substituted(schedule)
+    definitions = _substituted(schedule, judgement or Judgement())
     wanted = {stage.op for stage in schedule.stages if stage.is_output} | set(kept)
     computations: list[Computation] = []
     consumers: dict[Operation, list[Computation]] = {}
@@ -73,10 +75,10 @@ def _check_output(stage: Stage) -> None:
 # Inlining
 
 
-def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
+def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Computation]:
     """Every stage that computes something, the definitions of inlined stages substituted in it."""
     computations: dict[Operation, Computation] = {}
-    inlined: dict[Tensor, Operation] = {}
+    inlined: dict[Tensor, Expr] = {}
     expanded: dict[tuple[Tensor, tuple[Expr, ...]], Expr] = {}
 
     def rule(node: Node) -> Node | None:
@@ -86,19 +88,27 @@ def _substituted(schedule: Schedule) -> dict[Operation, Computation]:
         key = (tensor_of(node), node.indices)
         value = expanded.get(key)
         if value is None:
-            op = inlined[key[0]]
-            value = expanded[key] = rewrite(substitute_axes(op.values[0], op.axis, node.indices), rule)
+            op = key[0].op
+            value = expanded[key] = rewrite(substitute_axes(inlined[key[0]], op.axis, node.indices), rule)
         return value
+
+    partial = judgement.partial_now(schedule.stages)
+
+    def judged(op: Operation, values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The values of an operation, which read nothing outside whatever a schedule computes of it."""
+        values = in_order(op, values)
+        return guarded(op, values, judgement.states) if op in partial else values
 
     for stage in schedule.stages:
         op = stage.op
         if op.is_given:
             continue
         if stage.attach_type == "inline":
-            inlined[op.output(0)] = op
+            inlined[op.output(0)] = judged(op, op.values)[0]
             continue
         kind = kind_of(op)
         values, domains = kind.definition(op)
+        values = judged(op, values)
         if values and inlined and not inlined.keys().isdisjoint(op.input_tensors):
             values = tuple(rewrite(value, rule) for value in values)
             domains = {axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()}

@@ -20,7 +20,7 @@ from ...ir.expr import Expr, IterVar, StringImm, Var
 from ...ir.ops import const, floormod
 from ...ir.stmt import Allocate, Function, If, Stmt
 from ...ir.visit import deep_recursion, free_vars, seq
-from ...te.operation import Operation
+from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.attributes import IMPORTS
 from ..model.schedule import Schedule
@@ -31,6 +31,7 @@ from .computation import Computation, Dataflow
 from .dataflow import analyse
 from .double_buffer import loaded_ahead
 from .errors import MissingArgument, MissingSymbol, NotAnArgument
+from .inside import judge
 from .kinds import kind_of
 from .nest import Nest, Storage
 from .overlap import not_at_a_loop
@@ -82,7 +83,10 @@ class _Lowering:
 
     def __init__(self, schedule: Schedule, args: Sequence[Tensor | Var], name: str) -> None:
         self.schedule, self.name = schedule, name
+        declared = {*producers_first(schedule.outputs)}
         self.arguments = _arguments(schedule, args)
+        self.computed = [arg.op for arg in args if isinstance(arg, Tensor) and not arg.op.is_given and arg.op in declared]
+        """The operations, as declared, of whose results the caller wants all."""
         self.analyzer = Analyzer()
         self.storage = Storage()
         self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
@@ -97,7 +101,8 @@ class _Lowering:
     def run(self) -> Lowered:
         self._bind_symbols()
         given = self.arguments.buffers
-        dataflow = analyse(self.schedule, [tensor.op for tensor in given])
+        judgement = judge((*self.schedule.outputs, *self.computed))
+        dataflow = analyse(self.schedule, [tensor.op for tensor in given], judgement)
         constants = self._constants(dataflow)
         _check_arguments(self.schedule, dataflow, given)
         bounds = infer_bounds(dataflow, self.analyzer)
@@ -114,7 +119,7 @@ class _Lowering:
             self._place(bounds.of[computation])
         for computation in dataflow.computations:
             self._build(bounds, computation)
-        body = self._with_pending(None, -1, None)
+        body = seq(*judgement.checks, self._with_pending(None, -1, None))
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
         function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts(), constants)
         _check_symbols(function)

@@ -9,7 +9,6 @@ from typing import Any
 from ...errors import InternalError, user_source
 from ...ir.expr import IterVar, Var
 from ...te.operation import Operation, producers_first
-from ...te.reads import check_states
 from ...te.tensor import Tensor
 from ..errors import NothingToSchedule, UnknownStage
 from .doors import ScheduleDoors
@@ -41,16 +40,7 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
     if not outputs:
         raise NothingToSchedule("cannot create a schedule", reason="no operation was given", called=user_source(),
                                 fix="te.create_schedule(C.op), C being what te.compute returned")
-    schedule = Schedule(list(outputs))
-    _check_states(schedule)
-    return schedule
-
-
-def _check_states(schedule: Schedule) -> None:
-    """Raise the error of what reads a placeholder outside of its shape, as only the state of a scan may be read."""
-    states = {state for stage in schedule.stages for state in stage.op.own_placeholders}
-    for stage in schedule.stages:
-        check_states(stage.op, states)
+    return Schedule(list(outputs))
 
 
 class Compound:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tilewright as tw
 from tilewright import te
 from tilewright.errors import CATALOGUE, TensorExpressionError
 from tilewright.te import errors as te_errors
@@ -209,8 +210,10 @@ def test_a_negative_index():
 def test_a_read_that_leaves_the_tensor():
     A = te.placeholder((8,), name="A")  #: leaves A
 
+    D = te.compute((8,), lambda i: A[i - 1] + A[i], name="D")  #: leaves
+
     def call():
-        te.compute((8,), lambda i: A[i - 1] + A[i], name="D")  #: leaves
+        tw.lower(te.create_schedule(D.op), [A, D])
     golden(call, """
 TensorExpressionError TW0114: D reads outside A
   index 0, `i - 1`, runs from -1 to 6; dimension 0 of A: float32[8] has the indices 0 to 8 - 1   (@@leaves A@@)
@@ -224,25 +227,28 @@ def test_a_matmul_whose_depths_differ():
     k = te.reduce_axis((0, 6), "k")
     with pytest.raises(te_errors.IndexOutOfRange,
                        match=r"C reads outside B\n  index 0, `k`, runs from 0 to 5; dimension 0 of B"):
-        te.compute((4, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+        C = te.compute((4, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+        tw.lower(te.create_schedule(C.op), [A, B, C])
 
 
-def test_reads_that_may_stay_inside_are_left_alone():
+def test_reads_that_stay_inside_are_left_alone():
     A, n = te.placeholder((8,), name="A"), te.var("n")
     k = te.reduce_axis((0, 9), "k")
-    te.compute((8,), lambda i: te.if_then_else(i > 0, A[i - 1], 0))
-    te.compute((8,), lambda i: te.select(i > 0, A[i - 1], 0))
-    te.compute((8,), lambda i: A[(i + 5) % 8] + A[i - i // 2 * 2] + A[i - i])
-    te.compute((8,), lambda i: te.sum(A[k], axis=k, where=k < 8))
-    te.compute((n,), lambda i: A[i + 3])
-    te.compute((0,), lambda i: A[i + 3])
-    te.compute((4,), lambda i: A[i * 2 + 1] + A[(i * 5 + 13) // 4])
+    made = [te.compute((8,), lambda i: te.if_then_else(i > 0, A[i - 1], 0)),
+            te.compute((8,), lambda i: te.select(i > 0, A[i - 1], 0)),
+            te.compute((8,), lambda i: A[(i + 5) % 8] + A[i - i // 2 * 2] + A[i - i]),
+            te.compute((8,), lambda i: te.sum(A[k], axis=k, where=k < 8)),
+            te.compute((0,), lambda i: A[i + 3]),
+            te.compute((4,), lambda i: A[i * 2 + 1] + A[(i * 5 + 13) // 4])]
 
     def lower(i):
         j = te.reduce_axis((0, i), "j")
         return te.sum(A[i - 1] + j, axis=j)
 
-    assert te.compute((9,), lower).dtype == "float32"
+    for tensor in (*made, te.compute((9,), lower)):
+        assert "assert" not in str(tw.lower(te.create_schedule(tensor.op), [A, tensor]))
+    open_ended = te.compute((n,), lambda i: A[i + 3])
+    assert "assert" in str(tw.lower(te.create_schedule(open_ended.op), [A, open_ended]))
 
 
 def test_a_body_that_is_missing():

@@ -50,6 +50,9 @@ def test_the_loops_of_a_scan() -> None:
     s = te.create_schedule(R.op)
     assert str(s) == """\
 def R[m: size, n: size](X: float32[m, n], R: out float32[m, n]):
+    if int64(m) < 1:
+        if int64(n) > 0:
+            assert 0 < int64(m), "init reads outside X: index 0, 0, leaves dimension 0 of X: float32[m, n]"
     S: float32[m, n]
     for i in n:
         S[0, i] = X[0, i]
@@ -399,8 +402,8 @@ def bound(threads: int) -> tuple[Any, te.Tensor, te.Tensor]:
 
 def test_env_threads_put_all_steps_in_one_kernel() -> None:
     s, X, S = bound(4)
-    lines = str(s).splitlines()
-    assert [line.strip() for line in lines[1:3]] == [
+    lines = [line for line in str(s).splitlines() if " in thread(" in line]
+    assert [line.strip() for line in lines[:2]] == [
         'for blockIdx.x in thread("blockIdx.x", 1):', 'for threadIdx.x in thread("threadIdx.x", 4):']
     same_again(s, S.op)
     x = np.random.default_rng(8).random((6, 11), np.float32)
@@ -507,9 +510,10 @@ def test_a_read_before_the_begin_is_found_where_no_scan_is() -> None:
     A = te.placeholder((8, 2), name="A")
     B = te.compute((8, 2), lambda t, i: A[t - 1, i], name="B")
     with pytest.raises(te_errors.IndexOutOfRange, match="B reads outside A"):
-        te.create_schedule(B.op)
+        tw.lower(te.create_schedule(B.op), [A, B])
+    C = te.compute((8, 2), lambda t, i: A[t - 1, i] + A[t, i], name="C")
     with pytest.raises(te_errors.IndexOutOfRange, match="C reads outside A"):
-        te.compute((8, 2), lambda t, i: A[t - 1, i] + A[t, i], name="C")
+        tw.lower(te.create_schedule(C.op), [A, C])
 
 
 def _scan(m: int = 6, first: Any = (1, 4), steps: Any = (6, 4), dtype: str = "float32", back: int = 1) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,9 @@ class EmulatedRun:
     """What a kernel does once its arguments are checked: the launches, on the emulator."""
 
     def __init__(self, signature: Signature, text: CudaText, plan: Sequence[KernelLaunch], workspaces: Sequence[Workspace],
-                 constants: Sequence[NDArray[Any]] = ()) -> None:
+                 constants: Sequence[NDArray[Any]] = (), checks: Callable[[Mapping[str, int]], None] | None = None) -> None:
         self._signature, self._text, self._plan, self._workspaces = signature, text, plan, workspaces
-        self._constants = constants
+        self._constants, self._checks = constants, checks
         self._entries = tuple(KernelEntry(kernel.name, kernel.parameters) for kernel in text.kernels)
         self._one_at_a_time = threading.Lock()
 
@@ -40,6 +40,8 @@ class EmulatedRun:
 
     def _run(self, arguments: list[Any], values: dict[str, int]) -> None:
         params, symbols = self._signature.params, self._signature.symbols
+        if self._checks is not None:
+            self._checks(values)
         items: list[int | bytes] = []
         memories: list[Memory] = []
         for param, argument in zip(params, arguments, strict=True):

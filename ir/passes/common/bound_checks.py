@@ -12,19 +12,17 @@ It stands early: later passes drop guards and mask lanes, and dimensions are gon
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
+from ...analysis.guarded import guarded_loads
 from ...arith.analyzer import Analyzer
-from ...expr import Broadcast, BufferLoad, Expr, IfThenElse, Let, Ramp, Range, Var
+from ...expr import Broadcast, BufferLoad, Expr, ProducerLoad, Ramp, Range
 from ...ops import TRUE, all_of, if_then_else, logical_and, logical_not
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
 from ...structural import structural_key
-from ...visit import Rewriter, children, post_order, seq, substitute, without_lets
+from ...visit import Rewriter, seq
 from .simplify import analyzer_for
 
 __all__ = ["bound_checks"]
-
-ExprT = TypeVar("ExprT", bound=Expr)
 
 
 def bound_checks(function: Function) -> Function:
@@ -65,7 +63,8 @@ class _Checker(Rewriter):
         """Checks of all loads below, inner loads before those whose indices they are."""
         checks: dict[object, Assert] = {}
         for root in roots:
-            for load, path in _loads_with_path(root):
+            for load, path in guarded_loads(root):
+                assert not isinstance(load, ProducerLoad), "tensors are buffers by now"
                 for check in self._access_checks(load, path):
                     checks.setdefault((structural_key(check.condition), check.message), check)
         return list(checks.values())
@@ -101,34 +100,3 @@ def _where(path: tuple[Expr, ...], holds: Expr) -> Expr:
     for condition in reversed(path):
         holds = if_then_else(condition, holds, TRUE)
     return holds
-
-
-def _loads_with_path(root: Expr) -> list[tuple[BufferLoad, tuple[Expr, ...]]]:
-    """Every load that evaluating `root` may do, with the conditions under which it does, outermost first; operands come first.
-    What has a name only within the expression stands for itself."""
-    loads: list[tuple[BufferLoad, tuple[Expr, ...]]] = []
-    stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
-    bound: dict[Var, Expr] = {}
-    while stack:
-        node, path = stack.pop()
-        if isinstance(node, BufferLoad):
-            loads.append((_plain(node, bound), path))
-        if isinstance(node, IfThenElse):
-            condition = _plain(node.condition, bound)
-            stack.append((node.condition, path))
-            stack.append((node.true_value, (*path, condition)))
-            stack.append((node.false_value, (*path, logical_not(condition))))
-        elif isinstance(node, Let):
-            bound[node.var] = _plain(node.value, bound)
-            stack += [(node.value, path), (node.body, path)]
-        else:
-            stack.extend((child, path) for child in children(node))
-    loads.reverse()
-    return loads
-
-
-def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:
-    """What an expression means outside of the one that it stands in, with no names of its own: those it has already."""
-    if not any(isinstance(node, Let) or node in bound for node in post_order(expr) if isinstance(node, (Let, Var))):
-        return expr
-    return without_lets(substitute(expr, bound))

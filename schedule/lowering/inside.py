@@ -1,0 +1,287 @@
+"""Whether every needed iteration of a program reads and writes inside its tensors, as far as no data decides that.
+
+Judged on the operations as they were declared, so that no schedule makes a program illegal. What is needed of an operation is
+found from the outputs backwards, a box of its axes: what nobody needs may read what it likes, since it is not computed. An
+index is proved to stay inside; or, its range being constant, tried out here; or tried out when the kernel is called:
+
+    B[i] = A[i * i] for i in n       if not (n < 1 or (n - 1) * (n - 1) < m): for i in n: assert 0 <= i * i and i * i < m
+
+The loop runs only where the ends alone do not show it. A schedule may compute more than is needed, such as what is left over of a
+tile: reads of an operation that is not needed whole are guarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ...ir.analysis.bounds import symbolic_bounds
+from ...ir.analysis.guarded import LAZY, Access, accesses_within, depends_on_data
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import And, BufferLoad, Expr, IfThenElse, IntImm, IterVar, Or, Producer, ProducerLoad, Range, Select, Var
+from ...ir.ops import FALSE, TRUE, all_of, cast, const, if_then_else, likely, maximum, minimum
+from ...ir.stmt import Stmt
+from ...ir.visit import children, free_vars, post_order, rebuild
+from ...te.operation import Operation, producers_first
+from ...te.scan import ScanOp
+from ...te.tensor import Tensor
+from ..model.stage import Stage
+from .trial import Trial
+
+__all__ = ["Judgement", "guarded", "in_order", "judge"]
+
+Box = dict[Var, Range]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """checks: what a call has to try out before anything else. partial: the operations that would leave their inputs if all of
+    them was computed. declared: all operations that were judged. states: of their scans."""
+
+    checks: tuple[Stmt, ...] = ()
+    partial: frozenset[Operation] = frozenset()
+    declared: frozenset[Operation] = frozenset()
+    states: frozenset[Producer] = frozenset()
+
+    def partial_now(self, stages: Sequence[Stage]) -> set[Operation]:
+        """The operations, as they are scheduled, of which more may be computed than is needed, and that would read outside then:
+        the partial ones, and what was cut out of them."""
+        partial: set[Operation] = set()
+        readers: dict[Operation, list[Operation]] = {}
+        for stage in reversed(stages):
+            op, declared = stage.op, stage.origin_op
+            if declared in self.partial or declared not in self.declared and not partial.isdisjoint(readers.get(op, ())):
+                partial.add(op)
+            for tensor in op.input_tensors:
+                readers.setdefault(tensor.op, []).append(op)
+        return partial if self.partial else set()
+
+
+def judge(outputs: Iterable[Operation]) -> Judgement:
+    """The judgement on the program that computes `outputs`.
+
+    Raises IndexOutOfRange (TW0114) where a needed iteration certainly leaves what it reads or writes.
+    """
+    return _judged(tuple(dict.fromkeys(outputs)))
+
+
+@lru_cache(maxsize=4)  # of the schedules of one program that follow each other
+def _judged(outputs: tuple[Operation, ...]) -> Judgement:
+    order = [op for op in producers_first(outputs) if not op.is_given]
+    doubtful = [op for op in order if _doubts(op)]
+    if not doubtful:
+        return Judgement()
+    boxes = _boxes(order, outputs)
+    states = frozenset[Producer](state for op in order for state in op.own_placeholders)
+    checks: dict[str, Stmt] = {}
+    for op in doubtful:
+        analyzer = _analyzer(op)
+        for access, dimension in _unproved(op, analyzer, boxes[op]):
+            if dimension == 0 and isinstance(access.node, ProducerLoad) and access.node.producer in states:
+                continue  # which steps may be read is the scan's to judge
+            check = Trial(op, access, dimension, analyzer).check()
+            if check is not None:
+                checks.setdefault(str(check), check)
+    return Judgement(tuple(checks.values()), frozenset(op for op in doubtful if boxes[op]), frozenset(order), states)
+
+
+def guarded(op: Operation, values: Sequence[Any], states: Container[Producer] = ()) -> tuple[Any, ...]:
+    """`values` of an operation with a guard for each read that leaves its tensor somewhere in the operation's domain. states: of
+    scans, which judge themselves which steps are read."""
+    doubts = {id(node): [at for at in dimensions if at or node.producer not in states] for node, dimensions in _doubts(op)}
+    if not any(doubts.values()):
+        return tuple(values)
+    found: dict[int, Any] = {}
+    for original in post_order(*values):
+        node = found[id(original)] = rebuild(original, [found[id(child)] for child in children(original)])
+        if doubts.get(id(original)):
+            places = [(node.indices[at], node.producer.shape[at]) for at in doubts[id(original)]]
+            inside = all_of(*(part for index, extent in places for part in (index >= 0, index < extent)))
+            found[id(original)] = if_then_else(likely(inside), node, const(0, node.dtype))
+    return tuple(found[id(value)] for value in values)
+
+
+def in_order(op: Operation, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`values` of an operation, evaluated from left to right where the first operand of an `and` or an `or` guards a read in the
+    second: both may be evaluated otherwise.
+
+        i >= 1 and A[i - 1] > 0      →      if_then_else(i >= 1, A[i - 1] > 0, False)
+    """
+    late = _read_late(op)
+    if not late:
+        return values
+    found: dict[int, Any] = {}
+    reads: dict[int, bool] = {}
+    for original in post_order(*values):
+        below = children(original)
+        node = rebuild(original, [found[id(child)] for child in below])
+        reads[id(original)] = id(original) in late or any(reads[id(child)] for child in below)
+        if isinstance(original, (And, Or)) and reads[id(original.b)]:
+            node = IfThenElse(node.a, node.b, FALSE) if isinstance(original, And) else IfThenElse(node.a, TRUE, node.b)
+        found[id(original)] = node
+    return tuple(found[id(value)] for value in values)
+
+
+# Doubts
+
+Doubt = tuple[ProducerLoad, tuple[int, ...]]
+_known_doubts: WeakKeyDictionary[Operation, tuple[Doubt, ...]] = WeakKeyDictionary()
+
+
+def _doubts(op: Operation) -> tuple[Doubt, ...]:
+    """The reads (of a script also the writes) that are not proved to stay inside over all of an operation's domain, and in which
+    dimensions."""
+    doubts = _known_doubts.get(op)
+    if doubts is None:
+        found: dict[Any, list[int]] = {}
+        for access, dimension in _unproved(op, _analyzer(op), {}):
+            found.setdefault(access.node, []).append(dimension)
+        doubts = _known_doubts[op] = tuple((node, tuple(dimensions)) for node, dimensions in found.items())
+    return doubts
+
+
+_known_late: WeakKeyDictionary[Operation, dict[int, Expr]] = WeakKeyDictionary()
+
+
+def _read_late(op: Operation) -> dict[int, Expr]:
+    """The reads, by identity, that the first operand of an `and` or an `or` guards."""
+    late = _known_late.get(op)
+    if late is None:
+        late = {}
+        if any(isinstance(node, (And, Or)) for part in op.parts for node in post_order(part)):
+            unproved = {id(node) for node, _ in _doubts(op)}
+            for access, _ in _unproved(op, _analyzer(op), {}, (IfThenElse, Select)):
+                if isinstance(access.node, (ProducerLoad, BufferLoad)) and id(access.node) not in unproved:
+                    late[id(access.node)] = access.node
+        _known_late[op] = late
+    return late
+
+
+def _analyzer(op: Operation) -> Analyzer:
+    """What is known of the symbols: extents are not negative."""
+    analyzer = Analyzer()
+    for tensor in (*op.input_tensors, *op.outputs):
+        for extent in tensor.shape:
+            if isinstance(extent, Var):
+                analyzer.bind(extent, (0, None))
+    return analyzer
+
+
+def _unproved(
+    op: Operation, analyzer: Analyzer, box: Box, choices: tuple[type[Expr], ...] = LAZY,
+) -> Iterable[tuple[Access, int]]:
+    """The accesses whose place no data decides and which are not proved to stay inside, with the dimension. `analyzer` knows what
+    stands around them. choices: what guards a read."""
+    if not op.takes_definitions:
+        return
+    for access in accesses_within(op.statement(), analyzer, box, choices):
+        if op.values and not isinstance(access.node, ProducerLoad):
+            continue  # the element that is computed
+        for dimension, (index, extent) in enumerate(zip(access.indices, access.shape, strict=True)):
+            if not (_is_whole(index, extent, box) or depends_on_data(index, access.data) or _is_inside(analyzer, index, extent)):
+                yield access, dimension
+
+
+def _is_whole(index: Expr, extent: Expr, box: Box) -> bool:
+    """Whether this is a loop over just that dimension, as most indices are."""
+    dom = index.dom if isinstance(index, IterVar) else None
+    return dom is not None and isinstance(dom.begin, IntImm) and dom.begin.value == 0 and index not in box and (
+        dom.extent is extent or isinstance(dom.extent, IntImm) and isinstance(extent, IntImm) and dom.extent.value <= extent.value)
+
+
+def _is_inside(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
+    if isinstance(index, IntImm) and isinstance(extent, IntImm):
+        return 0 <= index.value < extent.value
+    return analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
+
+
+# What is needed
+
+
+@dataclass(slots=True)
+class _Need:
+    """What is needed of an operation: for each axis the first and the last value; absent: nothing is known to be left out."""
+
+    ends: dict[Var, tuple[Expr, Expr]] = field(default_factory=dict[Var, tuple[Expr, Expr]])
+    whole: set[Var] = field(default_factory=set[Var])
+
+
+def _boxes(order: Sequence[Operation], outputs: Sequence[Operation]) -> dict[Operation, Box]:
+    """The values that each axis has to take, where those may be fewer than all. order: producers first."""
+    needs: dict[Operation, _Need] = {op: _Need() for op in order}
+    boxes: dict[Operation, Box] = {}
+    for op in outputs:
+        needs[op].whole.update(axis for axis in op.axis)
+    for op in reversed(order):
+        analyzer = _analyzer(op)
+        box = boxes[op] = _box(op, needs[op], analyzer)
+        if isinstance(op, ScanOp):
+            for init, update in zip(op.init, op.update, strict=True):
+                _note(needs, init, [None] * init.ndim, analyzer)
+                steps = op.scan_axis.dom
+                ends = None if steps is None else (steps.begin, steps.begin + steps.extent - 1)
+                _note(needs, update, [ends, *[None] * (update.ndim - 1)], analyzer)
+        elif not op.takes_definitions:
+            for tensor in op.input_tensors:
+                _note(needs, tensor, [None] * tensor.ndim, analyzer)
+        else:
+            for access in accesses_within(op.statement(), analyzer, box):
+                tensor = access.node.producer if isinstance(access.node, ProducerLoad) else None
+                if isinstance(tensor, Tensor) and tensor.op in needs:
+                    _note(needs, tensor, [_ends(access, index, analyzer) for index in access.indices], analyzer)
+    return boxes
+
+
+def _ends(access: Access, index: Expr, analyzer: Analyzer) -> tuple[Expr, Expr] | None:
+    """The first and the last value of an index; None where nothing is known."""
+    if depends_on_data(index, access.data):
+        return None
+    loops = {around.var for around in access.around if around.var is not None}
+    known = analyzer.interval(index)
+    low, high = symbolic_bounds(analyzer, index, loops)
+    if known.lo is not None and not (isinstance(low, IntImm) and low.value > known.lo):
+        low = const(known.lo, index.dtype) if low is None or isinstance(low, IntImm) else low
+    if known.hi is not None and not (isinstance(high, IntImm) and high.value < known.hi):
+        high = const(known.hi, index.dtype) if high is None or isinstance(high, IntImm) else high
+    if low is None or high is None or not loops.isdisjoint((*free_vars(low), *free_vars(high))):
+        return None
+    return low, high
+
+
+def _note(needs: Mapping[Operation, _Need], tensor: Tensor, read: Sequence[tuple[Expr, Expr] | None], analyzer: Analyzer) -> None:
+    """Take in that a part of a tensor is read: of each dimension the first and the last index."""
+    need = needs.get(tensor.op)
+    if need is None:
+        return
+    for axis, ends in zip(tensor.op.dimensions[tensor.value_index], read, strict=True):
+        if ends is None:
+            need.whole.add(axis)
+        elif axis not in need.ends:
+            need.ends[axis] = ends
+        else:
+            low, high = need.ends[axis]
+            need.ends[axis] = (low if analyzer.can_prove(low <= ends[0]) else
+                               ends[0] if analyzer.can_prove(ends[0] <= low) else minimum(low, ends[0]),
+                               high if analyzer.can_prove(high >= ends[1]) else
+                               ends[1] if analyzer.can_prove(ends[1] >= high) else maximum(high, ends[1]))
+
+
+def _box(op: Operation, need: _Need, analyzer: Analyzer) -> Box:
+    """What is needed of an operation that is computed element by element, within its domain."""
+    box: Box = {}
+    for axis in op.axis if op.values else ():
+        dom = axis.dom
+        if dom is None or axis in need.whole or axis not in need.ends:
+            continue
+        low, high = (cast(end, axis.dtype) for end in need.ends[axis])
+        begins, ends = analyzer.can_prove(low <= dom.begin), analyzer.can_prove(high >= dom.begin + dom.extent - 1)
+        if begins and ends:
+            continue
+        low = dom.begin if begins else low if analyzer.can_prove(low >= dom.begin) else maximum(low, dom.begin)
+        last = dom.begin + dom.extent - 1
+        high = last if ends else high if analyzer.can_prove(high <= last) else minimum(high, last)
+        box[axis] = Range(low, analyzer.simplify(high - low + 1))
+    return box

@@ -1,0 +1,269 @@
+"""An access that is not proved to stay inside, tried out: here where its loops are constant, else when the kernel is called.
+
+All arithmetic of a trial is that of 64 bits, whatever the dtype of an index, so that a product of symbols does not wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir.analysis.bounds import symbolic_bounds
+from ...ir.analysis.guarded import Access, depends_on_data
+from ...ir.analysis.regions import Span, SpanEvaluator
+from ...ir.arith.analyzer import Analyzer
+from ...ir.buffer import Buffer
+from ...ir.dtype import INT32, INT64
+from ...ir.errors import AssertionFailed
+from ...ir.expr import (
+    Add,
+    And,
+    BinaryOp,
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    IfThenElse,
+    IntImm,
+    Mul,
+    Not,
+    Or,
+    Producer,
+    ProducerLoad,
+    Select,
+    Sub,
+    Var,
+)
+from ...ir.interpret.interpreter import run
+from ...ir.ops import TRUE, all_of, binary, call, cast, if_then_else, is_const, logical_and, logical_not, logical_or
+from ...ir.stmt import Assert, BufferStore, For, Function, If, LoopKind, Stmt
+from ...ir.visit import children, free_vars, post_order, rebuild, walk
+from ...te.errors import IndexOutOfRange
+from ...te.operation import Operation
+
+__all__ = ["Trial"]
+
+_MOST_TRIED = 1 << 18
+"""Iterations that are tried out at build: a fraction of a second. What has more of them is tried out at each call."""
+
+
+class Trial:
+    """One dimension of an access of an operation. `analyzer` knows the loops and conditions around it."""
+
+    def __init__(self, op: Operation, access: Access, dimension: int, analyzer: Analyzer) -> None:
+        self.op, self.access, self.dimension, self.analyzer = op, access, dimension, analyzer
+        self.index, self.extent = access.indices[dimension], access.shape[dimension]
+        self.loops = {around.var: around.within for around in access.around if around.var is not None and around.within is not None}
+        self.own = {around.var: Var(around.var.name, INT64) for around in access.around
+                    if around.var is not None and not around.depends_on_data}
+        self.ends = self._ends()
+
+    def check(self) -> Stmt | None:
+        """The statement that a call begins with; None where it is shown here that the access stays inside.
+
+        Raises IndexOutOfRange (TW0114) where it certainly does not.
+        """
+        nest = self._nest()
+        if not free_vars(nest):
+            if self._turns(nest) <= _MOST_TRIED:
+                outside = _first_outside(nest)
+                if outside is not None:
+                    raise self._error(outside)
+                return None
+        if self._certainly_leaves():
+            raise self._error("")
+        if self.ends is None:
+            return nest
+        low, high = (self._wide(end) for end in self.ends)
+        extent = self._wide(self.extent)
+        with self.analyzer.constraint(all_of(*self._turning())):
+            inside = self.analyzer.simplify(all_of(extent > 0, low >= 0, high < extent))
+        return nest if is_const(inside, 0) else If(self.analyzer.simplify(logical_not(inside)), nest)
+
+    def _turns(self, nest: Stmt) -> int:
+        """How many iterations the trial has, at most."""
+        turns = 1
+        tried = {node.var for node in walk(nest) if isinstance(node, For)}
+        for var, within in self.loops.items():
+            if var in self.own and self.own[var] in tried:
+                most = self.analyzer.interval(within.extent).hi
+                turns *= _MOST_TRIED + 1 if most is None else max(most, 1)
+        return turns
+
+    def _nest(self) -> Stmt:
+        """The loops and conditions that decide where the access goes, around an assertion that it stays inside."""
+        index = self._wide(self.index)
+        nest: Stmt = Assert(all_of(index >= 0, index < self._wide(self.extent)), self._message())
+        for around in reversed(self.access.around):
+            if around.condition is not None:
+                condition = self._wide(_possible(around.condition, self.access.data))
+                nest = nest if is_const(condition, 1) else If(condition, nest)
+            elif around.var in self.own and around.within is not None:
+                begin, extent = self._wide(around.within.begin), self._wide(around.within.extent)
+                if self.own[around.var] in free_vars(nest):
+                    nest = For(self.own[around.var], begin, extent, LoopKind.SERIAL, nest)
+                elif not (isinstance(extent, IntImm) and extent.value > 0):
+                    nest = If(extent > 0, nest)
+        return nest
+
+    def _ends(self) -> tuple[Expr, Expr] | None:
+        """The least and the greatest index, or bounds of them, by symbols alone, where there are iterations and elements."""
+        with self.analyzer.constraint(all_of(self.extent > 0, *self._turning())):
+            low, high = symbolic_bounds(self.analyzer, self.index, self.loops)
+            if low is None or high is None:
+                span = SpanEvaluator(self._spans(), self.analyzer)(self.index)
+                low, high = (None, None) if span is None else (span.low, span.high)
+        if low is None or high is None or not self.loops.keys().isdisjoint((*free_vars(low), *free_vars(high))):
+            return None
+        return low, high
+
+    def _turning(self) -> list[Expr]:
+        """That the loops around have iterations."""
+        return [within.extent > 0 for within in self.loops.values() if not isinstance(within.extent, IntImm)]
+
+    def _spans(self) -> dict[Var, Span]:
+        """What the loops run over, by symbols alone."""
+        spans: dict[Var, Span] = {}
+        for var, within in self.loops.items():
+            first, last = (SpanEvaluator(spans, self.analyzer)(end) for end in (within.begin, within.begin + within.extent - 1))
+            if first is not None and last is not None:
+                spans[var] = Span(first.low, last.high, None)
+        return spans
+
+    def _certainly_leaves(self) -> bool:
+        """Whether the least or the greatest index lies outside whatever the symbols are, and is one that occurs."""
+        if self.ends is None or any(around.condition is not None or around.depends_on_data for around in self.access.around):
+            return False
+        if any(not self.loops.keys().isdisjoint((*free_vars(within.begin), *free_vars(within.extent)))
+               for within in self.loops.values()) or not self._takes_its_ends():
+            return False
+        low, high = self.ends
+        with self.analyzer.constraint(all_of(*self._turning())):
+            return self.analyzer.can_prove(low < 0) or self.analyzer.can_prove(high >= self.extent)
+
+    def _takes_its_ends(self) -> bool:
+        """Whether each loop stands in the index once, under what takes its ends to ends of the index."""
+        places = list(_written_out(self.index))
+        variables = [node for node in places if node in self.loops]
+        if len(places) > _MOST_PLACES or len(set(variables)) < len(variables):
+            return False
+        for node in places:
+            if isinstance(node, (Mul, FloorDiv)) and not isinstance(node.b, IntImm) and not isinstance(node.a, IntImm):
+                return False
+            if isinstance(node, FloorDiv) and not (isinstance(node.b, IntImm) and node.b.value > 0):
+                return False
+            if not isinstance(node, (Add, Sub, Mul, FloorDiv, IntImm, Var)):
+                return False
+        return True
+
+    # Texts
+
+    def _what(self) -> tuple[str, str]:
+        """What is done, and to what."""
+        node = self.access.node
+        target: Buffer | Producer = node.producer if isinstance(node, ProducerLoad) else node.buffer
+        shape = ", ".join(map(str, target.shape))
+        return "writes" if isinstance(node, BufferStore) else "reads", f"{target.name}: {target.dtype}[{shape}]"
+
+    def _message(self) -> str:
+        verb, target = self._what()
+        return (f"{self.op.name} {verb} outside {target.split(':')[0]}: index {self.dimension}, {self.index}, leaves dimension "
+                f"{self.dimension} of {target}")
+
+    def _error(self, at: str) -> IndexOutOfRange:
+        verb, target = self._what()
+        node = self.access.node
+        interval = self.analyzer.interval(self.index)
+        runs = f"leaves it{at}"
+        if self._takes_its_ends() and not any(around.condition is not None for around in self.access.around):
+            low, high = self.ends or (interval.lo, interval.hi)
+            runs = f"runs from {low} to {high}"
+        name = target.split(":")[0]
+        advice = "write where the index lies within: if index < extent" if verb == "writes" else (
+            f"choose what lies outside: te.if_then_else(te.all(index >= 0, index < extent), {name}[...], 0), "
+            "or compute fewer elements")
+        return IndexOutOfRange(
+            f"{self.op.name} {verb} outside {name}", declared=getattr(getattr(node, "producer", None), "source", None),
+            called=self.op.source, fix=advice,
+            reason=f"index {self.dimension}, `{self.index}`, {runs}; dimension {self.dimension} of {target} has the indices 0 to "
+                   f"{self.extent} - 1")
+
+    # Arithmetic
+
+    def _wide(self, value: Expr) -> Expr:
+        return _wide(value, self.own, {})
+
+
+_MOST_PLACES = 100
+"""An index of more is not looked into."""
+
+
+def _written_out(value: Expr) -> list[Expr]:
+    places: list[Expr] = []
+    stack = [value]
+    while stack and len(places) <= _MOST_PLACES:
+        node = stack.pop()
+        places.append(node)
+        if isinstance(node, BinaryOp):
+            stack += [node.a, node.b]
+    return places
+
+
+def _first_outside(nest: Stmt) -> str | None:
+    """Where the assertion of a nest without symbols does not hold, as text; None where it does."""
+    try:
+        run(Function("trial", (), nest, (), {"stage": "loops"}), [])
+    except AssertionFailed as failure:
+        _, _, at = (failure.reason or "").partition(", at ")
+        return f" at {at}" if at else ""
+    return None
+
+
+def _possible(condition: Expr, data: frozenset[Var], truth: bool = True) -> Expr:
+    """A condition (or that it does not hold) with all that depends on data taken to be as it may be."""
+    if isinstance(condition, Not):
+        return _possible(condition.value, data, not truth)
+    if isinstance(condition, Call) and condition.name == "likely":
+        return _possible(condition.args[0], data, truth)
+    if isinstance(condition, (And, Or)):
+        parts = _possible(condition.a, data, truth), _possible(condition.b, data, truth)
+        return logical_and(*parts) if isinstance(condition, And) == truth else logical_or(*parts)
+    if depends_on_data(condition, data):
+        return TRUE
+    return condition if truth else logical_not(condition)
+
+
+_KEEP_WIDE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "abs", "likely")
+
+
+def _wide(value: Expr, names: Mapping[Var, Var], known: dict[int, Expr]) -> Expr:
+    """A value with its int32 arithmetic in 64 bits. names: what loops are called in a trial."""
+    for node in post_order(value):
+        if isinstance(node, Expr):
+            known[id(node)] = _widened(node, names, known)
+    return known[id(value)]
+
+
+def _widened(node: Expr, names: Mapping[Var, Var], known: Mapping[int, Expr]) -> Expr:
+    """A node, given what its children have become."""
+    result: Expr
+    if isinstance(node, Var):
+        result = names.get(node, node)
+        if result is not node and node.dtype not in (INT32, INT64):
+            result = cast(result, node.dtype)
+    elif isinstance(node, BinaryOp):
+        result = binary(type(node), known[id(node.a)], known[id(node.b)])
+    elif isinstance(node, Not):
+        result = logical_not(known[id(node.value)])
+    elif isinstance(node, Cast):
+        result = cast(cast(known[id(node.value)], node.value.dtype) if node.value.dtype == INT32 and node.dtype != INT64
+                      else known[id(node.value)], node.dtype)
+    elif isinstance(node, (Select, IfThenElse)):
+        result = if_then_else(known[id(node.condition)], known[id(node.true_value)], known[id(node.false_value)])
+    elif isinstance(node, Call) and node.name in _KEEP_WIDE:
+        result = call(node.name, *(known[id(argument)] for argument in node.args))
+    elif isinstance(node, Call):
+        arguments = [cast(known[id(argument)], argument.dtype) for argument in node.args]
+        result = Call(node.name, tuple(arguments), node.dtype)
+    else:
+        result = rebuild(node, [known[id(child)] for child in children(node)])
+    return cast(result, INT64) if result.dtype == INT32 else result
