@@ -356,8 +356,9 @@ def test_more_calls_that_do_not_fit() -> None:
     whole = gemm(4, 4, 4, parts=1)
     with pytest.raises(te_errors.BadTensorIntrin, match="is to go on with a reduction over k, and has no reduce_update"):
         te.compute((4, 4), lambda: whole(A[k], B, reduce_axis=k))
+    C = te.compute((4, 4, 4), lambda i: whole(A[i + 1], B))
     with pytest.raises(te_errors.IndexOutOfRange, match=r"(?s)reads outside A.*runs from 1 to 4"):
-        te.compute((4, 4, 4), lambda i: whole(A[i + 1], B))
+        tw.lower(te.create_schedule(C.op), [A, B, C])
     with pytest.raises(te_errors.BadTensorIntrin, match=r"(?s)the scalar v is 'x'.*a number or an expression of float32"):
         te.compute((4,), lambda: scaled(4)(B[0], "x", 1))
     with pytest.raises(te_errors.BadTensorIntrin, match="its scalar_params are 3"):
