@@ -151,8 +151,8 @@ def _check(names: Sequence[str], whole: bool) -> int:
     return int(bool(lines))
 
 
-def _update() -> int:
-    found = all_hashes(load_programs())
+def _update(names: Sequence[str], whole: bool) -> int:
+    found = ({} if whole else recorded_hashes()) | all_hashes(names)
     failed = [f"{name}: {hashes['error']}" for name, hashes in found.items() if "error" in hashes]
     if failed:
         print("\n".join(failed))
@@ -180,12 +180,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.show:
         return _show(options.show)
-    if options.update:
-        return _update()
     names = [name for name in load_programs() if not options.words or any(word in name for word in options.words)]
     if options.list:
         print("\n".join(names))
         return 0
+    if options.update:
+        return _update(names, not options.words)
     return _check(names, not options.words)
 
 
