@@ -63,12 +63,11 @@ class Trial:
         Raises IndexOutOfRange (TW0114) where it certainly does not.
         """
         nest = self._nest()
-        if not free_vars(nest):
-            if self._turns(nest) <= _MOST_TRIED:
-                outside = _first_outside(nest)
-                if outside is not None:
-                    raise self._error(outside)
-                return None
+        if not free_vars(nest) and self._turns(nest) <= _MOST_TRIED:
+            outside = _first_outside(nest)
+            if outside is not None:
+                raise self._error(outside)
+            return None
         if self._certainly_leaves():
             raise self._error("")
         if self.ends is None:

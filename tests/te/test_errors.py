@@ -225,9 +225,9 @@ TensorExpressionError TW0114: D reads outside A
 def test_a_matmul_whose_depths_differ():
     A, B = te.placeholder((4, 6), name="A"), te.placeholder((5, 4), name="B")
     k = te.reduce_axis((0, 6), "k")
+    C = te.compute((4, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
     with pytest.raises(te_errors.IndexOutOfRange,
                        match=r"C reads outside B\n  index 0, `k`, runs from 0 to 5; dimension 0 of B"):
-        C = te.compute((4, 4), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
         tw.lower(te.create_schedule(C.op), [A, B, C])
 
 

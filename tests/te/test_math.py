@@ -69,7 +69,7 @@ def test_mixed_signs_compute_as_numpys_unsigned_type(target):
     for a, b in pairs:
         A, B = te.placeholder((5,), a, "A"), te.placeholder((5,), b, "B")
         wide = (A + B).dtype
-        C = te.compute((5,), lambda i: A[i] * B[i] - A[i], name="C")  # noqa: B023
+        C = te.compute((5,), lambda i: A[i] * B[i] - A[i], name="C")
         f = tw.build(te.create_schedule(C.op), [A, B, C], target=target)
         x, y = np.array([-1, -2, 0, 7, 100], a), np.array([1, 3, 200, 255, 9], b)
         found = np.empty(5, str(wide))

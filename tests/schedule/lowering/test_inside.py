@@ -163,7 +163,7 @@ def test_a_condition_tells_what_is_needed(target: str) -> None:
         (te.compute((10,), lambda i: te.select(i >= 5, 0.0, B[i]), name="C"), [1, 2, 3, 4, 5, 0, 0, 0, 0, 0]),
         (te.compute((10,), lambda i: te.select(te.all(i < 5, B[i] > 2), 1.0, 0.0), name="C"), [0, 0, 1, 1, 1, 0, 0, 0, 0, 0]),
         (te.compute((10,), lambda i: te.select(te.any(i > 4, B[i] > 2), 1.0, 0.0), name="C"), [0, 0, 1, 1, 1, 1, 1, 1, 1, 1]),
-        (te.compute((1,), lambda _: te.sum(B[k], axis=k, where=k < 5), name="C"), [15]),  # noqa: B023
+        (te.compute((1,), lambda _: te.sum(B[k], axis=k, where=k < 5), name="C"), [15]),
     ]:
         c = np.zeros(len(wanted), "float32")
         tw.build(te.create_schedule(C.op), [A, C], target=target)(a, c)
