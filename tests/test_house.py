@@ -39,7 +39,7 @@ COMMON = ("limits", "arguments", "untrusted")
 TOP = ("compat", "demo", "cli", "tools")
 
 INSIDE_IR = {"nodes": set(), "arith": {"nodes"}, "analysis": {"nodes", "arith"}, "passes": {"nodes", "arith", "analysis"}}
-INSIDE_SCHEDULE = {"errors": set(), "model": {"errors"}, "primitives": {"errors", "model"},
+INSIDE_SCHEDULE = {"errors": set(), "model": {"errors"}, "primitives": {"errors", "model", "lowering"},
                    "lowering": {"errors", "model", "tensorize"}, "tensorize": {"model", "lowering"}}
 """The rooms of ir/ and of schedule/, likewise."""
 
@@ -242,7 +242,7 @@ def test_ir_builds_upwards_from_nodes_to_arith_to_analysis_to_passes(path: Path)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "schedule").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
-def test_primitives_and_lowering_stand_on_the_model_and_know_nothing_of_each_other(path: Path) -> None:
+def test_lowering_stands_on_the_model_and_knows_no_primitive(path: Path) -> None:
     own = path.relative_to(ROOT / "schedule").with_suffix("").parts[0]
     if own == "__init__":
         return

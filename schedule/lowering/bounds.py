@@ -76,7 +76,7 @@ class StageBounds:
     """What is needed of a dimension at most, where that may be less than what its loops run over: the states of a recurrence hold
     no more."""
     fresh: Callable[[dict[IterVar, Expr]], list[Expr]] = _no_conditions
-    """The conditions, given offsets, that hold of the elements that no iteration before has computed (rolling_buffer)."""
+    """The conditions, given offsets, that hold of the elements that no iteration before has computed."""
 
     def storage_shape(self, tensor: Tensor) -> tuple[Expr, ...]:
         """The shape of the storage of one of the outputs."""
@@ -416,7 +416,7 @@ def _derive(bounds: StageBounds, keeps_factor: Mapping[IterVar, bool], analyzer:
 def _loop(stage: Stage, axis: IterVar, extent: Expr, analyzer: Analyzer) -> Loop:
     attr = stage.attr(axis)
     extent = extent if isinstance(extent, IntImm) else analyzer.simplify(extent)
-    if is_const(extent, 1) and attr.bind_thread is None and not (attr.pragmas or attr.prefetches):
+    if is_const(extent, 1) and attr.bind_thread is None and not (attr.pragmas or attr.notes):
         return Loop(axis, stage, extent, attr, None, const(0, axis.dtype))
     var = Var(axis.name, axis.dtype)
     within = (0, None) if reads_memory(extent) else Range(const(0, axis.dtype), cast(extent, axis.dtype))

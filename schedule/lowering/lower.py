@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ...errors import user_source
@@ -17,26 +16,24 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant
 from ...ir.expr import Expr, IterVar, StringImm, Var
-from ...ir.ops import const, floormod
 from ...ir.stmt import Allocate, Function, If, Stmt
 from ...ir.visit import deep_recursion, free_vars, seq
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.attributes import IMPORTS
+from ..model.primitive import primitives
 from ..model.schedule import Schedule
+from ..model.stage import Stage
 from .alignment import with_alignments
 from .bounds import Bounds, Loop, StageBounds, infer_bounds
 from .checks import check_loops
 from .computation import Computation, Dataflow
 from .dataflow import analyse
-from .double_buffer import loaded_ahead
 from .errors import MissingArgument, MissingSymbol, NotAnArgument
+from .extension import Extension
 from .inside import judge
 from .kinds import kind_of
 from .nest import Nest, Storage
-from .overlap import not_at_a_loop
-from .prefetch import prefetches
-from .rolling_buffer import Rolling, plan_rolling, rolled
 
 __all__ = ["Lowered", "lower", "lower_whole"]
 
@@ -90,11 +87,9 @@ class _Lowering:
         self.analyzer = Analyzer()
         self.storage = Storage()
         self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
-        self.ahead: dict[tuple[Computation, int], list[tuple[Computation, Stmt]]] = {}
-        """Statements that are computed one iteration ahead, by the loop that they are computed at."""
-        self.rolling: dict[tuple[Computation, int], list[Rolling]] = {}
-        """Storage that lies around a loop, by that loop."""
-        self.outliving: set[Computation] = set()
+        brought = (row.lowering for row in primitives().values() if row.lowering is not None)
+        self.extensions = [extension(self.storage, self.analyzer) for extension in brought if issubclass(extension, Extension)]
+        self.storage.strides = self._strides
         self.shared: set[Tensor] = set()
         """Tensors that lie in the storage of others."""
 
@@ -109,7 +104,8 @@ class _Lowering:
         check_loops(bounds)
         for computation in dataflow.computations:
             kind_of(computation.op).check(bounds, computation)
-        self._plan_overlaps(bounds)
+        for extension in self.extensions:
+            extension.plan(bounds)
         for tensor, buffer in given.items():
             self.storage.place(tensor, buffer)
         self.storage.given.update(given.values())
@@ -168,8 +164,9 @@ class _Lowering:
         op = bounds.computation.op
         for tensor, dimensions in zip(op.outputs, op.dimensions, strict=True):
             if tensor not in self.storage.buffers:
-                strides = _aligned_strides(bounds, dimensions, bounds.storage_shape(tensor))
-                buffer = Buffer(tensor.name, bounds.storage_shape(tensor), tensor.dtype, strides, scope=bounds.scope)
+                shape = bounds.storage_shape(tensor)
+                strides = self._strides(bounds.computation.stage, dimensions, shape)
+                buffer = Buffer(tensor.name, shape, tensor.dtype, strides, scope=bounds.scope)
                 self.storage.place(tensor, buffer, tuple(bounds.ranges[axis].begin for axis in dimensions))
 
     def _build(self, bounds: Bounds, computation: Computation) -> None:
@@ -179,26 +176,22 @@ class _Lowering:
             if isinstance(loop, int):
                 return self._with_pending(computation, loop, body)
             body = self._with_pending(computation, places[loop], body)
-            return seq(*prefetches(nest, loop), body) if loop.attr.prefetches and loop.var is not None else body
+            first = [] if loop.var is None else [stmt for extension in self.extensions for stmt in extension.begin(nest, loop)]
+            return seq(*first, body) if first else body
 
         def around(loop: Loop, statement: Stmt) -> Stmt:
-            at = computation, places[loop]
-            ahead = self.ahead.pop(at, [])
-            if ahead:
-                statement = loaded_ahead(loop, statement, ahead, self.storage, self.analyzer)
-            for plan in self.rolling.pop(at, []):
-                strides = partial(_aligned_strides, bounds.of[plan.computation], plan.computation.op.axis)
-                statement = rolled(statement, plan, self.storage, strides, self.analyzer)
+            for extension in self.extensions:
+                statement = extension.around((computation, places[loop]), loop, statement)
             return statement
 
         nest = Nest(bounds, bounds.of[computation], self.storage, wrap, around)
         statement = self._by_first(bounds.of[computation], kind_of(computation.op).nest(nest))
-        parent, statement_of = computation.parent, (computation, statement)
-        loop = None if parent is None or computation.in_step else bounds.of[parent].loops[computation.place]
-        if parent is not None and computation.stage.overlap == "double" and loop is not None and loop.var is not None:
-            self.ahead.setdefault((parent, computation.place), []).append(statement_of)
-        else:  # where the loop runs once, there is no next iteration
-            self.pending.setdefault((parent, computation.place), []).append(statement_of)
+        if not any(extension.takes(bounds, computation, statement) for extension in self.extensions):
+            self.pending.setdefault((computation.parent, computation.place), []).append((computation, statement))
+
+    def _strides(self, stage: Stage, axes: Sequence[IterVar], shape: Sequence[Expr]) -> tuple[Expr, ...]:
+        asked = (extension.strides(stage, axes, shape) for extension in self.extensions)
+        return next((strides for strides in asked if strides), ())
 
     def _by_first(self, bounds: StageBounds, statement: Stmt) -> Stmt:
         """`statement`, where it stores states of a recurrence in threads, done by the first of those that the stage has no loops
@@ -213,49 +206,16 @@ class _Lowering:
                 statement = If(first, statement)
         return statement
 
-    def _plan_overlaps(self, bounds: Bounds) -> None:
-        """Find how the regions move whose storage is used again."""
-        for computation, stage_bounds in bounds.of.items():
-            parent, overlap = computation.parent, computation.stage.overlap
-            if overlap and (parent is None or computation.in_step or computation.is_output):
-                raise not_at_a_loop(computation.stage, computation.is_output)
-            if overlap != "rolling" or parent is None:
-                continue
-            if any(loop.var is not None for loop in bounds.of[parent].loops[: computation.place + 1]):
-                readers = [reader.stage for reader in bounds.dataflow.consumers.get(computation.op, ())]
-                plan = plan_rolling(stage_bounds, bounds.of[parent], readers, self.analyzer)
-                stage_bounds.fresh = plan.fresh
-                self.rolling.setdefault((parent, plan.place), []).append(plan)
-                self.outliving.add(computation)
-
     def _with_pending(self, parent: Computation | None, place: int, body: Stmt | None) -> Stmt:
         """The stages computed at a loop (or at root), producers first, then `body`; each allocated around what follows."""
         for computation, statement in reversed(self.pending.pop((parent, place), [])):
             body = seq(statement, body)
+            if any(extension.allocates(computation) for extension in self.extensions):
+                continue
             for tensor in reversed(computation.op.outputs):
-                if tensor not in self.arguments.buffers and tensor not in self.shared and computation not in self.outliving:
+                if tensor not in self.arguments.buffers and tensor not in self.shared:
                     body = Allocate(self.storage.buffers[tensor], body)
         return body if body is not None else seq()
-
-
-# Storage
-
-
-def _aligned_strides(bounds: StageBounds, axes: Sequence[IterVar], shape: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The strides of storage of a shape that hold what storage_align asked for dimensions; () for compact storage."""
-    stage = bounds.computation.stage
-    wanted = [stage.attr(axis).storage_align for axis in axes]
-    if not any(wanted):
-        return ()
-    strides: list[Expr] = []
-    stride: Expr = const(1, axes[-1].dtype)
-    for align, extent in zip(reversed(wanted), reversed(shape), strict=True):
-        if align is not None:
-            factor, offset = align
-            stride = stride + floormod(offset - stride, factor)
-        strides.append(stride)
-        stride = stride * extent
-    return tuple(reversed(strides))
 
 
 # Arguments

@@ -27,6 +27,7 @@ from ...te.tensor import Tensor
 from ..model.attributes import loop_pragmas, skips
 from ..model.axes import outline
 from ..model.relations import pass_up_value, shifted
+from ..model.stage import Stage
 from .bounds import Bounds, Loop, StageBounds
 from .errors import UnboundThread
 from .predicates import guards
@@ -49,6 +50,8 @@ class Storage:
         """What the addresses of arguments must be multiples of, in bytes, beside their elements' size."""
         self.loops: dict[Var, Loop] = {}
         """What each loop variable of the nests runs over."""
+        self.strides: Callable[[Stage, Sequence[IterVar], Sequence[Expr]], tuple[Expr, ...]] = lambda stage, axes, shape: ()
+        """Those of storage of a shape for outputs of a stage with these dimensions; () for compact storage."""
 
     def place(self, tensor: Tensor, buffer: Buffer, origin: tuple[Expr, ...] = ()) -> None:
         """Say that `tensor` lives in `buffer`, element `origin` first."""

@@ -11,15 +11,18 @@ from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, Node
 from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import rewrite
-from ..model.stage import Stage
+from .computation import Computation
 from .errors import StorageNotShared
 
-__all__ = ["moved_accesses", "not_at_a_loop"]
+__all__ = ["moved_accesses", "check_shared"]
 
 
-def not_at_a_loop(stage: Stage, is_argument: bool) -> StorageNotShared:
-    """The error for a stage whose storage no iterations share."""
-    return StorageNotShared(
+def check_shared(computation: Computation) -> None:
+    """Refuses (StorageNotShared, TW0350) a stage whose storage no iterations share."""
+    stage, is_argument = computation.stage, computation.is_output
+    if computation.parent is not None and not computation.in_step and not is_argument:
+        return
+    raise StorageNotShared(
         f"cannot lower: stage {stage.name} is to have a {stage.overlap} buffer", declared=stage.op.source, called=user_source(),
         reason="it is among the arguments, so all of it is kept" if is_argument else
         "it is computed at root, once, so there are no iterations to share its storage",

@@ -151,7 +151,7 @@ def refuse_lost_annotation(stage: Stage, axis: IterVar, doing: str, then: str) -
         return
     kind = attr.kind if attr.bind_thread is None else f"bound to {attr.bind_thread.thread_tag}"
     carried = f"is {kind}" if attr.kind != "serial" else (
-        f"has the pragma {attr.pragmas[0][0]}" if attr.pragmas else f"prefetches {attr.prefetches[0].tensor.name}")
+        f"has the pragma {attr.pragmas[0][0]}" if attr.pragmas else str(attr.notes[0]))
     raise AnnotationWouldBeLost(
         f"{doing} '{axis.name}' of stage {stage.name}",
         reason=f"{axis.name} {carried}, which would be lost with the loop",

@@ -9,7 +9,8 @@
 
 The function is the method: its name, its parameters after the first one and its docstring are what users see. From the
 row come the method and its stub (methods.pyi), how a record is replayed and printed as Python, what `s.options` tries and
-what the fuzzer draws. Every module of schedule/primitives/ is loaded with schedule/, so that a file is all there is to add.
+what the fuzzer draws, and what it adds to lowering where loops are not all that it changes.
+Every module of schedule/primitives/ is loaded with schedule/, so that a file is all there is to add.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ class Primitive:
     """What is known of a primitive. owner: which class it is a method of. named: the arguments that as_python writes with
     their names. weight: how often the fuzzer draws it, relative to others. rare: whether it fits so few stages that some
     drawn schedules are about it. early: whether it is tried first, while the loops are as they are declared. foreign: the
-    arguments that its records may have where they come as text from somewhere; None where they are not taken from there."""
+    arguments that its records may have where they come as text from somewhere; None where they are not taken from there.
+    lowering: what it adds to lowering (an Extension), where that is more than changed loops."""
 
     owner: Owner
     family: Family
@@ -135,6 +137,7 @@ class Primitive:
     rare: bool
     early: bool
     foreign: Arguments | None
+    lowering: type | None
 
     @property
     def name(self) -> str:
@@ -170,7 +173,7 @@ def _nothing(stage: Stage) -> Iterable[Try]:
 def primitive(
     owner: Owner, family: Family, *, named: tuple[str, ...] | None = None, tries: Callable[[Stage], Iterable[Try]] = _nothing,
     draw: Callable[[Drawer], Attempt | None] | None = None, weight: float = 0, rare: bool = False,
-    early: bool = False, foreign: Arguments | None = None,
+    early: bool = False, foreign: Arguments | None = None, lowering: type | None = None,
 ) -> Callable[[F], F]:
     """Make a function a primitive: a method of `owner`, with a row of what Primitive says.
 
@@ -180,7 +183,7 @@ def primitive(
     """
 
     def register(method: F) -> F:
-        row = Primitive(owner, family, method, named, tries, draw, weight, rare, early, foreign)
+        row = Primitive(owner, family, method, named, tries, draw, weight, rare, early, foreign, lowering)
         if (owner, row.name) in _ROWS:
             raise InternalError(f"two primitives are named {row.name}")
         _ROWS[owner, row.name] = row

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...ir.expr import Expr, IterVar
 from ...te.operation import Operation
 from .attachment import ATTACHED_AT_ROOT, Attachment
-from .attributes import AttachType, AxisKind, IterAttr, Overlap
+from .attributes import AttachType, AxisKind, IterAttr
 from .first_loops import first_loops
 from .methods import StagePrimitives
 from .relations import Relation
@@ -34,7 +34,7 @@ class Stage(StagePrimitives):
     iter_var_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "inline" or "inlined".
     scope: "" is the default for its place. store_predicate: a condition under which results are stored. group: of
     s.create_group, the innermost that it belongs to. overlap: how its storage outlives an iteration of the loop that it is
-    computed at: "double" (double_buffer), "rolling" (rolling_buffer), or "".
+    computed at, by the word that the primitive which says so has for it; "" where it does not.
     """
 
     __slots__ = ("_attachment", "all_iter_vars", "group", "is_output", "iter_var_attrs", "leaf_iter_vars", "op",
@@ -51,7 +51,7 @@ class Stage(StagePrimitives):
         self.iter_var_attrs: dict[IterVar, IterAttr] = loops.attrs
         self._attachment = ATTACHED_AT_ROOT
         self.group: Group | None = None
-        self.overlap: Overlap = ""
+        self.overlap = ""
         self.scope = ""
         self.store_predicate: Expr | None = None
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from ...errors import user_source
 from ..errors import BadOverlap
-from ..model.attributes import Overlap
 from ..model.axes import outline
 from ..model.stage import Stage
 
 __all__ = ["set_overlap"]
 
 
-def set_overlap(stage: Stage, kind: Overlap) -> None:
+def set_overlap(stage: Stage, kind: str) -> None:
     """Note that the storage of a stage overlaps so. Raises BadOverlap (TW0252)."""
     reason = fix = ""
     if stage.op.is_given:

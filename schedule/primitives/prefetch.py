@@ -1,17 +1,44 @@
-"""prefetch: at each iteration of a loop, ask for what a later one will read of a tensor."""
+"""prefetch: at each iteration of a loop, ask for what a later one will read of a tensor.
+
+    for i in 64:                         for i in 64:
+        for j in 32:                         for line in 2:
+            C[i, j] = A[i, j]      →             if i + 1 < 64: prefetch(&A[i + 1, line * 16])
+                                             for j in 32:
+                                                 C[i, j] = A[i, j]
+
+Of a stage that is computed at a loop, `around` asks for what the same iteration reads in a later one of that loop: a row of
+which each step asks for its part of the next row.
+
+Into the second cache (level 2) it asks as streams do, for what follows in memory: past the end of a row that is the next one.
+
+One prefetch for each cache line of a row. A hint: targets without prefetches leave it out, and what it asks for lies
+within the tensor.
+"""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import user_source
-from ...ir.expr import IntImm, IterVar
+from ...ir.analysis.regions import Span
+from ...ir.arith.analyzer import Analyzer
+from ...ir.dtype import INT32
+from ...ir.expr import Call, Expr, IntImm, IterVar, Range, Var
+from ...ir.ops import all_of, cast, ceildiv, const, floordiv, floormod
+from ...ir.passes.gpu.remove_prefetches import PREFETCH
+from ...ir.pointers import READS, pointer
+from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
+from ...ir.visit import substitute
 from ...te.tensor import Tensor
 from ..errors import BadPrefetch
-from ..model.attributes import Ahead
+from ..lowering.bounds import Loop, spans_within
+from ..lowering.errors import PrefetchUnread
+from ..lowering.extension import Extension
+from ..lowering.nest import Nest
+from ..model.attributes import LoopNote
 from ..model.axes import find_leaf, outline
 from ..model.foreign import AXIS, FLAG, LARGEST, TENSORS, integer
 from ..model.hybrid_loops import refuse_hybrid
@@ -20,6 +47,149 @@ from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.stage import Stage
 
 __all__ = ["prefetch"]
+
+_LINE_BYTES = 64
+"""A cache line of the processors that code is made for."""
+
+
+@dataclass(frozen=True)
+class _Ahead(LoopNote):
+    """What iteration `offset` further on reads of a tensor; around: of the loop that the stage is computed at. level: of the
+    cache that it goes into."""
+
+    tensor: Tensor
+    offset: int
+    around: bool = False
+    level: int = 1
+
+    def __str__(self) -> str:
+        return f"prefetches {self.tensor.name}"
+
+
+class _Prefetches(Extension):
+    """The statements that prefetch at a loop. Raises PrefetchUnread (TW0353)."""
+
+    def begin(self, nest: Nest, loop: Loop) -> Sequence[Stmt]:
+        return [_prefetch(nest, loop, note) for note in loop.attr.notes if isinstance(note, _Ahead)]
+
+
+def _prefetch(nest: Nest, loop: Loop, wanted: _Ahead) -> Stmt:
+    stage, analyzer, given = nest.computation.stage, nest.analyzer, wanted.tensor
+    tensor = stage.schedule[given].op.output(given.value_index)
+    spans = spans_within(nest.stage_bounds, loop, nest.computation.reads.get(tensor, ()), analyzer)
+    if not spans:
+        raise PrefetchUnread(
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
+            called=user_source(), reason=f"{stage.name} does not read {tensor.name} now: it is inlined, or a copy is read",
+            loops=outline(stage, [loop.axis]), fix="prefetch what the stage reads, when all caches are made",
+        )
+    counted = _counted(nest, loop, given) if wanted.around else loop
+    if _lives_within(nest, counted, tensor):
+        raise PrefetchUnread(
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}", declared=stage.op.source,
+            called=user_source(), reason=f"{tensor.name} is computed within an iteration of '{counted.axis.name}': what a later "
+            "one reads of it is nowhere yet", loops=outline(stage, [loop.axis]),
+            fix=f"prefetch at a loop inside, or what {tensor.name} is computed from",
+        )
+    if counted.var is None:  # a single iteration: nothing is ahead
+        return Seq(())
+    ahead: dict[Var, Expr] = {counted.var: counted.var + wanted.offset}
+    buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
+    parts = [(Span.of(const(0, whole.dtype), whole) if span is None else span, whole)
+             for span, whole in zip(spans, buffer.shape, strict=True)]
+    loops: list[tuple[Var, Expr]] = []
+    indices: list[Expr] = []
+    conditions: list[Expr] = []
+    steps = _steps([within for within, _ in parts], buffer.shape, tensor.dtype.bytes, nest)
+    for at, (within, whole) in enumerate(parts):
+        low = substitute(within.low, ahead)
+        extent = _extent(within, whole, nest)
+        count = analyzer.simplify(ceildiv(extent, steps[at]))
+        var = Var(f"line{at}" if steps[at] > 1 else f"ahead{at}", whole.dtype)
+        index = cast(low, whole.dtype)
+        if not (isinstance(count, IntImm) and count.value == 1):
+            loops.append((var, count))
+            analyzer.bind(var, Range(const(0, var.dtype), count))
+            index = index + var * steps[at]
+        if origin is not None:
+            index = index - cast(origin[at], whole.dtype)
+        indices.append(analyzer.simplify(nest.value(index, {})))
+    if wanted.level > 1:
+        indices = _carried(indices, buffer.shape, analyzer)
+    for index, whole in zip(indices, buffer.shape, strict=True):
+        conditions += [condition for condition in (index >= 0, index < whole) if not analyzer.can_prove(condition)]
+    operands = (pointer(buffer, indices, const(0), READS), *((const(wanted.level),) if wanted.level > 1 else ()))
+    body: Stmt = Evaluate(Call(PREFETCH, operands, INT32))
+    if conditions:
+        body = If(analyzer.simplify(all_of(*conditions)), body)
+    return _nested(loops, body)
+
+
+def _carried(indices: Sequence[Expr], shape: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
+    """The indices of the same place in memory where one that is past the end of its dimension counts on in the one before."""
+    carried = list(indices)
+    for at in range(len(carried) - 1, 0, -1):
+        if isinstance(shape[at], IntImm) and not analyzer.can_prove(carried[at] < shape[at]):
+            carry = floordiv(carried[at], shape[at])
+            carried[at - 1] = analyzer.simplify(carried[at - 1] + cast(carry, carried[at - 1].dtype))
+            carried[at] = analyzer.simplify(floormod(carried[at], shape[at]))
+    return carried
+
+
+def _steps(spans: Sequence[Span], shape: Sequence[Expr], size: int, nest: Nest) -> list[int]:
+    """How far apart in each dimension the elements lie that are asked for: a line in the last one, and where that is shorter
+    and wholly read, so that its rows fill a line together, in the one before it."""
+    steps = [1] * len(shape)
+    line = max(_LINE_BYTES // size, 1)
+    for at in reversed(range(len(shape))):
+        steps[at], whole = line, shape[at]
+        if not (isinstance(whole, IntImm) and 0 < whole.value <= line and line % whole.value == 0
+                and nest.analyzer.can_prove_equal(_extent(spans[at], whole, nest), whole)):
+            break
+        line //= whole.value
+    return steps
+
+
+def _counted(nest: Nest, loop: Loop, given: Tensor) -> Loop:
+    """The loop that the stage is computed at."""
+    own = nest.computation
+    if own.parent is None or own.in_step:
+        raise PrefetchUnread(
+            f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {own.name}", declared=own.op.source,
+            called=user_source(), reason=f"{own.name} is computed at no loop, of which a later iteration could be meant",
+            loops=outline(own.stage, [loop.axis]), fix=f"s[{own.name}].prefetch({given.name}, {loop.axis.name}, 1)")
+    return nest.bounds.of[own.parent].loops[own.place]
+
+
+def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
+    """Whether the tensor's memory is that of one iteration of the loop, which is the nest's or the one around it."""
+    computation, own = nest.dataflow.by_op.get(tensor.op), nest.computation
+    while computation is not None and computation.parent is not None:
+        if computation.parent.stage is loop.stage:
+            return computation.place >= nest.bounds.of[computation.parent].loops.index(loop)
+        if computation.parent is own:
+            return True
+        computation = computation.parent
+    return False
+
+
+def _extent(within: Span, whole: Expr, nest: Nest) -> Expr:
+    """How many values a span holds, and no more than the dimension."""
+    extent = nest.analyzer.simplify(cast(within.high - within.low + 1, whole.dtype))
+    if not isinstance(extent, IntImm) and within.width is not None:
+        if within.width > whole.dtype.greatest:
+            return whole
+        extent = const(within.width, whole.dtype)
+    return whole if nest.analyzer.can_prove(extent >= whole) else extent
+
+
+def _nested(loops: Sequence[tuple[Var, Expr]], body: Stmt) -> Stmt:
+    for var, count in reversed(loops):
+        body = For(var, const(0, var.dtype), count, LoopKind.SERIAL, body)
+    return body
+
+
+# The primitive
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
@@ -37,7 +207,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(StagePrimitives, "storage", named=("offset", "around", "level"), tries=_tries, draw=_draw, weight=2,
-           foreign={"tensor": TENSORS, "axis": AXIS, "offset": integer(-LARGEST, LARGEST), "around": FLAG, "level": integer(1, 2)})
+           foreign={"tensor": TENSORS, "axis": AXIS, "offset": integer(-LARGEST, LARGEST), "around": FLAG, "level": integer(1, 2)},
+           lowering=_Prefetches)
 def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1) -> None:
     """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
 
@@ -80,4 +251,4 @@ def prefetch(stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: b
     more = {**({"around": True} if around else {}), **({"level": 2} if level == 2 else {})}
     stage.schedule.record("prefetch", stage, tensor=tensor, axis=axis, offset=distance, **more)
     attr = stage.attr(axis)
-    stage.iter_var_attrs[axis] = replace(attr, prefetches=(*attr.prefetches, Ahead(tensor, distance, bool(around), level)))
+    stage.iter_var_attrs[axis] = replace(attr, notes=(*attr.notes, _Ahead(tensor, distance, bool(around), level)))

@@ -3,9 +3,13 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...errors import user_source
-from ...ir.expr import IterVar
+from ...ir.expr import Expr, IterVar
+from ...ir.ops import const, floormod
 from ..errors import BadStorageAlign
+from ..lowering.extension import Extension
 from ..model.axes import find_axis, outline, place_of
 from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import refuse_hybrid
@@ -17,6 +21,22 @@ from .trials import each_dimension
 __all__ = ["storage_align"]
 
 
+class _Strides(Extension):
+    def strides(self, stage: Stage, axes: Sequence[IterVar], shape: Sequence[Expr]) -> tuple[Expr, ...]:
+        wanted = [stage.attr(axis).storage_align for axis in axes]
+        if not any(wanted):
+            return ()
+        strides: list[Expr] = []
+        stride: Expr = const(1, axes[-1].dtype)
+        for align, extent in zip(reversed(wanted), reversed(shape), strict=True):
+            if align is not None:
+                factor, offset = align
+                stride = stride + floormod(offset - stride, factor)
+            strides.append(stride)
+            stride = stride * extent
+        return tuple(reversed(strides))
+
+
 def _draw(drawer: Drawer) -> Attempt | None:
     stage = drawer.some_stage(lambda stage: not stage.is_output and stage.op.axis)
     if stage is None:
@@ -25,7 +45,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"storage_align({axis.name}, {factor}, {offset}) of {stage.name}", lambda: stage.storage_align(axis, factor, offset)
 
 
-@primitive(StagePrimitives, "storage", named=("factor", "offset"), draw=_draw, weight=2,
+@primitive(StagePrimitives, "storage", named=("factor", "offset"), draw=_draw, weight=2, lowering=_Strides,
            tries=each_dimension(lambda stage, axis: stage.storage_align(axis, 8, 1)),
            foreign={"axis": AXIS, "factor": integer(1, 4096), "offset": integer(-4096, 4096)})
 def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None:
