@@ -15,7 +15,7 @@ from ..ir.expr import Expr, IntImm
 from ..ir.ops import is_const
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
-from .checks import axes_of, axis_of, integers, shape_of, tensor
+from .checks import axes_of, axis_of, integers, shape_of, tensor, tensors
 from .errors import BadOperand, BadParameter
 from .reduction import sum as sum_of
 from .transform import injective, reshape
@@ -195,7 +195,7 @@ def _matrix(data: Any, subject: str) -> Tensor:
 def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
     """Tensors of one dimension (or none) along one dimension each of grids, as numpy's meshgrid: as many tensors of as many
     dimensions; "xy" swaps the first two. Raises BadOperand (TW0181), BadParameter (TW0182)."""
-    sources = [tensor(given, "meshgrid") for given in a_tuple]
+    sources = tensors(a_tuple, "meshgrid")
     if indexing not in ("ij", "xy") or any(source.ndim > 1 for source in sources):
         raise BadParameter("meshgrid takes tensors of one dimension", reason=f"indexing {indexing!r}", called=user_source(),
                            allowed='"ij", "xy"', fix='topi.meshgrid([A, B], "ij")')

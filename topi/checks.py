@@ -6,13 +6,15 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from ..errors import user_source
 from ..ir.expr import Expr, IntImm
 from ..te.shape import as_shape
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadAxis, BadOperand, BadParameter
 
-__all__ = ["axes_of", "axis_of", "divides", "integers", "known", "shape_of", "tensor"]
+__all__ = ["axes_of", "axis_of", "divides", "integers", "known", "shape_of", "tensor", "tensors", "weights"]
 
 
 def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
@@ -24,6 +26,24 @@ def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
         raise BadOperand(f"{subject} takes a tensor of {rank} dimension{'' if rank == 1 else 's'}",
                          reason=f"got {tensor_text(value)}", declared=value.source, called=user_source(),
                          fix="topi.reshape brings it into that form")
+    return value
+
+
+def tensors(values: Any, subject: str) -> list[Tensor]:
+    """A list of tensors, or a tuple. Raises BadOperand (TW0181)."""
+    if not isinstance(values, (list, tuple)):
+        raise BadOperand(f"{subject} takes a list of tensors", reason=f"got {values!r}"[:200], called=user_source(),
+                         fix="pass a list, [A, B]")
+    return [tensor(value, subject) for value in cast("Sequence[Any]", values)]
+
+
+def weights(value: Any, subject: str, rank: int) -> Any:
+    """`value`, which has to be a tensor or a numpy array, of `rank` dimensions. Raises BadOperand (TW0181)."""
+    if not isinstance(value, np.ndarray):
+        return tensor(value, subject, rank)
+    if value.ndim != rank:
+        raise BadOperand(f"{subject} takes {rank} dimensions", reason=f"got an array of {value.ndim}", called=user_source(),
+                         fix="array.reshape brings it into that form")
     return value
 
 

@@ -46,6 +46,9 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     """The sum of products that numpy's einsum writes as "ij,jk->ik": a letter for each dimension, those that are not on the
     right summed over; "..." stands for the dimensions that have none. Without "->" the right side has the letters that occur
     once, in order. Raises BadParameter (TW0182), BadOperand (TW0181)."""
+    if not isinstance(subscripts, str):
+        raise BadParameter("einsum takes subscripts first", reason=f"got {subscripts!r}"[:200], called=user_source(),
+                           fix='topi.einsum("ij,jk->ik", A, B)')
     given = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
     tensors = [tensor(factor, "einsum") for factor in given]
     text = subscripts.replace(" ", "")

@@ -10,6 +10,7 @@ Errors of float32 mathematics are those of the intrinsics (te.exp and so on); ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 from .. import te
@@ -19,7 +20,7 @@ from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm
 from ..te.elementwise import bitwise, operate
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
-from .checks import shape_of, tensor
+from .checks import shape_of, tensor, tensors
 from .errors import BadOperand, BadParameter
 
 __all__ = [
@@ -39,6 +40,9 @@ Operand = Any
 
 def _lifted(name: str, function: Callable[..., Any], *operands: Operand) -> Any:
     """`function` of the elements, under the name that the operation has."""
+    for operand in operands:
+        if isinstance(operand, str):  # an expression as well, but of no operator
+            tensor(operand, f"topi.{name}")
     if any(isinstance(operand, Tensor) for operand in operands):
         return operate(name, function, *operands)
     return function(*operands)
@@ -179,9 +183,9 @@ bitwise_not = _unary("bitwise_not", "~x of an integer, or of a bool.", ops.inver
 # Mathematics
 
 identity = _unary("identity", "x itself, as a tensor of its own.", ops.convert, _SAME)
-negative = _unary("negative", "-x.", ops.negative, _SAME)
+negative = _unary("negative", "-x.", lambda x: ops.negative(ops.convert(x)), _SAME)
 abs = _unary("abs", "|x| in its dtype; the least int8 and its like wrap to themselves.", ops.absolute, _SAME)
-square = _unary("square", "x * x.", lambda x: x * x, _SAME)
+square = _unary("square", "x * x.", lambda x: ops.multiply(x, x), _SAME)
 exp = _unary("exp", "e ** x. An integer is converted to float32, here and below.")
 exp2 = _unary("exp2", "2 ** x.")
 exp10 = _unary("exp10", "10 ** x.")
@@ -283,11 +287,12 @@ def where(condition: Operand, x: Operand, y: Operand) -> Any:
 def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
     """The sum of tensors of one shape, added up in order, in that shape. Raises BadParameter (TW0182) for none, BadOperand (TW0181)
     where shapes differ."""
-    if not xs:
+    summands = tensors(xs, "elemwise_sum")
+    if not summands:
         raise BadParameter("elemwise_sum has nothing to add", called=user_source(), fix="pass at least one tensor")
-    first = tensor(xs[0], "elemwise_sum")
-    for other in xs[1:]:
-        other = tensor(other, "elemwise_sum", first.ndim)
+    first = summands[0]
+    for other in summands[1:]:
+        tensor(other, "elemwise_sum", first.ndim)
         if not all(map(same_extent, first.shape, other.shape)):
             raise BadOperand(
                 f"elemwise_sum takes tensors of one shape: {shape_text(first.shape)} and {shape_text(other.shape)} differ",
@@ -363,6 +368,10 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: object = "float32
 
 
 def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
+    odd = [bound for bound in (start, stop, step) if isinstance(bound, bool) or not isinstance(bound, (Real, Expr))]
+    if odd:
+        raise BadParameter("arange takes numbers and integer expressions", reason=f"got {odd[0]!r}"[:200], called=user_source(),
+                           fix="topi.arange(stop), or topi.arange(start, stop, step)")
     symbolic = any(isinstance(bound, Expr) and not isinstance(bound, IntImm) for bound in (start, stop, step))
     first, last, by = (bound.value if isinstance(bound, IntImm) else bound for bound in (start, stop, step))
     if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):

@@ -3,7 +3,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...errors import InternalError, user_source
@@ -27,7 +27,7 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
 
     ops: the outputs, as an operation, a tensor, or a list of these. Raises NothingToSchedule (TW0224).
     """
-    given = [ops] if isinstance(ops, (Operation, Tensor)) else list(ops)
+    given = list(ops) if isinstance(ops, Iterable) and not isinstance(ops, (Operation, Tensor)) else [ops]
     outputs: dict[Operation, None] = {}
     for each in given:
         op = each.op if isinstance(each, Tensor) else each

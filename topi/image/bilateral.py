@@ -20,6 +20,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
+from ..checks import tensor
 from .errors import BadImage
 
 __all__ = ["bilateral_slice"]
@@ -67,6 +68,8 @@ def _cell(place: Any, size: Any, cells: int, dtype: Any) -> tuple[Any, Expr]:
 
 
 def _check(grid: Tensor, guide: Tensor, image: Tensor) -> None:
+    for operand in (grid, guide, image):
+        tensor(operand, "topi.image.bilateral_slice")
     shapes = f"grid {shape_text(grid.shape)}, guide {shape_text(guide.shape)}, image {shape_text(image.shape)}"
     ranks = (grid.ndim, guide.ndim, image.ndim) == (5, 2, 3)
     same = len({tensor.dtype for tensor in (grid, guide, image)}) == 1 and grid.dtype.is_float

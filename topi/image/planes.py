@@ -20,6 +20,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
+from ..checks import tensor
 from .errors import BadImage
 
 __all__ = ["BORDERS", "LAYOUTS", "Plane"]
@@ -43,6 +44,7 @@ class Plane:
     def of(data: Tensor, layout: str | None = None, border: str = "edge") -> Plane:
         """layout: a letter a dimension, W right after H and at most one after it; None for the usual one of the rank.
         Raises BadImage (TW0195)."""
+        tensor(data, "an image's operator")
         named = layout or LAYOUTS.get(data.ndim, "")
         at = named.find("HW")
         if len(named) != data.ndim or at < 0 or data.ndim - at > 3:

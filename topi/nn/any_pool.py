@@ -9,6 +9,7 @@ from ...errors import user_source
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from .. import transform
+from ..checks import tensor
 from .errors import BadWindow
 from .pool import adaptive_pool, pool2d
 from .window import each_side, numbers_for
@@ -70,6 +71,7 @@ def _with_width(data: Tensor, at: int) -> tuple[Tensor, str]:
 
 def _place(data: Tensor, layout: str, letters: str) -> int:
     """Where the first of the letters is in a layout of the data's rank."""
+    tensor(data, "a pooling")
     if len(layout) != data.ndim or any(layout.count(letter) != 1 for letter in letters):
         raise BadWindow(f"{data.name} is not {layout!r}", declared=data.source, called=user_source(),
                         reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, {', '.join(letters)} once",

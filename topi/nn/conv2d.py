@@ -29,6 +29,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
+from ..checks import weights
 from .algorithm import ALGORITHMS, takes_winograd, winograd_wins
 from .convolutions import check_channels, check_rank, misfit, tap_count
 from .errors import BadConvolution
@@ -266,8 +267,9 @@ def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
     of a group filled up with zeros. For conv2d_prepacked.
 
     kernel: a numpy array, of which a new one of its dtype is made, or a tensor, which is packed in the kernel that computes the
-    result. Raises WrongParameters (TW0111) for a tensor without four dimensions.
+    result. Raises BadOperand (TW0181) for anything but four dimensions.
     """
+    given = weights(kernel, "topi.nn.conv2d_prepack", 4)
     if isinstance(kernel, Tensor):
         outputs = tap_count(kernel.shape[0])
         each, blocks = outputs // groups, -(-(outputs // groups) // block)
@@ -278,7 +280,6 @@ def conv2d_prepack(kernel: Any, groups: int = 1, block: int = PACK) -> Any:
             return value if each % block == 0 else te.if_then_else(channel < each, value, te.const(0, kernel.dtype))
 
         return te.compute((groups * blocks, *kernel.shape[1:], block), element, name=f"{kernel.name}_packed", tag="injective")
-    given = np.asarray(kernel)
     outputs, *rest = given.shape
     each, blocks = outputs // groups, -(-(outputs // groups) // block)
     wide = np.zeros((groups, blocks * block, *rest), given.dtype)

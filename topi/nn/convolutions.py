@@ -8,6 +8,7 @@ from ...errors import user_source
 from ...ir.expr import IntImm
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
+from ..checks import tensor as check_tensor
 from .errors import BadConvolution
 
 __all__ = ["check_channels", "check_rank", "misfit", "tap_count"]
@@ -25,7 +26,9 @@ def tap_count(extent: Any) -> int:
 
 
 def check_rank(tensor: Tensor, rank: int, layout: str) -> None:
-    """Refuses (BadConvolution, TW0191) a tensor of another rank than that of its layout."""
+    """Refuses a tensor of another rank than that of its layout (BadConvolution, TW0191), and what is none (BadOperand,
+    TW0181)."""
+    check_tensor(tensor, "a convolution")
     if tensor.ndim != rank:
         raise BadConvolution(f"{tensor.name} has {tensor.ndim} dimensions", declared=tensor.source, called=user_source(),
                              reason=f"its shape is {shape_text(tensor.shape)}; here it is read as {layout}",

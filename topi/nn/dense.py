@@ -24,6 +24,7 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
+from ..checks import weights
 from ..errors import BadOperand
 from ..matmul import apart, check_depth, check_matrices, product, result_dtype
 
@@ -61,9 +62,7 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
     w: a numpy array, which is packed at once, or a tensor, for a kernel that packs. width: that of the register tile of
     `target`. Raises BadOperand (TW0181) for anything but two dimensions.
     """
-    if w.ndim != 2:
-        raise BadOperand("topi.nn.prepack_dense takes a matrix", reason=f"there are {w.ndim} dimensions",
-                          called=user_source(), fix="topi.nn.prepack_dense(w): (out, k)")
+    weights(w, "topi.nn.prepack_dense", 2)
     machine = machine_of(Target.parse(target))
     if isinstance(w, Tensor):
         width = register_tiles(machine, w.dtype.bits)[0].columns

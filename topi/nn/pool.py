@@ -14,6 +14,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
+from ..checks import tensor
 from .errors import BadWindow
 from .window import Pads, out_extent, pad_amounts, padded, pair
 
@@ -219,6 +220,7 @@ def _quotient(total: Expr, count: Any, data: Tensor) -> Expr:
 
 def _image(data: Tensor, layout: str) -> tuple[int, int]:
     """Where height and width are in a layout of the data's rank."""
+    tensor(data, "a pooling")
     if len(layout) != data.ndim or layout.count("H") != 1 or layout.count("W") != 1 or layout.index("H") > layout.index("W"):
         raise BadWindow(f"{data.name} is not {layout!r}", declared=data.source, called=user_source(),
                         reason=f"its shape is {shape_text(data.shape)}; a layout names each dimension, H before W",

@@ -27,7 +27,7 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
-from ..checks import divides
+from ..checks import divides, tensor, weights
 from .errors import BadQuantised
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "i
     scale, zero_point: one, or a tensor with one for each index of x's last dimension. Halves are rounded to even. Of numbers
     within the range, scale * (q - zero_point) is within scale / 2 (and float32's rounding) of x. Raises BadQuantised (TW0198).
     """
+    tensor(x, "topi.nn.quantize")
     _check_type("topi.nn.quantize", dtype)
     quantized: Tensor = te.compute(
         x.shape, lambda *at: _rounded(x[at].astype("float32") / _at(scale, at, x), _at(zero_point, at, x), dtype),
@@ -62,6 +63,7 @@ def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "i
 def dequantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0) -> Tensor:
     """The float32 that bytes (or sums of 32 bits) stand for: scale * (x - zero_point), both as quantize takes them, in the shape
     of x. Raises NotAnExpression (TW0106)."""
+    tensor(x, "topi.nn.dequantize")
     dequantized: Tensor = te.compute(
         x.shape, lambda *at: (x[at].astype("int32") - _at(zero_point, at, x)).astype("float32") * _at(scale, at, x),
         name=f"{x.name}.dequantized", tag="elementwise")
@@ -74,6 +76,7 @@ def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = 
     scale: what a step of x is worth in steps of the result, one for all or one for each index of the last dimension. The
     result is off by at most 1 where x * scale lies within 2**-23 of itself of a half. Raises BadQuantised (TW0198).
     """
+    tensor(x, "topi.nn.requantize")
     _check_type("topi.nn.requantize", dtype)
     if x.dtype != "int32":
         raise BadQuantised(f"topi.nn.requantize cannot take {tensor_text(x)}", reason="sums are int32", declared=x.source,
@@ -114,6 +117,7 @@ def quantize_channels(w: NDArray[Any]) -> tuple[NDArray[numpy.int8], NDArray[num
 def quantize_channels(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple[NDArray[Any], NDArray[Any]]:
     """Weights (out, k) of floats as int8 (out, k) and a float32 scale for each row, its greatest magnitude over 127: each
     weight is within half a scale of its level times the scale. w: a numpy array, or a tensor, for a kernel that does it."""
+    weights(w, "topi.nn.quantize_channels", 2)
     if isinstance(w, Tensor):
         k = te.reduce_axis((0, w.shape[1]), name="k")
         peak = te.compute((w.shape[0],), lambda n: te.max(te.abs(w[n, k].astype("float32")), axis=k), name=f"{w.name}.peak")
@@ -199,6 +203,7 @@ def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
     x: int8 or uint8 (m, k). Sums are exact up to a depth of 65793, and deeper ones are refused. Raises BadQuantised (TW0198).
     """
     usage = "topi.nn.packed_dense_int8(x, packed, sums): (m, k) of bytes, and what prepack_int8 made of (out, k)"
+    tensor(x, "topi.nn.packed_dense_int8")
     if x.dtype not in ("int8", "uint8") or x.ndim != 2:
         raise BadQuantised(f"topi.nn.packed_dense_int8 cannot take {tensor_text(x)} as x", reason="x is a matrix of bytes",
                            declared=x.source, called=user_source(), fix=usage)
@@ -229,6 +234,7 @@ def packed_dense_bf16(x: Tensor, packed: Tensor, out_features: int | Expr) -> Te
     """
     usage = "topi.nn.packed_dense_bf16(x, packed, out_features): (m, k) of bfloat16, and what prepack_bf16 made of (out, k)"
     outs = integer_expr(out_features, "out_features")
+    tensor(x, "topi.nn.packed_dense_bf16")
     if x.dtype != "bfloat16" or x.ndim != 2:
         raise BadQuantised(f"topi.nn.packed_dense_bf16 cannot take {tensor_text(x)} as x", declared=x.source,
                            reason="x is a matrix of bfloat16", called=user_source(), fix=usage)
@@ -311,8 +317,9 @@ def _check_type(who: str, dtype: str) -> None:
 
 
 def _check_weights(w: Any, kind: str, who: str) -> None:
-    if w.ndim != 2 or str(w.dtype) != kind:
-        raise BadQuantised(f"{who} takes a matrix of {kind}", reason=f"got {w.ndim} dimensions of {w.dtype}",
+    weights(w, who, 2)
+    if str(w.dtype) != kind:
+        raise BadQuantised(f"{who} takes a matrix of {kind}", reason=f"got {w.dtype}",
                            called=user_source(), fix=f"weights (out, k) of {kind}")
 
 

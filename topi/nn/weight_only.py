@@ -25,6 +25,7 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
+from ..checks import weights
 from .errors import BadQuantised
 
 if TYPE_CHECKING:
@@ -51,12 +52,10 @@ def quantize_groups(w: Tensor | NDArray[Any], bits: int = 4) -> tuple[Tensor, Te
     w: a numpy array, which is quantised at once, or a tensor, for a kernel that does it. bits: 4 or 8. A group's scale is its
     greatest magnitude over 7 (bits 4) or 127, rounded to float16, and weights are rounded to the nearest multiple: each is off
     by at most 0.5005 scales, where the scale is no subnormal float16. What is missing of a panel or a group is filled up with
-    zeros. Raises BadQuantised (TW0198).
+    zeros. Raises BadQuantised (TW0198), BadOperand (TW0181) for anything but two dimensions.
     """
     _check_bits(bits, "topi.nn.quantize_groups")
-    if w.ndim != 2:
-        raise BadQuantised("topi.nn.quantize_groups takes a matrix", reason=f"there are {w.ndim} dimensions",
-                           called=user_source(), fix="topi.nn.quantize_groups(w): (out, k)")
+    weights(w, "topi.nn.quantize_groups", 2)
     return _declared(w, bits) if isinstance(w, Tensor) else _quantized(w, bits)
 
 
@@ -108,6 +107,9 @@ def dequantize_groups(
     """The weights (out_features, depth) that quantize_groups stands for, as a float32 array: exactly level times scale. Raises
     BadQuantised (TW0198)."""
     _check_bits(bits, "topi.nn.dequantize_groups")
+    if not isinstance(packed, numpy.ndarray):
+        raise BadQuantised("topi.nn.dequantize_groups takes numpy arrays", reason=f"got {packed!r}"[:200], called=user_source(),
+                           fix="pass what quantize_groups made of an array")
     panels, groups = packed.shape[:2]
     quads = packed if bits == 8 else numpy.concatenate([packed & 15, packed >> 4], axis=2)
     levels = quads.astype(numpy.float32) - _ZERO[bits]

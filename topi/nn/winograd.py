@@ -31,6 +31,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
+from ..checks import tensor, weights
 from .conv2d import PACK
 from .errors import BadConvolution
 from .window import out_extent, pad_amounts
@@ -77,12 +78,12 @@ def conv2d_winograd_prepack(kernel: Any, tile: int = 2) -> Any:
     """Weights (O, I, 3, 3) as G w G^T: (a, a, ceil(O / 16), I, 16) with a = tile + 2, output channels filled up with zeros.
 
     kernel: a numpy array, of which a new one of its dtype is made (in float64, rounded once), or a tensor. Raises BadConvolution
-    (TW0191).
+    (TW0191), BadOperand (TW0181).
     """
     matrix = _matrix(_G, tile)
-    if isinstance(kernel, Tensor):
-        return _packed_tensor(kernel, matrix)
-    given = np.asarray(kernel)
+    given = weights(kernel, "topi.nn.conv2d_winograd_prepack", 4)
+    if isinstance(given, Tensor):
+        return _packed_tensor(given, matrix)
     transformed = np.einsum("ap,ocpq,bq->aboc", np.array(matrix), given.astype(np.float64), np.array(matrix))
     outputs, inputs = given.shape[:2]
     blocks = -(-outputs // PACK)
@@ -109,6 +110,7 @@ def _packed_tensor(kernel: Tensor, matrix: Matrix) -> Tensor:
 def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, padding: Any = 1) -> Tensor:
     """conv2d_winograd over data (N, C, H, W) with the weights that conv2d_winograd_prepack gives; channels: O. The result is (N,
     O, OH, OW). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
+    tensor(data, "a convolution")
     fits = data.ndim == 4 and packed.ndim == 5 and same_extent(data.shape[1], packed.shape[3])
     if not fits or not isinstance(packed.shape[0], IntImm):
         raise BadConvolution(
