@@ -14,18 +14,19 @@ An operator of several operations tags its last one, "softmax", and the others a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 
 from ..codegen.machine import Machine
 from ..codegen.target import Target
-from ..ir.expr import ProducerLoad
+from ..ir.expr import Expr, IterVar, ProducerLoad
 from ..schedule import Schedule
 from ..te.operation import Operation, extent_of
-from ..te.shape import same_extent
+from ..te.rewrite import collect_loads, inline
+from ..te.shape import constant_extent, same_extent
 from .operations import elements, is_expensive, is_plain, loads_of, weight
-from .slice_gradients import GRADIENTS, gradients_of_slices
 
 __all__ = ["Group", "Piece", "cut"]
 
@@ -66,7 +67,7 @@ class Group:
 class Piece:
     """A group as it is cut, before the schedule is touched. tag: whose rule it is for, "" where the anchor's has none.
     between: from the anchor to the output, without both; inlined: what only these and the output read, and costs little
-    there."""
+    there; for the first piece also what several compute again."""
 
     tag: str
     anchor: Operation
@@ -77,41 +78,56 @@ class Piece:
     inlined: tuple[Operation, ...] = ()
 
 
-def cut(s: Schedule, tags: Collection[str]) -> list[Piece]:
-    """The pieces of a schedule that nobody has touched. tags: those that have rules."""
-    return _Cutter(s, tags).run()
+@dataclass(frozen=True)
+class Fusion:
+    """What the rules of a target compute where it is read, rather than apart. shared(reader, producer), of two reductions: the axes
+    of the reader at which it reads the producer, where that is computed within the reader's loops over them, or None.
+    cheap(reduction): whether another reader rather computes it once more than to load it.
+    again(readers, producer): whether reductions, given by their expressions and axes, compute each element of the producer
+    wherever they read it."""
+
+    shared: Callable[[Operation, Operation], frozenset[IterVar] | None]
+    cheap: Callable[[Operation], bool]
+    again: Callable[[Iterable[tuple[Expr, Sequence[IterVar]]], Operation], bool]
+
+
+APART = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False)
+"""Everything is computed apart."""
+
+
+def cut(s: Schedule, tags: Collection[str], fusion: Fusion = APART) -> list[Piece]:
+    """The pieces of a schedule that nobody has touched. tags: those that have rules. Reductions that `fusion` has computed several
+    times are cloned."""
+    return _Cutter(s, tags, fusion).run()
 
 
 class _Cutter:
-    def __init__(self, s: Schedule, tags: Collection[str]) -> None:
-        self.tags = tags
+    def __init__(self, s: Schedule, tags: Collection[str], fusion: Fusion) -> None:
+        self.s, self.tags, self.fusion = s, tags, fusion
+        self.again: dict[Operation, None] = {}
         self.order = [stage.op for stage in s.stages]
         self.readers: dict[Operation, list[Operation]] = {op: [] for op in self.order}
         for op in self.order:
             for source in dict.fromkeys(tensor.op for tensor in op.input_tensors):
                 self.readers[source].append(op)
-        self.outputs = set(s.outputs)
+        self.outputs = {s[op].op for op in s.outputs}
         self.untouched = set(_of_other_kinds(self.order))
         self.claimed: set[Operation] = set(self.untouched)
         self.place = {op: at for at, op in enumerate(self.order)}
 
     def run(self) -> list[Piece]:
-        pieces = self._gradients()
-        pieces += self._anchored()
-        return pieces + self._rest()
-
-    def _gradients(self) -> list[Piece]:
-        """The gradients of bilateral slices: many operations, of which several are outputs, scheduled together."""
-        pieces: list[Piece] = []
-        for *parts, last in gradients_of_slices(self.order, self.outputs) if GRADIENTS in self.tags else ():
-            self.claimed.update((*parts, last))
-            pieces.append(Piece(GRADIENTS, last, last, parts=tuple(parts)))
-        return pieces
+        parts_of, tags = self._anchors()
+        clones = list(self._clones({op for op in parts_of if not tags[op]}))
+        for op, reader in clones:
+            self.s.clone_in(op.output(0), [reader])
+        if clones:
+            return _Cutter(self.s, self.tags, self.fusion).run()
+        return self._anchored(parts_of, tags) + self._rest()
 
     # Anchors, their parts, tails and heads
 
-    def _anchored(self) -> list[Piece]:
-        """The anchors' pieces; tails go to the last anchor that they follow, being computed after all of them."""
+    def _anchors(self) -> tuple[dict[Operation, tuple[Operation, ...]], dict[Operation, str]]:
+        """The anchors with their parts, and the tags whose rules they have."""
         parts_of: dict[Operation, tuple[Operation, ...]] = {}
         tags: dict[Operation, str] = {}
         for op in reversed(self.order):
@@ -120,13 +136,22 @@ class _Cutter:
             parts = self._parts(op)
             whole = op.tag in self.tags and parts is not None
             if whole or op.reduction is not None:
-                parts_of[op], tags[op] = parts or (), op.tag if whole else ""
-                self.claimed.update((op, *(parts or ())))
-        tails = {op: self._tail(op) for op in parts_of}
+                parts_of[op], tags[op] = (parts or ()) if whole else self._parts_by_reads(op), op.tag if whole else ""
+                self.claimed.update((op, *parts_of[op]))
+        return parts_of, tags
+
+    def _anchored(self, parts_of: Mapping[Operation, tuple[Operation, ...]], tags: Mapping[Operation, str]) -> list[Piece]:
+        """The anchors' pieces; tails go to the last anchor that they follow, being computed after all of them."""
+        self._compute_again([member for op, parts in parts_of.items() if not tags[op] for member in (op, *parts)])
+        tails = {op: self._tail(op, self.fusion is not APART and not tags[op]) for op in parts_of}
         heads = {op: self._heads(op, parts, tails[op]) for op, parts in parts_of.items()}
-        return [Piece(tags[op], op, tails[op][-1] if tails[op] else op, tuple(heads[op]), parts, tuple(tails[op][:-1]),
-                      tuple(self._inlined(tails[op])))
-                for op, parts in parts_of.items()]
+        again = tuple(reversed(self.again))
+        pieces: list[Piece] = []
+        for op, parts in parts_of.items():
+            inlined = (*(() if pieces else again), *self._inlined(tails[op]))  # before any rule looks at what reads them
+            pieces.append(Piece(tags[op], op, tails[op][-1] if tails[op] else op, tuple(heads[op]), parts, tuple(tails[op][:-1]),
+                                inlined))
+        return pieces
 
     def _parts(self, op: Operation) -> tuple[Operation, ...] | None:
         """The other operations of an operator whose last one is `op`, producers first; None where somebody else needs
@@ -144,8 +169,50 @@ class _Cutter:
             return None
         return tuple(op for op in self.order if op in parts)
 
-    def _tail(self, anchor: Operation) -> list[Operation]:
-        """The operations after the anchor up to the furthest one through which all that depends on it passes."""
+    def _parts_by_reads(self, op: Operation) -> tuple[Operation, ...]:
+        """The reductions that `op`, one without a rule of its own, alone reads, and that can be computed where it reads them: all
+        at the same of its axes."""
+        parts: list[Operation] = []
+        shared: frozenset[IterVar] | None = None
+        for producer in dict.fromkeys(tensor.op for tensor in op.input_tensors):
+            if (producer.reduction is None or producer in self.claimed
+                    or producer in self.outputs or producer.tag in self.tags or self.readers[producer] != [op]):
+                continue
+            axes = self.fusion.shared(op, producer)
+            if axes is not None and shared in (None, axes):
+                parts.append(producer)
+                shared = axes
+        return tuple(op for op in self.order if op in parts)
+
+    def _clones(self, reductions: Collection[Operation]) -> Iterator[tuple[Operation, Operation]]:
+        """The reductions that several of these read, but that cost less computed for each of them, as a part of it, than stored;
+        with each reader but the last."""
+        for op in self.order:
+            readers = [reader for reader in self.readers[op] if reader in reductions]
+            if (op in reductions and op not in self.outputs and len(readers) > 1
+                    and len(readers) == len(self.readers[op]) and self.fusion.cheap(op)
+                    and all(self.fusion.shared(reader, op) is not None for reader in readers)):
+                yield from ((op, reader) for reader in readers[:-1])
+
+    def _compute_again(self, reductions: Collection[Operation]) -> None:
+        """Finds the plain operations that several of these reductions read, and that each of them computes for itself."""
+        values = {op: op.values[0] for op in reductions}
+        for op in reversed(self.order):
+            readers = self.readers[op]
+            if (op in self.claimed or op in self.outputs or not is_plain(op) or op.tag in self.tags
+                    or not readers or len(readers) == 1 and readers[0] not in self.again
+                    or not all(reader in values or reader in self.again for reader in readers)):
+                continue
+            reading = [reader for reader, value in values.items() if _reads_from(value, op)]
+            if self.fusion.again([(values[reader], reader.axis) for reader in reading], op):
+                for reader in reading:
+                    values[reader] = inline(values[reader], op.output(0), op.axis, op.values[0])
+                self.again[op] = None
+                self.claimed.add(op)
+
+    def _tail(self, anchor: Operation, some: bool) -> list[Operation]:
+        """The operations after the anchor up to the furthest one through which all that depends on it passes. some: they may
+        have less than all of its elements, the first ones along each axis."""
         region: dict[Operation, None] = {anchor: None}
         furthest: list[Operation] = []
         waiting: list[int] = []
@@ -157,7 +224,8 @@ class _Cutter:
                     entered.add(reader)
                     heappush(waiting, self.place[reader])
             following = self.order[heappop(waiting)] if waiting else None
-            if following is None or following in self.claimed or not is_plain(following) or not _follows(following, anchor, region):
+            if (following is None or following in self.claimed or not is_plain(following)
+                    or not _follows(following, anchor, region, some)):
                 continue
             region[following] = None
             within = _above(following, region)
@@ -238,6 +306,10 @@ def _reads(op: Operation, readers: Iterable[Operation]) -> int:
     return max(sum(1 for load in loads_of(reader) if load.producer is op.output(0)) for reader in readers if reader.values)
 
 
+def _reads_from(value: Expr, op: Operation) -> bool:
+    return any(load.producer is op.output(0) for load in collect_loads(value))
+
+
 def _no_larger(reader: Operation, op: Operation) -> bool:
     """Whether the reader certainly has no more elements."""
     size, other = elements(op), elements(reader)
@@ -255,16 +327,18 @@ def _of_other_kinds(order: list[Operation]) -> Iterator[Operation]:
             yield op
 
 
-def _follows(op: Operation, anchor: Operation, region: Collection[Operation]) -> bool:
-    """Whether each element of `op` is made of the same elements of what it reads within the region, and it does read."""
+def _follows(op: Operation, anchor: Operation, region: Collection[Operation], some: bool) -> bool:
+    """Whether each element of `op` is made of the same elements of what it reads within the region, and it does read. some: the
+    first of them along each axis are enough."""
     if not op.values:
         return False
     within = _outputs(region)
     loads = [load for load in loads_of(op) if load.producer in within]
     if not loads or len(op.axis) != len(anchor.axis):
         return False
-    same = all(same_extent(extent_of(a), extent_of(b)) for a, b in zip(op.axis, anchor.axis, strict=True))
-    return same and all(_at_axes(load, op) for load in loads)
+    fits = all(same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
+               for a, b in zip(op.axis, anchor.axis, strict=True))
+    return fits and all(_at_axes(load, op) for load in loads)
 
 
 def _at_axes(load: ProducerLoad, op: Operation) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
-from ..ir.expr import Add, Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
+from ..ir.analysis.linear import linear, terms
+from ..ir.expr import Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.visit import children, post_order
 from ..te.operation import Operation
 from ..te.shape import constant_extent
@@ -15,15 +15,20 @@ from ..te.tensor import Tensor
 if TYPE_CHECKING:
     from ..schedule import Schedule
 
-__all__ = ["axes_in", "contiguous", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
+__all__ = ["axes_in", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
            "is_known", "is_plain", "loads_of", "weight"]
 
-_CHEAP_CALLS = ("likely", "if_then_else", "select", "reinterpret")
+_CHEAP_CALLS = ("abs", "likely", "if_then_else", "select", "reinterpret")
 
 
 def fixed_extent(axis: IterVar) -> int:
     """The extent of an axis, 0 where it is no constant."""
     return constant_extent(axis) or 0
+
+
+def depends_on(axis: IterVar) -> set[IterVar]:
+    """The axes that its range depends on."""
+    return axes_in(axis.dom.begin) | axes_in(axis.dom.extent) if axis.dom is not None else set()
 
 
 def extents_of(op: Operation) -> tuple[int, ...]:
@@ -66,19 +71,10 @@ def contiguous(load: ProducerLoad) -> set[IterVar]:
     if not load.indices:
         return set()
     *outer, last = load.indices
+    parts = list(terms(linear(last)))
     busy = {axis for index in outer for axis in axes_in(index)}
-    return {axis for axis in _terms(last) if axis not in busy}
-
-
-def _terms(index: Expr) -> Iterator[IterVar]:
-    """The axes that are terms of a sum."""
-    stack = [index]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, IterVar):
-            yield part
-        elif isinstance(part, Add):
-            stack += [part.a, part.b]
+    busy.update(axis for part, _ in parts if not isinstance(part, IterVar) for axis in axes_in(part))
+    return {part for part, factor in parts if isinstance(part, IterVar) and factor == 1 and part not in busy}
 
 
 def is_expensive(op: Operation) -> bool:

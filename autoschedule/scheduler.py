@@ -9,7 +9,7 @@ from ..codegen.target import Target
 from ..schedule import Schedule, create_schedule
 from ..te import Tensor
 from ..te.operation import Operation
-from .groups import Group, Piece, cut
+from .groups import APART, Group, Piece, cut
 
 __all__ = ["schedule"]
 
@@ -28,6 +28,8 @@ def schedule(outputs: Operation | Tensor | Sequence[Operation | Tensor], target:
 
 def _schedule(s: Schedule, target: Target) -> None:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule."""
+    fusion = APART
+    machine = machine_of(target)
     if target.backend.rules == "gpu":
         from .gpu.rules import RULES, rule_for, share_scan
 
@@ -36,10 +38,11 @@ def _schedule(s: Schedule, target: Target) -> None:
             if op.is_stepwise:
                 share_scan(s, op, op.steps(order))
     else:
-        from .cpu.rules import RULES, rule_for
+        from .cpu.rules import RULES, fusion_on, rule_for
+
+        fusion = fusion_on(machine)
     tags: Collection[str] = RULES
-    machine = machine_of(target)
-    for piece in cut(s, tags):
+    for piece in cut(s, tags, fusion):
         group = _begin(s, piece, target)
         anchor = piece.anchor
         rule_for(piece.tag, anchor)(group)

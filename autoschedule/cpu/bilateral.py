@@ -21,7 +21,7 @@ from .injective import worth_threads
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["bilateral_slice", "coefficients", "pixels"]
+__all__ = ["bilateral_slice"]
 
 
 def bilateral_slice(group: Group) -> None:
@@ -33,7 +33,7 @@ def bilateral_slice(group: Group) -> None:
     stage, lanes = s[group.output], group.machine.lanes(anchor.output(0).dtype.bits)
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 64)
     s[parts["ones"]].compute_inline()
-    y, vector = pixels(s, group.output, accumulator(group), parts["affine"], lanes, threads)
+    y, vector = _pixels(s, group.output, accumulator(group), parts["affine"], lanes, threads)
     near = s[parts["near"]]
     near.compute_at(stage, vector)
     near.unroll(near.op.axis[0])
@@ -45,7 +45,7 @@ def bilateral_slice(group: Group) -> None:
     around.vectorize(around.fuse(*around.op.axis[2:]))
 
 
-def pixels(
+def _pixels(
     s: Schedule, output: Operation, sums: Operation, affine: Operation, lanes: int, threads: bool,
 ) -> tuple[IterVar, IterVar]:
     """A slice by vectors of pixels, for which the coefficients are made. Returns the loops over rows and over vectors."""
@@ -64,12 +64,12 @@ def pixels(
     s[sums].unroll(k)
     s[sums].unroll(sum_o)
     s[sums].vectorize(sum_x)
-    coefficients(s[affine])
+    _coefficients(s[affine])
     s[affine].compute_at(stage, vector)
     return y, vector
 
 
-def coefficients(stage: Stage) -> None:
+def _coefficients(stage: Stage) -> None:
     """The affine transforms of a vector of pixels, in registers."""
     o, c, y, x = stage.op.axis
     z, d = stage.op.reduce_axis

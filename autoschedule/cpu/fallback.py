@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import contiguous, fixed_extent, inlined_into, loads_of
+from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loads_of
 from .injective import worth_threads
+from .sums import sums
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -34,8 +35,10 @@ VECTORS = 4
 def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
-    group.inline_cheap_heads()
     lane = _lane_axis(group, anchor)
+    if sums(group, lane, VECTORS):
+        return
+    group.inline_cheap_heads()
     if not s[group.output].op.axis:
         _whole(group, anchor, lane)
     elif lane is not None and lane.kind == "reduce":
@@ -48,7 +51,8 @@ def _lane_axis(group: Group, anchor: Operation) -> IterVar | None:
     """The axis along which neighbouring elements are read: the last one over data before those that are reduced over."""
     along = {axis for load in loads_of(anchor) for axis in contiguous(load)}
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
-    if anchor.axis and anchor.axis[-1] in along and (constant_extent(anchor.axis[-1]) or lanes) >= lanes:
+    tied = {axis for reduced in anchor.reduce_axis for axis in depends_on(reduced)}
+    if anchor.axis and anchor.axis[-1] in along - tied and (constant_extent(anchor.axis[-1]) or lanes) >= lanes:
         return anchor.axis[-1]
     reduced = reversed(anchor.reduce_axis)
     return next((axis for axis in reduced if axis in along and fixed_extent(axis) >= 2 * lanes), None)

@@ -7,15 +7,15 @@ imported when a program has an operation of theirs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+from ...codegen.machine import Machine
 from ...te.operation import Operation
+from ..groups import Fusion, Group
+from .fusion import axes_shared, cheap, computed_again
 
-if TYPE_CHECKING:
-    from ..groups import Group
-
-__all__ = ["RULES", "rule_for"]
+__all__ = ["RULES", "fusion_on", "rule_for"]
 
 RULES: dict[str, tuple[str, str]] = {
     "conv2d_nchw": ("conv", "conv2d_nchw"),
@@ -25,7 +25,6 @@ RULES: dict[str, tuple[str, str]] = {
     "conv2d_NCHWc": ("conv", "conv2d_NCHWc"),
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
     "bilateral_slice": ("bilateral", "bilateral_slice"),
-    "bilateral_slice.gradients": ("bilateral_gradients", "bilateral_slice_gradients"),
     "stencil": ("stencil", "stencil"),
     "resize": ("resize", "resize"),
     "pool": ("depthwise", "windows"),
@@ -62,3 +61,8 @@ def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
     module, function = RULES[tag] if tag else INJECTIVE if anchor.reduction is None else REDUCTION
     return getattr(import_module(f".{module}", __package__), function)
+
+
+def fusion_on(machine: Machine) -> Fusion:
+    """What these rules compute where it is read."""
+    return Fusion(partial(axes_shared, machine=machine), partial(cheap, machine=machine), partial(computed_again, machine=machine))

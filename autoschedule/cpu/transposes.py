@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...schedule import Schedule
     from ..groups import Group
 
-__all__ = ["Crossing", "crossing_of", "expanded", "transpose_tiles"]
+__all__ = ["Crossing", "crossing_of", "expanded", "loads_in", "transpose_tiles"]
 
 MAX_TILE = 16
 BAND = 4

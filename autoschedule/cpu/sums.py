@@ -1,0 +1,209 @@
+"""Reductions of any form with a tile of results in registers, as sum_plan chose it from what they read.
+
+    lanes over data axes                                 lanes over a reduce axis
+
+    for outer (in parallel), vectors:                    for outer (in parallel):
+        parts: what only this sum reads, here                for k.outer:
+        for others:                                              for rows (unrolled):  partial[rows, lanes] += ...
+            for k:                                           sums over lanes, by halves
+                for rows (unrolled):  sums[rows, lanes] += ...
+            result[rows, lanes] = sums ...
+
+A part is a reduction that one other reads at its own last axis and at some of its outer ones, in whole along the others: what a
+vector of results needs of it no other vector does, so it is computed there, and stays in the first cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar
+from ...schedule import Stage
+from ...te.operation import Operation
+from ...te.shape import constant_extent
+from .fusion import axes_shared, computed_again
+from .injective import worth_threads
+from .lanes import fused, halves, power_below
+from .sum_plan import SumPlan, Terms, best_plan, cost_of, terms_of
+from .transposes import expanded, loads_in
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["sums"]
+
+MOST_BODIES = 32
+"""Multiply-adds that are written out in a loop: more take longer to compile, and run no faster."""
+GAIN = 0.9
+"""What a tile has to cost at most of what plain lanes cost: the estimate is no better than that."""
+TASKS = 4
+"""Tasks for each thread that balance what else the machine does."""
+
+
+def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
+    """Schedules a group whose anchor is a reduction, with its parts and heads. Does nothing and returns False where lanes over
+    `plainly` (None: no lanes), so many vectors of them, cost about as little."""
+    plan = _plan(group)
+    if plan is None:
+        return False
+    lane = (plainly,) if plainly is not None else ()
+    terms = _terms(group, group.anchor)
+    assert terms is not None
+    if not group.parts and plan.cost > GAIN * cost_of(terms, group.machine, lane, vectors if lane else 1):
+        return False
+    _place_heads(group)
+    plan = _plan(group) or plan
+    if plan.lane[0].kind == "reduce":
+        _across_lanes(group, plan)
+    else:
+        _along_lanes(group, plan)
+    return True
+
+
+def _plan(group: Group) -> SumPlan | None:
+    """How the anchor of a group is summed, with what is inlined into it now."""
+    terms = _terms(group, group.anchor)
+    if terms is None or any(constant_extent(axis) == 0 for axis in (*terms.axis, *terms.reduce_axis)):
+        return None
+    return best_plan(terms, group.machine, terms.axis[-1:], (1,)) if group.parts else best_plan(terms, group.machine)
+
+
+def _terms(group: Group, op: Operation) -> Terms | None:
+    """What a term of a reduction takes with the expressions of all that is inlined into it."""
+    now = group.s[op].op
+    return terms_of(expanded(group.s, now), now.axis) if now.reduction is not None else None
+
+
+def _place_heads(group: Group) -> None:
+    """Inlines the heads that cost less where they are read than stored; the others stay stages of their own."""
+    for head in reversed(group.heads):
+        values = [(expanded(group.s, now), now.axis) for now in (group.s[op].op for op in (group.anchor, *group.parts))]
+        reading = [(value, axis) for value, axis in values if any(load.producer is head.output(0) for load in loads_in(value))]
+        if reading and computed_again(reading, head, group.machine):
+            group.s[head].compute_inline()
+
+
+def _along_lanes(group: Group, plan: SumPlan) -> None:
+    s, anchor, stage = group.s, group.anchor, group.s[group.output]
+    sizes = _sizes(s[anchor].op, plan)
+    ahead = _ahead(group)
+    accumulator = s[anchor] if anchor is not group.output else s[s.cache_write(anchor.output(0), "local")]
+    before: list[IterVar] = []
+    after: list[IterVar] = []
+    rows: list[IterVar] = []
+    axes = list(stage.op.axis)
+    for at, axis in enumerate(axes[:len(axes) - len(plan.lane)]):
+        outer, inner = _split(stage, axis, sizes.get(at, 0))
+        rows += inner
+        (before if at in ahead else after).extend(outer)
+    lane = fused(stage, axes[len(axes) - len(plan.lane):])
+    width, extent = group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors, constant_extent(lane)
+    if len(plan.lane) == 1 and (extent is None or extent > width):
+        vector, lane = stage.split(lane, factor=width)
+        before.append(vector)
+    stage.reorder(*before, *after, *rows, lane)
+    before = _in_parallel(group, stage, before)
+    for axis in rows:
+        stage.unroll(axis)
+    stage.vectorize(lane)
+    if before or after:
+        accumulator.compute_at(stage, (*before, *after)[-1])
+    _sum_up(accumulator, sizes, len(plan.lane), ())
+    for part in group.parts:
+        terms = _terms(group, part)
+        own = best_plan(terms, group.machine, terms.axis[-1:], (1,)) if terms is not None else None
+        tile = _sizes(s[part].op, own) if own is not None else {}
+        if before:
+            s[part].compute_at(stage, before[-1])
+        _sum_up(s[part], tile, 1, tuple(tile))
+
+
+def _ahead(group: Group) -> frozenset[int]:
+    """The places of the data axes whose loops stand around the parts; where there are none, of all."""
+    anchor = group.anchor
+    for part in group.parts:
+        shared = axes_shared(anchor, part, group.machine) or frozenset()
+        return frozenset(at for at, axis in enumerate(anchor.axis) if axis in shared)
+    return frozenset(range(len(anchor.axis)))
+
+
+def _across_lanes(group: Group, plan: SumPlan) -> None:
+    s, anchor, stage = group.s, group.anchor, group.s[group.output]
+    sizes = _sizes(s[anchor].op, plan)
+    (lane,) = plan.lane
+    width = power_below(min(group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors, constant_extent(lane) or 1))
+    _, inner = s[anchor].split(lane, factor=width)
+    first = s[s.rfactor(anchor.output(0), inner, -1)]
+    partials = [first, *halves(s, anchor, s[anchor].op.reduce_axis[0])]
+    outer: list[IterVar] = []
+    rows: list[IterVar] = []
+    for at, axis in enumerate(list(stage.op.axis)):
+        loops, inside = _split(stage, axis, sizes.get(at, 0))
+        outer += loops
+        rows += inside
+    stage.reorder(*outer, *rows)
+    outer = _in_parallel(group, stage, outer)
+    for axis in rows:
+        stage.unroll(axis)
+    for partial in partials:
+        _sum_up(partial, sizes, 1, ())
+    for attached in (*partials, *([s[anchor]] if anchor is not group.output else [])):
+        if outer:
+            attached.compute_at(stage, outer[-1])
+
+
+def _sizes(op: Operation, plan: SumPlan) -> dict[int, int]:
+    """By the place of a data axis, how many of its values the tile has."""
+    return {at: size for at, axis in enumerate(op.axis) for row, size in plan.rows if row is axis}
+
+
+def _split(stage: Stage, axis: IterVar, size: int) -> tuple[list[IterVar], list[IterVar]]:
+    """The loops over an axis of which `size` values, 0 for none, are in the tile: outside of it, and in it."""
+    extent = constant_extent(axis)
+    if not size:
+        return [axis], []
+    if extent is not None and extent <= size:
+        return [], [axis]
+    outer, inner = stage.split(axis, factor=size)
+    return [outer], [inner]
+
+
+def _in_parallel(group: Group, stage: Stage, loops: list[IterVar]) -> list[IterVar]:
+    """Shares the first loops among the threads, as many of them as make enough tasks; returns the loops as they are then."""
+    anchor = group.anchor
+    if not loops or not worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
+        return loops
+    count, tasks = 0, 1
+    while count < len(loops) and tasks < TASKS * group.machine.cores:
+        tasks *= constant_extent(loops[count]) or TASKS * group.machine.cores
+        count += 1
+    task = fused(stage, loops[:count])
+    stage.parallel(task)
+    return [task, *loops[count:]]
+
+
+def _sum_up(stage: Stage, sizes: Mapping[int, int], lanes: int, whole: Container[int]) -> None:
+    """The loops of a sum whose tile stays in registers. sizes: of the tile, by the places of data axes. lanes: how many of the
+    last axes are one lane. whole: the places of axes along which the stage computes more than the tile."""
+    op = stage.op
+    count = len(op.axis) - lanes
+    outer: list[IterVar] = []
+    tile: list[IterVar] = []
+    for at, axis in enumerate(op.axis[:count]):
+        outside, inside = _split(stage, axis, sizes[at]) if at in whole else ([], [axis]) if at in sizes else ([axis], [])
+        outer += outside
+        tile += inside
+    reduced = [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce"]
+    lane = fused(stage, op.axis[count:])
+    stage.reorder(*outer, *reduced, *tile, lane)
+    bodies = prod(sizes.values())
+    for axis in tile:
+        stage.unroll(axis)
+    for axis in reversed(reduced):
+        bodies *= constant_extent(axis) or MOST_BODIES + 1
+        if bodies > MOST_BODIES:
+            break
+        stage.unroll(axis)
+    stage.vectorize(lane)
