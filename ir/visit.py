@@ -230,29 +230,36 @@ class _DeepRecursion:
     _thread = -1
     """Where it is; -1 before and after."""
 
+    # The lock is held within one line: a tracer (a debugger, a test) may raise at the beginning of any, and a `with` whose end is
+    # the beginning of a line would keep it.
+
     def __enter__(self) -> None:
-        shared = _DeepRecursion
         self._thread = threading.get_ident()
-        with shared._lock:
-            if not shared._stays:
-                shared._before = sys.getrecursionlimit()
-            shared._stays.setdefault(self._thread, set()).add(id(self))
-            if sys.getrecursionlimit() < _DEEP:
-                sys.setrecursionlimit(_DEEP)
+        with _DeepRecursion._lock: self._begin()
 
     def __exit__(self, *_: object) -> None:
-        shared = _DeepRecursion
-        with shared._lock:
-            mine = shared._stays.get(self._thread, set())
-            mine.discard(id(self))
-            if not mine:
-                shared._stays.pop(self._thread, None)
-            shared._restore()
-        self._thread = -1
+        with _DeepRecursion._lock: self._end()
 
     def __del__(self) -> None:
         if self._thread != -1:
             self.__exit__()
+
+    def _begin(self) -> None:
+        shared = _DeepRecursion
+        if not shared._stays:
+            shared._before = sys.getrecursionlimit()
+        shared._stays.setdefault(self._thread, set()).add(id(self))
+        if sys.getrecursionlimit() < _DEEP:
+            sys.setrecursionlimit(_DEEP)
+
+    def _end(self) -> None:
+        shared = _DeepRecursion
+        mine = shared._stays.get(self._thread, set())
+        mine.discard(id(self))
+        if not mine:
+            shared._stays.pop(self._thread, None)
+        shared._restore()
+        self._thread = -1
 
     @classmethod
     def _restore(cls) -> None:

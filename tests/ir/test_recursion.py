@@ -130,3 +130,19 @@ def test_a_child_is_not_held_up_by_the_threads_of_its_parent(limit: int) -> None
     assert os.waitpid(child, 0)[1] == 0
     leave.set()
     thread.join()
+
+
+def test_no_exception_leaves_it_locked() -> None:
+    """After all the above, another thread can still enter."""
+    entered: list[bool] = []
+    for place in range(40):
+        test_an_exception_at_any_line_of_it_leaves_it_as_it_was(place, sys.getrecursionlimit())
+
+    def enter() -> None:
+        with deep_recursion():
+            entered.append(True)
+
+    thread = threading.Thread(target=enter, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert entered == [True]
