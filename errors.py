@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import linecache
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import ClassVar
 
 from .untrusted import printable
@@ -27,7 +29,7 @@ from .untrusted import printable
 __all__ = [
     "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "FAULTS", "InternalError", "LoweringError",
     "RecordError", "ScheduleError", "SourceLine", "TensorExpressionError", "TilewrightError", "TuningError",
-    "internal_error", "user_source",
+    "internal_error", "user_source", "waiting_callers",
 ]
 
 CATALOGUE: dict[str, type[TilewrightError]] = {}
@@ -53,12 +55,15 @@ class SourceLine:
 _OWN_PACKAGE = __name__.rpartition(".")[0]
 _BETWEEN = ("contextlib", "functools")
 """Modules of Python that call back into ours on a user's behalf."""
+waiting_callers = threading.local()
+"""frame: on a thread that works for another one (runtime.shield), where that one waits."""
 
 
 def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
     """The innermost line on the call stack that is not tilewright's own: where the user called us. through: None where another of
     our modules than these lies between."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    waiting: FrameType | None = getattr(waiting_callers, "frame", None)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module not in _BETWEEN and module != _OWN_PACKAGE and not module.startswith(_OWN_PACKAGE + "."):
@@ -66,6 +71,8 @@ def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
         if through is not None and module not in _BETWEEN and module.removeprefix(_OWN_PACKAGE + ".") not in through:
             return None
         frame = frame.f_back
+        if frame is None:
+            frame, waiting = waiting, None
     return None
 
 

@@ -12,6 +12,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from ..runtime.shield import in_turn
 from .instructions import attributes, beyond, least
 
 __all__ = ["VARIABLE", "Processor", "part_of", "whole_processor"]
@@ -41,6 +42,7 @@ class Processor:
 
 
 @cache
+@in_turn
 def whole_processor() -> Processor:
     """This machine's processor with all that it has."""
     return Processor(llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features()))
@@ -69,10 +71,13 @@ _X86_TUNING = (
 """Habits of processors that LLVM counts as instructions when it compares them."""
 
 
+@cache
+@in_turn
 def _architecture() -> str:
     return llvm.get_triple_parts(llvm.get_process_triple()).Arch
 
 
+@in_turn
 def _machine(cpu: str, features: str) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu=cpu, features=features)

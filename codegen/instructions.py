@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
+from ..runtime.shield import in_turn
+
 __all__ = ["attributes", "beyond", "least"]
 
 _GENERIC_HABITS = ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-aes", "use-postra-scheduler")
@@ -26,6 +28,7 @@ def least(architecture: str, feature: str) -> str:
     return attributes("generic", f"{removed}+{feature}")
 
 
+@in_turn
 def beyond(caller: str, callees: Sequence[str], machine: llvm.TargetMachine) -> list[int]:
     """Which callees may use instructions that the caller may not, by their places. Both are given by their attributes.
     machine: LLVM's, of their architecture."""

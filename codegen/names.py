@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 from ..errors import user_source
 from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
 
-__all__ = ["check_features", "check_processor", "check_triple", "initialize", "nearest"]
+__all__ = ["check_features", "check_processor", "check_triple", "initialize", "machine_and_system", "nearest", "process_triple"]
 
 
 def nearest(word: str, known: Iterable[str], form: str) -> str:
@@ -27,7 +27,7 @@ def check_triple(target: str, triple: str) -> None:
     """Raises UnknownTriple where LLVM makes no code for the machine. target: the text that names it, here and below."""
     initialize(True)
     try:
-        llvm.Target.from_triple(triple)
+        _find(triple)
     except RuntimeError as error:
         raise UnknownTriple(
             f"target {target!r}: LLVM has no code generator for the machine {triple!r}", reason=str(error), called=user_source(),
@@ -40,7 +40,7 @@ def check_processor(target: str, cpu: str, triple: str) -> None:
     known, _ = _known_names(triple)
     if cpu not in known:
         raise UnknownProcessor(
-            f"target {target!r}: unknown processor {cpu!r} for {_architecture(triple)}", called=user_source(),
+            f"target {target!r}: unknown processor {cpu!r} for {machine_and_system(triple)[0]}", called=user_source(),
             allowed=_choices(cpu, known), fix=nearest(cpu, known, "-mcpu={}"),
         )
 
@@ -59,14 +59,30 @@ def check_features(target: str, features: Sequence[str], triple: str, host: Mapp
         _, known = _known_names(triple)
         if feature[1:] not in known:
             raise UnknownFeature(
-                f"target {target!r}: unknown feature {feature[1:]!r} for {_architecture(triple)}",
+                f"target {target!r}: unknown feature {feature[1:]!r} for {machine_and_system(triple)[0]}",
                 called=user_source(), allowed=_choices(feature[1:], known),
                 fix="-mattr=" + feature[0] + nearest(feature[1:], known, "{}"),
             )
 
 
-def _architecture(triple: str) -> str:
-    return llvm.get_triple_parts(triple).Arch
+@in_turn
+def _find(triple: str) -> None:
+    llvm.Target.from_triple(triple)
+
+
+@cache
+@in_turn
+def process_triple() -> str:
+    """This machine as LLVM spells it."""
+    return llvm.get_process_triple()
+
+
+@cache
+@in_turn
+def machine_and_system(triple: str) -> tuple[str, str]:
+    """The architecture and the system that a triple names: ("x86_64", "linux")."""
+    parts = llvm.get_triple_parts(triple)
+    return parts.Arch, parts.OS
 
 
 def _choices(word: str, known: Iterable[str]) -> str:
@@ -77,6 +93,7 @@ def _choices(word: str, known: Iterable[str]) -> str:
 
 
 @cache
+@in_turn
 def initialize(everything: bool) -> None:
     """LLVM's code generators and assembly printers: this machine's, or all of them (once each)."""
     if everything:

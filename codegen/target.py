@@ -152,13 +152,12 @@ class Target:
         """Whether the code is for another architecture or system than this process's."""
         if not self.triple:
             return False
-        mine, theirs = llvm.get_triple_parts(llvm.get_process_triple()), llvm.get_triple_parts(self.triple)
-        return (mine.Arch, mine.OS) != (theirs.Arch, theirs.OS)
+        return names.machine_and_system(names.process_triple()) != names.machine_and_system(self.triple)
 
     @cached_property
     def llvm_triple(self) -> str:
         """The machine as LLVM spells it."""
-        return self.triple or llvm.get_process_triple()
+        return self.triple or names.process_triple()
 
     @cached_property
     def llvm_cpu(self) -> str:
@@ -176,7 +175,7 @@ class Target:
     @property
     def architecture(self) -> str:
         """x86_64, aarch64 ..."""
-        return llvm.get_triple_parts(self.llvm_triple).Arch
+        return names.machine_and_system(self.llvm_triple)[0]
 
     @property
     def runs_here(self) -> bool:
@@ -214,6 +213,7 @@ class Target:
         """The machine's data layout as LLVM writes it."""
         return _data_layout(self)
 
+    @in_turn
     def machine(self) -> llvm.TargetMachine:
         """A fresh LLVM machine, for position-independent code of the small code model."""
         names.initialize(self.is_foreign)
@@ -314,7 +314,7 @@ def processor_of(text: str) -> Processor:
     if not whole.runs(cpu, features):
         raise ForeignTarget(
             f"{VARIABLE}={text!r}: this machine lacks instructions of that processor", called=user_source(),
-            reason=f"this machine is {whole.cpu}, {llvm.get_process_triple()}",
+            reason=f"this machine is {whole.cpu}, {names.process_triple()}",
             allowed="an older processor of its kind (-mcpu=...), or features removed (-mattr=-...)", fix=f"unset {VARIABLE}",
         )
     return part_of(whole, cpu, features)
@@ -334,6 +334,7 @@ define void @probe(ptr %p){attributes} {{
 
 
 @cache
+@in_turn
 def _data_layout(target: Target) -> str:
     return str(target.machine().target_data)
 
@@ -347,6 +348,7 @@ def _vector_bits(target: Target) -> int:
     return 512 if "%zmm" in assembly else 256 if "%ymm" in assembly else 128
 
 
+@in_turn
 def _wide_sum(target: Target, attributes: str) -> str:
     """The assembly of a sum of 16 floats."""
     text = _WIDE_SUM.format(attributes=attributes)

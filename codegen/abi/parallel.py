@@ -169,6 +169,7 @@ def parallel_for_address() -> int:
         return _compiled[0]
 
 
+@in_turn
 def _compile() -> tuple[int, Any]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -106,7 +106,7 @@ def needed_features(target: Target) -> tuple[str, ...]:
 def cpu_text(target: Target, features: Sequence[str]) -> str:
     """READY and MISSING as LLVM IR, for at most 64 features."""
     table, _ = _table(target)
-    llvm.initialize_native_asmparser()      # CPUID is inline assembly
+    in_turn(llvm.initialize_native_asmparser)()      # CPUID is inline assembly
     facts = [table[name] for name in features if name in table]
     words = sorted({fact.word for fact in facts})
     lines = _x86_words(words) if target.architecture == "x86_64" else _auxiliary_words(words)

@@ -15,6 +15,7 @@ __all__ = ["with_imports"]
 _TARGET = re.compile(r"^target (?:datalayout|triple) = .*$", re.MULTILINE)
 
 
+@in_turn
 def with_imports(text: str, imported: Sequence[str]) -> str:
     """The module `text` with what the imported texts define. They are compiled for the kernel's target, whatever theirs.
 
@@ -22,16 +23,18 @@ def with_imports(text: str, imported: Sequence[str]) -> str:
     if not imported:
         return text
     with llvm.create_context() as context:
-        module = llvm.parse_assembly(text, context)
+        modules = [llvm.parse_assembly(text, context)]
         try:
             for number, theirs in enumerate(imported):
                 try:
-                    module.link_in(llvm.parse_assembly(_TARGET.sub("", theirs), context))
+                    modules.append(llvm.parse_assembly(_TARGET.sub("", theirs), context))
+                    modules[0].link_in(modules[-1])
                 except RuntimeError as fault:
                     raise RejectedImport(
                         f"LLVM refuses the text number {number} of those imported", reason=str(fault).strip(), called=user_source(),
                         fix="give LLVM IR as text, as `clang -S -emit-llvm -o -` writes it, in which no name is defined twice",
                     ) from None
-            return str(module)
+            return str(modules[0])
         finally:
-            module.close()
+            for module in modules:  # before their context, whoever still refers to them
+                module.close()

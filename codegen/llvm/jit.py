@@ -6,16 +6,18 @@ import ctypes
 import itertools
 import re
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
+from types import TracebackType
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 from llvmlite.binding.value import Linkage
 
 from ...errors import InternalError, user_source
+from ...runtime.shield import apart, in_turn
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
 from ..target import Target
 from .features import target_has
@@ -44,16 +46,16 @@ class CompiledModule:
     """The functions that `address` finds."""
     _parts: tuple[str, ...] = field(repr=False)
     _symbols: Mapping[str, int] = field(repr=False)
-    _addresses: dict[str, int] | None = field(repr=False, default=None)
+    _loaded: _Loaded | None = field(repr=False, default=None)
 
     def address(self, name: str) -> int:
         """The address of a function in this process.
 
         Raises ForeignTarget where this machine cannot run the code, UnresolvedSymbol where it calls what nobody has.
         """
-        if self._addresses is None:
-            self._addresses = _link(self)
-        return self._addresses[name]
+        if self._loaded is None:
+            self._loaded = _link(self)
+        return self._loaded.addresses[name]
 
     def outside(self) -> tuple[str, ...]:
         """The functions that the code calls and does not define."""
@@ -63,13 +65,11 @@ class CompiledModule:
 
     def asm(self) -> str:
         """The machine code as assembly text."""
-        with _optimised(self._parts, self.target) as (machine, module):
-            return machine.emit_assembly(module)
+        return assembly(self._parts, self.target)
 
     def llvm_text_optimized(self) -> str:
         """The LLVM IR that the machine code was made from."""
-        with _optimised(self._parts, self.target) as (_, module):
-            return str(module)
+        return _optimised_text(self._parts, self.target)
 
 
 def compile_text(parts: Sequence[str], target: Target, exports: Sequence[str], messages: dict[str, tuple[str, ...]],
@@ -79,17 +79,30 @@ def compile_text(parts: Sequence[str], target: Target, exports: Sequence[str], m
     exports: the functions whose addresses will be asked for. symbols: addresses of outside functions, by name; others
     are looked for in the process and in the C and mathematics libraries.
     """
-    with _optimised(tuple(parts), target) as (machine, module):
-        code = machine.emit_object(module)
+    code = _object(parts, target)
     return CompiledModule(target, parts[0], code, messages, tuple(exports), tuple(parts), symbols)
 
 
+@in_turn
+def _object(parts: Sequence[str], target: Target) -> bytes:
+    with _Modules() as modules:
+        return _machine(target).emit_object(_optimised(modules, parts, target))
+
+
+@in_turn
 def assembly(parts: Sequence[str], target: Target) -> str:
     """The machine code of LLVM IR texts as assembly text, nothing else made of them."""
-    with _optimised(tuple(parts), target) as (machine, module):
-        return machine.emit_assembly(module)
+    with _Modules() as modules:
+        return _machine(target).emit_assembly(_optimised(modules, parts, target))
 
 
+@in_turn
+def _optimised_text(parts: Sequence[str], target: Target) -> str:
+    with _Modules() as modules:
+        return str(_optimised(modules, parts, target))
+
+
+@in_turn
 def object_code(kernels: Sequence[str], others: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
     """An object file of LLVM IR texts, in which nobody sees any other function or variable than those in `visible`, and of
     which only what those need is left.
@@ -98,8 +111,9 @@ def object_code(kernels: Sequence[str], others: Sequence[str], target: Target, v
     called here: what LLVM knows of their callers changes which products and sums it fuses. others: what is linked to them.
     """
     machine = _machine(target)
-    with llvm.create_context() as context, _optimised_in(context, kernels, target) as module:
-        module.link_in(_optimised_in(context, others, target))
+    with _Modules() as modules:
+        module = _optimised(modules, kernels, target)
+        module.link_in(_optimised(modules, others, target))
         _hide_all_but(module, visible)
         with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
             passes = llvm.create_new_module_pass_manager()
@@ -108,28 +122,46 @@ def object_code(kernels: Sequence[str], others: Sequence[str], target: Target, v
         return machine.emit_object(module)
 
 
-@contextmanager
-def _optimised(parts: tuple[str, ...], target: Target) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
-    """The parts as one LLVM module after O3, in a context of its own, and the machine to emit it with."""
-    with llvm.create_context() as context, _optimised_in(context, parts, target) as module:
-        yield _machine(target), module
+class _Modules:
+    """LLVM modules in a context of their own. A module that outlives its context crashes when it goes, and the traceback of an
+    error may hold it for long: so all of them go first, whoever still refers to them."""
+
+    def __init__(self) -> None:
+        self._context = llvm.create_context()
+        self._all: list[llvm.ModuleRef] = []
+
+    def parsed(self, text: str) -> llvm.ModuleRef:
+        """The module of a text."""
+        try:
+            self._all.append(llvm.parse_assembly(text, self._context))
+        except RuntimeError as error:
+            raise _rejected(text, str(error)) from None
+        return self._all[-1]
+
+    def __enter__(self) -> _Modules:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for module in self._all:
+            module.close()
+        self._context.close()
 
 
-def _optimised_in(context: llvm.ContextRef, parts: Sequence[str], target: Target) -> llvm.ModuleRef:
+def _optimised(modules: _Modules, parts: Sequence[str], target: Target) -> llvm.ModuleRef:
     """The parts as one LLVM module after O3."""
     narrow = may_get_short_masks(parts)
     for options in ATTEMPTS:
-        module = _linked(parts, context)
+        module = _linked(parts, modules)
         _optimise(module, _machine(target), *options)
         if _is_valid(module):
             text = str(module)
             if not (narrow and options[1] and has_short_masks(text)):
-                return _mended(module, text, context, target)
+                return _mended(module, text, modules, target)
         module.close()
     raise InternalError("LLVM made invalid code of valid code, with and without its vectorizers")
 
 
-def _mended(module: llvm.ModuleRef, text: str, context: llvm.ContextRef, target: Target) -> llvm.ModuleRef:
+def _mended(module: llvm.ModuleRef, text: str, modules: _Modules, target: Target) -> llvm.ModuleRef:
     """The module, whose text is `text`, in other words where LLVM's code generator would make wrong code of these."""
     changed = spell_out_lone_lanes(text)
     if target.architecture == "x86_64" and target_has(target, "avx512f"):
@@ -137,13 +169,13 @@ def _mended(module: llvm.ModuleRef, text: str, context: llvm.ContextRef, target:
     if changed == text:
         return module
     module.close()
-    return _parsed(changed, context)
+    return modules.parsed(changed)
 
 
-def _linked(parts: Sequence[str], context: llvm.ContextRef) -> llvm.ModuleRef:
-    module = _parsed(parts[0], context)
+def _linked(parts: Sequence[str], modules: _Modules) -> llvm.ModuleRef:
+    module = modules.parsed(parts[0])
     for part in parts[1:]:
-        module.link_in(_parsed(part, context))
+        module.link_in(modules.parsed(part))
     return module
 
 
@@ -189,13 +221,6 @@ def _machine(target: Target) -> llvm.TargetMachine:
     return target.machine()
 
 
-def _parsed(text: str, context: llvm.ContextRef) -> llvm.ModuleRef:
-    try:
-        return llvm.parse_assembly(text, context)
-    except RuntimeError as error:
-        raise _rejected(text, str(error)) from None
-
-
 def _rejected(text: str, reason: str) -> RejectedByCompiler | InternalError:
     """LLVM did not take the text. Our own text is well-formed, but for what users name themselves: intrinsics and the
     types of outside functions."""
@@ -225,18 +250,27 @@ _DECLARATION = re.compile(r"^declare [^@\n]*@([\w.$]+)\(", re.MULTILINE)
 _DEFINITION = re.compile(r"^define [^@\n]*@([\w.$]+)\(", re.MULTILINE)
 
 
-def _link(compiled: CompiledModule) -> dict[str, int]:
-    """Loads the code into this process; it is freed with `compiled`.
+class _Loaded:
+    """Code in this process, until this object goes."""
 
-    Each module has an LLJIT of its own (half a millisecond): the libraries of a shared one are never quite freed.
-    """
-    target = compiled.target
-    if not target.runs_here:
-        raise foreign_target(target)
-    library = llvm.JITLibraryBuilder().add_object_img(compiled.object_bytes).add_current_process()
-    for name, address in _outside_symbols(compiled).items():
+    def __init__(self, addresses: dict[str, int]) -> None:
+        self.addresses = addresses
+
+
+def _link(compiled: CompiledModule) -> _Loaded:
+    """The code, loaded into this process."""
+    if not compiled.target.runs_here:
+        raise foreign_target(compiled.target)
+    return _load(compiled.object_bytes, _outside_symbols(compiled), compiled.exports, compiled.target)
+
+
+@in_turn
+def _load(code: bytes, symbols: Mapping[str, int], exports: Sequence[str], target: Target) -> _Loaded:
+    """Each module has an LLJIT of its own (half a millisecond): the libraries of a shared one are never quite freed."""
+    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name, address in symbols.items():
         library.import_symbol(name, address)
-    for name in compiled.exports:
+    for name in exports:
         library.export_symbol(name)
     jit = llvm.create_lljit_compiler(_machine(target), use_jit_link=True)
     try:
@@ -244,8 +278,9 @@ def _link(compiled: CompiledModule) -> dict[str, int]:
     except RuntimeError as error:
         jit.close()
         raise InternalError(f"machine code does not link: {error}") from None
-    weakref.finalize(compiled, _unload, tracker, jit).atexit = False  # at exit somebody may still be calling it
-    return {name: tracker[name] for name in compiled.exports}
+    loaded = _Loaded({name: tracker[name] for name in exports})
+    weakref.finalize(loaded, apart, partial(_unload, tracker, jit)).atexit = False  # at exit somebody may still be calling it
+    return loaded
 
 
 def foreign_target(target: Target) -> ForeignTarget:
@@ -257,6 +292,7 @@ def foreign_target(target: Target) -> ForeignTarget:
     )
 
 
+@in_turn
 def _unload(tracker: llvm.ResourceTracker, jit: llvm.LLJIT) -> None:
     tracker.close()
     jit.close()

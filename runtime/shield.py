@@ -1,0 +1,135 @@
+"""Work that an interrupt leaves whole: it is done on a thread of its own, which neither Ctrl-C nor a tracer reaches.
+
+What strikes the thread that waits ends the waiting at once. The work goes on to its end by itself, frees what it made, and
+nobody gets its result. So what must not stop halfway, such as LLVM with its locks and with modules that must not outlive their
+context, or a compiler in a temporary folder, needs no thought for every line.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from ..errors import waiting_callers
+
+__all__ = ["apart", "in_turn", "shielded", "shielded_call"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class _Job(Generic[T]):
+    """Work on its way. done: locked until it has ended."""
+
+    def __init__(self, work: Callable[[], T], caller: Any) -> None:
+        self.work: Callable[[], T] | None = work
+        self.caller: Any = caller
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.done = _thread.allocate_lock()
+        self.done.acquire()
+
+    def run(self) -> None:
+        _running.add(self)
+        waiting_callers.frame = self.caller
+        try:
+            assert self.work is not None
+            self.result = self.work()
+        except BaseException as error:  # noqa: BLE001  (whoever waits gets it)
+            self.error = error
+        finally:
+            self.work = self.caller = waiting_callers.frame = None
+            _running.discard(self)
+            self.done.release()
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        self.done.acquire()
+        self.done.release()
+
+    def outcome(self) -> T:
+        """What the work returned. Raises what it raised."""
+        error, self.error = self.error, None
+        if error is None:
+            return cast("T", self.result)
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
+
+
+_running: set[_Job[Any]] = set()
+
+
+def shielded(work: Callable[[], T]) -> T:
+    """What `work` returns. Raises what it raises; or what strikes meanwhile, which leaves `work` running to its end."""
+    if getattr(waiting_callers, "frame", None) is not None:  # this thread is out of reach already
+        return work()
+    job = _Job(work, sys._getframe())  # pyright: ignore[reportPrivateUsage]
+    try:
+        _thread.start_new_thread(job.run, ())
+    except RuntimeError:    # no more threads: then without
+        return work()
+    job.wait()
+    return job.outcome()
+
+
+def apart(work: Callable[[], object]) -> None:
+    """Do `work`, which raises nothing, while the caller goes on."""
+    try:
+        _thread.start_new_thread(_Job(work, sys._getframe()).run, ())  # pyright: ignore[reportPrivateUsage]
+    except RuntimeError:
+        work()
+
+
+def shielded_call(function: Callable[P, T]) -> Callable[P, T]:
+    """The function with every call of it shielded."""
+
+    @wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> T:
+        return shielded(partial(function, *args, **named))
+
+    return call
+
+
+def in_turn(function: Callable[P, T]) -> Callable[P, T]:
+    """The function with every call of it shielded, and no two of all such functions at once: for those that use LLVM. A fork waits
+    for its turn too, so that the child finds no lock of LLVM's held by a thread that it does not have."""
+
+    @wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> T:
+        return shielded(partial(_alone, partial(function, *args, **named)))
+
+    return call
+
+
+_turn = threading.RLock()
+
+
+def _alone(work: Callable[[], T]) -> T:
+    with _turn:
+        return work()
+
+
+def _in_child() -> None:
+    global _turn
+    _turn = threading.RLock()
+    _running.clear()
+    waiting_callers.frame = None
+
+
+def _let_end() -> None:
+    """When Python ends: what goes on by itself must not lose the ground under it."""
+    for job in list(_running):
+        job.wait()
+
+
+atexit.register(_let_end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: _turn.acquire(), after_in_parent=lambda: _turn.release(), after_in_child=_in_child)
