@@ -11,6 +11,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ..errors import user_source
+from ..runtime.shield import in_turn
 from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
 
 __all__ = ["check_features", "check_processor", "check_triple", "initialize", "machine_and_system", "nearest", "process_triple"]

@@ -18,14 +18,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module
 from typing import cast
 
 import llvmlite.binding as llvm
 
 from ..errors import user_source
+from ..ir.cached import cached_property
 from ..ir.stmt import Function
+from ..runtime.shield import in_turn
 from . import names
 from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
 from .host import VARIABLE, Processor, part_of, whole_processor

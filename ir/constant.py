@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .cached import cached_property
 
 __all__ = ["ALIGNMENT", "Constant", "aligned_copy", "aligned_empty"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from ..ir.cached import cached_property
 from ..ir.expr import IterVar, Let, Node, Var
 from ..ir.stmt import For, LetStmt, Stmt
 from ..ir.visit import children, post_order

@@ -11,12 +11,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, cast
 
 from ..errors import user_source
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import Buffer
+from ..ir.cached import cached_property
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, Var
 from ..ir.stmt import Allocate, Evaluate, Stmt

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import InternalError, SourceLine, user_source
+from ..ir.cached import cached_property
 from ..ir.constant import Constant
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var

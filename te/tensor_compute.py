@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 from ..errors import user_source
+from ..ir.cached import cached_property
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
 from ..ir.ops import cast, const
 from ..ir.visit import rewrite, substitute

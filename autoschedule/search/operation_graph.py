@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from ...ir.analysis.work import innermost, work_of
+from ...ir.cached import cached_property
 from ...schedule import create_schedule
 from ...schedule.primitives.auto_inline import is_elementwise
 from ...te import Tensor

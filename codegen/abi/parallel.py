@@ -21,6 +21,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from ...runtime.shield import in_turn
 from ...runtime.threads import ThreadState, state_address
 
 __all__ = ["PARALLEL_FOR", "parallel_for_address", "parallel_text"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from ...errors import user_source
+from ...ir.cached import cached_property
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function
 from ...runtime.diagnose import kernel_failure

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from ...errors import user_source
+from ...ir.cached import cached_property
 from ...ir.stmt import Function
 from ...runtime.cuda_kernel import DeviceProgram, device_kernel
 from ...runtime.kernel import Kernel

@@ -13,6 +13,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from ...errors import user_source
+from ...runtime.shield import in_turn
 from ..instructions import attributes, beyond, least
 from ..target import Target
 from .errors import NoProcessorCheck

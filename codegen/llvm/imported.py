@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import llvmlite.binding as llvm
 
 from ...errors import user_source
+from ...runtime.shield import in_turn
 from ..errors import RejectedImport
 
 __all__ = ["with_imports"]

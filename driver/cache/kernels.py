@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from ...codegen.abi.stub import stub_symbols
 from ...codegen.constants import addresses
 from ...codegen.llvm.jit import CompiledModule
 from ...codegen.result import NativeCode
+from ...ir.cached import cached_property
 from ...ir.constant import Constant
 from ...runtime.diagnose import kernel_failure
 from ...runtime.kernel import Kernel, make_kernel

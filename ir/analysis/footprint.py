@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 from ..arith.linear import LinearForm
 from ..buffer import Buffer
+from ..cached import cached_property
 from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Producer, Var
 from ..structural import Key, structural_key
 from ..visit import post_order

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ..accesses import written_buffers
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
+from ..cached import cached_property
 from ..expr import BufferLoad, Expr, IntImm, ProducerLoad, Range, Var
 from ..ops import cast
 from ..pointers import pointed_to

@@ -18,10 +18,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from ...errors import InternalError
+from ...ir.cached import cached_property
 from .foreign import Arguments
 from .methods import GroupPrimitives, SchedulePrimitives, StagePrimitives
 

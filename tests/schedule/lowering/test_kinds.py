@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.ir.cached import cached_property
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import BufferLoad, Expr, IterVar, ProducerLoad
 from tilewright.ir.stmt import BufferStore
