@@ -17,7 +17,7 @@ from .kernel import Kernel, make_kernel
 from .metadata import COMMON, MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
 from .module import Module
 from .signature import Signature
-from .threads import state_address
+from .threads import join_threads
 
 __all__ = ["load"]
 
@@ -48,7 +48,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     addresses = [base + offset for offset in metadata.offsets]
     _require_instructions(place, metadata, addresses[0])
     if metadata.description["is_parallel"] and metadata.description["threads"] != "none":
-        ctypes.c_void_p.from_address(addresses[1]).value = state_address()
+        join_threads(addresses[1])
     kernels = [
         _kernel(function, addresses[len(COMMON) + len(ROLES) * i:][:len(ROLES)], library)
         for i, function in enumerate(metadata.description["functions"])

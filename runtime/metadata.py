@@ -17,9 +17,9 @@ __all__ = ["COMMON", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "Metada
 
 SECTION = ".tilewright"
 MAGIC = b"TILEWRGT"
-VERSION = 1
+VERSION = 2
 COMMON = ("missing", "threads")
-"""The function that asks the processor; the variable with the address of the process's threads."""
+"""The function that asks the processor; the variable with the address of the process's threads, and the pool's functions."""
 ROLES = ("call", "check", "run", "python")
 MACHINES = {62: "x86_64", 183: "aarch64"}
 """ELF's numbers of the machines that libraries are made for."""

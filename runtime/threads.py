@@ -1,7 +1,11 @@
-"""CPU threads: how many, and the OpenMP library that has them.
+"""CPU threads: how many, and who has them: on Linux the process's own pool, which generated code brings (codegen.abi.pool), else
+an OpenMP library.
 
-Generated code reads one record, `ThreadState`. Its page is wiped in a forked child (OpenMP's threads do not survive a
-fork, and waiting for them would hang), and all zeros mean: run parallel loops serially.
+Generated code reads one record, `ThreadState`. Its page is wiped in a forked child (threads do not survive a fork, and waiting
+for them would hang), and all zeros mean: run parallel loops serially.
+
+TILEWRIGHT_THREADS=openmp takes OpenMP's threads where the pool would be taken. They wait awake for milliseconds, which is a CPU
+taken from everybody else, and from each other where there are more of them than CPUs.
 """
 
 from __future__ import annotations
@@ -12,22 +16,27 @@ import math
 import mmap
 import os
 import re
-import threading
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import user_source
 from .errors import WrongThreadCount
 
-__all__ = ["ThreadState", "available_cpus", "describe", "num_threads", "openmp_library", "set_num_threads",
-           "state_address"]
+__all__ = ["VARIABLE", "ThreadState", "available_cpus", "describe", "join_threads", "num_threads", "openmp_library",
+           "set_num_threads", "state_address"]
+
+VARIABLE = "TILEWRIGHT_THREADS"
+_POOL_MACHINES = ("x86_64", "aarch64", "riscv64")
 
 _WIPE_ON_FORK = 18
 """Linux's MADV_WIPEONFORK, which the mmap module does not name."""
 
 
 class ThreadState(ctypes.Structure):
-    """What tw_parallel_for reads. Null functions: no OpenMP here, or not any more."""
+    """What tw_parallel_for reads. Null functions: no threads here, or not yet, or not any more."""
 
     _fields_ = (
         ("count", ctypes.c_int32), ("reserved", ctypes.c_int32), ("parallel", ctypes.c_void_p),
@@ -35,33 +44,66 @@ class ThreadState(ctypes.Structure):
     )
 
 
-_page: mmap.mmap | None = None
-_state: ThreadState | None = None
-_library: str | None = None
-_lock = threading.Lock()
+class _Variable(ctypes.Structure):
+    """tw_threads of codegen.abi.parallel."""
+
+    _fields_ = (("state", ctypes.c_void_p), ("run", ctypes.c_void_p), ("number", ctypes.c_void_p))
 
 
-def _shared_state() -> ThreadState:
-    """The record, made on first use."""
-    global _page, _state, _library
-    with _lock:
-        if _state is not None:
-            return _state
-        _page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        with suppress(OSError):        # kernels before 4.14; forks by Python are seen below all the same
-            _page.madvise(_WIPE_ON_FORK)
-        state = ThreadState.from_buffer(_page)
-        os.register_at_fork(after_in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
-        cpus, openmp = available_cpus(), _find_openmp()
-        if openmp is not None:
-            _library, library = openmp
-            # Under OMP_PROC_BIND the library has pinned this thread by now, but knows what there was before.
-            cpus = max(cpus, _within_quota(library.omp_get_num_procs()))
-            state.parallel = _address(library, "GOMP_parallel")
-            state.thread_number = _address(library, "omp_get_thread_num")
-        state.count = _default_threads(cpus)
-        _state = state
-        return state
+@dataclass(frozen=True)
+class _Threads:
+    """The process's threads. page: of the record. library: the OpenMP library in use. has_pool: whether the pool is, once somebody
+    brings it. process: whose they are, by number."""
+
+    state: ThreadState
+    page: mmap.mmap
+    library: str | None
+    has_pool: bool
+    process: int
+
+
+_known: dict[str, _Threads] = {}
+
+
+def _threads() -> _Threads:
+    """Made on first use. Of two threads that come at once the first to end is heard."""
+    return _known.get("threads") or _known.setdefault("threads", _made())
+
+
+def _made() -> _Threads:
+    page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):        # kernels before 4.14; forks by Python are seen below all the same
+        page.madvise(_WIPE_ON_FORK)
+    state = ThreadState.from_buffer(page)
+    os.register_at_fork(after_in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
+    cpus, own = available_cpus(), _may_have_pool()
+    openmp = _find_openmp(_loaded_libraries()) if own else _find_openmp(_all_libraries())
+    if openmp is not None:
+        # Under OMP_PROC_BIND the library has pinned this thread by now, but knows what there was before.
+        bound, cpus = cpus, max(cpus, _within_quota(openmp[1].omp_get_num_procs()))
+        own = own and cpus == bound     # our threads would be pinned like this one; OpenMP's are not
+    if openmp is not None and not own:
+        state.parallel = _address(openmp[1], "GOMP_parallel")
+        state.thread_number = _address(openmp[1], "omp_get_thread_num")
+    state.count = _default_threads(cpus)
+    return _Threads(state, page, None if own or openmp is None else openmp[0], own, os.getpid())
+
+
+def _may_have_pool() -> bool:
+    """Whether the pool is what is wanted, and works on this machine."""
+    here = sys.platform == "linux" and sys.maxsize > 1 << 32 and os.uname().machine in _POOL_MACHINES
+    return here and os.environ.get(VARIABLE, "") != "openmp"
+
+
+def join_threads(variable: int) -> None:
+    """Code that stays loaded shares its loops by this process's threads from now on. variable: the address of its tw_threads.
+
+    The first code that has the pool brings it to all; none does in a forked child, which runs loops serially."""
+    threads, theirs = _threads(), _Variable.from_address(variable)
+    if threads.has_pool and theirs.run and not threads.state.parallel and threads.process == os.getpid():
+        threads.state.thread_number = theirs.number
+        threads.state.parallel = theirs.run
+    theirs.state = ctypes.addressof(threads.state)
 
 
 def _address(library: ctypes.CDLL, function: str) -> int | None:
@@ -70,19 +112,19 @@ def _address(library: ctypes.CDLL, function: str) -> int | None:
 
 def state_address() -> int:
     """Where generated code finds the ThreadState."""
-    return ctypes.addressof(_shared_state())
+    return ctypes.addressof(_threads().state)
 
 
 def openmp_library() -> str | None:
-    """The path or name of the OpenMP library in use; None where there is none, and parallel loops run serially."""
-    _shared_state()
-    return _library
+    """The path or name of the OpenMP library in use; None where loops run by the pool, or serially."""
+    return _threads().library
 
 
 def num_threads() -> int:
-    """How many threads parallel loops use, from 1 on: 1 where there is no OpenMP, and in a forked child. Raises nothing."""
-    state = _shared_state()
-    return max(1, state.count) if state.parallel else 1
+    """How many threads parallel loops use, from 1 on: 1 where there is neither pool nor OpenMP, and in a forked child. Raises
+    nothing."""
+    threads = _threads()
+    return max(1, threads.state.count) if threads.has_pool or threads.state.parallel else 1
 
 
 def set_num_threads(count: int) -> None:
@@ -91,16 +133,16 @@ def set_num_threads(count: int) -> None:
     if type(count) is not int or not 1 <= count <= 1024:
         raise WrongThreadCount(f"cannot run on {count!r} threads", called=user_source(), allowed="1 to 1024",
                                fix="tw.set_num_threads(1) runs serially")
-    _shared_state().count = count
+    _threads().state.count = count
 
 
 def describe() -> tuple[bool, str]:
-    """(whether parallel loops run in parallel, how many threads they use and by which library), for people."""
-    library = openmp_library()
-    if library is None:
+    """(whether parallel loops run in parallel, how many threads they use and whose), for people."""
+    threads = _threads()
+    if not threads.has_pool and threads.library is None:
         return False, "no OpenMP library found; parallel loops run serially"
-    count, cpus = num_threads(), available_cpus()
-    return True, f"{count} thread{'s' if count > 1 else ''} by {library}; {cpus} CPU{'s' if cpus > 1 else ''} to use"
+    count, cpus, whose = num_threads(), available_cpus(), "tilewright's own pool" if threads.has_pool else threads.library
+    return True, f"{count} thread{'s' if count > 1 else ''} by {whose}; {cpus} CPU{'s' if cpus > 1 else ''} to use"
 
 
 def available_cpus() -> int:
@@ -133,10 +175,15 @@ def _cgroup_quota() -> float | None:
         return None
 
 
-def _find_openmp() -> tuple[str, ctypes.CDLL] | None:
-    """A library with GOMP_parallel: one that is loaded already (two pools would fight for the CPUs), else the
-    system's, else the one in xgboost's wheel."""
-    for path in (*_loaded_libraries(), "libgomp.so.1", *_shipped_libraries()):
+def _all_libraries() -> list[str]:
+    """Where OpenMP may be: what is loaded already (two pools would fight for the CPUs), else the system's, else the one in
+    xgboost's wheel."""
+    return [*_loaded_libraries(), "libgomp.so.1", *_shipped_libraries()]
+
+
+def _find_openmp(paths: Sequence[str]) -> tuple[str, ctypes.CDLL] | None:
+    """The first library with GOMP_parallel, and which it is."""
+    for path in paths:
         try:
             library = ctypes.CDLL(path)
             if all(hasattr(library, name) for name in ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_procs")):

@@ -10,19 +10,18 @@ its data in the same cache; then it takes over what slower threads have not begu
 stealing, Blumofe and Leiserson 1999, without their deques: all tasks are known from the start.)
 
 The variable `tw_threads` points to the process's runtime.threads.ThreadState; null, as it is until someone fills it,
-means serial.
+means serial. After the pointer stand the pool's two functions, for whoever makes them known; null where there is no pool.
 """
 
 from __future__ import annotations
 
-import ctypes
-import threading
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from ...runtime.shield import in_turn
-from ...runtime.threads import ThreadState, state_address
+from ...runtime.threads import ThreadState, join_threads
+from .pool import POOL_NUMBER, POOL_RUN, pool_text
 
 __all__ = ["PARALLEL_FOR", "parallel_for_address", "parallel_text"]
 
@@ -31,7 +30,7 @@ _TASKS_PER_THREAD = 4
 _LINE_BYTES = 64
 
 _TEXT = """
-@tw_threads = global ptr null
+@tw_threads = global { ptr, ptr, ptr } { ptr null, FUNCTIONS }
 
 define i32 @NAME(ptr %body, ptr %context, i32 %limit) {
 entry:
@@ -149,33 +148,39 @@ def _sharing_text() -> str:
     return _SHARING.replace("TASKS_PER_THREAD", str(_TASKS_PER_THREAD)).replace("LINE_BYTES", str(_LINE_BYTES))
 
 
-def parallel_text(name: str = PARALLEL_FOR) -> str:
-    """The text of tw_parallel_for (under another name, where that one is taken), a module of its own."""
-    text = _TEXT.replace("@NAME", f"@{name}") + _sharing_text()
+def parallel_text(name: str = PARALLEL_FOR, pool: str = "") -> str:
+    """The text of tw_parallel_for (under another name, where that one is taken), a module of its own, with the text of the pool if
+    there is one."""
+    functions = (f"ptr @{POOL_RUN}", f"ptr @{POOL_NUMBER}") if pool else ("ptr null", "ptr null")
+    text = _TEXT.replace("@NAME", f"@{name}").replace("FUNCTIONS", ", ".join(functions)) + _sharing_text() + pool
     for field in ("PARALLEL", "COUNT", "THREAD_NUMBER"):
         text = text.replace(f"i64 {field}", f"i64 {getattr(ThreadState, field.lower()).offset}")
     return text
 
 
-_lock = threading.Lock()
 _compiled: tuple[int, Any] | None = None
 
 
 def parallel_for_address() -> int:
     """The address of tw_parallel_for in this process. Compiled on the first use, and there to stay."""
-    global _compiled
-    with _lock:
-        if _compiled is None:
-            _compiled = _compile()
-        return _compiled[0]
+    if _compiled is None:
+        _compile()
+    assert _compiled is not None
+    return _compiled[0]
 
 
 @in_turn
-def _compile() -> tuple[int, Any]:
+def _compile() -> None:
+    global _compiled
+    if _compiled is not None:   # by another thread meanwhile
+        return
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    here = llvm.get_triple_parts(llvm.get_process_triple())
+    pool = pool_text(here.Arch, here.OS)
     jit = llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine(opt=2))
-    builder = llvm.JITLibraryBuilder().add_ir(parallel_text()).export_symbol(PARALLEL_FOR).export_symbol("tw_threads")
+    builder = llvm.JITLibraryBuilder().add_ir(parallel_text(pool=pool))
+    builder.export_symbol(PARALLEL_FOR).export_symbol("tw_threads")
     tracker = builder.add_current_process().link(jit, PARALLEL_FOR)
-    ctypes.c_void_p.from_address(tracker["tw_threads"]).value = state_address()
-    return tracker[PARALLEL_FOR], (jit, tracker)
+    join_threads(tracker["tw_threads"])
+    _compiled = tracker[PARALLEL_FOR], (jit, tracker)

@@ -18,6 +18,7 @@ from ..constants import definitions, filled, symbols_of
 from ..errors import NoCompiler
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
+from ..names import machine_and_system
 from ..target import Target
 from .archive import archive_bytes
 from .cpu import baseline, cpu_text, needed_features
@@ -130,6 +131,7 @@ class _Library:
                          asks_processor=bool(self.features))
             for s in self.signatures
         ]
-        threads = threads_text(self.threads, library_identifier(self.stem), for_python=for_python)
+        threads = threads_text(
+            self.threads, library_identifier(self.stem), machine_and_system(self.target.llvm_triple), for_python=for_python)
         constants = [definitions(self.constants)] if self.constants else []
         return [threads, cpu_text(self.target, self.features), *entries, *constants]

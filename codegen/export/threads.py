@@ -1,7 +1,8 @@
 """tw_parallel_for of exported libraries: by OpenMP, by a function that the application supplies, or serial.
 
 A library that Python has loaded shares its loops by the process's own threads (runtime.threads), as kernels that were
-built there do, unless it is for one thread: tw.load points PROCESS_THREADS at them.
+built there do, unless it is for one thread: tw.load points PROCESS_THREADS at them, and takes the pool from the first library
+that has it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import difflib
 
 from ...errors import user_source
 from ..abi.parallel import PARALLEL_FOR, parallel_text
+from ..abi.pool import pool_text
 from .errors import UnknownThreads
 
 __all__ = ["PROCESS_THREADS", "THREADS", "check_threads", "hook_name", "threads_text"]
 
 PROCESS_THREADS = "tw_threads"
-"""A variable: the address of the process's runtime.threads.ThreadState; null outside of Python."""
+"""A variable that begins with the address of the process's runtime.threads.ThreadState; null outside of Python."""
 _IN_PYTHON = "tw_parallel_for_in_python"
 
 THREADS = {
@@ -125,8 +127,9 @@ serial:{_SERIAL}}}
 """
 
 
-def threads_text(threads: str, library: str, *, for_python: bool) -> str:
-    """tw_parallel_for, and what it stands on, as LLVM IR. for_python: whether Python can load the library."""
+def threads_text(threads: str, library: str, machine: tuple[str, str], *, for_python: bool) -> str:
+    """tw_parallel_for, and what it stands on, as LLVM IR. machine: its architecture and system. for_python: whether Python can
+    load the library."""
     text = {"none": _NONE, "openmp": _OPENMP, "hook": _HOOK.replace("SETTER", hook_name(library))}[threads]
     text = text.replace("ASK_PYTHON", _ASK_PYTHON if for_python else "")
-    return text if threads == "none" else parallel_text(_IN_PYTHON) + text
+    return text if threads == "none" else parallel_text(_IN_PYTHON, pool_text(*machine) if for_python else "") + text

@@ -200,8 +200,8 @@ def test_parallel_loops_nest(two_threads):
 
 def test_tasks_run_side_by_side(two_threads):
     """Each of two tasks waits until the other has begun: one after the other, the first would wait for ever."""
-    if threads.available_cpus() < 2 or threads.openmp_library() is None:
-        pytest.skip("one CPU, or no OpenMP")
+    if threads.available_cpus() < 2 or not threads.describe()[0]:
+        pytest.skip("one CPU, or no threads")
     text = PARALLEL.replace("  %before = atomicrmw add ptr %at, i32 1 monotonic\n", """  %other = sub i32 1, %t
   %t16 = mul i32 %t, 16
   %other16 = mul i32 %other, 16
@@ -252,19 +252,19 @@ def test_a_forked_child_runs_serially(two_threads):
 
 @pytest.mark.parametrize(("value", "expected"), [("1", 1), ("64,4", None), ("", None), ("none", None)])
 def test_omp_num_threads_is_honoured(value, expected):
-    code = "import tilewright.runtime.threads as t; print(t.num_threads(), t.available_cpus(), t.openmp_library())"
+    code = "import tilewright.runtime.threads as t; print(t.num_threads(), t.available_cpus(), t.describe()[0])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           env={**os.environ, "OMP_NUM_THREADS": value}, cwd=Path(__file__).parent)
-    count, cpus, library = done.stdout.split(maxsplit=2)
-    assert int(count) == (1 if library.strip() == "None" else expected or int(cpus))
+    count, cpus, parallel = done.stdout.split()
+    assert int(count) == (1 if parallel == "False" else expected or int(cpus))
 
 
 def test_binding_threads_does_not_hide_the_cpus():
     code = ("import tilewright.runtime.threads as t; cpus = t.available_cpus()\n"
-            "print(t.num_threads() == cpus, t.openmp_library())")
+            "print(t.num_threads() == cpus, t.describe()[0])")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           env={**os.environ, "OMP_PROC_BIND": "true"}, cwd=Path(__file__).parent)
-    assert done.stdout.startswith("True") or done.stdout.strip().endswith("None")
+    assert done.stdout.startswith("True") or done.stdout.strip().endswith("False")
 
 
 def test_the_affinity_mask_is_honoured():
@@ -292,17 +292,81 @@ def test_the_control_group_quota_is_read(monkeypatch, tmp_path, text, cpus):
 def test_without_any_openmp_loops_run_serially(monkeypatch):
     monkeypatch.setattr(threads, "_loaded_libraries", list)
     monkeypatch.setattr(threads, "_shipped_libraries", list)
+    monkeypatch.setattr(threads, "_may_have_pool", bool)
+    monkeypatch.setattr(threads, "_known", {})
     monkeypatch.setattr("ctypes.CDLL", _no_library)
-    assert threads._find_openmp() is None
+    assert threads.num_threads() == 1
+    assert threads.describe() == (False, "no OpenMP library found; parallel loops run serially")
 
 
 def _no_library(path):
     raise OSError(path)
 
 
-def test_threads_are_described(two_threads, monkeypatch):
-    if threads.openmp_library() is not None:
-        assert threads.describe() == (True, f"2 threads by {threads.openmp_library()}; {threads.available_cpus()} "
-                                            f"CPU{'s' if threads.available_cpus() > 1 else ''} to use")
-    monkeypatch.setattr(threads, "_library", None)
-    assert threads.describe() == (False, "no OpenMP library found; parallel loops run serially")
+def test_threads_are_described(two_threads):
+    parallel, text = threads.describe()
+    if parallel:
+        whose = threads.openmp_library() or "tilewright's own pool"
+        assert text == f"2 threads by {whose}; {threads.available_cpus()} CPU{'s' if threads.available_cpus() > 1 else ''} to use"
+
+
+@pytest.mark.parametrize(("kind", "has_pool"), [("", True), ("openmp", False)])
+def test_whose_threads_they_are_can_be_chosen(kind, has_pool):
+    code = ("from tilewright.runtime import threads; from tilewright.codegen.abi.parallel import parallel_for_address\n"
+            "parallel_for_address(); print('pool' in threads.describe()[1], bool(threads._threads().state.parallel))\n"
+            "print(sum('libgomp' in line for line in open('/proc/self/maps')))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, threads.VARIABLE: kind}, cwd=Path(__file__).parent)
+    pool, there, maps = done.stdout.split()
+    if not has_pool:
+        assert pool == "False" and (there == "False" or int(maps) > 0)
+    elif threads._may_have_pool():
+        assert (pool, there, maps) == ("True", "True", "0")
+
+
+def test_callers_at_once_share_the_threads():
+    """Loops that four threads fork and join without a pause, on more threads than there are CPUs: each task of each runs once, and
+    nobody waits for ever for a wake-up that was lost."""
+    kernel, failures, before = counting(), [], threads.num_threads()
+
+    def work(seed):
+        out = np.zeros(4096, np.int32)
+        for i in range(times):
+            kernel(2 + (seed + i) % 31, -1, out)
+        if int(out.max()) != times or (out[:2] != times).any():
+            failures.append(out[:40].tolist())
+
+    times = 25_000 if os.environ.get("TILEWRIGHT_SOAK") else 2_000
+    try:
+        for count in (2, 5):
+            threads.set_num_threads(count)
+            workers = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(4)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join(120)
+            assert not any(worker.is_alive() for worker in workers), "somebody waits for ever"
+    finally:
+        threads.set_num_threads(before)
+    assert failures == []
+
+
+def test_threads_wake_after_they_have_slept(two_threads):
+    """Pauses around the time that threads stay awake: a caller comes while others are on their way to sleep."""
+    kernel, out = counting(), np.zeros(4096, np.int32)
+    for i in range(300):
+        kernel(8, -1, out)
+        deadline = time.perf_counter() + (30 + i % 60) * 1e-6
+        while time.perf_counter() < deadline:
+            pass
+    assert out[:8].tolist() == [300] * 8
+
+
+def test_a_program_ends_while_its_threads_wait():
+    code = ("import numpy as np, tilewright as tw; from tilewright import te\n"
+            "A = te.placeholder((1 << 18,)); B = te.compute(A.shape, lambda i: te.exp(A[i])); s = te.create_schedule(B.op)\n"
+            "s[B].parallel(B.op.axis[0]); f = tw.build(s, [A, B]); a = np.ones(1 << 18, 'float32'); f(a, np.empty_like(a))\n"
+            "print('done')")
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
