@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.expr import IterVar, SizeVar, Var
 from .axis import reduce_axis, size_var, thread_axis, var
+from .boundaries import Extended, clamped, mirrored, padded, wrapped
 from .compute import compute, placeholder
 from .constant import ConstantOp, constant
 from .extern import ExternOp, extern
@@ -99,17 +100,17 @@ if TYPE_CHECKING:
     from .autodiff import gradient
 
 __all__ = [
-    "ComputeOp", "ConstantOp", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule", "SizeVar", "Tensor",
-    "TensorComputeOp", "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh", "all", "any",
-    "asin", "asinh", "atan", "atan2", "atanh", "blas", "call_extern", "call_intrin", "call_llvm_intrin",
-    "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clz", "comm_reducer", "compute",
-    "const", "constant", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "div", "erf", "exp",
-    "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hybrid", "hypot",
-    "if_then_else", "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log",
-    "log10", "log1p", "log2", "max", "max_value", "min", "min_value", "nearbyint", "placeholder", "popcount", "pow",
-    "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan", "select", "sigmoid", "sin", "sinh",
-    "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trace", "trunc", "truncdiv",
-    "truncmod", "var",
+    "ComputeOp", "ConstantOp", "Extended", "ExternOp", "IterVar", "Operation", "PlaceholderOp", "ScanOp", "Schedule",
+    "SizeVar", "Tensor", "TensorComputeOp", "TensorIntrin", "TensorRegion", "TensorSlice", "Var", "abs", "acos", "acosh",
+    "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "blas", "call_extern", "call_intrin", "call_llvm_intrin",
+    "call_llvm_pure_intrin", "call_packed", "call_pure_extern", "ceil", "ceildiv", "clamped", "clz", "comm_reducer",
+    "compute", "const", "constant", "copysign", "cos", "cosh", "create_schedule", "decl_buffer", "decl_tensor_intrin", "div",
+    "erf", "exp", "exp10", "exp2", "expm1", "extern", "floor", "floordiv", "floormod", "fma", "fmod", "gradient", "hybrid",
+    "hypot", "if_then_else", "indexdiv", "indexmod", "infinity", "intrinsics", "isfinite", "isinf", "isnan", "likely", "log",
+    "log10", "log1p", "log2", "max", "max_value", "min", "min_value", "mirrored", "nearbyint", "padded", "placeholder",
+    "popcount", "pow", "power", "prod", "reduce_axis", "reinterpret", "round", "rsqrt", "scan", "select", "sigmoid", "sin",
+    "sinh", "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh", "target_has", "thread_axis", "trace", "trunc", "truncdiv",
+    "truncmod", "var", "wrapped",
 ]
 
 _ELSEWHERE = {

@@ -107,6 +107,12 @@ class BadReinterpret(TensorExpressionError):
     code = "TW0126"
 
 
+class NotATensor(TensorExpressionError, TypeError):
+    """A boundary helper (te.clamped, te.mirrored, te.wrapped, te.padded) called on something that is no tensor."""
+
+    code = "TW0127"
+
+
 class BadTensorIntrin(TensorExpressionError):
     """A tensor intrinsic whose operation, buffers or bodies do not fit each other."""
 

@@ -201,13 +201,18 @@ def _range(tensor: Tensor, at: int, index: Any) -> Expr | slice:
     return slice(begin, index_expr(end))
 
 
-def _index(tensor: Tensor, at: int, index: Any) -> Expr:
+def checked_index(tensor: Tensor, at: int, index: Any) -> Expr:
+    """What is given as an index, wherever it points, as an integer expression. Raises BadIndex (TW0113)."""
     if isinstance(index, (slice, str, bool, type(None), type(...))):
         raise _bad_index(tensor, at, index, type(index).__name__)
     expr = ops.convert(index)
     if not expr.dtype.is_integer or expr.dtype.lanes != 1:
         raise _bad_index(tensor, at, index, expr.dtype)
-    extent = tensor.shape[at]
+    return index_expr(expr)
+
+
+def _index(tensor: Tensor, at: int, index: Any) -> Expr:
+    expr, extent = checked_index(tensor, at, index), tensor.shape[at]
     if isinstance(expr, IntImm) and (expr.value < 0 or (isinstance(extent, IntImm) and expr.value >= extent.value)):
         if expr.value < 0:
             fix = f"write the position itself, {tensor.name}.shape[{at}] - {-expr.value}: nothing counts from the end"
@@ -219,7 +224,7 @@ def _index(tensor: Tensor, at: int, index: Any) -> Expr:
                    f"{extent_text(extent)} - 1",
             fix=fix,
         )
-    return index_expr(expr)
+    return expr
 
 
 def _bad_index(tensor: Tensor, at: int, index: Any, kind: object) -> BadIndex:

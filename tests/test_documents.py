@@ -48,6 +48,12 @@ def test_the_program_of_the_page_on_running_kernels_runs() -> None:
     assert done.stdout == "CacheInfo(hits=0, misses=2, currsize=2)\n", done.stderr
 
 
+def test_the_program_of_the_page_on_boundaries_runs() -> None:
+    (program,) = [text for language, text in BLOCK.findall((ROOT / "docs" / "boundaries.md").read_text()) if language == "python"]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "1.0 1.0\n", done.stderr
+
+
 def test_the_programs_of_the_page_on_operators_run(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "operators.md").read_text()
     first, known, second = [text for language, text in BLOCK.findall(page) if language == "python"]

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from .. import expr as E
 from ..arith.analyzer import Analyzer
+from ..dtype import INT32, INT64
 from ..expr import Expr, IntImm, Let, Max, Min, Var
 from ..ops import cast, const, floordiv, floormod, is_const, maximum, minimum, truncdiv
 from ..visit import children, rebuild
+from .choices import merged
 
 __all__ = ["Span", "SpanEvaluator", "difference_bound", "union"]
 
@@ -59,6 +62,11 @@ class Span:
         return Span(low * factor, high * factor, (self.width - 1) * abs(factor) + 1 if self.width is not None else None)
 
 
+class _Image(NamedTuple):
+    kind: Literal["wrapped", "mirrored"]
+    of: Expr
+
+
 class SpanEvaluator:
     """Spans of expressions, given the spans of variables (None: nothing is known of its values); a variable without one is
     fixed. One evaluator remembers what it has computed. The result is None where nothing is known (a value that was read from
@@ -77,6 +85,54 @@ class SpanEvaluator:
         if span.is_point:
             return Span.point(self._analyzer.simplify(span.low))
         return Span(self._analyzer.simplify(span.low), self._analyzer.simplify(span.high), span.width)
+
+    def hull(self, indices: Iterable[Expr], extent: Expr) -> Span | None:
+        """The least span known to hold the values of all indices of a dimension of so many elements, in which they lie.
+
+        Where some of them wrap around in it or are mirrored at its ends, that is done to the hull of what is wrapped.
+        """
+        read = list(indices)
+        images = [self._image(index, extent) for index in read]
+        kinds = {image.kind for image in images if image is not None}
+        if len(kinds) == 1:
+            read = [index if image is None else image.of for index, image in zip(read, images, strict=True)]
+        spans = [span for index in read if (span := self(index)) is not None]
+        if len(spans) < len(read):
+            return None
+        whole = union(spans, self._analyzer)
+        if len(kinds) != 1:
+            return whole
+        return self._wrapped(whole, extent) if "wrapped" in kinds else self._mirrored(whole, extent)
+
+    def _image(self, index: Expr, extent: Expr) -> _Image | None:
+        """What an index is the image of: a choice between it, where that is an index, and where it comes to lie."""
+        choice = merged(index, self._analyzer) if isinstance(index, (E.Select, E.IfThenElse)) else None
+        equal = self._analyzer.can_prove_equal
+        if isinstance(choice, E.FloorMod) and equal(choice.b, extent):
+            return _Image("wrapped", choice.a)
+        if isinstance(choice, Min):
+            inner, other = (choice.a, choice.b) if isinstance(choice.a, E.FloorMod) else (choice.b, choice.a)
+            if isinstance(inner, E.FloorMod) and equal(inner.b, extent * 2) and equal(inner + other, inner.b - 1):
+                return _Image("mirrored", inner.a)
+        return None
+
+    def _mirrored(self, window: Span, extent: Expr) -> Span:
+        """The image goes up and down by one step or none with each of the window, so that it is no longer."""
+        low, high, period = window.low, window.high, extent * 2
+        if not (self._analyzer.can_prove(low >= -period) and self._analyzer.can_prove(high < period)):
+            low, high = floormod(low, period), floormod(low, period) + (high - low)
+        folded = minimum(maximum(low, -1 - high), period - 1 - maximum(high, -1 - low))
+        first = self._analyzer.simplify(maximum(folded, 0))
+        return Span(first, minimum(first + (high - low), extent - 1), window.width)
+
+    def _wrapped(self, window: Span, extent: Expr) -> Span:
+        """All of the dimension where the window leaves it."""
+        low, high = window.low, window.high
+        leaves = self._analyzer.simplify(E.Or(low < 0, high >= extent))
+        if is_const(leaves):
+            return Span(const(0, low.dtype), extent - 1, None) if is_const(leaves, 1) else window
+        begin = maximum(E.Select(leaves, const(0, low.dtype), low), 0)  # seen not to be negative
+        return Span(begin, E.Select(leaves, extent - 1, high), None)
 
     def _visit(self, value: Expr) -> Span | None:
         if isinstance(value, IntImm):
@@ -102,6 +158,10 @@ class SpanEvaluator:
             below.append(self._visit(child))
         if all(span is not None and span.is_point for span in below):
             return Span.point(rebuild(value, [span.low for span in below if span is not None]))
+        if isinstance(value, (E.Select, E.IfThenElse)) and value.dtype in (INT32, INT64):
+            whole = merged(value, self._analyzer)
+            if whole is not None:
+                return self._visit(whole)
         rule = _RULES.get(type(value))
         return rule(self, value, below) if rule is not None else None
 
@@ -224,11 +284,37 @@ def _sum(a: int | None, b: int | None) -> int | None:
 def difference_bound(a: Expr, b: Expr, analyzer: Analyzer) -> int | None:
     """A constant that a - b never exceeds, or None.
 
-    Minima and maxima are taken apart, and paired where both sides have one, because clamping is monotone and never
-    widens a distance: clamp(x + 1) - clamp(x) is at most 1. Of nested ones, each pair of parts is compared once, and only so
-    many pairs are.
+    Minima and maxima are taken apart, also those that something is added to, and paired where both sides have one, because
+    clamping is monotone and never widens a distance: clamp(x + 1) - clamp(x) is at most 1. Of nested ones, each pair of parts
+    is compared once, and only so many pairs are.
     """
-    return _Distances(analyzer).bound(a, b)
+    return _Distances(analyzer).most(a, b)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Extremum:
+    kind: type[Min] | type[Max]
+    a: Expr
+    b: Expr
+
+
+def _extremum_of(x: Expr) -> _Extremum | None:
+    """min(p, q) + c as min(p + c, q + c); c - min(p, q) as max(c - p, c - q)."""
+    if isinstance(x, (Min, Max)):
+        return _Extremum(type(x), x.a, x.b)
+    if isinstance(x, E.Mul) and isinstance(x.b, IntImm) and x.b.value > 0:
+        inner = _extremum_of(x.a)
+        return None if inner is None else _Extremum(inner.kind, E.Mul(inner.a, x.b), E.Mul(inner.b, x.b))
+    if not isinstance(x, (E.Add, E.Sub)):
+        return None
+    inner, make = _extremum_of(x.a), type(x)
+    if inner is not None:
+        return _Extremum(inner.kind, make(inner.a, x.b), make(inner.b, x.b))
+    inner = _extremum_of(x.b)
+    if inner is None:
+        return None
+    kind = inner.kind if isinstance(x, E.Add) else Max if inner.kind is Min else Min
+    return _Extremum(kind, make(x.a, inner.a), make(x.a, inner.b))
 
 
 _MOST_PAIRS = 200
@@ -236,15 +322,28 @@ _MOST_PAIRS = 200
 
 
 class _Distances:
+    """See difference_bound; what one question has found serves the next."""
+
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
+        self.limit = 0
         self.known: dict[tuple[int, int], int | None] = {}
+        self.parts: dict[Expr, _Extremum | None] = {}
 
-    def bound(self, a: Expr, b: Expr) -> int | None:
-        """See difference_bound."""
-        key = id(a), id(b)  # parts of what is asked, which lives as long as the question
+    def most(self, a: Expr, b: Expr) -> int | None:
+        """A constant that a - b never exceeds, or None."""
+        self.limit = len(self.known) + _MOST_PAIRS
+        return self._bound_of(self.analyzer.simplify(a), self.analyzer.simplify(b))
+
+    def at_most(self, a: Expr, b: Expr) -> bool:
+        """Whether a <= b is proved."""
+        above = self.most(a, b)
+        return above is not None and above <= 0
+
+    def _bound_of(self, a: Expr, b: Expr) -> int | None:
+        key = id(a), id(b)  # parts of what is asked, simplified, so that the analyzer keeps them as one object each
         if key not in self.known:
-            if len(self.known) >= _MOST_PAIRS:
+            if len(self.known) >= self.limit:
                 return None
             self.known[key] = None
             self.known[key] = self._bound(a, b)
@@ -255,19 +354,32 @@ class _Distances:
         if isinstance(difference, IntImm):
             return difference.value
         bounds: list[int | None] = []
-        if isinstance(a, Min) and isinstance(b, Min) or isinstance(a, Max) and isinstance(b, Max):
-            bounds.append(self._of([(a.a, b.a), (a.b, b.b)], all_needed=True))
-        if isinstance(a, (Min, Max)):
-            bounds.append(self._of([(a.a, b), (a.b, b)], all_needed=isinstance(a, Max)))
-        if isinstance(b, (Min, Max)):
-            bounds.append(self._of([(a, b.a), (a, b.b)], all_needed=isinstance(b, Min)))
-        if not bounds:
-            return self.analyzer.interval(difference).hi
-        return min((bound for bound in bounds if bound is not None), default=None)
+        left, right = self._extremum(a), self._extremum(b)
+        if left is not None and right is not None and left.kind is right.kind:
+            bounds.append(self._of([(left.a, right.a), (left.b, right.b)], all_needed=True))
+        if left is not None:
+            bounds.append(self._of([(left.a, b), (left.b, b)], all_needed=left.kind is Max))
+        if right is not None:
+            bounds.append(self._of([(a, right.a), (a, right.b)], all_needed=right.kind is Min))
+        known = [bound for bound in bounds if bound is not None]
+        if known:
+            return min(known)
+        most = self.analyzer.interval(difference).hi
+        return 0 if most is None and self.analyzer.can_prove(difference <= 0) else most
+
+    def _extremum(self, x: Expr) -> _Extremum | None:
+        """A minimum or maximum, what is added to it brought within."""
+        if x not in self.parts:
+            extremum = _extremum_of(x)
+            if extremum is not None and not isinstance(x, (Min, Max)):
+                a, b = self.analyzer.simplify(extremum.a), self.analyzer.simplify(extremum.b)
+                extremum = _Extremum(extremum.kind, a, b)
+            self.parts[x] = extremum
+        return self.parts[x]
 
     def _of(self, pairs: list[tuple[Expr, Expr]], all_needed: bool) -> int | None:
         """The greatest of the pairs' bounds, all of which are needed; or the least of those that are known."""
-        bounds = [self.bound(x, y) for x, y in pairs]
+        bounds = [self._bound_of(x, y) for x, y in pairs]
         known = [bound for bound in bounds if bound is not None]
         if not known or (all_needed and len(known) < len(bounds)):
             return None
@@ -277,20 +389,16 @@ class _Distances:
 def union(spans: Iterable[Span], analyzer: Analyzer) -> Span:
     """The least span known to hold all of `spans`."""
     result: Span | None = None
+    distances = _Distances(analyzer)
     for span in spans:
         if result is None:
             result = span
         elif span.low is not result.low or span.high is not result.high:
-            low = span.low if _at_most(span.low, result.low, analyzer) else (
-                result.low if _at_most(result.low, span.low, analyzer) else minimum(result.low, span.low))
-            high = result.high if _at_most(span.high, result.high, analyzer) else (
-                span.high if _at_most(result.high, span.high, analyzer) else maximum(result.high, span.high))
-            distance = difference_bound(high, low, analyzer)
+            low = span.low if distances.at_most(span.low, result.low) else (
+                result.low if distances.at_most(result.low, span.low) else minimum(result.low, span.low))
+            high = result.high if distances.at_most(span.high, result.high) else (
+                span.high if distances.at_most(result.high, span.high) else maximum(result.high, span.high))
+            distance = distances.most(high, low)
             result = Span(low, high, distance + 1 if distance is not None else None)
     assert result is not None, "a union of nothing"
     return result
-
-
-def _at_most(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
-    above = difference_bound(a, b, analyzer)
-    return above is not None and above <= 0

@@ -51,6 +51,10 @@ class Analyzer:
         else:
             facts.bind_value(self.scope, var, self.simplify(value))
 
+    def learn(self, condition: Expr) -> None:
+        """`condition` holds from here on. Conditions on memory are left aside, as by `constraint`."""
+        facts.learn(self.scope, self.simplify(condition))
+
     @contextmanager
     def constraint(self, condition: Expr) -> Generator[None]:
         """Within it `condition` is known to hold. Conditions on memory are left aside: a store could break them."""

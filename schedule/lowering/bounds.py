@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ...ir.accesses import reads_memory
 from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Range, Var
+from ...ir.expr import Expr, FloorDiv, FloorMod, IfThenElse, IntImm, IterVar, Max, Min, Range, Select, Var
 from ...ir.ops import cast, const, floordiv, floormod, is_const, maximum
 from ...ir.visit import post_order, substitute
 from ...te.operation import Operation
@@ -242,22 +242,46 @@ def _read_by(
     relaxed = [loop for at, loop in enumerate(reader.enclosing + reader.loops)
                if loop.var is not None and (at >= around or _shared_over(loop, scope))]
     spans = _root_spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
-    evaluate = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, bounds.analyzer)
+    known = {axis: span for axis, span in spans.items() if span is not None}
+    evaluate = SpanEvaluator(known, bounds.analyzer)
     unknown = {axis for axis, span in spans.items() if span is None}
-    spans_of: dict[IterVar, list[Span] | None] = {}
+    reads: dict[IterVar, list[Expr]] = {}
     for tensor, dimensions in zip(computation.op.outputs, computation.op.dimensions, strict=True):
         for indices in consumer.reads.get(tensor, ()):
             for axis, index in zip(dimensions, indices, strict=True):
-                so_far = spans_of.setdefault(axis, [])
-                if so_far is None:
-                    continue
-                span = None if unknown and any(node in unknown for node in post_order(index)) else evaluate(index)
-                if span is None:
-                    spans_of[axis] = None
-                else:
-                    so_far.append(span)
-    return [(axis, None if not spans else _relaxed(union(spans, bounds.analyzer), relaxed, bounds.analyzer))
-            for axis, spans in spans_of.items()]
+                reads.setdefault(axis, []).append(index)
+    result: list[tuple[IterVar, Span | None]] = []
+    for axis, read in reads.items():
+        span: Span | None = None
+        nodes = list(post_order(*read))
+        if unknown.isdisjoint(node for node in nodes if isinstance(node, IterVar)):
+            extent = axis.dom.extent if axis.dom is not None else None
+            if extent is not None and any(isinstance(node, (Min, Max, Select, IfThenElse)) for node in nodes):
+                within = _while_reading(reader, spans, extent, bounds.analyzer)
+                span = SpanEvaluator(known, within).hull(read, extent)
+            else:
+                parts = [evaluate(index) for index in read]
+                spans_read = [part for part in parts if part is not None]
+                span = union(spans_read, bounds.analyzer) if len(spans_read) == len(parts) else None
+        result.append((axis, None if span is None else _relaxed(span, relaxed, bounds.analyzer)))
+    return result
+
+
+def _while_reading(reader: StageBounds, spans: Mapping[IterVar, Span | None], extent: Expr, analyzer: Analyzer) -> Analyzer:
+    """An analyzer that knows what holds where anything is read of a dimension of this extent: it has elements, and the data axes
+    of the reader are within their domains. So a clamp that only the iterations beyond those need is none."""
+    within = analyzer.copy()
+    extents = [extent]
+    for axis in reader.computation.op.axis:
+        span, domain = spans.get(axis), reader.domains[axis]
+        if span is not None and not reads_memory(domain.extent):
+            extents.append(domain.extent)
+            if not (isinstance(span.low, IntImm) and isinstance(domain.extent, IntImm)):
+                within.learn(cast(span.low, axis.dtype) <= domain.begin + domain.extent - 1)
+    for each in extents:
+        if not isinstance(each, IntImm):
+            within.learn(each >= 1)
+    return within
 
 
 def span_over(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | None:

@@ -9,7 +9,8 @@
 
 The dimension that moves with the outermost of the loops is stored around a ring of its extent in the region. Where further
 loops inside move other dimensions, those are stored in full, so that the ring turns by whole rows. As TVM's
-InjectRollingBuffer.
+InjectRollingBuffer. The ring may stop for some iterations, as a window does that is clamped at the ends of its dimension: then
+what it would have moved by is computed again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import user_source
+from ...ir.analysis.regions import difference_bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import Expr, IntImm, IterVar
@@ -42,13 +44,15 @@ __all__ = ["rolling_buffer"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Dimension:
-    """How the region moves in one dimension: by `step` in each iteration of `loop`."""
+    """How the region moves in one dimension: by `step` in each iteration of `loop`; or by `step` at most, which is no less
+    than 0, where it is not `steady`."""
 
     axis: IterVar
     begin: Expr
     extent: Expr
     loop: Loop | None
     step: int
+    steady: bool
 
     @property
     def kept(self) -> int:
@@ -85,24 +89,28 @@ def _plan(bounds: StageBounds, parent: StageBounds, readers: Sequence[Stage], an
     axes = computation.op.axis
     _check_elementwise(computation.stage, readers, parent.loops[computation.place])
     candidates = _serial_loops(computation, parent)
-    moving: dict[IterVar, tuple[Loop, int]] = {}
-    best: tuple[int, dict[IterVar, tuple[Loop, int]]] | None = None
+    moving: dict[IterVar, tuple[Loop, int, bool]] = {}
+    best: tuple[int, dict[IterVar, tuple[Loop, int, bool]]] | None = None
     problem = "no serial loop is around it" if not candidates else ""
     for place, loop in candidates:
-        steps = {axis: _step(bounds, axis, loop, analyzer) for axis in axes}
-        odd = next((axis for axis, step in steps.items() if step is None or (step and axis in moving)), None)
+        known = {axis: _step(bounds, axis, loop, analyzer) for axis in axes}
+        steps = {axis: step for axis, step in known.items() if step is not None}
+        odd = next((axis for axis in axes if axis not in steps or (steps[axis][0] and axis in moving)
+                    or not all(steady for _, _, steady in moving.values())), None)
         if odd is not None or _changes(bounds, axes, loop):
             problem = f"what {loop.axis.name} needs of {axes[0].name if odd is None else odd.name} does not move by a constant step"
             break
-        moving = moving | {axis: (loop, step) for axis, step in steps.items() if step}
-        if any(step and _extent(bounds, axis) > step for axis, step in steps.items()):
+        moved = {axis: (loop, step, steady) for axis, (step, steady) in steps.items() if step}
+        moving = moving | moved
+        if any(_extent(bounds, axis) > step for axis, (_, step, _) in moved.items()) and (
+                len(moved) == 1 or all(steady for _, _, steady in moved.values())):
             best = place, moving
     if best is None:
         loop = candidates[0][1] if candidates else parent.loops[computation.place]
         raise _refused(computation.stage, loop, problem or f"iterations of {loop.axis.name} need nothing of {computation.name} "
                        "that the last one computed", "drop rolling_buffer, or compute it at the loop along which regions overlap")
     place, moving = best
-    dimensions = tuple(_Dimension(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, *moving.get(axis, (None, 0)))
+    dimensions = tuple(_Dimension(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, *moving.get(axis, (None, 0, True)))
                        for axis in axes)
     outermost = parent.loops[place]
     ring = next(at for at, dimension in enumerate(dimensions) if dimension.loop is outermost and dimension.kept)
@@ -135,16 +143,21 @@ def _extent(bounds: StageBounds, axis: IterVar) -> int:
     return extent.value if isinstance(extent, IntImm) else 0
 
 
-def _step(bounds: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) -> int | None:
-    """By how much the begin of a dimension moves with a loop; None where that is no constant, or is negative."""
+def _step(bounds: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) -> tuple[int, bool] | None:
+    """By how much the begin of a dimension moves with a loop, and whether it always does (else it moves by no more); None where
+    that is not known, or may be negative."""
     begin, var = bounds.ranges[axis].begin, loop.var
     assert var is not None
     if var not in free_vars(begin):
-        return 0
-    moved = analyzer.simplify(substitute(begin, {var: var + 1}) - begin)
-    if not isinstance(moved, IntImm) or moved.value < 0 or not isinstance(bounds.ranges[axis].extent, IntImm):
+        return 0, True
+    if not isinstance(bounds.ranges[axis].extent, IntImm):
         return None
-    return moved.value
+    following = substitute(begin, {var: var + 1})
+    moved = analyzer.simplify(following - begin)
+    if isinstance(moved, IntImm):
+        return None if moved.value < 0 else (moved.value, True)
+    most, back = difference_bound(following, begin, analyzer), difference_bound(begin, following, analyzer)
+    return None if most is None or back is None or back > 0 else (most, False)
 
 
 def _changes(bounds: StageBounds, axes: Sequence[IterVar], loop: Loop) -> bool:

@@ -7,7 +7,8 @@
                                                              S(31, j)
 
 A guard is a comparison of sums: in an If; in an if_then_else under `likely`, or one in which lanes differ, and would be
-masked; or the one that a clamped index makes, min(i + 1, n - 1), in which lanes differ, and would be gathered. For the
+masked; in a select that chooses an index, in which lanes differ; or the one that a clamped index makes, min(i + 1, n - 1),
+in which lanes differ, and would be gathered. For the
 outermost loop in which a guard is monotone, the iterations are found in which it holds whatever the loops inside do;
 bounds may be symbolic. Each of the parts is searched again for loops inside it. A budget bounds how often a statement
 is copied.
@@ -24,7 +25,7 @@ from typing import Any
 
 from ...analysis.linear import expression, is_index, linear, terms
 from ...arith.linear import LinearForm
-from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Var
+from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Select, Var
 from ...ops import TRUE, const, floordiv, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
@@ -169,7 +170,7 @@ def _guards(loop: For) -> Iterator[_Guard]:
         met.add((id(node), in_index))
         if isinstance(node, If):
             yield from (_Guard(part, part, likely, inner) for part, likely in _parts_of(node.condition))
-        elif isinstance(node, IfThenElse):
+        elif isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
             for part, likely in _parts_of(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
                 if likely or lanes:
@@ -258,7 +259,7 @@ class _Partitioner(Rewriter):
         self.masked_lanes = masked_lanes
 
     def For(self, node: For) -> Stmt:
-        if not any(isinstance(inner, (If, IfThenElse, Min, Max)) for inner in walk(node.body)):
+        if not any(isinstance(inner, (If, IfThenElse, Min, Max, Select)) for inner in walk(node.body)):
             return node  # nor is there anything to cut in the loops within
         cut = find_cut(node, self.masked_lanes) if self.copies > 1 and _fits(node.body) else None
         if cut is None:

@@ -1,0 +1,151 @@
+"""Boundaries: a tensor continued beyond its shape, so that a stencil reads at any index.
+
+    index:               -4 -3 -2 -1 |  0  1  2 | 3  4  5  6
+    A:                               |  a  b  c |
+    clamped(A):           a  a  a  a |  a  b  c | c  c  c  c
+    mirrored(A):          c  c  b  a |  a  b  c | c  b  a  a
+    wrapped(A):           c  a  b  c |  a  b  c | a  b  c  a
+    padded(A, 0):         0  0  0  0 |  a  b  c | 0  0  0  0
+
+Each is an expression of reads of A within its shape, so nothing outside is ever read, and the loops over the interior are cut
+from those at the boundary, where vectors would have to be gathered. A dimension that is read must have an element
+(but for padded).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ..errors import user_source
+from ..ir import ops
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IterVar
+from ..ir.ops import is_const
+from .errors import NotATensor
+from .shape import same_extent
+from .tensor import Tensor, checked_index, wrong_number
+
+__all__ = ["Extended", "clamped", "mirrored", "padded", "wrapped"]
+
+_Element: TypeAlias = Callable[[Tensor, list[Expr]], Expr]
+
+
+class Extended:
+    """A tensor continued beyond its shape: `E[i, j]`, or `E(i, j)`, is its element at any integer indices. It has the `shape`,
+    `dtype`, `ndim` and `name` of the `tensor` itself. Made by te.clamped, te.mirrored, te.wrapped and te.padded."""
+
+    __slots__ = ("_element", "tensor")
+
+    def __init__(self, tensor: Tensor, element: _Element) -> None:
+        self.tensor, self._element = tensor, element
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The extents of the tensor itself."""
+        return self.tensor.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of an element."""
+        return self.tensor.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.tensor.ndim
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return self.tensor.name
+
+    def __getitem__(self, indices: Any) -> Expr:
+        """The element at one index for each dimension. Raises WrongNumberOfIndices (TW0112), BadIndex (TW0113)."""
+        return self(*(indices if isinstance(indices, tuple) else (indices,)))
+
+    def __call__(self, *indices: Any) -> Expr:
+        """The element at one index for each dimension. Raises WrongNumberOfIndices (TW0112), BadIndex (TW0113)."""
+        if len(indices) != self.tensor.ndim:
+            raise wrong_number(self.tensor, len(indices))
+        return self._element(self.tensor, [checked_index(self.tensor, at, index) for at, index in enumerate(indices)])
+
+    def __repr__(self) -> str:
+        return f"Extended({self.tensor!r})"
+
+
+def clamped(A: Tensor) -> Extended:
+    """A continued by its edges, as numpy.pad(mode="edge"): an index beyond an end reads the element at that end.
+
+    A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window
+    that is read with its ends clamped, as a box exactly what is needed. Raises NotATensor (TW0127).
+    """
+    return _extended("clamped", A, _within(lambda i, n: ops.maximum(ops.minimum(i, n - 1), 0), is_choice=False))
+
+
+def mirrored(A: Tensor) -> Extended:
+    """A continued by its mirror images, edges repeated, as numpy.pad(mode="symmetric"): ... b a | a b c | c b ...
+
+    A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A begins at
+    the least index that the window's image has, and is as long as the window (no longer than the dimension): exact where
+    the window lies in the interior; the image of one that is folded at an edge is shorter. Raises NotATensor (TW0127).
+    """
+    def index(i: Expr, n: Expr) -> Expr:
+        within = ops.floormod(i, n * 2)
+        return ops.minimum(within, n * 2 - 1 - within)
+
+    return _extended("mirrored", A, _within(index))
+
+
+def wrapped(A: Tensor) -> Extended:
+    """A continued by itself, again and again, as numpy.pad(mode="wrap"): ... b c | a b c | a b ...
+
+    A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window
+    itself where it lies between two of the edges, and else the whole dimension, which holds both ends of it: a box cannot
+    be smaller. Raises NotATensor (TW0127).
+    """
+    return _extended("wrapped", A, _within(ops.floormod))
+
+
+def padded(A: Tensor, value: Any) -> Extended:
+    """A continued by one value, as numpy.pad(mode="constant").
+
+    A: of any rank and dtype; extents may be symbolic, and 0. value: a number, or a scalar expression, converted to A's dtype.
+    Where a stage is computed at a loop, the region of A is the part of the window that lies in A. Raises NotATensor (TW0127),
+    NotAnExpression (TW0106), LiteralOutOfRange (TW0105).
+    """
+    def element(tensor: Tensor, indices: list[Expr]) -> Expr:
+        inside = [_inside(i, n) for i, n in zip(indices, tensor.shape, strict=True) if not _never_leaves(i, n)]
+        if any(is_const(part, 0) for part in inside):
+            return outside
+        return ops.if_then_else(ops.all_of(*inside), tensor(*indices), outside) if inside else tensor(*indices)
+
+    extended = _extended("padded", A, element)
+    outside = ops.cast(value, A.dtype) if isinstance(value, Expr) else ops.const(value, A.dtype)
+    return extended
+
+
+def _extended(name: str, A: object, element: _Element) -> Extended:
+    if not isinstance(A, Tensor):
+        raise NotATensor(f"te.{name} continues a tensor beyond its shape", reason=f"got {A!r}"[:200], called=user_source(),
+                         allowed="what te.placeholder and te.compute give", fix=f"te.{name}(A), and then read it: [i - 1, j]")
+    return Extended(A, element)
+
+
+def _within(index: Callable[[Expr, Expr], Expr], is_choice: bool = True) -> _Element:
+    """Elements at indices that are brought into their dimensions. is_choice: `index` is of use outside alone, and dear."""
+    def brought(i: Expr, n: Expr) -> Expr:
+        if _never_leaves(i, n):
+            return i
+        return ops.if_then_else(_inside(i, n), i, index(i, n)) if is_choice else index(i, n)
+
+    return lambda tensor, indices: tensor(*map(brought, indices, tensor.shape))
+
+
+def _inside(i: Expr, n: Expr) -> Expr:
+    return ops.all_of(i >= 0, i < n)
+
+
+def _never_leaves(i: Expr, n: Expr) -> bool:
+    """Whether an index is an axis over the dimension itself."""
+    return isinstance(i, IterVar) and i.dom is not None and is_const(i.dom.begin, 0) and same_extent(i.dom.extent, n)
