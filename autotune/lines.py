@@ -32,11 +32,11 @@ class Line:
 
 
 def to_line(line: Line) -> str:
-    """One line of JSON."""
+    """One line of JSON. Raises ValueError where the trial's records are none."""
     key, trial = line.key, line.trial
     return json.dumps({
         "workload": key.workload, "target": key.target, "machine": key.machine, "versions": key.versions, "name": line.name,
-        "baseline": line.baseline, "uid": trial.uid, "records": json.loads(trial.records),
+        "baseline": line.baseline, "uid": trial.uid, "records": plain_json(trial.records, _MOST_BYTES),
         "config": None if trial.config is None else trial.config.plain(), "seconds": trial.seconds,
         "confirmed": trial.confirmed, "failure": trial.failure, "message": trial.message, "created": trial.created,
         "mark": trial.mark,

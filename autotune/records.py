@@ -279,7 +279,9 @@ class Database:
         """Every trial as a line of JSON, with its whole key."""
         for task in self.tasks():
             for trial in self.trials(task.key):
-                yield to_line(Line(task.key, task.name, task.baseline, trial))
+                with self._faults():
+                    line = to_line(Line(task.key, task.name, task.baseline, trial))
+                yield line
 
     def import_lines(self, lines: Iterable[str]) -> int:
         """Adds what `export_lines` gave, all or nothing; returns how many trials were new. Raises BadRecordLine (TW0634).

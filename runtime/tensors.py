@@ -6,8 +6,11 @@ In order: numpy arrays; DLPack (torch, jax, cupy and so on); `__array_interface_
 from __future__ import annotations
 
 import ctypes
+import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,13 +19,16 @@ from numpy.typing import NDArray
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .device import HOST_KINDS, dlpack_name
 
-__all__ = ["DLTensor", "Found", "NoMemory", "RefusedMemory", "array_of", "capsule_tensor", "find_device_tensor", "find_tensor",
-           "is_ordinary", "quick_view"]
+__all__ = ["BEYOND_MEMORY", "DLTensor", "Found", "NoMemory", "RefusedMemory", "array_of", "capsule_tensor",
+           "find_device_tensor", "find_tensor", "is_ordinary", "quick_view"]
 
 _NAMES = {number: name for name, number in DLPACK_TYPES.items()}
 _READ_ONLY_FLAG = 1
 _CUDA_KINDS = (2, 13)
 """DLPack device types whose memory GPUs address: their own, and managed memory."""
+_MOST_DIMENSIONS = 64
+BEYOND_MEMORY = 1 << 48
+"""Bytes: nothing that one tensor spans is as large."""
 
 
 class DLTensor(ctypes.Structure):
@@ -32,15 +38,6 @@ class DLTensor(ctypes.Structure):
         ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
         ("ndim", ctypes.c_int32), ("dtype", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _Versioned(ctypes.Structure):
-    """DLManagedTensorVersioned, of DLPack 1.0 and later."""
-
-    _fields_ = (
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", DLTensor),
     )
 
 
@@ -84,17 +81,88 @@ _capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.p
 def capsule_tensor(capsule: Any) -> tuple[DLTensor, bool]:
     """(the tensor inside a DLPack capsule, whether it is read-only). The capsule stays its owner and frees it.
 
-    Raises RefusedMemory for anything else than an unused DLPack capsule.
+    Raises RefusedMemory for anything else than an unused DLPack capsule, and for a tensor that cannot be one.
     """
+    address, read_only = _sound_tensor(capsule)
+    return DLTensor.from_address(address), read_only
+
+
+def _sound_tensor(capsule: Any) -> tuple[int, bool]:
+    """(the address of a capsule's tensor, whether it is read-only). Raises RefusedMemory."""
     name = _capsule_name(capsule) if type(capsule).__name__ == "PyCapsule" else None
     if name == b"dltensor":
-        return DLTensor.from_address(_capsule_pointer(capsule, name)), False
+        address = _capsule_pointer(capsule, name)
+        _require_sound(*_TENSOR.unpack_from(_TENSOR_BYTES(address)))
+        return address, False
     if name != b"dltensor_versioned":
         raise RefusedMemory(f"its __dlpack__ gave {capsule!r}, which is no unused DLPack capsule")
-    held = _Versioned.from_address(_capsule_pointer(capsule, name))
-    if held.major > 1:
-        raise RefusedMemory(f"its DLPack version is {held.major}.{held.minor}; versions 0 and 1 are known")
-    return held.tensor, bool(held.flags & _READ_ONLY_FLAG)
+    address = _capsule_pointer(capsule, name)
+    major, minor, flags, *fields = _VERSIONED.unpack_from(_VERSIONED_BYTES(address))
+    if major > 1:
+        raise RefusedMemory(f"its DLPack version is {major}.{minor}; versions 0 and 1 are known")
+    _require_sound(*fields)
+    return address + _VERSIONED.size - _TENSOR.size, bool(flags & _READ_ONLY_FLAG)
+
+
+_TENSOR = struct.Struct("=QiiiIQQQ")
+_VERSIONED = struct.Struct("=II16xQ" + _TENSOR.format[1:])
+_TENSOR_BYTES = (ctypes.c_char * _TENSOR.size).from_address
+_VERSIONED_BYTES = (ctypes.c_char * _VERSIONED.size).from_address
+"""A DLTensor, and DLManagedTensorVersioned of DLPack 1.0 and later (without its manager and deleter), read at once: every call
+with a tensor of somebody's does."""
+
+
+@cache
+def _layout_of(rank: int) -> tuple[struct.Struct, type[Any]]:
+    return struct.Struct(f"={rank}q"), ctypes.c_char * (8 * rank)
+
+
+def _integers(rank: int, address: int) -> tuple[int, ...]:
+    """The int64 numbers at an address."""
+    numbers, memory = _layout_of(rank)
+    return numbers.unpack_from(memory.from_address(address))
+
+
+def _require_sound(
+    data: int, device: int, _index: int, rank: int, dtype: int, shape: int, strides: int, byte_offset: int,
+) -> None:
+    """Refuse what cannot be a tensor. That its addresses are those of memory is what its producer vouches for; what can be told
+    from the description alone is looked at, since numpy and kernels follow it."""
+    if not 0 <= rank <= _MOST_DIMENSIONS:
+        raise RefusedMemory(f"its DLPack tensor has {rank} dimensions, and 0 to {_MOST_DIMENSIONS} are possible")
+    if rank and not shape:
+        raise RefusedMemory(f"its DLPack tensor has {rank} dimensions, and NULL for its shape")
+    item = (dtype >> 8 & 0xFF) * (dtype >> 16) + 7 >> 3
+    extents = _integers(rank, shape) if rank else ()
+    for extent in extents:
+        if extent < 0:
+            raise RefusedMemory(f"its DLPack tensor has the extent {extent} in dimension {extents.index(extent)}")
+    size = item * math.prod(extents)
+    if not size:
+        return
+    reach = 0
+    if strides and rank:
+        for step, extent in zip(_integers(rank, strides), extents, strict=True):
+            reach += abs(step) * (extent - 1)
+    if size >= BEYOND_MEMORY or reach * item >= BEYOND_MEMORY or byte_offset >= BEYOND_MEMORY:
+        raise RefusedMemory("its DLPack tensor reaches beyond all memory")
+    if not data:
+        raise RefusedMemory("its DLPack tensor has elements, and NULL for its data")
+    if byte_offset and device in HOST_KINDS and not _is_mapped(data + byte_offset):
+        raise RefusedMemory(f"the byte_offset of its DLPack tensor, {byte_offset}, leads out of memory")
+
+
+def _is_mapped(address: int) -> bool:
+    """Whether there is memory at an address, where the system can tell. Few producers have an offset: this may take a while."""
+    try:
+        with open("/proc/self/mem", "rb", buffering=0) as memory:
+            try:
+                memory.seek(address)
+                return len(memory.read(1)) == 1
+            except (OSError, ValueError, OverflowError):
+                return False
+    except OSError:
+        return True
 
 
 def find_tensor(value: Any) -> Found:
@@ -112,8 +180,8 @@ def find_device_tensor(value: Any) -> Found:
     """The memory behind `value` wherever it lies: by DLPack, else `__cuda_array_interface__`, else as find_tensor.
     `device` of what is found is "cuda(0)" and the like for GPU memory. Raises NoMemory or RefusedMemory."""
     if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__") and not isinstance(value, np.ndarray):
-        kind, index = value.__dlpack_device__()
-        if int(kind) in _CUDA_KINDS:
+        kind, index = _device_of(value)
+        if kind in _CUDA_KINDS:
             tensor = _find_capsule(value)
             tensor.device = f"cuda({index})"
             return tensor
@@ -148,10 +216,25 @@ def is_ordinary(found: Found) -> bool:
 def quick_view(value: Any, writable: bool) -> NDArray[Any] | None:
     """A numpy array on the memory of a DLPack tensor by numpy's own quick import; None where that does not serve."""
     try:
-        view = np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError):
+        capsule = _export(value)
+        _sound_tensor(capsule)              # numpy believes what it says
+        view = np.from_dlpack(_Exported(capsule))
+    except (RefusedMemory, BufferError, RuntimeError, TypeError, ValueError, AttributeError):
         return None        # numpy knows no bfloat16, no other devices; find_tensor does, and says what is wrong
     return view if view.flags.writeable or not writable else None
+
+
+class _Exported:
+    """Hands on a capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return HOST_KINDS[0], 0
 
 
 class _Interface:
@@ -181,30 +264,41 @@ def _find_array(values: NDArray[Any], owner: Any) -> Found:
                  swapped=not values.dtype.isnative)
 
 
-def _find_dlpack(value: Any) -> Found:
+def _device_of(value: Any) -> tuple[int, int]:
+    """What `__dlpack_device__` says. Raises RefusedMemory."""
     try:
         kind, index = value.__dlpack_device__()
-        if int(kind) not in HOST_KINDS:
-            shape = tuple(int(extent) for extent in getattr(value, "shape", ()))
-            return Found(0, str(getattr(value, "dtype", "")), shape, None, False, value, dlpack_name(int(kind), index))
-    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
-        raise RefusedMemory(f"its __dlpack__ says: {error}") from error
-    return _find_capsule(value)
+        return int(kind), int(index)
+    except Exception as error:
+        raise RefusedMemory(f"its __dlpack_device__ says: {error!r}"[:300]) from error
+
+
+def _find_dlpack(value: Any) -> Found:
+    kind, index = _device_of(value)
+    if kind in HOST_KINDS:
+        return _find_capsule(value)
+    try:
+        shape = tuple(int(extent) for extent in getattr(value, "shape", ()))
+    except (TypeError, ValueError):
+        shape = ()
+    return Found(0, str(getattr(value, "dtype", "")), shape, None, False, value, dlpack_name(kind, index))
 
 
 def _find_capsule(value: Any) -> Found:
     try:
         capsule = _export(value)
-        tensor, read_only = capsule_tensor(capsule)
-    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+    except Exception as error:
         raise RefusedMemory(f"its __dlpack__ says: {error}") from error
+    tensor, read_only = capsule_tensor(capsule)
     shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
-    dtype = _NAMES.get(tensor.dtype, f"DLPack type {tensor.dtype & 0xFF}, {tensor.dtype >> 8 & 0xFF} bits")
+    code, bits, lanes = tensor.dtype & 0xFF, tensor.dtype >> 8 & 0xFF, tensor.dtype >> 16
+    dtype = _NAMES.get(tensor.dtype, f"DLPack type {code}, {bits} bits" + (f" x {lanes}" if lanes != 1 else ""))
     item = ITEM_BYTES.get(dtype, 1)
     strides = tuple(tensor.strides[d] * item for d in range(tensor.ndim)) if tensor.strides else None
     # jax's arrays never change, and its older capsules cannot say so.
     read_only = read_only or type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
-    return Found((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, read_only, (capsule, value))
+    device = "" if tensor.device_type in HOST_KINDS else dlpack_name(tensor.device_type, tensor.device_id)
+    return Found((tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, read_only, (capsule, value), device)
 
 
 def _export(value: Any) -> Any:

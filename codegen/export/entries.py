@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from ...runtime.abi import ITEM_BYTES, Check, Flag, pack_status
 from ...runtime.device import HOST_KINDS
 from ...runtime.signature import BufferParam, ScalarParam, Signature
-from ...runtime.tensors import DLTensor
+from ...runtime.tensors import BEYOND_MEMORY, DLTensor
 from ..abi.straight_line import StraightLine
 from ..abi.stub import RECORD_BYTES, integer_bounds, kernel_symbol, record_offset, scalar_type, stub_symbols
 from .cpu import READY
 from .names import entry_names
-from .statuses import NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCESSOR
+from .statuses import FAR_DATA, NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCESSOR
 
 __all__ = ["entries_text"]
 
@@ -182,6 +182,8 @@ def _check_extents(text: StraightLine, i: int, param: BufferParam) -> None:
     nowhere = text.compare("eq", "i64", text.load("i64", tensor, DLTensor.data.offset), 0)
     filled = text.compare("ne", "i64", size, 0)
     text.leave_if(text.both(nowhere, filled), "fail", pack_status(Check.NULL, i, NULL_DATA))
+    far = text.compare("uge", "i64", text.load("i64", tensor, DLTensor.byte_offset.offset), BEYOND_MEMORY)
+    text.leave_if(text.both(far, filled), "fail", pack_status(Check.NULL, i, FAR_DATA))
     text.add(f"br label %{after}")
     text.start(after)
 

@@ -10,15 +10,15 @@ from ...runtime.errors import MissingInstructions, NotATensor, WrongShape
 from ...runtime.signature import Signature
 from ..abi.stub import check_statuses
 
-__all__ = ["NULL_DATA", "NULL_SHAPE", "NULL_TENSOR", "WRONG_PROCESSOR", "status_texts"]
+__all__ = ["FAR_DATA", "NULL_DATA", "NULL_SHAPE", "NULL_TENSOR", "WRONG_PROCESSOR", "status_texts"]
 
 WRONG_PROCESSOR = pack_status(Check.PROCESSOR, 0)
-NULL_TENSOR, NULL_SHAPE, NULL_DATA = 0, 1, 2
-"""What is NULL: the detail of a Check.NULL status."""
+NULL_TENSOR, NULL_SHAPE, NULL_DATA, FAR_DATA = 0, 1, 2, 3
+"""What is NULL, or no memory either: the detail of a Check.NULL status."""
 
 _NULLS = {
     NULL_TENSOR: "is NULL", NULL_SHAPE: "has dimensions, and NULL for its shape",
-    NULL_DATA: "has elements, and NULL for its data",
+    NULL_DATA: "has elements, and NULL for its data", FAR_DATA: "has a byte_offset beyond all memory",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def exchanged(lines: list[str], rng: random.Random) -> bytes:
     plain = json.loads(lines[at])
     for _ in range(rng.choice((1, 1, 2))):
         holder, key = rng.choice(places(plain))
-        holder[key] = rng.choice(VALUES)
+        holder[key] = deepcopy(rng.choice(VALUES))
     return "\n".join([*lines[:at], json.dumps(plain), *lines[at + 1:]]).encode()
 
 

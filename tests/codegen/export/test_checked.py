@@ -67,6 +67,8 @@ def spoilt() -> Iterator[tuple[str, Spoil, int]]:
             yield f"{name} device {device}", setting(i, device_type=device), pack_status(Check.DEVICE, i)
         for offset in (1, 2, 3):
             yield f"{name} offset {offset}", setting(i, byte_offset=offset), pack_status(Check.ALIGNMENT, i)
+        for offset in (1 << 48, 1 << 62, (1 << 64) - 4):
+            yield f"{name} offset {offset}", setting(i, byte_offset=offset), pack_status(Check.NULL, i, 3)
         for columns in (0, 5, 7):
             yield f"{name} columns {columns}", setting(i, shape=extents(*rows, columns)), pack_status(Check.SHAPE, i, rank - 1)
         for columns in (-1, -6, 1 << 62, -(1 << 63)):
