@@ -5,7 +5,7 @@ serves as the key of a dictionary: `structural_key` of whole expressions, `const
 object wherever it is the same. `equal` and `structural_hash` compare programs, whatever their variables are called: bound
 variables and allocated buffers correspond by where they are bound; free ones are themselves (or, with `map_free`,
 correspond one to one in the order in which they are met). Nested sequences count as opened. Names of variables and buffers
-do not count. Everywhere constants compare by bits: NaN equals NaN, 0.0 differs from -0.0.
+do not count. Everywhere constants compare by bits: a NaN equals itself, not one of the other sign; 0.0 differs from -0.0.
 """
 
 from __future__ import annotations
@@ -34,10 +34,6 @@ _Part: TypeAlias = "Expr | Stmt | Buffer | Producer | str | int | float | bytes 
 # Keys
 
 
-def _bits(value: float) -> object:
-    return "nan" if value != value else struct.pack("<d", value)
-
-
 class _Constructors(dict[type[Node], Callable[[Any], Any]]):
     """By class: a function from a node to its class and the arguments that made it, but for those that mean nothing."""
 
@@ -57,7 +53,7 @@ def _itself(node: Var) -> Var:
 
 
 def _of_float(node: FloatImm) -> tuple[object, ...]:
-    return (FloatImm, _bits(node.value), node.dtype)
+    return (FloatImm, struct.pack("<d", node.value), node.dtype)
 
 
 _CONSTRUCTORS = _Constructors()

@@ -6,7 +6,6 @@ which a constraint replaces by a copy while it holds; a new fact or range starts
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -70,11 +69,6 @@ class Knowledge:
         return new
 
 
-def _own_key(node: Expr) -> Any:
-    """Its constructor key; a float constant by its bits, since a NaN keeps its sign and payload through simplification."""
-    return (FloatImm, struct.pack("<d", node.value), node.dtype) if type(node) is FloatImm else constructor_key(node)
-
-
 class Nodes:
     """Interned expressions: structurally equal ones become one object, so that sameness is `is`."""
 
@@ -91,7 +85,7 @@ class Nodes:
         """The representative of `node`, whose children are representatives already."""
         if type(node) in _ALONE and _stands_alone(node):
             return node
-        return self.table.setdefault(_own_key(node), node)
+        return self.table.setdefault(constructor_key(node), node)
 
     def adopt(self, node: Expr) -> None:
         """Let `node` stand for what is structurally equal to it, if nothing does yet: what is simple already then

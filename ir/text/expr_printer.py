@@ -87,7 +87,9 @@ def number_text(value: float, dtype: DType) -> str:
         return "True" if value else "False"
     if not dtype.is_float:
         return str(value)
-    if dtype.bits == 64 or not math.isfinite(value):
+    if math.isnan(value):
+        return "-nan" if math.copysign(1, value) < 0 else "nan"
+    if dtype.bits == 64 or math.isinf(value):
         return repr(float(value))
     text = f"{value:.6g}"
     if round_float(float(text), dtype) != value:

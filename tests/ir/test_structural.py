@@ -11,7 +11,7 @@ from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import FLOAT32, INT64
 from tilewright.ir.stmt import BufferStore, For, LoopKind, Seq
-from tilewright.ir.structural import equal, structural_hash
+from tilewright.ir.structural import equal, structural_hash, structural_key
 from tilewright.ir.text.parser import parse
 
 x, y = E.Var("x", FLOAT32), E.Var("y", FLOAT32)
@@ -94,8 +94,10 @@ def test_free_variables_correspond_one_to_one_when_mapped() -> None:
 
 def test_constants_compare_by_bits() -> None:
     nan = float("nan")
-    assert equal(ops.const(nan), E.FloatImm(-nan))
-    assert structural_hash(ops.const(nan)) == structural_hash(E.FloatImm(-nan))
+    assert equal(ops.const(nan), E.FloatImm(nan)) and structural_hash(ops.const(nan)) == structural_hash(E.FloatImm(nan))
+    assert not equal(ops.const(nan), E.FloatImm(-nan))
+    assert structural_hash(ops.const(nan)) != structural_hash(E.FloatImm(-nan))
+    assert structural_key(ops.const(nan)) == structural_key(E.FloatImm(nan)) != structural_key(E.FloatImm(-nan))
     assert not equal(ops.const(0.0), ops.const(-0.0))
     assert structural_hash(ops.const(0.0)) != structural_hash(ops.const(-0.0))
     assert not equal(ops.const(1), ops.const(1, "int64"))

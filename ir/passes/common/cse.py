@@ -43,6 +43,7 @@ from ...expr import (
 )
 from ...intrinsics import is_pure
 from ...stmt import BufferStore, Function, LetStmt, Stmt
+from ...structural import constructor_key
 from ...visit import children, post_order, rebuild, rewrite
 from .let_names import with_own_lets
 
@@ -117,12 +118,8 @@ class _Numbering:
 
 
 def _own_key(node: Expr) -> object:
-    if isinstance(node, Var):
-        return node
-    if isinstance(node, FloatImm):
-        return (node.value.hex(), node.dtype)
-    if isinstance(node, (IntImm, StringImm)):
-        return (node.value, node.dtype)
+    if isinstance(node, (Var, FloatImm, IntImm, StringImm)):
+        return constructor_key(node)
     if isinstance(node, BufferLoad):
         return (node.buffer, node.predicate is None)
     if isinstance(node, Call):

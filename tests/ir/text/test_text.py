@@ -25,7 +25,8 @@ NAMES = {"i": i, "j": j, "k": k, "x": x, "h": h, "n": n64, "A": A, "R": R}
 EXPRESSIONS = [
     "i + j * k", "(i + j) * k", "i - (j - k)", "i - j - k", "i * (j * k)", "i // 4 % 3", "i // (j % 3)", "-3 * i - -2",
     "i < j and j < k or not i == k", "(i < j or j < k) and i != 0", "not (i < j and j < k)", "(i < j) == (j < k)",
-    "min(i, 3) + max(j, truncdiv(k, -4)) - truncmod(i, 7)", "x * 2.0 + 0.1", "x < inf", "x == nan", "h * 1.5", "h + 65504.0",
+    "min(i, 3) + max(j, truncdiv(k, -4)) - truncmod(i, 7)", "x * 2.0 + 0.1", "x < inf", "x == nan", "x == -nan",
+    "h * 1.5", "h + 65504.0",
     "n * 4 + int64(i)", "int64(3)", "uint8(200)", "float64(0.1)", "float16(inf)", "-0.0", "1e-08", "True and i < 3",
     "float32(int32(3))", "int8(float32(1.5))", "int32(i < j)", "bool(i)", "uint64(18446744073709551615)",
     "select(i < j, x, 0.0)", "if_then_else(i < j, A[i, j], -1.0)", "let(y: float32 = 1.0, y * x + exp(y))",

@@ -54,6 +54,11 @@ def test_a_branch_shares_with_what_is_sure() -> None:
     assert text.count("exp(") == 1
 
 
+def test_values_that_differ_by_the_sign_of_a_nan_are_not_shared() -> None:
+    text = shared("exp(A[i] * nan) + exp(A[i] * nan) + exp(A[i] * -nan)")
+    assert (text.count("exp(A[i] * nan)"), text.count("exp(A[i] * -nan)")) == (1, 1)
+
+
 def test_cheap_values_and_indices_are_left() -> None:
     text = shared("A[i] * A[i] + (A[i] + 1.0) * B[(i * 5 + 3) % 8] + B[(i * 5 + 3) % 8]")
     assert "cse" not in text
