@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from .expr import Call, Expr, Mul, Reduce, Var
 from .visit import substitute
 
-__all__ = ["combined", "is_fused"]
+__all__ = ["combined", "is_fused", "mul_add"]
+
+
+def mul_add(a: Expr, b: Expr, c: Expr) -> Expr:
+    """c + a * b as a te.sum takes up a product: of float32 and float64 rounded once where the target fuses."""
+    fuses = c.dtype.is_float and c.dtype.bits >= 32
+    return Call("mul_add", (a, b, c), c.dtype) if fuses else c + a * b
 
 
 def is_fused(reduction: Reduce, at: int) -> bool:
@@ -26,7 +32,7 @@ def combined(reduction: Reduce, elements: Sequence[Expr], sources: Sequence[Expr
     results: list[Expr] = []
     for at, (result, element, source) in enumerate(zip(combiner.result, elements, sources, strict=True)):
         if is_fused(reduction, at) and isinstance(source, Mul):
-            results.append(Call("mul_add", (source.a, source.b, element), source.dtype))
+            results.append(mul_add(source.a, source.b, element))
         else:
             results.append(substitute(result, operands))
     return results

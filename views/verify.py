@@ -1,7 +1,8 @@
 """A schedule checked against the program without it: by the interpreter on few elements, by native code on more.
 
-What is compared are the outputs of both programs on the same drawn inputs. Integers must agree exactly; floats up to what
-another order of operations does to them: a few units in the last place of the largest result, for each term added up.
+What is compared are the outputs of both programs on the same drawn inputs. Integers must agree exactly, and so must the bits of
+floats where the schedule keeps them (`s.is_exact`), any NaN being like any other. Where it adds in another order, they agree up to
+what that does to them: a few units in the last place of the largest result, for each term added up.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from ..errors import CodegenError, LoweringError, SourceLine, TilewrightError, u
 from ..ir.arith.analyzer import simplify
 from ..ir.buffer import Buffer
 from ..ir.errors import OutOfBounds, UnknownOutsideCode
-from ..ir.expr import Expr, IntImm, ProducerLoad, Var
+from ..ir.expr import Call, Expr, IntImm, ProducerLoad, Var
 from ..ir.interpret.interpreter import run as interpret
+from ..ir.intrinsics import INTRINSICS
 from ..ir.ops import const
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion, post_order, substitute
@@ -64,6 +66,8 @@ class Verification:
 
     name: str
     seed: int
+    exact: bool = False
+    """Whether bits were compared."""
     checks: list[Check] = field(default_factory=list[Check])
     left_out: list[str] = field(default_factory=list[str])
 
@@ -94,7 +98,8 @@ def verify(
 class _Verifying:
     def __init__(self, schedule: Schedule, seed: int, target: Target) -> None:
         self.schedule, self.seed, self.target = schedule, seed, target
-        self.made = Verification(", ".join(op.name for op in schedule.outputs), seed)
+        self.exact = bool(schedule.is_exact)
+        self.made = Verification(", ".join(op.name for op in schedule.outputs), seed, self.exact)
 
     def run(self, sizes: Sequence[dict[Var, int]]) -> Verification:
         with deep_recursion():
@@ -156,26 +161,28 @@ class _Verifying:
         except UnknownOutsideCode as problem:
             self.made.left_out.append(f"interpreter: {problem.headline}")
             return
-        self.compare("interpreter", pair, expected, got)
+        self.compare("interpreter", pair, expected, got, self.exact)
 
     def native(self, pair: _Pair) -> None:
         checked = bool(_data_indexed(pair.outputs))
+        plain = self.target if self.target.backend.device(self.target) == "cpu" and self.target.backend.rules == "cpu" else Target()
         try:
             kernels = [build_kernels([function], target, BuildOptions(bounds_check=checked)).module[function.name]
-                       for function, target in ((pair.plain, Target()), (pair.scheduled, self.target))]
+                       for function, target in ((pair.plain, plain), (pair.scheduled, self.target))]
         except (CodegenError, LoweringError) as problem:
             self.made.left_out.append(f"native code: {problem.headline}")
             return
         expected, drawn = self.reference(pair, lambda args: kernels[0](*args))
         got = [value.copy() if isinstance(value, np.ndarray) else value for value in drawn]
         kernels[1](*got)
-        self.compare("native code", pair, expected, got)
+        alike = plain is self.target or plain.fuses == self.target.fuses and not _approximates(pair)
+        self.compare("native code", pair, expected, got, self.exact and alike)
 
     def reference(self, pair: _Pair, call: Callable[[list[Any]], object]) -> tuple[list[Any], list[Any]]:
         """What the plain program computes, and the arguments as they were drawn. Drawn again where its results are no
         numbers (logarithms of what is negative), or where data that are indices lead out of bounds."""
         for positive, zero in ((False, False), (True, False), (True, True)):
-            drawn = _draw(pair, self.seed, positive, zero)
+            drawn = _draw(pair, self.seed, positive, zero, self.exact)
             results = [value.copy() if isinstance(value, np.ndarray) else value for value in drawn]
             try:
                 call(results)
@@ -189,9 +196,9 @@ class _Verifying:
 
     # Results
 
-    def compare(self, by: str, pair: _Pair, expected: Sequence[Any], got: Sequence[Any]) -> None:
+    def compare(self, by: str, pair: _Pair, expected: Sequence[Any], got: Sequence[Any], exact: bool) -> None:
         elements, worst, sizes = 0, 0.0, list[str]()
-        slack = _ULPS * (len(pair.outputs) + _longest_sum(pair))
+        slack = 0 if exact else _ULPS * (len(pair.outputs) + _longest_sum(pair))
         for param, want, have in zip(pair.plain.arguments, expected, got, strict=True):
             if isinstance(param, Buffer) and param in pair.plain.outputs:
                 wrong, apart = _differences(want, have, slack)
@@ -287,9 +294,9 @@ def _declared(param: Buffer | Var) -> str:
 # Inputs
 
 
-def _draw(pair: _Pair, seed: int, positive: bool, zero: bool) -> list[Any]:
-    """An argument for each parameter. Floats are eighths between -2 and 2, whose sums are exact; outputs hold what no
-    program computes by chance."""
+def _draw(pair: _Pair, seed: int, positive: bool, zero: bool, exact: bool) -> list[Any]:
+    """An argument for each parameter. Floats are between -2 and 2: eighths, whose sums are exact, or, where bits are
+    compared, any, whose sums are not; outputs hold what no program computes by chance."""
     rng = np.random.default_rng(seed)
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in pair.values.items()}
     limits = [_extent(extent, symbols) for extent in _data_indexed(pair.outputs)]
@@ -304,6 +311,7 @@ def _draw(pair: _Pair, seed: int, positive: bool, zero: bool) -> list[Any]:
             value: Any = rng.integers(0, 2, shape)
         elif param.dtype.is_float:
             value = rng.integers(1 if positive else -16, 17, shape) / 8
+            value = value + rng.uniform(-1 / 16, 1 / 16, shape) if exact else value
         elif limits:
             value = rng.integers(0, 1 if zero else max(min(limits), 1), shape)
         else:
@@ -342,6 +350,12 @@ def _mostly_numbers(function: Function, values: Sequence[Any]) -> bool:
 # Differences
 
 
+def _approximates(pair: _Pair) -> bool:
+    """Whether targets may have functions of the program with other last bits."""
+    return any(isinstance(node, Call) and node.name in INTRINSICS and INTRINSICS[node.name].approximate
+               for node in post_order(pair.plain.body))
+
+
 def _longest_sum(pair: _Pair) -> int:
     """The number of terms of the longest reduction, about."""
     longest = 1
@@ -361,7 +375,7 @@ def _elements(op: Operation, values: Mapping[Var, int]) -> int:
 
 def _differences(want: Any, have: Any, slack: float) -> tuple[np.ndarray[Any, Any] | None, float]:
     """Where two results differ by more than `slack` units in the last place of the largest (None: nowhere), and by how
-    much they do at most, relative to the largest."""
+    much they do at most, relative to the largest. With a slack of 0 the signs of zeros count."""
     if want.dtype.kind in "biu":
         wrong = want != have
         return (wrong if wrong.any() else None), 0.0
@@ -371,10 +385,10 @@ def _differences(want: Any, have: Any, slack: float) -> tuple[np.ndarray[Any, An
     a, b = np.asarray(want, np.float64), np.asarray(have, np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
     with np.errstate(invalid="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        same = (a == b) & ((np.signbit(a) == np.signbit(b)) | (slack > 0)) | (np.isnan(a) & np.isnan(b))
         distance = np.where(same, 0.0, np.abs(a - b))
     largest = float(np.abs(a[finite]).max(initial=0.0))
     allowed = slack * unit * (largest if largest else 1.0)
-    wrong = ~same & (~finite | (distance > allowed))
+    wrong = ~same & (~finite | (distance > allowed) | (slack == 0))
     apart = float(distance[finite].max(initial=0.0)) / largest if largest else 0.0
     return (wrong if wrong.any() else None), apart

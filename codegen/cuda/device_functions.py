@@ -94,32 +94,32 @@ static __device__ __forceinline__ float tw_round_to_odd(double value) {
 template <class T>
 static __device__ __forceinline__ T tw_min(T a, T b) { return a < b || a != a ? a : b; }
 // Of floats -0 is less than +0.
-static __device__ __forceinline__ double tw_min(double a, double b) {
-  return a < b || a != a || (a == b && !signbit(b)) ? a : b;
+template <> __device__ __forceinline__ double tw_min<double>(double a, double b) {
+  return a < b || a != a || (a == b && copysign(1.0, b) > 0) ? a : b;
 }
-static __device__ __forceinline__ float tw_min(float a, float b) {
+template <> __device__ __forceinline__ float tw_min<float>(float a, float b) {
 #ifdef __CUDACC__
   float least;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
   return least;
 #else
-  return a < b || a != a || (a == b && !signbit(b)) ? a : b;
+  return a < b || a != a || (a == b && copysign(1.0, b) > 0) ? a : b;
 #endif
 }""",
     "tw_max": """
 template <class T>
 static __device__ __forceinline__ T tw_max(T a, T b) { return a > b || a != a ? a : b; }
 // Of floats -0 is less than +0.
-static __device__ __forceinline__ double tw_max(double a, double b) {
-  return a > b || a != a || (a == b && signbit(b)) ? a : b;
+template <> __device__ __forceinline__ double tw_max<double>(double a, double b) {
+  return a > b || a != a || (a == b && copysign(1.0, b) < 0) ? a : b;
 }
-static __device__ __forceinline__ float tw_max(float a, float b) {
+template <> __device__ __forceinline__ float tw_max<float>(float a, float b) {
 #ifdef __CUDACC__
   float greatest;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(greatest) : "f"(a), "f"(b));
   return greatest;
 #else
-  return a > b || a != a || (a == b && signbit(b)) ? a : b;
+  return a > b || a != a || (a == b && copysign(1.0, b) < 0) ? a : b;
 #endif
 }""",
     "tw_truncdiv": """

@@ -34,6 +34,17 @@ class ScheduleDoors:
         """
         return _room(".replay").replayed(records, ops, intrinsics)
 
+    @property
+    def is_exact(self) -> Any:
+        """Whether the results have the bits of the program without a schedule: true or false, and printed with the reason and the
+        record since which they may differ.
+
+        They do while the loops over reduce axes run in their declared order, without rfactor of sums, sums across threads or
+        tensorized floats; whatever is split, tiled, vectorized, cached, inlined or run in parallel. Sums of integers, minima and
+        maxima are exact in any order. A build with fast_math or fp_contract keeps no such promise.
+        """
+        return _room(".exactness").exactness(self)
+
     def as_python(self) -> str:
         """Python code that makes this schedule again in `s`, given `te` and `ops` (what create_schedule took); and, where
         it uses tensor intrinsics of one's own, `intrinsics`, these by name."""

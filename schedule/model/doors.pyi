@@ -9,6 +9,7 @@ from ...te.tensor_intrin import TensorIntrin
 from ...views.explain import Explanation
 from ...views.options import Options
 from ...views.verify import Verification
+from .exactness import Exactness
 from .records import Record
 from .schedule import Schedule
 from .stage import Stage
@@ -22,6 +23,8 @@ class ScheduleDoors:
         records: Iterable[Record], ops: Operation | Tensor | Sequence[Operation | Tensor],
         intrinsics: Mapping[str, TensorIntrin] | None = None,
     ) -> Schedule: ...
+    @property
+    def is_exact(self) -> Exactness: ...
     def as_python(self) -> str: ...
     def explain(self, stage: Stage | Tensor | Operation) -> Explanation: ...
     def options(self, stage: Stage | Tensor | Operation) -> Options: ...

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ...ir.buffer import Buffer
 from ...ir.builder import ir_builder
+from ...ir.combine import mul_add
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Shuffle
 from ...ir.ops import call, cast
@@ -43,6 +44,6 @@ def _dot(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
     with ib.else_scope():
         for k in range(GROUP):
             ones = Shuffle((pairs,), tuple(range(k, LANES * GROUP, GROUP)))
-            sums = sums + cast(cast(a.vload([k]), "float32"), _SUMS) * cast(ones, _SUMS)
+            sums = mul_add(cast(cast(a.vload([k]), "float32"), _SUMS), cast(ones, _SUMS), sums)
         ib.emit(c.vstore([0], sums))
     return ib.get()

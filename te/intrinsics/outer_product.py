@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from ...ir.buffer import Buffer
 from ...ir.builder import ir_builder
+from ...ir.combine import mul_add
 from ...ir.dtype import DType
 from ...ir.expr import Expr
 from ...ir.ops import cast, const
@@ -63,7 +64,7 @@ def _added(ins: Sequence[Buffer], out: Buffer, begin: Sequence[Expr], depth: int
     with ib.for_range(0, depth, "k") as k:
         right = ib.let("right", ins[1].vload([k, 0], row))
         for i in range(SIZE):
-            ib.emit(tile.vstore([i, 0], tile.vload([i, 0], row) + cast(ins[0].vload([k, i]), row) * right))
+            ib.emit(tile.vstore([i, 0], mul_add(cast(ins[0].vload([k, i]), row), right, tile.vload([i, 0], row))))
     for i in range(SIZE):
         ib.emit(out.vstore([i, 0], tile.vload([i, 0], row)))
     return ib.get()

@@ -1,0 +1,157 @@
+"""Whether a schedule keeps the bits of the program: what of it reorders additions, and since which primitive.
+
+The terms of an element of a reduction are taken up one after the other. They are so in the declared order, that of the reduce
+axes as te.compute lists them, as long as no primitive changes the order of the loops over reduce axes among each other; loops
+over data may stand anywhere among them. Where the order does not matter, nothing needs to be kept: integers wrap, which is
+associative, and minimum and maximum are the same in any order, since -0 is less than +0 to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...errors import SourceLine
+from ...ir.expr import Add, And, Call, Expr, IterVar, Max, Min, Mul, Or, Reduce, Var
+from ...ir.ops import is_const
+from ...ir.visit import post_order
+from .axes import declared_ranges
+from .records import Record, TensorRef
+from .replay import Replay
+from .schedule import create_schedule
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+    from .stage import Stage
+
+__all__ = ["Exactness", "exactness", "is_ordered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """True where a schedule changes no bit of any result, else false, with the reason and the record since which.
+
+    Any NaN equals any NaN; the sign of a zero counts.
+    """
+
+    reason: str = ""
+    record: Record | None = None
+    code: str = ""
+    """The record as a line of Python."""
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+    @property
+    def source(self) -> SourceLine | None:
+        """The user's line that made the record; None where that is not known, or the schedule is exact."""
+        return None if self.record is None else self.record.source
+
+    def __str__(self) -> str:
+        if self:
+            return "exact: the results have the bits of the program without a schedule"
+        return f"not exact since {self.code}: {self.reason}"
+
+    __repr__ = __str__
+
+
+def exactness(schedule: Schedule) -> Exactness:
+    """See Schedule.is_exact."""
+    if not _is_inexact(schedule):  # what the records left behind shows it, and looking costs nothing
+        return Exactness()
+    replay = Replay(create_schedule(list(schedule.outputs)))
+    since: Exactness | None = None
+    for record in schedule.records:
+        lost = _lost_by(replay.schedule, record)
+        replay.apply(record)
+        reason = lost or next(filter(None, map(_disorder, replay.schedule.stages)), "")
+        if not reason:
+            since = None
+        elif since is None:
+            since = Exactness(reason, record, replay.schedule.as_python().splitlines()[-1])
+        if lost:  # whatever follows, no loop brings this order back
+            break
+    return Exactness() if since is None else since
+
+
+def _is_inexact(schedule: Schedule) -> bool:
+    """Whether a look at each record is worth while."""
+    taken_apart = any(record.primitive in _TAKING_APART for record in schedule.records)
+    return taken_apart or any(map(_disorder, schedule.stages))
+
+
+_TAKING_APART = ("rfactor", "tensorize")
+
+
+def _lost_by(schedule: Schedule, record: Record) -> str:
+    """What a record is about to change for good, in words; empty for nothing."""
+    if record.primitive == "tensorize":
+        stage = schedule.stages[record.stage or 0]
+        floats = any(tensor.dtype.is_float for tensor in stage.op.outputs)
+        return f"the intrinsic adds the floats of {stage.name} in an order of its own" if floats else ""
+    if record.primitive != "rfactor":
+        return ""
+    tensors = record.arguments["tensor"]
+    first = tensors[0] if isinstance(tensors, tuple) else tensors
+    assert isinstance(first, TensorRef)
+    stage = schedule.stages[first.stage]
+    reduction = stage.op.reduction
+    ordered = reduction is not None and is_ordered(reduction)
+    return f"partial results of {stage.name} are added instead of its terms" if ordered else ""
+
+
+def _disorder(stage: Stage) -> str:
+    """What is wrong with the order in which a stage takes up its terms, in words; empty for nothing."""
+    reduction = stage.op.reduction
+    if reduction is None or not is_ordered(reduction):
+        return ""
+    loops = _loops_in_order(stage)
+    if loops is None:
+        return f"loops over the reduce axes of {stage.name} run through each other"
+    ranges = declared_ranges(stage)
+    several = [axis for axis in loops if not is_const(ranges[axis].extent, 1)]
+    across = next((axis for axis in several if stage.attr(axis).bind_thread is not None), None)
+    if across is not None:
+        return f"the threads of '{across.name}' add up parts of {stage.name}"
+    now = [axis for axis in stage.leaf_iter_vars if any(axis is each for each in several)]
+    if all(a is b for a, b in zip(several, now, strict=True)):
+        return ""
+    return (f"the loops over the reduce axes of {stage.name} run as {_names(now)}, and the terms were declared in the order of "
+            f"{_names(several)}")
+
+
+def _loops_in_order(stage: Stage) -> list[IterVar] | None:
+    """The loops that the reduce axes became, in an order that takes up terms as declared; None where there is none."""
+    order: list[IterVar] = list(stage.op.reduce_axis)
+    for relation in stage.relations:
+        if relation.uses and any(axis in order for axis in (*relation.uses, *relation.parents)):
+            return None  # where one loop begins, or which element it is at, depends on another
+        places = [order.index(axis) for axis in relation.parents if axis in order]
+        if not places:
+            continue
+        if places != list(range(places[0], places[0] + len(places))):
+            return None
+        order[places[0] : places[-1] + 1] = relation.children
+    return order
+
+
+def _names(axes: Sequence[IterVar]) -> str:
+    return ", ".join(axis.name for axis in axes)
+
+
+def is_ordered(reduction: Reduce) -> bool:
+    """Whether the bits of a reduction depend on the order in which it takes up its terms."""
+    combiner = reduction.combiner
+    if not any(var.dtype.is_float for var in combiner.lhs):
+        return any(node.dtype.is_float for result in combiner.result for node in post_order(result))
+    return not all(map(_any_order, combiner.result, combiner.lhs, combiner.rhs))
+
+
+def _any_order(result: Expr, lhs: Var, rhs: Var) -> bool:
+    """Whether an element is joined by an operator that is associative and commutative to the last bit."""
+    if isinstance(result, Call):
+        return result.name in ("bitwise_and", "bitwise_or", "bitwise_xor") and {*result.args} == {lhs, rhs}
+    if not isinstance(result, (Add, Mul, Min, Max, And, Or)) or {result.a, result.b} != {lhs, rhs}:
+        return False
+    return isinstance(result, (Min, Max, And, Or)) or not result.dtype.is_float
