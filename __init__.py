@@ -31,6 +31,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from . import autoschedule as autoschedule
     from . import te as te
     from . import topi as topi
     from .driver.build import build
@@ -46,7 +47,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
     "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
-    "array", "build", "cpu", "cuda", "empty", "ir_builder", "jit", "load", "lower", "num_threads", "register_func",
+    "array", "autoschedule", "build", "cpu", "cuda", "empty", "ir_builder", "jit", "load", "lower", "num_threads", "register_func",
     "set_num_threads", "te", "topi",
 ]
 
@@ -60,7 +61,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name in ("te", "topi"):
+    if name in ("te", "topi", "autoschedule"):
         return import_module(f".{name}", __name__)
     home = _HOMES.get(name)
     if home is None:

@@ -1,1 +1,12 @@
-"""Rules that choose schedules: how, for what topi and users declare."""
+"""Rules that choose schedules: how, for what topi and users declare.
+
+    s = tw.autoschedule.schedule([C], target="llvm", exact=True)        # also topi.schedule
+
+What measures is above; `schedule` is a door to the one place that knows both rules and measured results.
+"""
+
+from __future__ import annotations
+
+from ..topi.lazy import lazily
+
+__getattr__, __dir__ = lazily(__name__, {"schedule": "..driver.schedule"})

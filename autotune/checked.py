@@ -109,8 +109,9 @@ def _check(task: Task, database: Database, trials: Sequence[Trial]) -> tuple[lis
     return accepted, [failure for _, failure in failures]
 
 
-def find_schedule(args: Sequence[Tensor], target: Target, database: Database | str | PathLike[str]) -> Schedule | None:
-    """The best schedule of tensors, for tw.build; None where there is no result for them.
+def find_schedule(args: Sequence[Tensor], target: Target, database: Database | str | PathLike[str], *, exact: bool = False,
+                  ) -> Schedule | None:
+    """The best schedule of tensors, for tw.build; None where there is no result for them. exact: of those that keep every bit.
 
     A file that does not exist is warned of: most likely its name is wrong. So are records that are refused. Raises what opening
     a database raises.
@@ -121,7 +122,7 @@ def find_schedule(args: Sequence[Tensor], target: Target, database: Database | s
     if not target.is_native or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
         return None
     try:
-        return best_schedule(Task.of(list(args), target), database)[0]
+        return best_schedule(Task.of(list(args), target, exact=exact), database)[0]
     except NoRecord:
         return None
     except (RecordDoesNotFit, WrongRecord, WorkerFailed) as error:

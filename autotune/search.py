@@ -74,6 +74,8 @@ class CandidateFactory:
         sketch = next(sketch for sketch in self.task.sketches if sketch.name == config.sketch)
         try:
             schedule, args = sketch.schedule(config)
+            if self.task.exact and not schedule.is_exact:
+                return None
             with deep_recursion():
                 function = lower(schedule, list(args), "main")
         except Rejected:

@@ -54,7 +54,7 @@ class Key:
 @dataclass(frozen=True)
 class Task:
     """What is tuned. args: the tensors of the function, in call order. unscheduled: its loops as declared, the reference of every
-    candidate. sketches: the search space."""
+    candidate. sketches: the search space. exact: only what keeps every bit is a candidate, and has a key of its own."""
 
     name: str
     args: tuple[Tensor, ...]
@@ -62,22 +62,29 @@ class Task:
     unscheduled: Function
     sketches: tuple[Sketch, ...]
     key: Key
+    exact: bool = False
 
     @classmethod
-    def of(cls, args: Any, target: str | Target = "llvm", sketches: tuple[Sketch, ...] = (), name: str = "") -> Task:
+    def of(cls, args: Any, target: str | Target = "llvm", sketches: tuple[Sketch, ...] = (), name: str = "", *,
+           exact: bool = False) -> Task:
         """The task of tensors (inputs, then outputs): its space is derived, unless a template brings one.
 
         Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned (TW0603).
         """
         if isinstance(args, Task):
-            return args
+            return args._exactly() if exact and not args.exact else args
         tensors, chosen = _checked_args(args), _checked_target(target)
         outputs = computed_tensors(tensors)
         with deep_recursion():
             unscheduled = lower(create_schedule(outputs), list(tensors), "main")
         key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine_text(), versions_text())
         task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, sketches, key)
-        return task if sketches else replace(task, sketches=derive(tensors, outputs, chosen))
+        task = task if sketches else replace(task, sketches=derive(tensors, outputs, chosen))
+        return task._exactly() if exact else task
+
+    def _exactly(self) -> Task:
+        """The same with candidates that keep every bit alone."""
+        return replace(self, exact=True, key=replace(self.key, workload=f"exact {self.key.workload}"))
 
     @property
     def outputs(self) -> list[Tensor]:

@@ -70,7 +70,7 @@ class Result:
 def tune(
     args: Any, target: str | Target = "llvm", trials: int = 64, database: str | Path | Database = "tune.sqlite", *,
     search: str = "evolution", seed: int = 0, inputs: Sequence[Any] | None = None, limits: Limits | None = None,
-    progress: bool | None = None,
+    progress: bool | None = None, exact: bool = False,
 ) -> Result:
     """Look for the fastest schedule of a function.
 
@@ -80,14 +80,15 @@ def tune(
     is made where there is none. search: "evolution" (guided by a model) or "random"; seed: of what is drawn. inputs: arrays to
     measure on, of the shapes and dtypes of the tensors that are no outputs, in their order; drawn where there are none.
     limits: seconds and bytes that a candidate may take. progress: show a live display; None for: where the standard error
-    output is a terminal.
+    output is a terminal. exact: only candidates that keep the declared order of sums, and so every bit; their trials are kept
+    apart from others, and tw.build(..., tuned=..., exact=True) finds them.
 
     Every candidate is built and run in another process, and compared with the unscheduled program before its time counts.
     Interrupting it (Ctrl-C) keeps every trial so far. Raises NothingToTune (TW0601), SymbolicShape (TW0602),
     TargetCannotBeTuned (TW0603), BadTuningOption (TW0604), NoCandidate (TW0608), WorkerFailed (TW0609), WrongInputs (TW0610),
     and what opening a database raises (TW0631, TW0632, TW0635).
     """
-    task = Task.of(args, target)
+    task = Task.of(args, target, exact=exact)
     if type(trials) is not int or trials < 1:
         raise BadTuningOption(f"cannot tune for {trials!r} trials", called=user_source(), allowed="a positive number",
                               fix="trials=64")

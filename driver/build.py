@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
+from ..errors import user_source
 from ..ir import Var
 from ..ir.visit import deep_recursion
 from ..runtime import Module
+from ..schedule.errors import NotExact
 from ..te import Tensor
 from .bundle import bundling
 from .cache.lookup import find_place
@@ -28,7 +30,7 @@ __all__ = ["Module", "build", "build_with_options", "lower"]
 def build(
     what: Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None, target: str | Target = "llvm",
     name: str = "main", tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False,
-    fast_math: bool = False, fp_contract: bool = False,
+    fast_math: bool = False, fp_contract: bool = False, exact: bool = False,
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
@@ -41,30 +43,36 @@ def build(
     fp_contract: any product may be contracted into a sum, one rounding less; without it every operator is rounded as it is
     written, but for the declared product under a te.sum (docs/numerics.md). fast_math: floats may also be reassociated and divided
     by reciprocals, which changes last bits; NaN and infinity keep their meaning.
+    exact: schedules that are chosen here keep the declared order of sums, so that results have the bits of the program without
+    a schedule; one that is given and does not is refused.
     The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
 
     Raises ArgumentNotBuildable (TW0420) for what is none of these, and NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
-    UnknownTargetOption (TW0402), UnknownTriple (TW0405), UnknownProcessor (TW0403), UnknownFeature (TW0404) and UnknownArchitecture
-    (TW0406) for the target; any other LoweringError, CodegenError or CudaError where the program cannot be lowered or made for it;
-    CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for a database that cannot be read.
+    NotExact (TW0226), UnknownTargetOption (TW0402), UnknownTriple (TW0405), UnknownProcessor (TW0403), UnknownFeature (TW0404)
+    and UnknownArchitecture (TW0406) for the target; any other LoweringError, CodegenError or CudaError where the program cannot
+    be lowered or made for it; CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for a database that
+    cannot be read.
     """
     options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
-    return build_with_options(what, args, target, name, options, tuned)
+    return build_with_options(what, args, target, name, options, tuned, exact)
 
 
 def build_with_options(
     what: Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None, target: str | Target, name: str,
-    options: BuildOptions, tuned: str | PathLike[str] | Database | None = None,
+    options: BuildOptions, tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
 ) -> Any:
     """As build, with passes left out or doing more."""
     chosen = _chosen(target)
+    if exact and options.contracts:
+        raise NotExact("cannot build exactly", called=user_source(), fix="leave out exact=True, or what allows other roundings",
+                       reason=f"{'fast_math' if options.fast_math else 'fp_contract'}=True allows other roundings than are written")
     with deep_recursion(), bundling(lambda: evidence_of(what) | {"target.txt": f"{target}\n"}):
         several = isinstance(what, Mapping)
         given = list(what.items()) if isinstance(what, Mapping) else [(name, what)]
-        programs = tuple(BuildItem(key, _tuned(each, chosen, tuned), None if several else args) for key, each in given)
+        programs = tuple(BuildItem(key, _tuned(each, chosen, tuned, exact), None if several else args) for key, each in given)
         for program in programs:
             check_name(program.name)
-        module = _module(Request(programs, chosen, options, renamed=several))
+        module = _module(Request(programs, chosen, options, renamed=several, exact=exact))
         return module if several else module[next(iter(module))]
 
 
@@ -86,12 +94,12 @@ def _chosen(target: str | Target) -> Target:
     return Target("interpret") if os.environ.get("TILEWRIGHT_INTERPRET", "0") not in ("", "0") else asked
 
 
-def _tuned(what: Any, target: Target, database: str | PathLike[str] | Database | None) -> Any:
+def _tuned(what: Any, target: Target, database: str | PathLike[str] | Database | None, exact: bool) -> Any:
     """A list of tensors with its best schedule, where the database has one; anything else as it is."""
     if database is None or not isinstance(what, (list, tuple)):
         return what
     tensors = list(cast("Sequence[Any]", what))
     if not tensors or not all(isinstance(each, Tensor) for each in tensors):
         return cast("Any", what)
-    schedule = tuned_schedule(tensors, target, database)
+    schedule = tuned_schedule(tensors, target, database, exact)
     return cast("Any", what) if schedule is None else (schedule, tensors)

@@ -36,12 +36,14 @@ class BuildItem:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for. renamed: functions that are lowered already take the names of their programs, as those of a module do."""
+    """What is asked for. renamed: functions that are lowered already take the names of their programs, as those of a module do.
+    exact: sums keep their declared order."""
 
     programs: tuple[BuildItem, ...]
     target: Target
     options: BuildOptions
     renamed: bool = False
+    exact: bool = False
 
     def snapshot(self) -> Request:
         """The request as it is now."""
@@ -50,7 +52,8 @@ class Request:
 
 def compile_programs(request: Request) -> BuildResult:
     """The kernels of a request, built anew. Raises LoweringError, CodegenError and CudaError."""
-    functions = [function_of(program.what, program.args, program.name, request.target) for program in request.programs]
+    functions = [function_of(program.what, program.args, program.name, request.target, request.exact)
+                 for program in request.programs]
     if request.renamed:
         functions = [replace(function, name=program.name) for function, program in zip(functions, request.programs, strict=True)]
     return build_kernels(functions, request.target, request.options)

@@ -12,6 +12,7 @@ from ..errors import user_source
 from ..ir import Function, Var
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule, create_schedule
+from ..schedule.errors import NotExact
 from ..schedule.lowering.lower import lower as lower_schedule
 from ..schedule.model.serialise import to_json
 from ..te import Tensor
@@ -33,18 +34,22 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
         return function_of(s, args, name)
 
 
-def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, target: Target | None = None) -> Function:
-    """The lowered function of anything that can be built. target: for which lists of tensors are scheduled."""
+def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, target: Target | None = None,
+                exact: bool = False) -> Function:
+    """The lowered function of anything that can be built. target: for which lists of tensors are scheduled. exact: so that sums
+    keep their declared order. Raises NotExact (TW0226) for a schedule in which they do not."""
     check_name(name)
     if isinstance(what, Function):
         return what
     if isinstance(what, Schedule) and isinstance(args, (list, tuple)):
+        _require_exact(what, exact)
         return lower_schedule(what, list(args), name)
     if isinstance(what, (list, tuple)):
         parts = list(cast("Sequence[Any]", what))
         if parts and all(isinstance(part, (Tensor, Var)) for part in parts):
-            return lower_schedule(_scheduled(parts, target), parts, name)
+            return lower_schedule(_scheduled(parts, target, exact), parts, name)
         if len(parts) == 2 and isinstance(parts[0], Schedule):
+            _require_exact(parts[0], exact)
             return lower_schedule(parts[0], list(cast("Sequence[Tensor | Var]", parts[1])), name)
     missing = f"got {type(cast(object, what)).__name__}"
     if isinstance(what, Schedule):
@@ -58,12 +63,19 @@ def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, targe
     )
 
 
-def _scheduled(parts: Sequence[Tensor | Var], target: Target | None) -> Schedule:
+def _require_exact(schedule: Schedule, exact: bool) -> None:
+    known = schedule.is_exact if exact else True
+    if not known:
+        raise NotExact("cannot build the schedule exactly", reason=known.reason, called=known.source or user_source(),
+                       fix="leave out exact=True, or take back the primitive: print(s.is_exact)")
+
+
+def _scheduled(parts: Sequence[Tensor | Var], target: Target | None, exact: bool) -> Schedule:
     """The schedule of a list of tensors: topi's, in which those that are passed are stored though others read them."""
     passed = [each for each in parts if isinstance(each, Tensor) and not each.op.is_given]
     if target is None or not passed:
         return create_schedule(unread_tensors(parts))
-    return schedule(passed, target)
+    return schedule(passed, target, exact=exact)
 
 
 def unread_tensors(tensors: Sequence[Tensor | Var]) -> list[Tensor]:

@@ -19,12 +19,14 @@ __all__ = ["schedule", "tuned_schedule"]
 
 def schedule(
     outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm",
-    tuned: str | PathLike[str] | Database | None = None,
+    tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
 ) -> Schedule:
     """The best schedule that we know for `outputs` and what they are computed from.
 
     outputs: a tensor or several (or their operations); tensors that are to be stored as well as read are among them.
     target: as tw.build takes it. tuned: a database of autotune's, whose result for these tensors is taken where it has one.
+    exact: sums keep their declared order, so that every bit is that of the program without a schedule (`s.is_exact`): a result of
+    the database that reorders them is not taken. Without it they may be reordered.
     What comes back is an ordinary schedule: `print(s)`, `s.as_python()`, and further primitives on what was left alone.
     For "interpret", which is slow and exact, operations stay as they were declared.
     Raises NothingToSchedule (TW0224), a CodegenError for an unknown target, and RecordError for a database that cannot be read.
@@ -36,15 +38,16 @@ def schedule(
         given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
         inputs = [stage.op.output(0) for stage in create_schedule(outputs).stages if stage.op.is_passed]
         args = [*inputs, *(each if isinstance(each, Tensor) else each.output(0) for each in given)]
-        best = tuned_schedule(args, chosen, tuned)
+        best = tuned_schedule(args, chosen, tuned, exact)
         if best is not None:
             return best
-    return scheduler.schedule(outputs, chosen)
+    return scheduler.schedule(outputs, chosen, exact=exact)
 
 
-def tuned_schedule(args: Sequence[Tensor], target: Target, database: str | PathLike[str] | Database) -> Schedule | None:
+def tuned_schedule(args: Sequence[Tensor], target: Target, database: str | PathLike[str] | Database, exact: bool,
+                   ) -> Schedule | None:
     """The best schedule that a database has for the function of `args`, inputs then outputs; None where it has no result for it.
-    Raises RecordError for a database that cannot be read."""
+    exact: of those that keep every bit. Raises RecordError for a database that cannot be read."""
     from ..autotune.checked import find_schedule  # what schedules by rules need not load what measures
 
-    return find_schedule(args, target, database)
+    return find_schedule(args, target, database, exact=exact)

@@ -207,3 +207,9 @@ class BadSkew(ScheduleError):
     """Loops of which none can begin elsewhere in each iteration of the other."""
 
     code = "TW0225"
+
+
+class NotExact(ScheduleError):
+    """A schedule that reorders sums, or a build that may round otherwise, where exact results were asked for."""
+
+    code = "TW0226"

@@ -109,7 +109,8 @@ def allowed(own: str, module: str) -> bool:
 
 
 DOORS = {("te/__init__.py", "schedule")} | {("schedule/model/doors.py", module) for module in (
-    "schedule.lowering.normalize", "schedule.lowering.text", "schedule.model.python_code", "schedule.model.replay",
+    "schedule.lowering.normalize", "schedule.lowering.text", "schedule.model.exactness", "schedule.model.python_code",
+    "schedule.model.replay",
     "views.explain", "views.options", "views.report", "views.verify",
 )}
 """Names of an upper floor in the face of a lower one, where a user looks for them: te.create_schedule, print(s), s.show(). They
@@ -133,8 +134,8 @@ LATE = {
     "driver/schedule.py": "autoschedule.scheduler autotune.checked",
     "ir/passes/common/runner.py": "ir.errors ir.verify",
     "runtime/device.py": "runtime.cuda_driver",
-    "schedule/model/doors.py": "schedule.lowering.normalize schedule.lowering.text schedule.model.python_code "
-        "schedule.model.replay views.explain views.options views.report views.verify",
+    "schedule/model/doors.py": "schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
+        "schedule.model.python_code schedule.model.replay views.explain views.options views.report views.verify",
     "schedule/model/replay.py": "te.intrinsics",
     "schedule/primitives/tensorize.py": "te.intrinsics",
     "te/__init__.py": "schedule te.autodiff",

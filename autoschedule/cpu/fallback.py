@@ -24,7 +24,7 @@ from .sums import sums
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["reduction"]
+__all__ = ["reduction", "sums_in_order"]
 
 CHUNKS = 64
 """Into how many parts a reduction of everything is cut, for threads to share."""
@@ -45,6 +45,14 @@ def reduction(group: Group) -> None:
         _rows(group, anchor, lane)
     else:
         _columns(group, anchor, lane)
+
+
+def sums_in_order(group: Group) -> None:
+    """The rule for sums that must not be reordered: lanes and threads over data axes alone."""
+    group.inline_cheap_heads()
+    if group.s[group.output].op.axis:
+        lane = _lane_axis(group, group.anchor)
+        _columns(group, group.anchor, lane if lane is not None and lane.kind == "data" else None)
 
 
 def _lane_axis(group: Group, anchor: Operation) -> IterVar | None:

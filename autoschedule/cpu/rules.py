@@ -15,7 +15,7 @@ from ...te.operation import Operation
 from ..groups import Fusion, Group
 from .fusion import axes_shared, cheap, computed_again
 
-__all__ = ["RULES", "fusion_on", "rule_for"]
+__all__ = ["RULES", "fusion_on", "rule_for", "rule_in_order"]
 
 RULES: dict[str, tuple[str, str]] = {
     "conv2d_nchw": ("conv", "conv2d_nchw"),
@@ -53,13 +53,24 @@ RULES: dict[str, tuple[str, str]] = {
 
 REDUCTION = ("gemm", "gemm")
 """For reductions of no tag that has a rule: most are products; what is none, that rule leaves to fallback.py."""
+IN_ORDER = ("fallback", "sums_in_order")
+"""For reductions whose sums must not be reordered."""
 INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 
 
 def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
-    module, function = RULES[tag] if tag else INJECTIVE if anchor.reduction is None else REDUCTION
+    return _rule(RULES[tag] if tag else INJECTIVE if anchor.reduction is None else REDUCTION)
+
+
+def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
+    """The rule of an operation whose sums, if it has any, must not be reordered."""
+    return _rule(INJECTIVE if anchor.reduction is None else IN_ORDER)
+
+
+def _rule(row: tuple[str, str]) -> Callable[[Group], None]:
+    module, function = row
     return getattr(import_module(f".{module}", __package__), function)
 
 
