@@ -10,6 +10,8 @@ from ...ir.dtype import BOOL, INT32, DType
 from .narrow_floats import bfloat16_to_float32, float16_to_float32, float32_to_bfloat16, float32_to_float16
 from .text import FunctionText
 from .types import float_constant, int_constant, llvm_type, mangled, zero
+from .workarounds.dropped_selects import zero_for_nan
+from .workarounds.saturating_conversions import clamped
 
 __all__ = ["compare", "convert", "divide", "float_floor_quotient", "float_remainder", "maximum_of", "select"]
 
@@ -42,7 +44,7 @@ def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, fl
         name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
         return f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({kind} {a}, {kind} {b})")
     # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
-    # analyse, and comparisons of it with the same constant keep NaNs.
+    # analyse, and comparisons of it with the same constant keep NaNs (workarounds/dropped_selects.py).
     return f.op(f"call {flags}{kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})")
 
 
@@ -205,23 +207,17 @@ def _from_float(f: FunctionText, value: str, source: DType, target: DType) -> st
 
 
 def _saturated(f: FunctionText, value: str, source: DType, target: DType) -> str:
-    """A float towards zero, within the target's range; 0 for a NaN.
-
-    LLVM's own saturating conversion is taken apart into single lanes on x86; clamping first is not.
-    """
-    least, greatest = float(target.least), _float_at_most(target.greatest, source)
-    low, high = float_constant(least, source), float_constant(greatest, source)
-    clamped = select(f, compare(f, ">", value, low, source), value, low, source)  # a NaN becomes the least
-    clamped = select(f, compare(f, "<", clamped, high, source), clamped, high, source)
+    """A float towards zero, within the target's range; 0 for a NaN."""
+    greatest = _float_at_most(target.greatest, source)
+    within = clamped(f, value, source, float(target.least), greatest)
     through = target if target.bits >= 32 else INT32.with_lanes(target.lanes)
     operation = "fptosi" if through.kind == "int" else "fptoui"
-    result = f.op(f"{operation} {llvm_type(source)} {clamped} to {llvm_type(through)}")
+    result = f.op(f"{operation} {llvm_type(source)} {within} to {llvm_type(through)}")
     result = convert(f, result, through, target)
     if int(greatest) != target.greatest:
-        above = compare(f, ">", value, high, source)
+        above = compare(f, ">", value, float_constant(greatest, source), source)
         result = select(f, above, int_constant(target.greatest, target), result, target)
-    # For unsigned types the first clamp made 0 of a NaN, but LLVM 22 drops it behind a select that is a maximum with 0.
-    return select(f, f.op(f"fcmp uno {llvm_type(source)} {value}, {value}"), zero(target), result, target)
+    return zero_for_nan(f, value, source, result, target)
 
 
 def _float_at_most(value: int, dtype: DType) -> float:

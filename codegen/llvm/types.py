@@ -1,7 +1,7 @@
 """Our dtypes in LLVM's text: types in registers, in memory and in intrinsics' names, and constants.
 
-bool is i1 in registers and one byte in memory. float16 is `half` in both and bfloat16 its bits, an i16 (LLVM 22 cannot
-build every vector of `bfloat`, and ends the process instead); arithmetic on them is done in float32 and rounded back.
+bool is i1 in registers and one byte in memory. float16 is `half` in both and bfloat16 its bits
+(workarounds/bfloat_vectors.py); arithmetic on them is done in float32 and rounded back.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import struct
 from functools import cache
 
 from ...ir.dtype import FLOAT32, DType
+from .workarounds.bfloat_vectors import CARRIED_AS
 
 __all__ = ["bfloat_type", "computing_dtype", "float_constant", "int_constant", "llvm_type", "mangled", "memory_type",
            "shuffle_mask", "splat", "zero"]
 
-_REGISTER = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double",
+_REGISTER = {"bool": "i1", "float16": "half", "bfloat16": CARRIED_AS, "float32": "float", "float64": "double",
              "handle": "ptr"}
 _MANGLED = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
