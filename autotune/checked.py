@@ -54,7 +54,7 @@ def best_schedule(task: Task, database: Database | str | PathLike[str]) -> tuple
 
 
 def best_trial(task: Task, database: Database) -> Trial:
-    """The trial of best_schedule. Raises what that raises."""
+    """The trial of best_schedule. Raises NoRecord (TW0633), RecordDoesNotFit (TW0636), WrongRecord (TW0637)."""
     unchecked, best = database.candidates(task.key, _AT_ONCE)
     if unchecked:
         accepted, refused = _check(task, database, unchecked)

@@ -262,7 +262,7 @@ class Measurer:
 
     def measure(self, functions: Sequence[str], best: float | None = None) -> list[Outcome]:
         """Times of candidates, each the text of its loops. best: seconds of the fastest so far: one that is far slower is
-        timed less carefully."""
+        timed less carefully. Raises WorkerFailed (TW0609) where a process that measures does not start again."""
         outcomes: list[Outcome] = []
         for start in range(0, len(functions), len(self.workers)):
             outcomes += self._measure_some(functions[start : start + len(self.workers)], best)
@@ -309,7 +309,8 @@ class Measurer:
         return {}
 
     def rivals(self, functions: Sequence[str], budget: float = 2.0) -> list[float] | None:
-        """The times of several candidates that were measured before, run in turn; None where one now fails."""
+        """The seconds of several candidates that were measured before, run in turn; None where one now fails. Raises WorkerFailed
+        (TW0609)."""
         outcomes: dict[int, Outcome] = {}
         for number, function in enumerate(functions):
             self._try(0, outcomes, self.limits.timeout, do="build", id=number, function=function)

@@ -37,7 +37,7 @@ def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
     """Register a Python function for te.call_packed: as a decorator, with a name or under the function's own, or as a call.
 
     override: whether a function of this name may be replaced; kernels that were built keep the one that they were built
-    with. Raises FunctionNameTaken.
+    with. Raises FunctionNameTaken (TW0108).
     """
     if callable(name):
         return register_func(name.__name__, name)

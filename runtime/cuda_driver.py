@@ -60,7 +60,8 @@ def _primary(index: int) -> tuple[Any, Any]:
 
 @contextmanager
 def context(index: int) -> Iterator[Any]:
-    """pycuda's driver module, with the primary context of GPU `index` current."""
+    """pycuda's driver module, with the primary context of GPU `index` current. Raises DriverMissing (TW0830), GpuMissing (TW0831),
+    PycudaMissing (TW0832)."""
     driver, primary = _primary(index)
     primary.push()
     try:

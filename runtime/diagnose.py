@@ -278,7 +278,7 @@ _REPORTS = {
 
 
 def kernel_failure(signature: Signature, status: int, messages: Sequence[str]) -> CallError:
-    """The error for a kernel that ran and returned `status`."""
+    """The error for a kernel that ran and returned `status`: KernelOutOfMemory (TW0517), KernelAssertion (TW0518)."""
     if status == OUT_OF_MEMORY:
         return KernelOutOfMemory(f"{signature.name} could not get memory for its intermediates", called=user_source(),
                                  fix="free memory, or schedule with smaller tiles (compute_at)")

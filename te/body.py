@@ -15,7 +15,8 @@ __all__ = ["check_body", "join_reductions"]
 
 
 def check_body(name: str, axis: tuple[IterVar, ...], values: tuple[Expr, ...]) -> None:
-    """Raises where a value is not what the element at `axis` of the compute `name` may be."""
+    """Refuses a value that is not what the element at `axis` of the compute `name` may be: NestedReduction (TW0116),
+    UnreducedAxis (TW0119), ForeignAxis (TW0120), BadReducer (TW0122)."""
     for value in values:
         if not isinstance(value, Reduce):
             _check_values(name, axis, (), (value,))

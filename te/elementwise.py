@@ -32,7 +32,7 @@ def operate(name: str, function: Callable[..., Any], *operands: Any) -> Any:
     """`function` of the elements of whole tensors and of scalars, as a new tensor of the broadcast shape.
 
     A tensor of rank 0 beside an expression over axes or elements is read as its value, and so is the result. Raises
-    ShapesDoNotBroadcast (TW0121), and whatever `function` raises on the elements.
+    ShapesDoNotBroadcast (TW0121), ForeignAxis (TW0120) for an expression over axes, and whatever `function` raises on the elements.
     """
     if any(isinstance(operand, TensorSlice) or _is_value(operand) for operand in operands):
         operands = tuple(ops.convert(operand) if isinstance(operand, TensorSlice) else operand for operand in operands)
@@ -51,7 +51,8 @@ def broadcast(
     name: str, function: Callable[..., Any], operands: tuple[Any, ...],
     make: Callable[..., _operation.ComputeOp] | None = None,
 ) -> _operation.ComputeOp:
-    """The operation of `operate`. make: what builds it (ComputeOp, or a subclass with more fields bound)."""
+    """The operation of `operate`. make: what builds it (ComputeOp, or a subclass with more fields bound). Raises
+    ShapesDoNotBroadcast (TW0121), ForeignAxis (TW0120)."""
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     for operand in operands:
         if isinstance(operand, Expr):
@@ -124,12 +125,13 @@ def _element(tensor: Tensor, axis: tuple[IterVar, ...], shape: tuple[Expr, ...])
 
 
 def bitwise(name: str, a: Any, b: Any) -> Any:
-    """&, |, ^, << and >> on whole tensors."""
+    """&, |, ^, << and >> on whole tensors, element by element. Raises ShapesDoNotBroadcast (TW0121), ForeignAxis (TW0120)."""
     return operate(name, functools.partial(ops.bitwise, name), a, b)
 
 
 def compare(symbol: str, a: Any, b: Any) -> Any:
-    """A comparison of whole tensors, as a bool tensor (an expression where rank 0 meets an expression's value)."""
+    """A comparison of whole tensors, as a bool tensor (an expression where rank 0 meets an expression's value). Raises
+    ShapesDoNotBroadcast (TW0121), ForeignAxis (TW0120)."""
     name, kind = _COMPARISONS[symbol]
 
     def function(x: Any, y: Any) -> Any:

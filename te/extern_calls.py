@@ -28,7 +28,8 @@ def call_extern(dtype: object, name: str, *args: Any) -> Expr:
 
 
 def call_pure_extern(dtype: object, name: str, *args: Any) -> Expr:
-    """As call_extern, of a function without effects that reads no memory: it may be moved, and called less often."""
+    """As call_extern, of a function without effects that reads no memory: it may be moved, and called less often. Raises
+    BadOutsideCall (TW0134)."""
     return _outside("call_pure_extern", dtype, name, args)
 
 
@@ -99,7 +100,8 @@ def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
 
 def target_has(feature: str) -> Expr:
     """Whether the target has a feature: a CPU's, by LLVM's name ("avx512vnni"), or "interpreter". Decided when code is
-    made, so that what is not chosen leaves no trace."""
+    made, so that what is not chosen leaves no trace. A bool; raises nothing, a feature that no target has being one that this
+    one has not."""
     return Call("target_has", (StringImm(feature),), BOOL)
 
 

@@ -72,7 +72,8 @@ def decl_tensor_intrin(
     default_buffer_params. scalar_params: te.vars that op and the bodies use; fcompute then is called with (ins, outs,
     scalar_params). Their values are passed where the intrinsic is called, and found in what is computed where a loop is
     tensorized. Raises BadTensorIntrin (TW0132) where op is no compute on placeholders, a buffer is not of its tensor's shape and
-    dtype, or a body touches others or writes what it should read.
+    dtype, or a body touches others or writes what it should read; BadDeclaredBuffer (TW0133) for default_buffer_params that no
+    buffer has.
     """
     compute = op.as_compute if isinstance(op, Operation) else None
     if compute is None or any(not tensor.op.is_passed for tensor in op.input_tensors):

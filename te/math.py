@@ -112,48 +112,50 @@ def fmod(x: Any, y: Any) -> Any:
 
 @lifted
 def floordiv(a: Any, b: Any) -> Any:
-    """a // b as Python's: rounded towards minus infinity; x // 0 = 0 for integers. Tensors broadcast. Raises NotAnExpression
-    (TW0106), ShapesDoNotBroadcast (TW0121)."""
+    """a // b as Python's: rounded towards minus infinity; x // 0 = 0 for integers. Tensors broadcast; the result has the dtype
+    that the two meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floordiv(a, b)
 
 
 @lifted
 def floormod(a: Any, b: Any) -> Any:
-    """a % b as Python's, with the sign of b; x % 0 = 0 for integers. Tensors broadcast. Raises NotAnExpression (TW0106),
-    ShapesDoNotBroadcast (TW0121)."""
+    """a % b as Python's, with the sign of b; x % 0 = 0 for integers. Tensors broadcast; the result has the dtype that the two
+    meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floormod(a, b)
 
 
 @lifted
 def truncdiv(a: Any, b: Any) -> Any:
-    """a / b as C's on integers: rounded towards zero. Tensors broadcast. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast
-    (TW0121)."""
+    """a / b as C's on integers: rounded towards zero. Tensors broadcast; the result has the dtype that the two meet in. Raises
+    NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.truncdiv(a, b)
 
 
 @lifted
 def truncmod(a: Any, b: Any) -> Any:
-    """C's % on integers: with the sign of a. Tensors broadcast. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
+    """C's % on integers: with the sign of a. Tensors broadcast; the result has the dtype that the two meet in. Raises
+    NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.truncmod(a, b)
 
 
 @lifted
 def indexdiv(a: Any, b: Any) -> Any:
-    """The quotient of indices, neither of which is negative: floordiv. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast
-    (TW0121)."""
+    """The quotient of indices, neither of which is negative: floordiv. Tensors broadcast; the result has the dtype that the two
+    meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floordiv(a, b)
 
 
 @lifted
 def indexmod(a: Any, b: Any) -> Any:
-    """The remainder of indices, neither of which is negative: floormod. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast
-    (TW0121)."""
+    """The remainder of indices, neither of which is negative: floormod. Tensors broadcast; the result has the dtype that the
+    two meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floormod(a, b)
 
 
 @lifted
 def ceildiv(a: Any, b: Any) -> Any:
-    """a / b of integers rounded up. Tensors broadcast. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
+    """a / b of integers rounded up. Tensors broadcast; the result has the dtype that the two meet in. Raises NotAnExpression
+    (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.ceildiv(a, b)
 
 
@@ -166,8 +168,8 @@ def div(a: Any, b: Any) -> Any:
 
 @lifted
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Any:
-    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding). Tensors broadcast. Raises
-    NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
+    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding). Tensors broadcast; the
+    result has the dtype that the two values meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.if_then_else(condition, true_value, false_value)
 
 

@@ -98,7 +98,7 @@ class Reducer:
         return elements if is_tuple else elements[0]
 
     def combiner(self, dtypes: tuple[DType, ...], is_tuple: bool) -> CommReducer:
-        """The combiner over fresh variables of `dtypes`."""
+        """The combiner over fresh variables of `dtypes`. Raises BadReducer (TW0122) where it gives something else for these."""
         names = _parameter_names(self.combine)
         lhs, rhs = (tuple(Var(f"{name}_{at}" if is_tuple else name, dtype) for at, dtype in enumerate(dtypes))
                     for name in names)

@@ -14,7 +14,7 @@ _CURRENT: ContextVar[str] = ContextVar("tag", default="")
 @contextmanager
 def tag_scope(tag: str) -> Iterator[None]:
     """Within it (`with te.tag_scope("conv"):`), or within a function that it decorates, operations made without a tag
-    of their own get this one. The innermost scope counts."""
+    of their own get this one. The innermost scope counts. Raises nothing."""
     token = _CURRENT.set(tag)
     try:
         yield

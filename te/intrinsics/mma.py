@@ -44,14 +44,16 @@ def mma_load_a(scope: str = "shared") -> TensorIntrin:
 
 @shipped("cuda.mma_load_b")
 def mma_load_b(layout: str = "kn", scope: str = "shared") -> TensorIntrin:
-    """Copies 16 by 8 float16 [k, n] to the scope "mma_b"; with the layout "nk" 8 by 16 [n, k] to the scope "mma_bt"."""
+    """Copies 16 by 8 float16 [k, n] to the scope "mma_b"; with the layout "nk" 8 by 16 [n, k] to the scope "mma_bt". Raises
+    BadTensorIntrin (TW0132) for other layouts."""
     return _load(_b_scope(layout), scope)
 
 
 @shipped("cuda.mma_m16n8k16")
 def mma_m16n8k16(layout: str = "kn") -> TensorIntrin:
     """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` over 16 i, 8 j and 16 k, A in the scope
-    "mma_a", B in "mma_b" (with the layout "nk": B[j, k] in "mma_bt"), the sums in "mma_c"."""
+    "mma_a", B in "mma_b" (with the layout "nk": B[j, k] in "mma_bt"), the sums in "mma_c". Raises BadTensorIntrin (TW0132) for
+    other layouts."""
     a, b = placeholder((M, K), "float16", "a"), placeholder(FRAGMENT_TILES[_b_scope(layout)], "float16", "b")
     k = reduce_axis((0, K), "k")
 

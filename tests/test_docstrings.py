@@ -1,0 +1,92 @@
+"""Docstrings of what users call name, with its code, every error that the function, or a helper in its file, raises."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tilewright as tw
+
+ROOT = Path(tw.__file__).parent
+FACES = ("tilewright", "tilewright.te", "tilewright.runtime", "tilewright.autotune", "tilewright.driver")
+
+
+def codes() -> dict[str, str]:
+    """The codes of errors by the names of their classes."""
+    for path in ROOT.rglob("*errors.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[0] not in ("tests", "tools"):
+            import_module(".".join(("tilewright", *parts)))
+
+    def below(kind: type[Any]) -> Iterator[type[Any]]:
+        for sub in kind.__subclasses__():
+            yield sub
+            yield from below(sub)
+
+    return {kind.__name__: kind.code for kind in below(tw.TilewrightError) if re.fullmatch(r"TW\d{4}", getattr(kind, "code", ""))}
+
+
+CODES = codes()
+
+
+def raised(function: ast.AST, helpers: Mapping[str, ast.AST], seen: set[str]) -> set[str]:
+    """The codes of what a function raises, or what a private helper of its file that it calls does."""
+    here: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            here |= {CODES[name.id] for name in ast.walk(node.exc) if isinstance(name, ast.Name) and name.id in CODES}
+        called = node.func if isinstance(node, ast.Call) else None
+        own = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "self"
+        name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) and own else ""
+        if name in CODES:
+            here.add(CODES[name])
+        if name.startswith("_") and name in helpers and name not in seen:
+            seen.add(name)
+            here |= raised(helpers[name], helpers, seen)
+    return here
+
+
+def described() -> Iterator[tuple[str, str, ast.FunctionDef, Mapping[str, ast.AST], str]]:
+    """Every function and method of the faces: where it is, its name, itself, its file's functions, and what its class says."""
+    homes: dict[Path, set[str]] = {}
+    for face in map(import_module, FACES):
+        for name in getattr(face, "__all__", None) or dir(face):
+            public = getattr(face, name, None)
+            if (inspect.isfunction(public) or inspect.isclass(public)) and public.__module__.startswith("tilewright."):
+                file = inspect.getsourcefile(inspect.unwrap(public))
+                homes.setdefault(Path(file or ""), set()).add(public.__name__)
+    for path, names in sorted(homes.items()):
+        tree = ast.parse(path.read_text())
+        helpers = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name in names:
+                yield str(path.relative_to(ROOT)), node.name, node, helpers, ""
+            elif isinstance(node, ast.ClassDef) and node.name in names:
+                for method in node.body:
+                    if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and ast.get_docstring(method):
+                        yield (str(path.relative_to(ROOT)), f"{node.name}.{method.name}", method, helpers,
+                               ast.get_docstring(node) or "")
+
+
+PUBLIC = {f"{file} {name}": (function, helpers, around) for file, name, function, helpers, around in described()}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_docstring_names_the_errors_that_its_function_raises(name: str) -> None:
+    function, helpers, around = PUBLIC[name]
+    said = re.findall(r"TW\d+", (ast.get_docstring(function) or "") + around)
+    missing = {code for code in raised(function, helpers, set()) if not code.startswith(tuple(said) or ("-",))}
+    assert not missing, f"{name} raises {', '.join(sorted(missing))}"
+
+
+def test_there_are_docstrings_to_look_at() -> None:
+    assert len(PUBLIC) > 150 and CODES["BadExtent"] == "TW0110"
+    sample = ast.parse("def _part():\n    raise BadExtent('x')\ndef f():\n    _part()\n")
+    helpers = {node.name: node for node in sample.body if isinstance(node, ast.FunctionDef)}
+    assert raised(helpers["f"], helpers, set()) == {"TW0110"}
