@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -28,6 +27,7 @@ from ..ir.expr import IntImm, IterVar, ProducerLoad
 from ..ir.visit import post_order
 from ..runtime import num_threads
 from ..runtime.array import numpy_dtype
+from ..runtime.folders import new_folder, sweep
 from ..te import Tensor
 from ..te.operation import producers_first
 from .errors import WorkerFailed, WrongInputs
@@ -195,7 +195,8 @@ class Measurer:
         constants = task.unscheduled.constants
         self.shapes += [(list(held.data.shape), str(held.data.dtype)) for held in constants]
         self.constants = len(constants)
-        self.folder = Path(tempfile.mkdtemp(prefix="tilewright-tune-"))
+        sweep("tune")
+        self.folder = new_folder("tune")
         self.started = 0
         self.workers: list[WorkerProcess] = []
         self.baseline = 0.0

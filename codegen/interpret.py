@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.expr import Call, StringImm
 from ..ir.interpret.interpreter import Interpreter
 from ..ir.passes.common.fused_sums import round_sums
 from ..ir.stmt import Function
+from ..ir.visit import post_order
 from ..runtime.kernel import Kernel
 from ..runtime.module import Module
 from .abi.callback import callback_kernel
 from .abi.signature import shape_symbols, signature_of
-from .c.imported import load_imported
+from .c.imported import loaded_addresses
 from .result import BuildOptions, BuildResult
 from .sources import Sources
 from .target import ROUNDING, Backend, Target, check_rounding, rounds_fused
@@ -29,9 +31,9 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
 def _kernel(function: Function) -> Kernel:
     """A kernel that interprets `function` with every check on. A call raises what the interpreter raises: OutOfBounds,
     UninitializedRead, ParallelRace, AssertionFailed."""
-    for source in function.attrs.get("import_c", ()):
-        load_imported(source)
-    interpreter = Interpreter(function)
+    called = {node.args[0].value for node in post_order(function.body)
+              if isinstance(node, Call) and node.args and isinstance(node.args[0], StringImm)}
+    interpreter = Interpreter(function, addresses=loaded_addresses(function.attrs.get("import_c", ()), called))
     sources = Sources("an interpreted kernel", {"ir": lambda: str(function)}, 'build with target="llvm" to see machine code')
     signature = signature_of(function, shape_symbols(function))
     return callback_kernel(signature, lambda arguments, _: interpreter(*arguments), sources)

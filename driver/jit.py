@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast, overload
@@ -30,6 +29,7 @@ from ..runtime import cuda, empty
 from ..runtime.array import dtype_name, numpy_dtype
 from ..runtime.errors import NoResult, NotSpecialisable, WrongOutputs
 from ..runtime.kernel import Kernel
+from ..runtime.shield import ProcessLock
 from ..runtime.tensors import NoMemory, RefusedMemory, find_tensor
 from ..schedule import Schedule
 from ..te import Tensor, compute, placeholder, var
@@ -108,7 +108,7 @@ class JitFunction:
         self._signature = inspect.signature(function)
         self._name = function.__name__ if str.isidentifier(getattr(function, "__name__", "")) else "main"
         self._on_gpu = target.backend.device(target) == "cuda"
-        self._lock = threading.RLock()
+        self._lock = ProcessLock()
         self._specials: dict[Hashable, _Special] = {}
         self._calls = itertools.count()
         self._misses = 0
@@ -161,9 +161,8 @@ class JitFunction:
 
     def cache_clear(self) -> None:
         """Forget all kernels."""
-        with self._lock:
-            self._specials.clear()
-            self._calls, self._misses = itertools.count(), 0
+        with self._lock(): self._specials.clear()
+        self._calls, self._misses = itertools.count(), 0
 
     def __repr__(self) -> str:
         return f"<tw.jit {self._name}{self._signature}, {len(self._specials)} kernels>"
@@ -178,19 +177,21 @@ class JitFunction:
 
     def _specialise(self, key: Hashable, args: tuple[Any, ...]) -> _Special:
         """The kernel for arguments of this kind, built by whoever comes first."""
-        with self._lock:
-            try:
-                special = self._specials.get(key)
-            except TypeError:
-                raise _not_hashable(self._name, args) from None
-            if special is None:
-                declared = self._declared(args)
-                kernel = build(declared.schedule, list(declared.args), self._target, self._name,
-                               bounds_check=self._bounds_check, fast_math=self._fast_math)
-                plain = all(type(arg) is np.ndarray for arg in args)
-                special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays)
-                self._misses += 1
-            return special
+        with self._lock(): return self._found_or_built(key, args)
+
+    def _found_or_built(self, key: Hashable, args: tuple[Any, ...]) -> _Special:
+        try:
+            special = self._specials.get(key)
+        except TypeError:
+            raise _not_hashable(self._name, args) from None
+        if special is None:
+            declared = self._declared(args)
+            kernel = build(declared.schedule, list(declared.args), self._target, self._name,
+                           bounds_check=self._bounds_check, fast_math=self._fast_math)
+            plain = all(type(arg) is np.ndarray for arg in args)
+            special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays)
+            self._misses += 1
+        return special
 
     def _declared(self, args: tuple[Any, ...]) -> _Declared:
         """The function called on tensors that are like the arguments, and its results scheduled."""

@@ -18,7 +18,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from ..errors import waiting_callers
 
-__all__ = ["apart", "in_turn", "shielded", "shielded_call"]
+__all__ = ["ProcessLock", "apart", "in_turn", "shielded", "shielded_call"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -107,6 +107,23 @@ def in_turn(function: Callable[P, T]) -> Callable[P, T]:
         return shielded(partial(_alone, partial(function, *args, **named)))
 
     return call
+
+
+class ProcessLock:
+    """A reentrant lock that a forked child finds free, whoever held it in its parent.
+
+    Held as `with lock(): work()`, within one line: a tracer (a debugger, a test) may raise at the beginning of any, and a `with`
+    whose end is the beginning of a line would keep the lock.
+    """
+
+    def __init__(self) -> None:
+        self._held = os.getpid(), threading.RLock()
+
+    def __call__(self) -> threading.RLock:
+        """This process's lock."""
+        if self._held[0] != os.getpid():
+            self._held = os.getpid(), threading.RLock()
+        return self._held[1]
 
 
 _turn = threading.RLock()

@@ -56,12 +56,14 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
     pipeline = c_pipeline(options.bounds_check, options.passes, fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
-    for source in dict.fromkeys(text for function in final for text in function.attrs.get("import_c", ())):
+    imported = tuple(dict.fromkeys(text for function in final for text in function.attrs.get("import_c", ())))
+    for source in imported:  # each by itself, for a message about it alone
         load_imported(source)
     packed = PackedCalls()
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
     bound = tuple(_named(replace(program, function=packed.bound(program.function))) for program in programs)
-    unit = _Unit(bound, c_text(bound, options.fast_math, options.fp_contract), options.fast_math, options.fp_contract, packed)
+    text = c_text(bound, options.fast_math, options.fp_contract)
+    unit = _Unit(bound, text, options.fast_math, options.fp_contract, packed, imported)
     stubs = _stubs(signatures, bound, unit)
     exporter = CExporter(programs, options.fast_math, options.fp_contract)
     kernels: dict[str, Kernel] = {}
@@ -104,6 +106,7 @@ class _Unit:
     fast_math: bool
     fp_contract: bool
     packed: PackedCalls
+    imported: tuple[str, ...]
 
     @property
     def _compiled(self) -> str:
@@ -117,7 +120,7 @@ class _Unit:
     @cached_property
     def _library(self) -> ctypes.CDLL:
         try:
-            library = library_of_c(self._compiled, self.options)
+            library = library_of_c(self._compiled, self.options, self.imported)
         except OSError as error:
             _, undefined, name = str(error).rpartition("undefined symbol: ")
             if not undefined:

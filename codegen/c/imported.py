@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
-import tempfile
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 from ...errors import user_source
+from ...runtime.folders import temporary_folder
+from ...runtime.shield import shielded_call
 from ..errors import RejectedSource
 from .source import load_c
 
-__all__ = ["imported_c", "load_imported"]
+__all__ = ["imported_addresses", "imported_c", "load_imported", "loaded_addresses"]
 
 
 @lru_cache(maxsize=256)
+@shielded_call
 def imported_c(source: str) -> str:
     """LLVM IR of C source, by clang; where there is none, the system's compiler makes a library, which is loaded into this
     process, and there is no IR. Raises NoCompiler and RejectedSource."""
@@ -23,7 +27,7 @@ def imported_c(source: str) -> str:
     if clang is None:
         load_imported(source)
         return ""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         place, text = Path(folder, "source.c"), Path(folder, "source.ll")
         place.write_text(source)
         command = [clang, "-x", "c", "-O3", "-S", "-emit-llvm", "-o", str(text), str(place)]
@@ -35,6 +39,23 @@ def imported_c(source: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def load_imported(source: str) -> None:
-    """Load the functions of C source into this process, once. Raises NoCompiler and RejectedSource."""
-    load_c(source)
+def load_imported(source: str) -> ctypes.CDLL:
+    """The functions of C source, loaded into this process once. Raises NoCompiler and RejectedSource."""
+    return load_c(source)
+
+
+def imported_addresses(sources: Iterable[str], names: Iterable[str]) -> dict[str, int]:
+    """Where the functions of C sources are that LLVM IR calls; empty where clang makes LLVM IR of the sources too."""
+    return loaded_addresses(sources, names) if shutil.which("clang") is None else {}
+
+
+def loaded_addresses(sources: Iterable[str], names: Iterable[str]) -> dict[str, int]:
+    """Where those functions of `names` are that the sources define: their own, whatever else is loaded by that name. Raises
+    NoCompiler and RejectedSource."""
+    names = list(names)
+    found: dict[str, int] = {}
+    for library in map(load_imported, sources):
+        for name in names:
+            if name not in found and hasattr(library, name):
+                found[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+    return found

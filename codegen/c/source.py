@@ -6,19 +6,24 @@ import ctypes
 import os
 import shutil
 import subprocess
-import tempfile
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import user_source
+from ...runtime.folders import temporary_folder
+from ...runtime.shield import shielded_call
 from ..errors import NoCompiler, RejectedSource
 
 __all__ = ["assembly_of_c", "built_c", "library_of_c", "link_objects", "llvm_of_c", "load_c", "system_compiler"]
 
 _LOADED: list[ctypes.CDLL] = []
 """Libraries stay loaded: kernels hold addresses in them."""
+_OWN_NAMES_FIRST = () if sys.platform == "darwin" else ("-Wl,-Bsymbolic",)
+"""A library calls what it defines, whoever else has loaded a function of that name."""
 
 
+@shielded_call
 def llvm_of_c(source: str) -> str:
     """LLVM IR for the pragma import_llvm that defines the functions of C++ source (`extern "C"` for those to be called).
 
@@ -29,50 +34,57 @@ def llvm_of_c(source: str) -> str:
     if clang is None:
         library = load_c(source, cplusplus=True)
         return f"; defined by {library._name}, which is loaded\n"
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         place, text = Path(folder, "source.cc"), Path(folder, "source.ll")
         place.write_text(source)
         _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", text.name, place.name], folder)
         return text.read_text()
 
 
+@shielded_call
 def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
     """The functions of C (or C++) source, compiled by $CC ($CXX), cc or gcc (c++ or g++) and loaded so that kernels built
     from now on find them. Raises NoCompiler and RejectedSource."""
     compiler = _compiler(cplusplus)
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         place, library = Path(folder, "source.cc" if cplusplus else "source.c"), Path(folder, "libsource.so")
         place.write_text(source)
-        _run([compiler, "-O3", "-shared", "-fPIC", "-o", library.name, place.name], folder)
+        _run([compiler, "-O3", "-shared", "-fPIC", *_OWN_NAMES_FIRST, "-o", library.name, place.name], folder)
         _LOADED.append(ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL))
     return _LOADED[-1]
 
 
-def library_of_c(source: str, options: Sequence[str]) -> ctypes.CDLL:
-    """The functions of C source, loaded for those alone who ask the library for them; it finds what is loaded for all. Raises
-    NoCompiler and RejectedSource, and OSError where it calls what nobody has."""
-    with tempfile.TemporaryDirectory() as folder:
+@shielded_call
+def library_of_c(source: str, options: Sequence[str], beside: Sequence[str] = ()) -> ctypes.CDLL:
+    """The functions of C source, loaded for those alone who ask the library for them; it finds what the sources `beside` it define,
+    and else what is loaded for all. Raises NoCompiler and RejectedSource, and OSError where it calls what nobody has."""
+    with temporary_folder() as folder:
         library = Path(folder, "libkernels.so")
-        library.write_bytes(built_c(source, options))
+        library.write_bytes(built_c(source, options, beside))
         return ctypes.CDLL(str(library))
 
 
-def built_c(source: str, options: Sequence[str]) -> bytes:
-    """A shared library of C source. Raises NoCompiler and RejectedSource."""
-    return _made(source, ["-shared", "-fPIC", *options], ["-lm"])
+@shielded_call
+def built_c(source: str, options: Sequence[str], beside: Sequence[str] = ()) -> bytes:
+    """A shared library of C sources. Raises NoCompiler and RejectedSource."""
+    return _made(source, ["-shared", "-fPIC", *_OWN_NAMES_FIRST, *options], ["-lm"], beside)
 
 
+@shielded_call
 def assembly_of_c(source: str, options: Sequence[str]) -> str:
     """What the compiler makes of C source, as assembly text. Raises NoCompiler and RejectedSource."""
     return _made(source, ["-S", "-fPIC", *options], []).decode()
 
 
-def _made(source: str, options: Sequence[str], libraries: Sequence[str]) -> bytes:
+def _made(source: str, options: Sequence[str], libraries: Sequence[str], beside: Sequence[str] = ()) -> bytes:
     compiler = _compiler(cplusplus=False)
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         place, result = Path(folder, "kernels.c"), Path(folder, "made")
         place.write_text(source)
-        _run([compiler, *options, "-o", result.name, place.name, *libraries], folder)
+        others = [Path(folder, f"beside_{number}.c") for number in range(len(beside))]
+        for other, text in zip(others, beside, strict=True):
+            other.write_text(text)
+        _run([compiler, *options, "-o", result.name, place.name, *(other.name for other in others), *libraries], folder)
         return result.read_bytes()
 
 

@@ -9,11 +9,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import user_source
+from ...runtime.folders import temporary_folder
 from ..target import Target
 from .errors import LinkFailed, NoLinker
 
@@ -30,7 +30,7 @@ def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool)
     Raises NoLinker, LinkFailed.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        with temporary_folder("link") as folder:
             return _link(Path(folder), code, file_name, target, openmp)
     except OSError as error:
         raise LinkFailed(

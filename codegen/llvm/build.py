@@ -9,7 +9,7 @@ from ...ir.expr import Var
 from ...ir.stmt import Function
 from ..abi.signature import shape_symbols
 from ..abi.stub import kernel_symbol
-from ..c.imported import imported_c
+from ..c.imported import imported_addresses, imported_c
 from ..constants import declaration, symbols_of
 from ..sve import length_attribute
 from ..target import Target
@@ -17,7 +17,7 @@ from .debug import DebugLines
 from .emit_stmt import emit_kernel
 from .features import conversions, maths_options
 from .imported import with_imports
-from .jit import CompiledModule, compile_text
+from .jit import CompiledModule, compile_text, declared
 from .text import ModuleText
 
 __all__ = ["CodegenOptions", "compile_function", "kernel_symbol", "module_text"]
@@ -78,5 +78,7 @@ def compile_function(
     buffers as pointers, scalars by value; 0 is success, k > 0 that assertion k - 1 failed, -1 that memory ran out."""
     options = options or CodegenOptions()
     text, messages = module_text(functions, target, options)
+    from_c = dict.fromkeys(source for function in functions for source in function.attrs.get("import_c", ()))
+    symbols = {**imported_addresses(from_c, declared(text)), **options.symbols} if from_c else options.symbols
     exports = [*(kernel_symbol(function.name) for function in functions), *options.exports]
-    return compile_text([text, *options.parts], target, exports, messages, options.symbols)
+    return compile_text([text, *options.parts], target, exports, messages, symbols)

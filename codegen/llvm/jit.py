@@ -26,7 +26,7 @@ from .workarounds.joined_stores import ATTEMPTS
 from .workarounds.masked_stores import spell_out_lone_lanes
 from .workarounds.sign_masks import spell_out_sign_tests
 
-__all__ = ["CompiledModule", "assembly", "compile_text", "foreign_target", "object_code", "process_symbols"]
+__all__ = ["CompiledModule", "assembly", "compile_text", "declared", "foreign_target", "object_code", "process_symbols"]
 
 _library_numbers = itertools.count()
 
@@ -59,9 +59,7 @@ class CompiledModule:
 
     def outside(self) -> tuple[str, ...]:
         """The functions that the code calls and does not define."""
-        text = "\n".join(self._parts)
-        wanted = set(_DECLARATION.findall(text)) - set(_DEFINITION.findall(text))
-        return tuple(sorted(name for name in wanted if not name.startswith("llvm.")))
+        return declared("\n".join(self._parts))
 
     def asm(self) -> str:
         """The machine code as assembly text."""
@@ -255,6 +253,12 @@ class _Loaded:
 
     def __init__(self, addresses: dict[str, int]) -> None:
         self.addresses = addresses
+
+
+def declared(text: str) -> tuple[str, ...]:
+    """The functions that LLVM IR calls and does not define."""
+    wanted = set(_DECLARATION.findall(text)) - set(_DEFINITION.findall(text))
+    return tuple(sorted(name for name in wanted if not name.startswith("llvm.")))
 
 
 def _link(compiled: CompiledModule) -> _Loaded:

@@ -6,12 +6,12 @@ A .tar holds what `export` writes for a .so; TVM's holds objects, which it would
 from __future__ import annotations
 
 import tarfile
-import tempfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ...runtime import Kernel
+from ...runtime.folders import temporary_folder
 from ...runtime.load import load
 from ...runtime.module import Module
 
@@ -24,7 +24,7 @@ def export_library(built: Kernel | Module, file_name: str | PathLike[str]) -> No
     if place.suffix != ".tar":
         built.export(place, loadable=True)
         return
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with temporary_folder("library") as folder:
         written = built.export(Path(folder, f"{place.stem}.so"))
         with tarfile.open(place, "w") as archive:
             for path in written:
@@ -36,7 +36,7 @@ def load_kernels(path: str | PathLike[str]) -> dict[str, Kernel]:
     place = Path(path)
     if place.suffix != ".tar":
         return _by_name(load(place))
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+    with temporary_folder("library") as folder:
         library = Path(folder, f"{place.stem}.so")
         with tarfile.open(place) as archive:
             name = next((name for name in archive.getnames() if name.endswith(".so")), "")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.places import cache_folder, cache_is_off
+from ...runtime.shield import in_turn
 
 __all__ = ["Entry", "Store", "Usage", "open_store"]
 
@@ -60,7 +61,6 @@ class Store:
         self.folder, self.limit = folder, limit
         self.problem = ""
         self._trusted = True
-        self._lock = threading.Lock()
         self._size: int | None = None
         self._numbers = itertools.count()
 
@@ -83,6 +83,7 @@ class Store:
             os.utime(path)
         return entry
 
+    @in_turn
     def save(self, key: str, entry: Entry) -> None:
         """Keep an entry, if that can be done."""
         content = _encoded(key, entry)
@@ -150,19 +151,18 @@ class Store:
     def _make_room(self, added: int) -> None:
         """Remove the least recently used entries where there is more than the limit. What the folder holds is counted on the
         first call and when it seems full: others may write to it too."""
-        with self._lock:
-            self._size = None if self._size is None else self._size + added
-            if self._size is not None and self._size <= self.limit:
-                return
-            entries = sorted(self._entries())
-            self._size = sum(size for _, size, _ in entries)
-            if self._size <= self.limit:
-                return
-            for _, size, path in entries:
-                if self._size <= self.limit * 9 // 10:
-                    break
-                path.unlink(missing_ok=True)
-                self._size -= size
+        self._size = None if self._size is None else self._size + added
+        if self._size is not None and self._size <= self.limit:
+            return
+        entries = sorted(self._entries())
+        self._size = sum(size for _, size, _ in entries)
+        if self._size <= self.limit:
+            return
+        for _, size, path in entries:
+            if self._size <= self.limit * 9 // 10:
+                break
+            path.unlink(missing_ok=True)
+            self._size -= size
 
     def _entries(self) -> list[tuple[float, int, Path]]:
         """(last use, size, file) of every entry. What a process left unfinished when it was killed is removed."""

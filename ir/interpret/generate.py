@@ -51,7 +51,7 @@ class GeneratedProgram:
 
 
 def generate(
-    function: Function, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any]], check: bool,
+    function: Function, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any] | int], check: bool,
     strides: Mapping[Buffer, tuple[int, ...]],
 ) -> GeneratedProgram:
     """The program for shapes in which `symbols` have these values. `strides` are those of the parameters' memory."""
@@ -75,7 +75,7 @@ class FunctionWriter(ValueWriter):
     """Writes statements."""
 
     def __init__(
-        self, function: Function, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any]], check: bool,
+        self, function: Function, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any] | int], check: bool,
     ) -> None:
         super().__init__(function.name, symbols, externs)
         self.check = check

@@ -9,7 +9,7 @@ touching one element of which one writes it, assertions that do not hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -33,11 +33,14 @@ class Interpreter:
     """A function made ready to be run often; what is generated is kept for each set of shapes.
 
     check: whether reads of unwritten elements and races are looked for. Accesses out of bounds and assertions always
-    are. declared: the parameters as they were before flattening, where it took the shapes that symbols are read from.
+    are. declared: the parameters as they were before flattening, where it took the shapes that symbols are read from. addresses:
+    of C functions that it calls, by name; others are looked for in the process.
     """
 
-    def __init__(self, function: Function, check: bool = True, declared: Sequence[Buffer | Var] | None = None) -> None:
+    def __init__(self, function: Function, check: bool = True, declared: Sequence[Buffer | Var] | None = None,
+                 addresses: Mapping[str, int] | None = None) -> None:
         self.function, self.check = function, check
+        self.addresses = dict(addresses or {})
         self.declared = tuple(function.params if declared is None else declared)
         self.programs: dict[object, GeneratedProgram] = {}
 
@@ -52,7 +55,7 @@ class Interpreter:
         with deep_recursion(), np.errstate(all="ignore"):
             program = self.programs.get(key)
             if program is None:
-                program = self.programs[key] = generate(function, symbols, EXTERNS, self.check, strides)
+                program = self.programs[key] = generate(function, symbols, {**EXTERNS, **self.addresses}, self.check, strides)
             values: list[Any] = []
             for parameter, declared, argument in zip(function.params, self.declared, args, strict=True):
                 if isinstance(parameter, Buffer) and isinstance(declared, Buffer):

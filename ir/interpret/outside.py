@@ -26,8 +26,8 @@ __all__ = ["OutsideCalls", "c_function", "checked_result"]
 class OutsideCalls(Source, ABC):
     """Writes calls of outside code."""
 
-    externs: Mapping[str, Callable[..., Any]]
-    """Python functions that stand for outside code, by name."""
+    externs: Mapping[str, Callable[..., Any] | int]
+    """Python functions that stand for outside code, by name; or the addresses of C functions."""
 
     @abstractmethod
     def exact(self, node: Expr) -> Code:
@@ -52,8 +52,8 @@ class OutsideCalls(Source, ABC):
     def by_name(self, node: Call, args: tuple[Expr, ...], name: str) -> Code:
         """A call of outside code, which is looked up by name. Raises UnknownOutsideCode."""
         called = self.externs.get(name)
-        if called is None and node.name in ("call_extern", "call_pure_extern"):
-            called = c_function(name, args, node.dtype)
+        if isinstance(called, int) or (called is None and node.name in ("call_extern", "call_pure_extern")):
+            called = c_function(name, args, node.dtype, called)
         if called is None:
             raise UnknownOutsideCode(
                 f"the interpreter cannot call '{name}'", reason=f"`{node}`", called=user_source(),
@@ -161,8 +161,9 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., int]:
 # C
 
 
-def c_function(name: str, arguments: Sequence[Expr], result: DType) -> Callable[..., Any] | None:
-    """A function of a library that this process has loaded, on the interpreter's values; None where there is none.
+def c_function(name: str, arguments: Sequence[Expr], result: DType, address: int | None = None) -> Callable[..., Any] | None:
+    """A C function on the interpreter's values: that at `address`, or of a library that this process has loaded; None where there
+    is none.
 
     What a pointer points to is copied to memory that C sees, up to the buffer's end, and back where the pointer is written
     through.
@@ -172,7 +173,7 @@ def c_function(name: str, arguments: Sequence[Expr], result: DType) -> Callable[
     if returns is None or any(kind is None for kind in kinds):
         return None
     try:
-        function = getattr(ctypes.CDLL(None), name)
+        function: Any = getattr(ctypes.CDLL(None), name) if address is None else ctypes.CFUNCTYPE(returns, *kinds)(address)
     except AttributeError:
         return None
     function.restype, function.argtypes = returns, kinds

@@ -51,7 +51,7 @@ class ValueWriter(OutsideCalls):
     """Writes expressions."""
 
     def __init__(
-        self, function_name: str, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any]],
+        self, function_name: str, symbols: Mapping[Var, int], externs: Mapping[str, Callable[..., Any] | int],
     ) -> None:
         super().__init__()
         self.function_name, self.externs = function_name, externs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from ....runtime.array import numpy_dtype
 from ....runtime.cuda_launch import KernelLaunch, Workspace
+from ....runtime.shield import ProcessLock
 from ....runtime.signature import BufferParam, Signature, evaluate_extent
 from ..module import CudaText
 from .compiler import KernelEntry, compile_for_emulation
@@ -32,11 +32,10 @@ class EmulatedRun:
         self._signature, self._text, self._plan, self._workspaces = signature, text, plan, workspaces
         self._constants, self._checks = constants, checks
         self._entries = tuple(KernelEntry(kernel.name, kernel.parameters) for kernel in text.kernels)
-        self._one_at_a_time = threading.Lock()
+        self._turn = ProcessLock()
 
     def __call__(self, arguments: list[Any], values: dict[str, int]) -> None:
-        with self._one_at_a_time:
-            self._run(arguments, values)
+        with self._turn(): self._run(arguments, values)
 
     def _run(self, arguments: list[Any], values: dict[str, int]) -> None:
         params, symbols = self._signature.params, self._signature.symbols

@@ -18,6 +18,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from ....errors import user_source
+from ....runtime.folders import new_folder, sweep
+from ....runtime.shield import shielded_call
 from ..errors import EmulatorUnavailable
 from ..nvrtc import rejected
 
@@ -67,9 +69,11 @@ class EmulatedLibrary:
 
 @cache
 def _folder() -> Path:
-    folder = tempfile.TemporaryDirectory(prefix="tilewright-emulator-")
-    atexit.register(folder.cleanup)
-    return Path(folder.name)
+    """Of this process; a child that is forked goes on to use it, but leaves its removal to the one that made it."""
+    sweep("emulator")
+    folder, process = new_folder("emulator"), os.getpid()
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))
+    return folder
 
 
 @cache
@@ -97,6 +101,7 @@ def _machine() -> Path:
 
 
 @lru_cache(maxsize=256)
+@shielded_call
 def compile_for_emulation(text: str, kernels: tuple[KernelEntry, ...], unaligned: bool) -> EmulatedLibrary:
     """The library of CUDA C text. unaligned: for arguments that are aligned to their elements alone. Kept in the process.
 

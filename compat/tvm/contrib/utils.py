@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
+import weakref
+from contextlib import ExitStack
 from pathlib import Path
+
+from ....runtime.folders import temporary_folder
 
 __all__ = ["TempDirectory", "tempdir"]
 
@@ -12,8 +15,9 @@ class TempDirectory:
     """A folder that is removed with this object."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self.temp_dir = self._folder.name
+        with ExitStack() as stack:
+            self.temp_dir = stack.enter_context(temporary_folder("tempdir"))
+            self._remove = weakref.finalize(self, stack.pop_all().close)
 
     def relpath(self, name: str) -> str:
         """The path of a file in the folder."""
@@ -27,7 +31,7 @@ class TempDirectory:
 
     def remove(self) -> None:
         """Remove the folder now."""
-        self._folder.cleanup()
+        self._remove()
 
     def __enter__(self) -> TempDirectory:
         return self

@@ -1,0 +1,170 @@
+"""Ctrl-C, or any exception, at any line of a build or a call: no crash, no half-done work that counts as done, no lock that stays
+held, and everything works afterwards.
+
+Each experiment runs in a process of its own, since the first thing that goes wrong here is a segmentation fault. By default a few
+lines are struck; TILEWRIGHT_SOAK=1 strikes every line, and by timer 500 times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOAK = bool(os.environ.get("TILEWRIGHT_SOAK"))
+POSIX = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and timers are of POSIX")
+
+PROGRAM = r'''
+import gc, json, os, pathlib, random, signal, sys, tempfile, threading, time
+import numpy as np
+import tilewright as tw
+from tilewright import te
+
+KIND = sys.argv[1]
+LIMIT = sys.getrecursionlimit()
+
+def program(salt):
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: te.sqrt(A[i]) * 2 + salt, name="B")
+    s = te.create_schedule(B.op)
+    outer, inner = s[B].split(B.op.axis[0], 8)
+    s[B].vectorize(inner)
+    s[B].parallel(outer)
+    return s, [A, B]
+
+def build_and_call(salt, target):
+    a, b = np.arange(64, dtype="float32"), np.full(64, np.nan, "float32")
+    f = tw.build(*program(salt), target=target)
+    f(a, b)
+    np.testing.assert_allclose(b, np.sqrt(a) * 2 + np.float32(salt), rtol=1e-6)
+
+def in_time(work):
+    """Whether another thread can do it too, so that no lock is held."""
+    done = []
+    thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
+    thread.start()
+    thread.join(60)
+    return bool(done)
+
+def quiet_threads():
+    """Whatever an interrupted build left on its way comes to its end."""
+    from tilewright.runtime import shield
+    deadline = time.monotonic() + 60
+    while shield._running and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+def look(place):
+    assert sys.getrecursionlimit() == LIMIT, f"{place}: the recursion limit is {sys.getrecursionlimit()}"
+    quiet_threads()
+    left = [p.name for p in pathlib.Path(tempfile.gettempdir()).glob("*") if not p.name.startswith("tilewright-emulator-")]
+    assert left == [], f"{place}: left behind {left}"
+    parts = list(pathlib.Path(os.environ["XDG_CACHE_HOME"]).rglob("*.part"))
+    assert parts == [], f"{place}: half an entry {parts}"
+
+class Struck(BaseException):
+    pass
+'''
+
+BY_LINE = PROGRAM + r'''
+COUNT, SEED = int(sys.argv[2]), int(sys.argv[3])
+sys.unraisablehook = lambda _: None
+
+def traced(work, trace):
+    sys.settrace(trace)
+    try:
+        work()
+        return True
+    except (Struck, KeyboardInterrupt, tw.TilewrightError, tw.InternalError) as error:
+        if isinstance(error, tw.InternalError) and not isinstance(error.__cause__ or error.__context__, Struck):
+            raise
+        return False
+    finally:
+        sys.settrace(None)
+
+places = {}
+
+def note(frame, event, _):
+    if event == "line" and "importlib" not in frame.f_code.co_filename:
+        places[frame.f_code.co_filename, frame.f_lineno] = None
+    return note
+
+build_and_call(0.25, KIND)
+traced(lambda: build_and_call(0.5, KIND), note)
+drawn = list(places)
+random.Random(SEED).shuffle(drawn)
+struck = 0
+for number, place in enumerate(drawn[:COUNT]):
+    armed = [True]
+
+    def trace(frame, event, _):
+        if armed[0] and event == "line" and (frame.f_code.co_filename, frame.f_lineno) == place:
+            armed[0] = False
+            raise Struck(place)
+        return trace
+
+    traced(lambda: build_and_call(number + 1, KIND), trace)
+    struck += not armed[0]
+    look(place)
+    if number % 50 == 0:
+        assert in_time(lambda: build_and_call(-number - 1, KIND) or True), f"a lock is held since {place} or the 50 before"
+        gc.collect()
+build_and_call(1e6, KIND)
+assert in_time(lambda: build_and_call(1e6 + 1, KIND) or True), "a lock is held"
+look("the end")
+print(json.dumps({"lines": len(drawn), "struck": struck}))
+'''
+
+BY_TIMER = PROGRAM + r'''
+COUNT = int(sys.argv[2])
+build_and_call(0.25, KIND)
+begin = time.perf_counter()
+build_and_call(0.5, KIND)
+whole = time.perf_counter() - begin
+draws, hits = random.Random(5), 0
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+for number in range(COUNT):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(1e-5, draws.random() * whole * 1.1))
+        build_and_call(number + 1, KIND)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except (KeyboardInterrupt, tw.CallError):
+        hits += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if number % 20 == 0:
+        look(number)
+        assert in_time(lambda: build_and_call(-number - 1, KIND) or True), f"a lock is held, {number}"
+build_and_call(1e6, KIND)
+look("the end")
+print(json.dumps({"hits": hits}))
+'''
+
+
+def run(tmp_path: Path, program: str, *args: object, timeout: float = 300) -> dict[str, int]:
+    """What a program printed last, with a cache and a temporary folder of its own. It came to a good end."""
+    for name in ("cache", "tmp"):
+        (tmp_path / name).mkdir()
+    place = tmp_path / "program.py"
+    place.write_text(program)
+    places = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp"), "TILEWRIGHT_CACHE": "1"}
+    done = subprocess.run([sys.executable, "-X", "faulthandler", str(place), *map(str, args)], capture_output=True, text=True,
+                          check=False, env={**os.environ, **places}, timeout=timeout if not SOAK else 6 * 3600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("target", "lines"), [("llvm", 40), ("interpret", 20), ("c", 8)])
+def test_an_exception_at_any_line_of_build_and_call(tmp_path: Path, target: str, lines: int) -> None:
+    found = run(tmp_path, BY_LINE, target, 10**9 if SOAK else lines, 7)
+    assert found["lines"] > 500
+    assert found["struck"] >= lines // 2
+
+
+@POSIX
+@pytest.mark.parametrize("target", ["llvm", "interpret"])
+def test_an_interrupt_at_any_time_of_build_and_call(tmp_path: Path, target: str) -> None:
+    assert run(tmp_path, BY_TIMER, target, 500 if SOAK else 20)["hits"] >= (100 if SOAK else 1)
