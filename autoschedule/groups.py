@@ -17,15 +17,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import inf
+from math import inf, prod
 
 from ..codegen.machine import Machine
 from ..codegen.target import Target
-from ..ir.expr import Expr, IterVar, ProducerLoad
+from ..ir.analysis.work import executions, work_of
+from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ..schedule import Schedule
 from ..te.operation import Operation, extent_of
 from ..te.rewrite import collect_loads, inline
 from ..te.shape import constant_extent, same_extent
+from ..te.tensor import Tensor
 from .operations import elements, is_expensive, is_plain, loads_of, weight
 
 __all__ = ["Group", "Piece", "cut"]
@@ -34,6 +36,9 @@ MAX_WEIGHT = 256
 """Operators of an expression up to which producers are inlined into it."""
 TRIVIAL = 8
 """Operators of an expression that may be computed once for each of several reads: a cast, a shifted read, a guard."""
+
+_UNKNOWN = 1024
+"""What an extent counts as that is a symbol."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,9 @@ class _Cutter:
             for source in dict.fromkeys(tensor.op for tensor in op.input_tensors):
                 self.readers[source].append(op)
         self.outputs = {s[op].op for op in s.outputs}
-        self.untouched = set(_of_other_kinds(self.order))
-        self.claimed: set[Operation] = set(self.untouched)
+        self.stepwise = {op for each in self.order for op in each.steps(self.order)}
+        self.claimed = {op for op in self.order if not op.values or op.calls_intrinsic or op in self.stepwise}
+        """Those of a piece; and placeholders, what is no ordinary compute, and what is computed step by step within a scan."""
         self.place = {op: at for at, op in enumerate(self.order)}
 
     def run(self) -> list[Piece]:
@@ -122,7 +128,13 @@ class _Cutter:
             self.s.clone_in(op.output(0), [reader])
         if clones:
             return _Cutter(self.s, self.tags, self.fusion).run()
-        return self._anchored(parts_of, tags) + self._rest()
+        return self._scripts() + self._anchored(parts_of, tags) + self._rest()
+
+
+    def _scripts(self) -> list[Piece]:
+        """Operations that are loops already, and what they alone read."""
+        loops = [op for op in reversed(self.order) if not op.values and op.takes_definitions and op not in self.stepwise]
+        return [Piece("", op, op, heads=tuple(self._heads(op, (), ()))) for op in loops]
 
     # Anchors, their parts, tails and heads
 
@@ -302,8 +314,17 @@ class _Cutter:
 
 
 def _reads(op: Operation, readers: Iterable[Operation]) -> int:
-    """In how many places a reader reads it, at most."""
-    return max(sum(1 for load in loads_of(reader) if load.producer is op.output(0)) for reader in readers if reader.values)
+    """In how many places a reader reads it, at most; of a reader that is loops, how often it reads each element."""
+    return max(_times(reader, op.output(0)) for reader in readers)
+
+
+def _times(reader: Operation, tensor: Tensor) -> int:
+    if reader.values:
+        return sum(1 for load in loads_of(reader) if load.producer is tensor)
+    size = prod(extent.value if isinstance(extent, IntImm) else _UNKNOWN for extent in tensor.shape)
+    runs = sum(times for work, times in executions(work_of(reader.statement()), _UNKNOWN) for statement in work.statements
+               for access in statement.accesses if access.array is tensor)
+    return (runs + size - 1) // max(size, 1)
 
 
 def _reads_from(value: Expr, op: Operation) -> bool:
@@ -317,14 +338,6 @@ def _no_larger(reader: Operation, op: Operation) -> bool:
         return other <= size
     return len(op.axis) == len(reader.axis) and all(
         same_extent(extent_of(a), extent_of(b)) for a, b in zip(op.axis, reader.axis, strict=True))
-
-
-def _of_other_kinds(order: list[Operation]) -> Iterator[Operation]:
-    """Placeholders, what is no ordinary compute, and what is computed step by step within a scan."""
-    stepwise = {op for each in order for op in each.steps(order)}
-    for op in order:
-        if not op.values or op.calls_intrinsic or op in stepwise:
-            yield op
 
 
 def _follows(op: Operation, anchor: Operation, region: Collection[Operation], some: bool) -> bool:

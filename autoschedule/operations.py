@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.analysis.linear import linear, terms
 from ..ir.expr import Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
+from ..ir.intrinsics import INTRINSICS
 from ..ir.visit import children, post_order
 from ..te.operation import Operation
 from ..te.shape import constant_extent
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["axes_in", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
            "is_known", "is_plain", "loads_of", "weight"]
 
-_CHEAP_CALLS = ("abs", "likely", "if_then_else", "select", "reinterpret")
+_CHEAP_CALLS = {"abs", "likely", "if_then_else", "select", "reinterpret"} | {
+    name for name, row in INTRINSICS.items() if row.operands == "integer" or row.result == "bool"}
 
 
 def fixed_extent(axis: IterVar) -> int:

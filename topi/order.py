@@ -1,58 +1,64 @@
 """Orders along a dimension, and writes to places that are known when the kernel runs.
 
-Each is expressions alone, so that any target runs it and schedules may do with it what they like: an element's place in the
-order is how many come before it, and what is written to a place is found by looking through the indices. That takes n * n
-comparisons for n elements: meant for rows of up to some thousands.
+Rows are sorted by their digits, from the least to the greatest one (Knuth, volume 3, section 5.2.5): as many walks over a row
+as its elements have bytes. Equal elements keep their order. What is moved are the elements' places, and elements are read
+there afterwards, so that gradients go through sort and topk. Walks that store at places given as data are hybrid scripts and
+scatters: they run on any target, rows of the script in parallel where a schedule says so.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .. import te
 from ..errors import user_source
 from ..ir import ops
-from ..ir.expr import IntImm
-from ..te.shape import same_extent, scalar_dtype
+from ..ir.dtype import DType
+from ..ir.expr import Expr, IntImm, IterVar
+from ..te.additions import Addition
+from ..te.scatter import Combine, scatter
+from ..te.shape import same_extent, scalar_dtype, zero_based
 from ..te.tensor import Tensor, tensor_text
 from .checks import axis_of, integers, tensor
 from .errors import BadOperand, BadParameter
-from .transform import injective
+from .row_orders import FEW_OF_A_ROW, SHORT_ROW, first_places, short_rows_places, sorted_places
+from .transform import flat_index, indices_of, injective, reshape, transpose
 
 __all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "sort", "topk"]
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
     """The elements along an axis in order, in the shape and the dtype of data; NaNs stand last, or first where the order descends.
-    Raises BadAxis (TW0180)."""
+    Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source, at = _along(data, axis, "sort")
-    return _taken(source, _order(source, at, is_ascend, None, "sort"), at, "sort")
+    return _taken(source, _order(source, at, is_ascend, None), at, "sort")
 
 
 def argsort(data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_ascend: bool = True,
             dtype: object = "float32") -> Tensor:
     """Where the elements in order stand along an axis; equal ones stay in their order. valid_count: how many elements of each
-    row count, the rest keeping its place. dtype: of the result. Raises BadAxis (TW0180)."""
+    row count, the rest keeping its place. dtype: of the result. Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source, at = _along(data, axis, "argsort")
-    order = _order(source, at, is_ascend, valid_count, "argsort")
+    order = _order(source, at, is_ascend, valid_count)
     kind = scalar_dtype(dtype)
-    return injective(source.shape, lambda *i: order[i].astype(kind), "argsort")
+    return order if order.dtype == kind else injective(source.shape, lambda *i: order[i].astype(kind), "argsort")
 
 
 def topk(data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
          dtype: object = "int64") -> list[Tensor] | Tensor:
     """The k greatest (or least) elements along an axis, in order: "values", their places "indices" in `dtype`, or "both" as a
-    list. Each has the data's shape with k for that axis; k below 1 takes all. Raises BadAxis (TW0180), BadParameter (TW0182)."""
+    list. Each has the data's shape with k for that axis; k below 1 takes all. Of equal elements the first ones are taken; a NaN
+    is the greatest. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182)."""
     source, at = _along(data, axis, "topk")
     count, = integers(k, "k of topk")
     extent = source.shape[at]
     if ret_type not in ("both", "values", "indices") or (isinstance(extent, IntImm) and count > extent.value):
         raise BadParameter(f"topk of {tensor_text(source)} cannot give {count} {ret_type!r}", declared=source.source,
                            called=user_source(), allowed='"both", "values", "indices", k up to the extent', fix='ret_type="both"')
-    order, kind = _order(source, at, is_ascend, None, "topk"), scalar_dtype(dtype)
-    if count >= 1:
-        shape = (*source.shape[:at], count, *source.shape[at + 1:])
-        order = te.compute(shape, lambda *i, whole=order: whole[i], name="topk.first", tag="injective")
+    order, kind = _order(source, at, is_ascend, None, max(count, 0)), scalar_dtype(dtype)
     places = injective(order.shape, lambda *i: order[i].astype(kind), "topk_indices")
     if ret_type == "indices":
         return places
@@ -64,11 +70,10 @@ def invert_permutation(data: Tensor) -> Tensor:
     """The permutation that undoes one of 0 ... n - 1, in the shape (n,) and the dtype of data: result[data[i]] = i. Raises
     BadOperand (TW0181)."""
     source = tensor(data, "invert_permutation", 1)
-    k = te.reduce_axis((0, source.shape[0]), "k")
-    inverse: Tensor = te.compute(source.shape, lambda i: te.max(te.select(
-        ops.equal(source[k], i.astype(source.dtype)), k.var.astype(source.dtype), ops.const(0, source.dtype)), axis=k),
-        name="invert_permutation")
-    return inverse
+    loops = _axes(source.shape)
+    place = source[loops]
+    return scatter("invert_permutation", source.shape, Addition(
+        ops.cast(loops[0], source.dtype), loops, (place,), _within(place, source.shape[0])), "store")
 
 
 def _along(data: Any, axis: int, subject: str) -> tuple[Tensor, int]:
@@ -76,37 +81,52 @@ def _along(data: Any, axis: int, subject: str) -> tuple[Tensor, int]:
     return source, axis_of(source, axis, subject)
 
 
-def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None, name: str) -> Tensor:
-    """order[.., r, ..]: the place of the element that r others come before. int32."""
-    extent = source.shape[at]
-    k, p = te.reduce_axis((0, extent), "k"), te.reduce_axis((0, extent), "p")
+def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None, count: int = 0) -> Tensor:
+    """order[.., r, ..]: the place of the element that r others come before; the first `count` of them, or all for 0. int32."""
+    dims = [*(dim for dim in range(source.ndim) if dim != at), at]
+    outer, extent = [source.shape[dim] for dim in dims[:-1]], source.shape[at]
+    rows: Any = math.prod(outer, start=ops.const(1, extent.dtype))
+    key = _key(source.dtype, ascending)
+    moved = transpose(source, dims) if at != source.ndim - 1 else source
+    flat = moved if source.ndim == 2 else reshape(moved, (rows, extent))
+    keys: Tensor = te.compute((rows, extent), lambda r, i: key(flat[r, i]), name="keys", tag="injective")
+    if valid_count is None:
+        counts: Tensor = te.compute((rows,), lambda _: ops.cast(extent, "int32"), name="counts", tag="injective")
+    else:
+        given = reshape(tensor(valid_count, "valid_count of argsort"), (rows,))
+        counts = te.compute((rows,), lambda r: te.max(te.min(given[r].astype("int32"), extent), 0), name="counts", tag="injective")
+    length = extent.value if isinstance(extent, IntImm) else None
+    if 0 < count <= FEW_OF_A_ROW and (length is None or length > count):
+        order: Tensor = first_places(keys, count)
+    elif length is not None and length <= SHORT_ROW:
+        order = short_rows_places(keys, counts)
+    else:
+        order = sorted_places(keys, counts, max(keys.dtype.bits // 8, 1))
+    if count > 0 and not same_extent(order.shape[1], ops.convert(count)):
+        whole = order
+        order = te.compute((rows, count), lambda r, i: whole[r, i], name="first", tag="injective")
+    shape = (*outer, order.shape[1])
+    unfolded = order if source.ndim == 2 else reshape(order, shape)
+    return transpose(unfolded, [dims.index(dim) for dim in range(source.ndim)]) if at != source.ndim - 1 else unfolded
 
-    def earlier(x: Any, y: Any) -> Any:
-        less = x < y if ascending else x > y
-        if not source.dtype.is_float:
-            return less
-        last, first = (y, x) if ascending else (x, y)  # NaNs are the greatest
-        return te.any(less, te.all(te.isnan(last), ~te.isnan(first)))
 
-    def valid(i: Any) -> Any:
-        if valid_count is None:
-            return extent
-        rest = (*i[:at], *i[at + 1:])
-        return valid_count[rest[:valid_count.ndim]].astype("int32")
+def _key(dtype: DType, ascending: bool) -> Callable[[Expr], Any]:
+    """Unsigned integers that are in the order of the elements: NaNs the greatest, both zeros the same."""
+    kind = f"uint{max(dtype.bits, 8)}"
+    sign = te.const(1 << (dtype.bits - 1), kind) if dtype.bits > 1 else None
 
-    def before(*i: Any) -> Any:
-        here, there = source[i], source[(*i[:at], k, *i[at + 1:])]
-        count = valid(i)
-        tied = te.all(~earlier(here, there), k < i[at])
-        first = te.select(te.any(earlier(there, here), tied), 1, 0)
-        if valid_count is None:
-            return te.sum(first, axis=k)
-        return te.sum(te.select(te.any(i[at] >= count, k >= count), te.select(k < i[at], 1, 0), first), axis=k)
+    def key(value: Expr) -> Any:
+        if dtype.is_float:
+            bits: Any = te.reinterpret(kind, value)
+            bits = te.select(te.isnan(value), te.max_value(kind), te.select(
+                ops.equal(value, ops.const(0, dtype)), sign, te.select(bits >= sign, ~bits, bits | sign)))
+        elif dtype.is_integer and dtype.is_signed:
+            bits = te.reinterpret(kind, value) ^ sign
+        else:
+            bits = value.astype(kind)
+        return bits if ascending else ~bits
 
-    rank = te.compute(source.shape, before, name=f"{name}.rank")
-    order: Tensor = te.compute(source.shape, lambda *i: te.sum(
-        te.select(ops.equal(rank[(*i[:at], p, *i[at + 1:])], i[at]), p.var.astype("int32"), 0), axis=p), name=f"{name}.order")
-    return order
+    return key
 
 
 def _taken(source: Tensor, order: Tensor, at: int, name: str) -> Tensor:
@@ -116,30 +136,24 @@ def _taken(source: Tensor, order: Tensor, at: int, name: str) -> Tensor:
 
 # Writing to places
 
-_KINDS = ("update", "add", "mul", "min", "max")
+_KINDS: dict[str, Combine] = {"update": "store", "add": "add", "mul": "multiply", "min": "min", "max": "max"}
 
 
 def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update") -> Tensor:
     """`data` with updates[i, j] at data[indices[i, j], j] for axis 0, and so on; negative indices count from the end.
 
-    reduction: "update" (of several updates of one place the last counts), "add", "mul", "min" or "max". indices and updates are
-    of one shape, whose extents besides the axis are at most the data's. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter
-    (TW0182).
+    reduction: "update" (of several updates of one place the last counts), "add", "mul", "min" or "max", in the order of the
+    updates. indices and updates are of one shape, whose extents besides the axis are at most the data's; updates at places
+    outside are left out. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182).
     """
     source, index, new = tensor(data, "scatter_elements"), tensor(indices, "scatter_elements"), tensor(updates, "scatter_elements")
     at = axis_of(source, axis, "scatter_elements")
     _check(source, index, new, reduction, index.ndim == new.ndim == source.ndim and all(map(same_extent, index.shape, new.shape)))
-    k = te.reduce_axis((0, index.shape[at]), "k")
-    rest = [dim for dim in range(source.ndim) if dim != at]
-
-    def here(i: Any, tap: Any) -> tuple[Any, Any]:
-        there = (*i[:at], tap, *i[at + 1:])
-        where, last = index[there], ops.convert(source.shape[at]).astype(index.dtype)
-        where = te.select(where < 0, where + last, where)
-        inside = [i[dim] < index.shape[dim] for dim in rest if not same_extent(index.shape[dim], source.shape[dim])]
-        return te.all(*inside, ops.equal(where, i[at].astype(index.dtype))), new[there]
-
-    return _scattered(source, k, lambda i: here(i, k), lambda i, tap: here(i, tap)[1], reduction, "scatter_elements")
+    loops = _axes(index.shape)
+    last, where = ops.cast(source.shape[at], index.dtype), index[loops]
+    place = te.select(where < 0, where + last, where)
+    return _scattered(source, new, (*loops[:at], place, *loops[at + 1:]), _Updates(
+        loops, loops[at], lambda number, i: (*i[:at], number, *i[at + 1:])), reduction, "scatter_elements")
 
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update") -> Tensor:
@@ -151,44 +165,50 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     depth = index.shape[0].value if index.ndim and isinstance(index.shape[0], IntImm) else -1
     many = index.ndim - 1
     _check(source, index, new, mode, 0 <= depth <= source.ndim and new.ndim == many + source.ndim - depth)
-    total: Any = 1
-    for extent in index.shape[1:]:
-        total = total * extent
-    k = te.reduce_axis((0, total), "k")
-
-    def place(tap: Any) -> tuple[Any, ...]:
-        coordinates = list[Any]()
-        for extent in reversed(index.shape[1:]):
-            coordinates.append(te.indexmod(tap, extent))
-            tap = te.indexdiv(tap, extent)
-        return tuple(reversed(coordinates))
-
-    def here(i: Any, tap: Any) -> tuple[Any, Any]:
-        there = place(tap)
-        same = [ops.equal(index[(dim, *there)], i[dim].astype(index.dtype)) for dim in range(depth)]
-        return te.all(*same), new[(*there, *i[depth:])]
-
-    return _scattered(source, k, lambda i: here(i, k), lambda i, tap: here(i, tap)[1], mode, "scatter_nd")
+    loops = _axes((*index.shape[1:], *source.shape[depth:]))
+    place = (*(index[(dim, *loops[:many])] for dim in range(depth)), *loops[many:])
+    number = ops.cast(flat_index(loops[:many], index.shape[1:]), "int64")
+    return _scattered(source, new, place, _Updates(
+        loops, number, lambda number, i: (*indices_of(number, index.shape[1:]), *i[depth:])), mode, "scatter_nd")
 
 
-def _scattered(source: Tensor, k: Any, here: Any, update: Any, kind: str, name: str) -> Tensor:
-    """here(i): whether update k is for place i, and what it is; update(i, k): what it is."""
-    wide = source.dtype
-    if kind == "update":
-        last = te.compute(source.shape, lambda *i: te.max(te.select(here(i)[0], k.var.astype("int32"), -1), axis=k),
-                          name=f"{name}.last")
-        return injective(source.shape, lambda *i: te.if_then_else(
-            last[i] >= 0, update(i, te.max(last[i], 0)).astype(wide), source[i]), name)
-    if kind in ("add", "mul"):
-        neutral, reduce = (0, te.sum) if kind == "add" else (1, te.prod)
-        updates = te.compute(source.shape, lambda *i: reduce(
-            te.if_then_else(here(i)[0], here(i)[1].astype(wide), te.const(neutral, wide)), axis=k), name=f"{name}.{kind}")
-        return injective(source.shape, lambda *i: source[i] + updates[i] if kind == "add" else source[i] * updates[i], name)
-    reduce, combine = (te.min, te.min) if kind == "min" else (te.max, te.max)
-    most = te.max_value(wide) if kind == "min" else te.min_value(wide)
-    updates = te.compute(source.shape, lambda *i: reduce(te.if_then_else(here(i)[0], here(i)[1].astype(wide), most), axis=k),
-                         name=f"{name}.{kind}")
-    return injective(source.shape, lambda *i: combine(source[i], updates[i]), name)
+@dataclass(frozen=True, slots=True)
+class _Updates:
+    """The updates that a scatter walks over. number: of an update among those that may meet in an element; found(number, i):
+    its indices, where i is the element's place."""
+
+    loops: tuple[IterVar, ...]
+    number: Expr
+    found: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]
+
+
+def _scattered(source: Tensor, new: Tensor, place: tuple[Any, ...], updates: _Updates, kind: str, name: str) -> Tensor:
+    """`source` with each of the updates put at its `place`."""
+    combine, shape = _KINDS[kind], source.shape
+    inside = tuple(part for index, extent in zip(place, shape, strict=True) for part in _within(index, extent))
+
+    def put(value: Expr, name: str, begin: Tensor | None = None) -> Tensor:
+        return scatter(name, shape, Addition(value, updates.loops, place, inside), combine, begin)
+
+    if combine == "add":
+        added = put(ops.cast(new[updates.loops], source.dtype), f"{name}.add")
+        return injective(shape, lambda *i: source[i] + added[i], name)
+    if combine != "store":
+        return put(ops.cast(new[updates.loops], source.dtype), name, source)
+    last = put(updates.number + 1, f"{name}.last")
+    return injective(shape, lambda *i: te.if_then_else(
+        last[i] > 0, new[updates.found(te.max(last[i] - 1, 0), i)].astype(source.dtype), source[i]), name)
+
+
+def _axes(shape: Sequence[Expr]) -> tuple[IterVar, ...]:
+    return tuple(IterVar(f"i{at}", extent.dtype, zero_based(extent)) for at, extent in enumerate(shape))
+
+
+def _within(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:
+    """The condition of an index that is data, with all behind it evaluated only where it holds; none of a loop's variable."""
+    if isinstance(index, IterVar):
+        return ()
+    return ((te.all(index >= 0, ops.cast(index, "int64") < ops.cast(extent, "int64")), True),)
 
 
 def _check(source: Tensor, index: Tensor, new: Tensor, kind: str, fits: bool) -> None:

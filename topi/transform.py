@@ -78,7 +78,7 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
 
     def element(*i: Any) -> Any:
         flat = flat_index([te.const(0, "int64") + index if wide else index for index in i[first:len(i) - last]], middle)
-        return source[(*i[:first], *_unflattened(flat, inner), *i[len(i) - last:])]
+        return source[(*i[:first], *indices_of(flat, inner), *i[len(i) - last:])]
 
     return injective(shape, element, "T_reshape")
 
@@ -119,7 +119,8 @@ def flat_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
     return flat
 
 
-def _unflattened(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
+def indices_of(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
+    """The indices of what lies at a place in row-major order."""
     indices: list[Any] = []
     for at, extent in reversed(list(enumerate(shape))):
         indices.append(flat % extent if at else flat)
@@ -407,7 +408,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
                            fix='mode="clip"')
     if axis is None:
         size = ops.convert(math.prod(source.shape)) if source.ndim else ops.const(1, "int32")
-        return injective(index.shape, lambda *i: source[_unflattened(_inside(index[i], size, mode), source.shape)], "T_take")
+        return injective(index.shape, lambda *i: source[indices_of(_inside(index[i], size, mode), source.shape)], "T_take")
     at = axis_of(source, axis, "take")
     batch, = integers(batch_dims, "batch_dims of take")
     if not 0 <= batch <= min(at, index.ndim) or not all(map(same_extent, source.shape[:batch], index.shape[:batch])):

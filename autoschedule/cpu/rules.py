@@ -57,16 +57,20 @@ IN_ORDER = ("fallback", "sums_in_order")
 """For reductions whose sums must not be reordered."""
 INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
+SCRIPT = (".scripts", "on_cores")
+"""For operations that are loops already; its module stands beside this folder, since it serves GPUs too."""
 
 
 def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
-    return _rule(RULES[tag] if tag else INJECTIVE if anchor.reduction is None else REDUCTION)
+    if tag:
+        return _rule(RULES[tag])
+    return _rule(SCRIPT if not anchor.values else INJECTIVE if anchor.reduction is None else REDUCTION)
 
 
 def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
     """The rule of an operation whose sums, if it has any, must not be reordered."""
-    return _rule(INJECTIVE if anchor.reduction is None else IN_ORDER)
+    return _rule(SCRIPT if not anchor.values else INJECTIVE if anchor.reduction is None else IN_ORDER)
 
 
 def _rule(row: tuple[str, str]) -> Callable[[Group], None]:

@@ -18,6 +18,7 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import is_plain
+from ..scripts import on_gpu
 
 if TYPE_CHECKING:
     from ...schedule import Schedule
@@ -31,9 +32,9 @@ RULES: dict[str, Callable[[Group], None]] = {}
 THREADS = 256
 
 
-def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:  # noqa: ARG001
+def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag."""
-    return RULES.get(tag, element_a_thread)
+    return RULES.get(tag, element_a_thread if anchor.values else on_gpu)
 
 
 def element_a_thread(group: Group) -> None:

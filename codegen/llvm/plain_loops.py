@@ -80,7 +80,8 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
 
 
 class _Recurrences:
-    """What a loop gathers in places that stay where they are, such as a sum. known: LLVM has a name for each of them."""
+    """What a loop gathers in places that stay where they are, such as a sum. known: LLVM has a name for each of them; for none
+    of which the steps on the way are stored too, as those of a running sum are."""
 
     def __init__(self, nodes: Sequence[Node], var: Var) -> None:
         self.values = {node.var: node.value for node in nodes if isinstance(node, LetStmt)}
@@ -88,7 +89,10 @@ class _Recurrences:
         loaded = {node.buffer for node in nodes if isinstance(node, BufferLoad)}
         self.carried = {store.buffer for store in stores} & loaded
         self._depends: dict[int, bool] = {}
-        self.known = all(self._kind(store.value, store.buffer) for store in stores if store.buffer in self.carried)
+        shown = any(isinstance(node, BufferStore) and node.buffer not in self.carried
+                    and any(map(self._looks_back, (node.value, *node.indices))) for node in nodes)
+        self.known = not shown and all(
+            self._kind(store.value, store.buffer) for store in stores if store.buffer in self.carried)
 
     def _kind(self, value: Expr, buffer: Buffer) -> str:
         """How `value` goes on from what `buffer` held: "start" where it is just that, "" where LLVM has no name for it."""

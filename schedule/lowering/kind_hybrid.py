@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
 from ...ir.stmt import Allocate, BufferStore, For, If, Stmt
-from ...ir.visit import Rewriter, children, rebuild, rewrite, seq, substitute
+from ...ir.visit import Rewriter, children, post_order, rebuild, rewrite, seq, substitute
 from ...te.hybrid.op import HybridOp
 from ...te.hybrid.zeros import with_zeros
 from ...te.operation import Operation
@@ -62,13 +63,24 @@ class _HybridNest(Rewriter):
         roots = {axis: op.declared_loops.chain_of(axis) for axis in op.axis}
         self.nest_of = spread_down(nest.computation.stage.relations, roots, lambda a, _: a)
         """Which loops of the script, directly inside each other, an axis derives from."""
+        self.private: frozenset[Buffer] = frozenset()
+        """Memory that the script allocates in loops over threads: each thread has its own."""
 
     def build(self, body: Stmt) -> Stmt:
         """The statement over the scheduled loops."""
         values = self.stage_bounds.values
         self.axes = {axis: values[axis] for axis in self.op.axis}
         self.values = {**self.axes}
+        self.private = frozenset(self._private(body))
         return self.visit(self._placed(body))
+
+    def _private(self, body: Stmt) -> Iterator[Buffer]:
+        bound = {root for loop in self.stage_bounds.loops if loop.thread.startswith("threadIdx")
+                 for root in derived_roots(self.nest.computation.stage, loop.axis)}
+        for loop in post_order(body):
+            if isinstance(loop, For) and (loop.var in bound or loop.thread.startswith("threadIdx")):
+                yield from (node.buffer for node in post_order(loop.body) if isinstance(node, Allocate)
+                            and node.buffer.scope == "global")
 
     def _placed(self, body: Stmt) -> Stmt:
         """The statement with its outputs where the schedule keeps them, and its own memory as large as the loops say."""
@@ -88,7 +100,7 @@ class _HybridNest(Rewriter):
     def _own(self, buffer: Buffer, buffers: dict[Buffer, Buffer]) -> Buffer:
         if buffer not in buffers:
             shape = tuple(substitute(extent, self.values) for extent in buffer.shape)
-            buffers[buffer] = replace(buffer, shape=shape)
+            buffers[buffer] = replace(buffer, shape=shape, scope="local" if buffer in self.private else buffer.scope)
         return buffers[buffer]
 
     def generic(self, node: Any) -> Any:

@@ -18,11 +18,12 @@ from ...ir.analysis.dependence import Indices, Iterations, accesses_of
 from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, IterVar, ProducerLoad, Range, Var
+from ...ir.ops import is_const
 from ...ir.stmt import LoopKind
 from ...ir.visit import walk
 from ...te.declared_loops import DeclaredLoops
 from ...te.operation import Operation
-from .axes import derived_roots, in_program_order, outline, place_of
+from .axes import declared_ranges, derived_roots, in_program_order, outline, place_of
 from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
 
 if TYPE_CHECKING:
@@ -142,6 +143,9 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
 
 def _conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
     """The root of a loop over which iterations may meet while the loops around, in this order, stand still; and where."""
+    own = declared_ranges(stage).get(axis)
+    if own is not None and is_const(own.extent, 1):
+        return None
     declared = stage.op.declared_loops
     before = order[: place_of(order, axis)]
     for root in derived_roots(stage, axis):

@@ -28,7 +28,7 @@ from ..wraparound import wrapping
 from .backward import Condition, Contribution, adjoints_of_reads
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
 from .reductions import Piece, pieces_of
-from .scatter import pays, scatter, through_additions
+from .scatter import pays, scatter_reads, through_additions
 from .transpose import Term, transpose
 
 __all__ = ["gradient"]
@@ -171,7 +171,7 @@ class _Backward:
             heads, own = _axes("h", self.prefix), _element_axes(tensor)
             axes = (*heads, *own)
             if pays(read.load):
-                scattered = scatter(f"grad_{tensor.name}", read.load, read.adjoint, self.heads, read.axes)
+                scattered = scatter_reads(f"grad_{tensor.name}", read.load, read.adjoint, self.heads, read.axes)
                 terms.append((axes, Term((), ops.const(True, "bool"), ProducerLoad(scattered, axes))))
                 continue
             adjoint = _Adjoint(self.heads, read.adjoint).at(heads)

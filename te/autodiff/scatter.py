@@ -9,24 +9,18 @@ elements. It can be computed in any order and in parallel, so it stays for dimen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
-from ...errors import user_source
-from ...ir import ops
-from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, ProducerLoad, Range, Var
-from ...ir.stmt import BufferStore, For, If, LoopKind, Stmt
+from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range, Var
 from ...ir.visit import substitute
 from ..additions import Addition
-from ..hybrid.op import HybridOp
+from ..scatter import scatter
 from ..tensor import Tensor
-from ..wraparound import wrapping
 from .backward import Condition, Contribution
 from .equations import reads_tensors
 from .reductions import Piece
 
-__all__ = ["pays", "scatter", "through_additions"]
+__all__ = ["pays", "scatter_reads", "through_additions"]
 
 _FEW = 16
 """Elements of the dimensions that data indexes, up to which each of them asks all reads."""
@@ -43,18 +37,9 @@ def pays(load: ProducerLoad) -> bool:
     return by_data and elements > _FEW
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ScatterOp(HybridOp):
-    """A script of one store, by which values are added to elements."""
-
-    addition: Addition
-
-    @property
-    def additions(self) -> Addition:
-        return self.addition
-
-
-def scatter(name: str, load: ProducerLoad, adjoint: Contribution, heads: Sequence[IterVar], axes: Sequence[IterVar]) -> Tensor:
+def scatter_reads(
+    name: str, load: ProducerLoad, adjoint: Contribution, heads: Sequence[IterVar], axes: Sequence[IterVar],
+) -> Tensor:
     """The tensor, of the shape of the heads and then of the one that `load` reads, to whose elements the adjoints of the reads
     over `axes` are added, in the order of the loops. heads: the head's axes, over which, too, the adjoint is given."""
     loops: list[IterVar] = []
@@ -64,26 +49,10 @@ def scatter(name: str, load: ProducerLoad, adjoint: Contribution, heads: Sequenc
         own = Range(substitute(domain.begin, fresh), substitute(domain.extent, fresh))
         loops.append(IterVar(axis.name, axis.dtype, own))
         fresh[axis] = loops[-1]
-    outputs = (*(cast(Range, head.dom).extent for head in loops[: len(heads)]), *load.producer.shape)
-    buffer = Buffer(name, outputs, adjoint.value.dtype)
+    shape = (*(cast(Range, head.dom).extent for head in loops[: len(heads)]), *load.producer.shape)
     place = (*loops[: len(heads)], *(substitute(index, fresh) for index in load.indices))
-    conditions = tuple(Condition(substitute(condition.holds, fresh), condition.lazy) for condition in adjoint.conditions)
-    value = wrapping(tuple(loops), (substitute(adjoint.value, fresh),))[0]
-    addition = Addition(value, tuple(loops), place, tuple((condition.holds, condition.lazy) for condition in conditions))
-    op = ScatterOp(name=name, tag="scatter", source=user_source(), buffers=(buffer,), addition=addition,
-                   body=_body(buffer, addition))
-    return op.output(0)
-
-
-def _body(buffer: Buffer, addition: Addition) -> Stmt:
-    place = addition.place
-    body: Stmt = BufferStore(buffer, ops.add(BufferLoad(buffer, place), addition.value), place)
-    for holds, _ in reversed(addition.conditions):
-        body = If(holds, body)
-    for loop in reversed(addition.axes):
-        domain = cast(Range, loop.dom)
-        body = For(loop, domain.begin, domain.extent, LoopKind.SERIAL, body)
-    return body
+    conditions = tuple((substitute(condition.holds, fresh), condition.lazy) for condition in adjoint.conditions)
+    return scatter(name, shape, Addition(substitute(adjoint.value, fresh), tuple(loops), place, conditions))
 
 
 def through_additions(addition: Addition, adjoint: Callable[[tuple[Expr, ...]], Contribution]) -> Piece:
