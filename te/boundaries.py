@@ -86,9 +86,10 @@ def clamped(A: Tensor) -> Extended:
 def mirrored(A: Tensor) -> Extended:
     """A continued by its mirror images, edges repeated, as numpy.pad(mode="symmetric"): ... b a | a b c | c b ...
 
-    A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A begins at
-    the least index that the window's image has, and is as long as the window (no longer than the dimension): exact where
-    the window lies in the interior; the image of one that is folded at an edge is shorter. Raises NotATensor (TW0127).
+    A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window that
+    is read, moved into the dimension where it leaves that: exact where the window lies in the interior; the image of one that
+    is folded at an edge is shorter. It is the whole dimension where all of the window may lie farther outside than it is long.
+    Raises NotATensor (TW0127).
     """
     def index(i: Expr, n: Expr) -> Expr:
         within = ops.floormod(i, n * 2)
@@ -101,8 +102,8 @@ def wrapped(A: Tensor) -> Extended:
     """A continued by itself, again and again, as numpy.pad(mode="wrap"): ... b c | a b c | a b ...
 
     A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window
-    itself where it lies between two of the edges, and else the whole dimension, which holds both ends of it: a box cannot
-    be smaller. Raises NotATensor (TW0127).
+    itself where it lies in A, and else the whole dimension: of a window that goes around, no smaller box holds both ends.
+    Raises NotATensor (TW0127).
     """
     return _extended("wrapped", A, _within(ops.floormod))
 

@@ -18,7 +18,7 @@ from ..arith.analyzer import Analyzer
 from ..dtype import INT32, INT64
 from ..expr import Expr, IntImm, Let, Max, Min, Var
 from ..ops import cast, const, floordiv, floormod, is_const, maximum, minimum, truncdiv
-from ..visit import children, rebuild
+from ..visit import Rewriter, children, rebuild
 from .choices import merged
 
 __all__ = ["Span", "SpanEvaluator", "difference_bound", "union"]
@@ -65,6 +65,17 @@ class Span:
 class _Image(NamedTuple):
     kind: Literal["wrapped", "mirrored"]
     of: Expr
+
+
+class _Inside(Rewriter):
+    """The ends of a window as they are where no window that it is made of has left its dimension. left: where one has."""
+
+    def __init__(self) -> None:
+        self.left: dict[Expr, None] = {}
+
+    def Select(self, node: E.Select) -> Expr:
+        self.left[node.condition] = None
+        return self.visit(node.false_value)
 
 
 class SpanEvaluator:
@@ -117,22 +128,26 @@ class SpanEvaluator:
         return None
 
     def _mirrored(self, window: Span, extent: Expr) -> Span:
-        """The image goes up and down by one step or none with each of the window, so that it is no longer."""
-        low, high, period = window.low, window.high, extent * 2
-        if not (self._analyzer.can_prove(low >= -period) and self._analyzer.can_prove(high < period)):
-            low, high = floormod(low, period), floormod(low, period) + (high - low)
-        folded = minimum(maximum(low, -1 - high), period - 1 - maximum(high, -1 - low))
-        first = self._analyzer.simplify(maximum(folded, 0))
-        return Span(first, minimum(first + (high - low), extent - 1), window.width)
+        """The image goes up and down by one step or none with each of the window, so that it is no longer: a window that does not
+        lie far outside has it in the window that is moved into the dimension."""
+        width, low, high = window.width, window.low, window.high
+        if width is None or not (self._analyzer.can_prove(low >= -width) and self._analyzer.can_prove(high < extent + width)):
+            return Span.of(const(0, low.dtype), extent)
+        first = self._analyzer.simplify(maximum(minimum(low, extent - width), 0))
+        return Span(first, self._analyzer.simplify(minimum(first + (width - 1), extent - 1)), width)
 
     def _wrapped(self, window: Span, extent: Expr) -> Span:
-        """All of the dimension where the window leaves it."""
-        low, high = window.low, window.high
-        leaves = self._analyzer.simplify(E.Or(low < 0, high >= extent))
+        """All of the dimension where the window leaves it, or was made of another that did so: one choice for a whole chain."""
+        inside = _Inside()
+        low, high = (self._analyzer.simplify(inside.visit(end)) for end in (window.low, window.high))
+        leaves: Expr = E.Or(low < 0, high >= extent)
+        for condition in inside.left:
+            leaves = E.Or(condition, leaves)
+        leaves = self._analyzer.simplify(leaves)
         if is_const(leaves):
-            return Span(const(0, low.dtype), extent - 1, None) if is_const(leaves, 1) else window
-        begin = maximum(E.Select(leaves, const(0, low.dtype), low), 0)  # seen not to be negative
-        return Span(begin, E.Select(leaves, extent - 1, high), None)
+            return Span.of(const(0, low.dtype), extent) if is_const(leaves, 1) else window
+        first = maximum(E.Select(leaves, const(0, low.dtype), low), 0)  # seen not to be negative
+        return Span(first, first + E.Select(leaves, extent - 1, self._analyzer.simplify(high - low)), None)
 
     def _visit(self, value: Expr) -> Span | None:
         if isinstance(value, IntImm):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from .boundaries import BOUNDARY_TYPES
 from .schedules import PRIMITIVES
 from .terms import DTYPES, FLOATS, NUMBERS
 
@@ -17,11 +18,12 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "elementwise": DTYPES, "sum": NUMBERS, "prod": NUMBERS, "min": DTYPES, "max": DTYPES, "matmul": NUMBERS, "conv2d": NUMBERS,
     "pool": DTYPES, "softmax": FLOATS, "argmax": NUMBERS, "blur": NUMBERS, "layout": DTYPES, "gather": DTYPES,
     "triangle": NUMBERS, "tuples": NUMBERS, "scan": DTYPES, "hybrid": NUMBERS, "product": NUMBERS, "extern": DTYPES,
-    "gradient": FLOATS,
+    "gradient": FLOATS, "boundaries": BOUNDARY_TYPES,
 }
 """Every kind of operation, with the dtypes in which its stages may be."""
 
-_NO_DTYPE = {"softmax": "exponentials and divisions are of floats", "gradient": "derivatives are of floats"}
+_NO_DTYPE = {"softmax": "exponentials and divisions are of floats", "gradient": "derivatives are of floats",
+             "boundaries": "sums over a chain of stencils are kept to whole numbers that their dtype holds"}
 _REDUCTIONS = ("sum", "prod", "min", "max")
 _OF_REDUCTIONS = {"rfactor": "only a reduction has an axis to factor"}
 _OF_OTHERS = {"compute_inline": "a reduction cannot be inlined"}
