@@ -4,9 +4,11 @@ under which loops each one lies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from ...errors import user_source
+from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range
 from ...ir.visit import rewrite
 from ...te.operation import Operation
@@ -16,7 +18,7 @@ from ..model.axes import outline, place_of
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
-from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, OutputNotAtRoot
+from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, InlinedTooOften, OutputNotAtRoot
 from .inside import Judgement, guarded, in_order
 from .kinds import kind_of
 from .scan import check_states
@@ -85,14 +87,16 @@ def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Co
         """A read of an inlined tensor becomes its definition, in which reads of further ones are expanded in turn."""
         if not isinstance(node, ProducerLoad) or node.producer not in inlined:
             return None
-        key = (tensor_of(node), node.indices)
+        key = (tensor_of(node), tuple(map(analyzer.simplify, node.indices)))  # 7 - (7 - i) is i: what is shared stays shared
         value = expanded.get(key)
         if value is None:
             op = key[0].op
+            if len(expanded) >= _MOST_EXPANDED:
+                raise _inlined_too_often(tensor.op for tensor, _ in expanded)
             value = expanded[key] = rewrite(substitute_axes(inlined[key[0]], op.axis, node.indices), rule)
         return value
 
-    partial = judgement.partial_now(schedule.stages)
+    partial, analyzer = judgement.partial_now(schedule.stages), Analyzer()
 
     def judged(op: Operation, values: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The values of an operation, which read nothing outside whatever a schedule computes of it."""
@@ -121,6 +125,20 @@ def _without_loops(op: Operation) -> dict[IterVar, Range]:
     """The dimensions of an operation's outputs that are none of its loops."""
     axes = {*op.axis}
     return {axis: axis.dom for dimensions in op.dimensions for axis in dimensions if axis not in axes and axis.dom is not None}
+
+
+_MOST_EXPANDED = 1 << 12
+"""Elements of inlined stages that one program writes out: each is code of its own."""
+
+
+def _inlined_too_often(ops: Iterable[Operation]) -> InlinedTooOften:
+    counts = Counter(ops)
+    often, _ = counts.most_common(1)[0]
+    names = ", ".join(f"{op.name} ({count})" for op, count in counts.most_common(5))
+    return InlinedTooOften(
+        f"cannot inline {often.name}: its elements are needed at too many places", declared=often.source, called=user_source(),
+        reason=f"more than {_MOST_EXPANDED} definitions would be written out, most often of {names}; what is shared counts once",
+        fix=f"s[{often.name}].compute_root(), or compute it at a loop of its consumer")
 
 
 # Attach points

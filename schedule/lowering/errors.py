@@ -65,6 +65,12 @@ class ThreadExtentsDiffer(LoweringError):
     code = "TW0339"
 
 
+class InlinedTooOften(LoweringError):
+    """Inlined stages whose elements are needed at so many different places that their definitions would fill the kernel."""
+
+    code = "TW0349"
+
+
 class InitReadsUnrealised(LoweringError):
     """`init=` of a reduction reads a tensor that is computed only inside the reduction."""
 

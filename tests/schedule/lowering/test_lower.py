@@ -8,10 +8,13 @@ from typing import Any
 import lowered
 import numpy as np
 import pytest
+import tilewright as tw
 from tilewright import te
 from tilewright.errors import LoweringError, ScheduleError
 from tilewright.ir.stmt import Allocate, For, If, LoopKind
+from tilewright.ir.visit import post_order
 from tilewright.schedule import create_schedule
+from tilewright.schedule.lowering.errors import InlinedTooOften
 from tilewright.schedule.lowering.lower import lower
 
 SIZES = [0, 1, 2, 3, 7, 8, 9, 13, 16, 17]
@@ -768,3 +771,40 @@ def test_200_nested_loops_lower() -> None:
         axis, _ = s[C].split(axis, factor=1)
     a = lowered.floats(2, 2, 2, 2)
     lowered.check(s, [A, C], [a], a + 1)
+
+
+def mirrored_sums(levels: int) -> tuple[te.Tensor, list[te.Tensor]]:
+    """Each level reads two elements of the one before, of which there are two all the way down."""
+    x = te.placeholder((8,), name="x")
+    made = [x]
+    for level in range(levels):
+        made.append(te.compute((8,), lambda i, last=made[-1]: last[i] * last[i] + last[7 - i], name=f"level{level}"))
+    return x, made[1:]
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "interpret"])
+def test_what_inlined_levels_share_is_computed_once(target: str) -> None:
+    x, levels = mirrored_sums(16)
+    s = te.create_schedule(levels[-1].op)
+    for level in levels[:-1]:
+        s[level].compute_inline()
+    a, found = np.linspace(-0.2, 0.2, 8, dtype="float32"), np.zeros(8, "float32")
+    f = tw.build(s, [x, levels[-1]], target=target)
+    assert len({id(node) for node in post_order(tw.lower(s, [x, levels[-1]]).body)}) < 500
+    f(a, found)
+    wanted = a.astype("float64")
+    for _ in levels:
+        wanted = wanted * wanted + wanted[::-1]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+def test_definitions_that_would_fill_a_kernel_are_refused() -> None:
+    x = te.placeholder((1 << 13,), name="x")
+    made = [x]
+    for level in range(13):
+        made.append(te.compute((4096 >> level,), lambda i, last=made[-1]: last[2 * i] + last[2 * i + 1], name=f"sum{level}"))
+    s = te.create_schedule(made[-1].op)
+    for tensor in made[1:-1]:
+        s[tensor].compute_inline()
+    with pytest.raises(InlinedTooOften, match=r"(?s)TW0349: cannot inline sum\d+.*more than 4096 definitions.*compute_root"):
+        tw.lower(s, [x, made[-1]])
