@@ -68,6 +68,8 @@ INTRINSICS: dict[str, Intrinsic] = {
         # A Python function by its registered name; see ir/packed.py and, for its array operands, ir/pointers.py.
         Intrinsic("call_packed", -1, "any", "given", pure=False),
         Intrinsic("packed_array", -1, "any", "given", pure=False),
+        # The value of an element with a second operand added, stored to it in one step; see ir/atomics.py.
+        Intrinsic("atomic_add", 2, "any", "same", pure=False),
         # Prints a tag (StringImm) and values while it runs; the last of them is what it gives.
         Intrinsic("trace", -1, "any", "given", pure=False),
     )

@@ -59,21 +59,20 @@ except tw.ScheduleError as error:
     print(error)
 
 
-# Where places are read from memory only the script can know that no two are alike: it says so by its loop.
+# Where places are read from memory nobody can know that no two are alike, and a parallel loop over them is refused; unless each
+# iteration adds in one step.
 @te.hybrid.script
-def permute(values, order):
-    out = output_tensor(values.shape, values.dtype)
+def occurrences(values, bins):
+    counts = output_tensor((bins,), "int32")
     for i in parallel(values.shape[0]):
-        out[order[i]] = values[i]
-    return out
+        atomic_add(counts, values[i], 1)
+    return counts
 
 
-order = np.random.default_rng(1).permutation(9).astype("int32")
-P, places = te.placeholder((9,), name="P"), te.placeholder((9,), "int32", name="places")
-Q = permute(P, places)
-result = np.empty(9, "float32")
-tw.build(te.create_schedule(Q.op), [P, places, Q])(np.arange(9, dtype="float32"), order, result)
-np.testing.assert_array_equal(result[order], np.arange(9))
+N = occurrences(V, 16)
+counts = np.empty(16, "int32")
+tw.build(te.create_schedule(N.op), [V, N])(data, counts)
+np.testing.assert_array_equal(counts, expected)
 
 
 # Mistakes are shown at your line.
@@ -86,7 +85,7 @@ def first_below(values, limit):
 
 
 try:
-    first_below(P, 0.5)
+    first_below(te.placeholder((9,), name="P"), 0.5)
 except tw.TensorExpressionError as error:
     print(error)
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.constant import Constant
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, StringImm, Var
@@ -190,6 +192,10 @@ class _Emitter(StmtEmitter):
     def store(self, stmt: BufferStore) -> None:
         index = stmt.indices[0] if stmt.indices else IntImm(0)
         masks = [] if stmt.predicate is None else [stmt.predicate]
+        addend = added(stmt)
+        if addend is not None:
+            self._add(stmt.buffer, index, addend, masks)
+            return
         lanes = index.dtype.lanes
         (places, values, *predicates) = self.values(index, stmt.value, *masks)
         values = [self.exprs.stored(value, stmt.buffer.dtype) for value in values] * (lanes if len(values) < lanes else 1)
@@ -207,6 +213,16 @@ class _Emitter(StmtEmitter):
                     self.line(text)
             else:
                 self.line(text)
+
+    def _add(self, buffer: Buffer, index: Expr, addend: Expr, masks: list[Expr]) -> None:
+        """An element that grows in one step: unsigned, where integers are to wrap."""
+        ((place,), (value,), *predicates) = self.values(index, addend, *masks)
+        name, kind = self.exprs.name(buffer), str(buffer.dtype)
+        element = f"((u{kind}_t *){name})[{place}]" if kind.startswith("int") else f"{name}[{place}]"
+        value = f"(u{kind}_t)({bare(value)})" if kind.startswith("int") else bare(value)
+        with self.block(f"if ({predicates[0][0]})") if predicates else nullcontext():
+            self.line("#pragma omp atomic")
+            self.line(f"{element} += {value};")
 
     # Loops
 

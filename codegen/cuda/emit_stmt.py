@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from ...ir.arith.analyzer import Analyzer
+from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let, Ramp, Range, Var
 from ...ir.passes.common.simplify import analyzer_for
@@ -174,6 +176,10 @@ class _Emitter(StmtEmitter):
     def store(self, stmt: BufferStore) -> None:
         index = stmt.indices[0] if stmt.indices else IntImm(0)
         lanes = index.dtype.lanes
+        addend = added(stmt)
+        if addend is not None:
+            self._add(stmt, index, addend)
+            return
         self._pack(stmt.value)
         self._name_what_is_shared(stmt.value, index, *([] if stmt.predicate is None else [stmt.predicate]))
         values = [self.exprs.stored(bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)]
@@ -188,6 +194,15 @@ class _Emitter(StmtEmitter):
             else:
                 with self.block(f"if ({bare(self.exprs.value(stmt.predicate, lane))})"):
                     self.line(text)
+
+    def _add(self, stmt: BufferStore, index: Expr, addend: Expr) -> None:
+        """An element that grows in one step. The hardware adds 64-bit integers without a sign, which is the same."""
+        self._name_what_is_shared(addend, index, *([] if stmt.predicate is None else [stmt.predicate]))
+        place, value = f"&{self._element(stmt.buffer, index, 0)}", bare(self.exprs.value(addend, 0))
+        if str(stmt.buffer.dtype) in ("int64", "uint64"):
+            place, value = f"(unsigned long long *)({place})", f"(unsigned long long)({value})"
+        with self.block(f"if ({bare(self.exprs.value(stmt.predicate, 0))})") if stmt.predicate is not None else nullcontext():
+            self.line(f"atomicAdd({place}, {value});")
 
     def _element(self, buffer: Buffer, index: Expr, lane: int) -> str:
         return f"{self.exprs.name(buffer)}[{bare(self.exprs.value(index, lane))}]"

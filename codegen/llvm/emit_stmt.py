@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import InternalError
+from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant
 from ...ir.dtype import INT64
@@ -199,8 +200,12 @@ class StmtEmitter:
             self._apart(seq(*together))
 
     def store(self, stmt: BufferStore) -> None:
-        value = self.exprs.value(stmt.value)
         index = stmt.indices[-1] if stmt.indices else IntImm(0)
+        addend = added(stmt)
+        if addend is not None:
+            memory.add(self.exprs, stmt.buffer, index, self.exprs.value(addend), stmt.predicate)
+            return
+        value = self.exprs.value(stmt.value)
         if index.dtype.lanes > 1 and stmt.value.dtype.lanes == 1:
             value = self.exprs.splat(value, stmt.buffer.dtype.with_lanes(index.dtype.lanes))
         memory.store(self.exprs, stmt.buffer, index, value, stmt.predicate)

@@ -14,7 +14,7 @@ from .facts import split_constant
 from .types import llvm_type, mangled, memory_type, shuffle_mask
 from .windows import window_of, window_vectors
 
-__all__ = ["OWN_ALIGNMENT", "address", "load", "store"]
+__all__ = ["OWN_ALIGNMENT", "add", "address", "load", "store"]
 
 OWN_ALIGNMENT = 64
 """Of buffers that a kernel allocates, in bytes."""
@@ -82,6 +82,21 @@ def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: E
     pointers, kind, alignment = _addresses(em, buffer, index, dtype, inbounds=mask is None)
     em.f.do(f"call void @llvm.masked.scatter.{_memory_mangled(dtype)}.v{dtype.lanes}p0({memory} {value}, "
             f"{kind} align {alignment} {pointers}, {_mask_type(dtype)} {mask or 'splat (i1 true)'})")
+
+
+def add(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Expr | None) -> None:
+    """Adds `value`, a scalar, to the element at `index` in one step, where the predicate holds."""
+    pointer, alignment = _address(em, buffer, index, 0, inbounds=False)
+    operator, kind = "fadd" if buffer.dtype.is_float else "add", llvm_type(buffer.dtype)
+
+    def update() -> None:
+        em.f.do(f"atomicrmw {operator} ptr {pointer}, {kind} {value} monotonic, align {alignment}")
+
+    mask = em.mask_of(predicate, 1)
+    if mask is None:
+        update()
+    else:
+        em.when(mask, update)
 
 
 def _memory_mangled(dtype: DType) -> str:

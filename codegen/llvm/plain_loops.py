@@ -45,7 +45,7 @@ from ...ir.visit import children, post_order, walk
 __all__ = ["plain_lanes"]
 
 _NOT_PLAIN = (For, If, Allocate, Assert, Evaluate, IfThenElse, Let)
-_OUTSIDE_CODE = ("call_extern", "call_pure_extern", "call_llvm_intrinsic", "access_ptr", "call_packed", "trace")
+_OUTSIDE_CODE = ("call_extern", "call_pure_extern", "call_llvm_intrinsic", "access_ptr", "call_packed", "trace", "atomic_add")
 
 
 def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..accesses import written_buffers
+from ..atomics import added
 from ..buffer import Buffer
-from ..expr import Expr, Var
+from ..expr import BufferLoad, Expr, Var
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import post_order
 from .scalars import zero_of
@@ -194,6 +195,12 @@ class FunctionWriter(ValueWriter):
         return shadows
 
     def BufferStore(self, node: BufferStore) -> None:
+        value = added(node)
+        if value is not None:  # in one step, so that other iterations may do the same
+            races, self.races = self.races, []
+            self.BufferStore(BufferStore(node.buffer, BufferLoad(node.buffer, node.indices) + value, node.indices, node.predicate))
+            self.races = races
+            return
         self.begin(node)
         value = self.exact(node.value)
         memory = self.reached(node.buffer)

@@ -3,8 +3,8 @@
 A script is taken to mean what it does when it runs line by line, so a primitive that could change that raises. Splits and
 fusions keep the order of iterations. `reorder`, `parallel`, `vectorize` and `bind` do not: they need loops whose
 iterations write elements of their own, as `i` in `c[i, j] += ...` does and `j` does not (`ir.analysis.dependence` proves it).
-What cannot be proved because places are read from memory is for the script to vouch for: it writes `parallel(n)` instead of
-`range(n)`.
+What cannot be proved because places are read from memory stays serial; where a script adds, atomic_add in a loop that it writes
+as `parallel(n)` lets iterations meet.
 """
 
 from __future__ import annotations
@@ -133,12 +133,12 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
     free = ", ".join(leaf.name for _, leaf in in_program_order(stage)
                      if leaf is not axis and not _conflict(stage, leaf, stage.leaf_iter_vars))
     data = any(isinstance(node, (BufferLoad, ProducerLoad)) for index in (*meeting.first, *meeting.second) for node in walk(index))
-    vouch = f"; if you know that they never meet, write `for {root.name} in parallel(...)` in the script" if data else ""
+    advice = f"; where the script adds, `for {root.name} in parallel(...)` and atomic_add let iterations meet" if data else ""
     raise HybridLoopCarries(
         f"{doing} '{axis.name}' of stage {stage.name}", reason=f"its iterations may meet in an element: {meeting.text}",
         declared=op.source, called=user_source(), loops=outline(stage, [axis]),
         fix=f"choose a loop whose iterations write elements of their own{f' ({free})' if free else ''}, or leave {axis.name} serial"
-            f"{vouch}")
+            f"{advice}")
 
 
 def _conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:

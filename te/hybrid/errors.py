@@ -60,7 +60,7 @@ class BadHybridValue(TensorExpressionError):
 
 
 class HybridLoopRaces(TensorExpressionError):
-    """A loop that the script declares parallel or vectorized, and whose iterations write the same element."""
+    """A loop that the script declares parallel or vectorized, and whose iterations may write the same element."""
 
     code = "TW0159"
 

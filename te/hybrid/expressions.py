@@ -38,6 +38,8 @@ _COMPARE: dict[type[ast.cmpop], tuple[Callable[[Any, Any], Any], Callable[[Any, 
 """A comparison of plain values, and of expressions."""
 
 _LIMITS: dict[str, str] = {"min_value": "min_value", "max_value": "max_value", "infinity": "infinity"}
+_RUNTIME = f"{__package__}.runtime"
+"""Where the names of scripts are, for those who import them."""
 _BUILTIN_CALLS = ("len", "max_num_threads", *_LIMITS)
 
 
@@ -336,7 +338,7 @@ class ExpressionReader:
         if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":
             return self._astype(node)
         name = node.func.id if isinstance(node.func, ast.Name) else None
-        if name is not None and name not in self.names and name not in self.closure:
+        if name is not None and self.names_ours(node.func, name):
             for table in (self.special, self.builtin):
                 if name in table:
                     self._refuse_keywords(node, name)
@@ -345,6 +347,13 @@ class ExpressionReader:
                 self._refuse_keywords(node, name)
                 return self._function(node, name)
         return self.outside_call(node, self.value(node.func))
+
+    def names_ours(self, node: ast.expr, name: str) -> bool:
+        """Whether an expression is this name of hybrid scripts, which nothing else in the script is called; imported or not."""
+        if not isinstance(node, ast.Name) or node.id != name or name in self.names:
+            return False
+        around = self.closure.get(name)
+        return name not in self.closure or getattr(around, "__module__", "") == _RUNTIME
 
     own: Collection[str] = ()
     """The names that the script assigns anywhere."""

@@ -1,17 +1,35 @@
-"""Loops that a script declares parallel or vectorized: what certainly goes wrong with them is an error.
+"""Loops that a script declares parallel or vectorized: what may go wrong with them is an error.
 
-The script's word is taken that iterations do not meet where that depends on what is read, as in `out[order[i]] = a[i]`.
-A store whose place does not change with the loop at all is another matter: all iterations write the same element.
+Iterations of a parallel loop must be proved not to meet, as those of a scheduled loop must: where the place of a store depends on
+what is read, as in `out[order[i]] = a[i]`, nobody can. Updates by atomic_add may meet, where nothing else touches the buffer.
+Vectorized loops whose lanes may meet run serially; a store whose place does not change with the loop at all is an error there too.
 """
 
 from __future__ import annotations
 
+from ...ir.analysis.dependence import Iterations, accesses_of
+from ...ir.atomics import is_atomic, only_updated
 from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Node, ProducerLoad, Var
+from ...ir.expr import BufferLoad, Node, ProducerLoad, Range, Var
 from ...ir.stmt import Allocate, BufferStore, For, If, LetStmt, Stmt
 from ...ir.visit import children, post_order
 
-__all__ = ["racing_buffer"]
+__all__ = ["meeting_buffer", "racing_buffer"]
+
+
+def meeting_buffer(loop: For) -> tuple[Buffer, bool] | None:
+    """A buffer of which iterations of `loop` may touch one element that one of them stores, and whether that depends on data; None
+    where they are proved not to."""
+    accesses = accesses_of(loop.body)
+    for buffer in only_updated(loop.body):
+        accesses.stored.pop(buffer, None)
+        accesses.loaded.pop(buffer, None)
+    own = {loop.var: Range(loop.begin, loop.extent), **accesses.bound}
+    met = accesses.meeting(Iterations(loop.var, own, constant=accesses.constant))
+    if met is None:
+        return None
+    buffer, first, second = met
+    return buffer, any(isinstance(node, (BufferLoad, ProducerLoad)) for index in (*first, *second) for node in post_order(index))
 
 
 def racing_buffer(loop: For) -> Buffer | None:
@@ -27,7 +45,8 @@ def racing_buffer(loop: For) -> Buffer | None:
         elif isinstance(statement, If):
             guarded = guarded or _changes(statement.condition, changing)
         elif isinstance(statement, BufferStore):
-            if not guarded and statement.buffer not in own and not any(_changes(index, changing) for index in statement.indices):
+            fixed = not any(_changes(index, changing) for index in statement.indices)
+            if fixed and not guarded and not is_atomic(statement) and statement.buffer not in own:
                 return statement.buffer
             continue
         stack.extend((child, guarded) for child in reversed(children(statement)) if isinstance(child, Stmt))

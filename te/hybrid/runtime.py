@@ -1,6 +1,6 @@
 """What the names of hybrid scripts are when a script runs as Python, on numpy arrays.
 
-`from tilewright.te.hybrid.runtime import *` tells editors and linters of them; scripts do not need it.
+`from tilewright.te.hybrid import output_tensor, parallel` tells editors and linters of them; scripts do not need it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .. import math as te_math
 from .functions import FUNCTIONS, numpy_dtype
 from .loops import LOOPS
 
-__all__ = ["EMULATED", "allocate", "bind", "const_range", "emulated", "output_tensor", "parallel", "serial", "unroll", "unrolled",
-           "vectorize", "vectorized"]
+__all__ = ["EMULATED", "allocate", "atomic_add", "bind", "const_range", "emulated", "output_tensor", "parallel", "serial", "unroll",
+           "unrolled", "vectorize", "vectorized"]
 
 
 def output_tensor(shape: Any, dtype: Any) -> Any:
@@ -28,6 +28,12 @@ def allocate(shape: Any, dtype: Any = "float32", scope: str = "global") -> Any:
     """Memory of the script's own: an array of zeros. scope: global, shared, local or warp."""
     del scope  # of memory on a GPU
     return np.zeros(shape, numpy_dtype(dtype))
+
+
+def atomic_add(buffer: Any, index: Any, value: Any) -> None:
+    """buffer[index] += value in one step, which iterations of a parallel loop may do to one element; index: an integer, or a tuple
+    of them."""
+    buffer[index] += value
 
 
 def serial(*bounds: int) -> range:
@@ -58,7 +64,8 @@ def _max_num_threads(allow_none: bool = True) -> int:
 
 EMULATED: dict[str, Any] = {
     **{name: row.emulated for name, row in FUNCTIONS.items()}, **dict.fromkeys(LOOPS, serial),
-    "bind": bind, "output_tensor": output_tensor, "allocate": allocate, "max_num_threads": _max_num_threads,
+    "bind": bind, "output_tensor": output_tensor, "allocate": allocate, "atomic_add": atomic_add,
+    "max_num_threads": _max_num_threads,
     **{name: _limit(name) for name in ("min_value", "max_value", "infinity")},
 }
 """Every name of hybrid scripts, besides len."""

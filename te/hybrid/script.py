@@ -43,6 +43,7 @@ def script(function: Callable[..., Any]) -> HybridScript:
 
     Loops: range (or serial), parallel, vectorize, unroll, const_range (written out), bind("threadIdx.x", n). Storage:
     output_tensor(shape, dtype), allocate(shape, dtype, scope). Functions: those of te, under their own names.
+    Iterations of a parallel loop must have elements of their own; by atomic_add(buffer, index, value) they add to shared ones.
     Raises NotAHybridFunction (TW0150); the call raises the errors of te/hybrid/errors.py, at the script's line.
     """
     return HybridScript(function)

@@ -13,6 +13,7 @@ from typing import Any, cast
 from ...ir import ops
 from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
+from ...ir.atomics import ATOMIC_TYPES, atomic_add
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Range, Var
 from ...ir.stmt import Allocate, Assert, BufferStore, For, If, LetStmt, LoopKind, Stmt
@@ -32,7 +33,7 @@ from .errors import (
 from .expressions import plain
 from .liveness import Declaration, Liveness, written_elements
 from .loops import GREATEST_CONST_RANGE, LoopReader, kind_of
-from .races import racing_buffer
+from .races import meeting_buffer, racing_buffer
 from .refusals import REASONS, STATEMENTS
 from .source import Source
 from .values import Block, LocalBuffer, LoopSpec, Scalar, ScalarTypes, Storage, UnboundName, is_number
@@ -203,6 +204,15 @@ class ScriptReader(LoopReader):
                 node.iter, reason=f"where {racing.name} is written does not depend on {name}: the last one to write wins",
                 fix=f"write range(...), or let each iteration have its own: assign {racing.name} within the loop, or index it "
                     f"by {name}")
+        met = meeting_buffer(loop) if loop.kind is LoopKind.PARALLEL else None
+        if met is not None:
+            buffer, by_data = met
+            raise self.source.error(
+                HybridLoopRaces, f"iterations of this parallel loop may meet in an element of '{buffer.name}'", node.iter,
+                reason=f"where {buffer.name} is written depends on data" if by_data else
+                       f"it is not proved that each value of {name} has elements of {buffer.name} of its own",
+                fix=f"write range(...), or, where the loop adds, atomic_add({buffer.name}, index, value); or let each iteration "
+                    "have a part of its own, and join the parts in a second loop")
         inner = next((node for node in post_order(loop.body) if isinstance(node, For) and node.kind is LoopKind.PARALLEL), None)
         if inner is not None and loop.kind is LoopKind.PARALLEL:
             raise self.source.error(
@@ -359,9 +369,26 @@ class ScriptReader(LoopReader):
     def _expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):  # a docstring
             return
+        if isinstance(node.value, ast.Call) and self.names_ours(node.value.func, "atomic_add"):
+            self._atomic_add(node.value)
+            return
         raise self.source.error(
             NotInHybridScripts, f"`{ast.unparse(node.value)}` is computed, and nothing is done with it", node,
             reason="functions in a script compute values, and do nothing else", fix="assign it, or leave it out")
+
+    def _atomic_add(self, node: ast.Call) -> None:
+        """`atomic_add(o, index, value)`: o[index] += value in one step."""
+        base, index, written = self.arguments(node, 3, 3, "atomic_add(buffer, index, value)")
+        local = self.value(base)
+        if not isinstance(local, LocalBuffer) or str(local.buffer.dtype) not in ATOMIC_TYPES:
+            why = f"its elements are {local.buffer.dtype}" if isinstance(local, LocalBuffer) else "it is no buffer of the script"
+            raise self.source.error(
+                BadHybridAssignment, f"cannot add to an element of `{ast.unparse(base)}` in one step", node, reason=why,
+                allowed=f"outputs and allocated memory of {', '.join(ATOMIC_TYPES)}",
+                fix="allocate(shape, dtype) gives memory to write to")
+        target = ast.copy_location(ast.Subscript(base, index, ast.Store()), node)
+        value = ops.cast(self.converted(self.as_number(self.value(written), written), local.buffer, written), local.buffer.dtype)
+        self.block.add(atomic_add(local.buffer, self.element(local, target), self._wrapping(value)))
 
     def _pass(self, node: ast.Pass) -> None:
         pass

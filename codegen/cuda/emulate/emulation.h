@@ -63,6 +63,18 @@ static TW_UNCHECKED inline __attribute__((always_inline)) T tw_exchange(unsigned
   return both.value;
 }
 
+// What other threads do in the same way is no race. Reading first asks whether the element exists.
+template <class T>
+static TW_UNCHECKED __attribute__((noinline)) void tw_grow(T *element, T by) { *element = *element + by; }
+
+template <class T>
+static inline __attribute__((always_inline)) void atomicAdd(T *element, T by) {
+  (void)*(volatile T *)element;
+  TW_OTHERS_RUN();
+  tw_grow(element, by);
+  TW_OTHERS_RUN();
+}
+
 template <class T>
 static TW_UNCHECKED inline __attribute__((always_inline)) T __shfl_sync(unsigned int mask, T value, int lane, int width = 32) {
   return tw_exchange(mask, value, 0, lane, width);

@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...analysis.dependence import Iterations, accesses_of
+from ...atomics import is_atomic
 from ...expr import Node, Range
 from ...stmt import For, Function, LoopKind
-from ...visit import rewrite
+from ...visit import rewrite, walk
 
 __all__ = ["lanes_are_independent", "serialize_racing_lanes"]
 
@@ -35,7 +36,7 @@ def serialize_racing_lanes(function: Function) -> Function:
 def lanes_are_independent(loop: For) -> bool:
     """Whether no two different iterations of `loop` are seen to touch one element that one of them stores."""
     accesses = accesses_of(loop.body)
-    if accesses.opaque:
+    if accesses.opaque or any(is_atomic(node) for node in walk(loop.body)):
         return False
     own = {loop.var: Range(loop.begin, loop.extent), **accesses.bound}
     return accesses.meeting(Iterations(loop.var, own, constant=accesses.constant)) is None
