@@ -76,6 +76,9 @@ np.testing.assert_array_equal(counts, expected)
 
 
 # Mistakes are shown at your line.
+P = te.placeholder((9,), name="P")
+
+
 @te.hybrid.script
 def first_below(values, limit):
     at = output_tensor((1,), "int32")
@@ -85,7 +88,7 @@ def first_below(values, limit):
 
 
 try:
-    first_below(te.placeholder((9,), name="P"), 0.5)
+    first_below(P, 0.5)
 except tw.TensorExpressionError as error:
     print(error)
 
