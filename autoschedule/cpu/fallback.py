@@ -18,6 +18,7 @@ from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loads_of
+from .cells import into_cells
 from .injective import worth_threads
 from .sums import sums
 
@@ -35,6 +36,8 @@ VECTORS = 4
 def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
+    if into_cells(group):
+        return
     lane = _lane_axis(group, anchor)
     if sums(group, lane, VECTORS):
         return

@@ -14,6 +14,7 @@ from ...ir.passes.common.options import PassOptions
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.runner import Pass
 from ...ir.passes.common.simplify import simplify
+from ...ir.passes.common.solved_loops import solve_loops
 from ...ir.passes.common.storage import plan_storage
 from ...ir.passes.common.target_facts import resolve_facts
 from ...ir.passes.common.unroll import unroll
@@ -43,6 +44,7 @@ def c_pipeline(bounds_check: bool, options: PassOptions, fuses: bool = True) -> 
         Pass("unsafe_select", unsafe_select),
         Pass("loop_partition", lambda function: loop_partition(function, 0)),
         Pass("hoist", hoist_invariants),
+        Pass("solved_loops", solve_loops),
         Pass("simplify_pieces", simplify),
         Pass("lane_races", serialize_racing_lanes),
         Pass("flatten", flatten, stage_after="flat"),

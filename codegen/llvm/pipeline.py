@@ -17,6 +17,7 @@ from ...ir.passes.common.options import AS_USUAL, PassOptions
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.runner import Pass
 from ...ir.passes.common.simplify import simplify
+from ...ir.passes.common.solved_loops import solve_loops
 from ...ir.passes.common.storage import plan_storage
 from ...ir.passes.common.target_facts import resolve_facts
 from ...ir.passes.common.unroll import unroll
@@ -68,6 +69,7 @@ def cpu_pipeline(
         # guards out of what will be lanes and copies
         Pass("loop_partition", lambda function: loop_partition(function, masked_lanes)),
         Pass("hoist", hoist_invariants),               # the guards that partition left, out of the loops they ignore
+        Pass("solved_loops", solve_loops),             # after hoist: what is left in a loop is its own
         Pass("simplify_pieces", simplify),             # decides the guards and bounds of the pieces
         Pass("lane_races", serialize_racing_lanes),    # after the last change of n-d indices, before they are gone
         # after partition, whose remainders are the rows that end within a vector
