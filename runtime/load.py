@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
 from ..errors import user_source
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine
 from .kernel import Kernel, make_kernel
-from .metadata import COMMON, MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
+from .metadata import COMMON, MACHINES, ROLES, VERSION, LoadedFunction, Metadata, NoMetadata, read_metadata
 from .module import Module
-from .signature import Signature
 from .threads import join_threads
 
 __all__ = ["load"]
 
+_LARGEST = 4 << 30
 _MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -34,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     place = Path(path)
     try:
-        content = place.read_bytes()
+        content = _content(place)
         metadata = read_metadata(content)
     except OSError as error:
         raise NotALibrary(f"cannot read {str(path)!r}", reason=error.strerror or str(error), called=user_source(),
@@ -47,21 +48,31 @@ def load(path: str | os.PathLike[str]) -> Any:
     base = _base_address(library, metadata) + metadata.address
     addresses = [base + offset for offset in metadata.offsets]
     _require_instructions(place, metadata, addresses[0])
-    if metadata.description["is_parallel"] and metadata.description["threads"] != "none":
+    if metadata.has_threads:
         join_threads(addresses[1])
     kernels = [
         _kernel(function, addresses[len(COMMON) + len(ROLES) * i:][:len(ROLES)], library)
-        for i, function in enumerate(metadata.description["functions"])
+        for i, function in enumerate(metadata.functions)
     ]
-    if metadata.description["is_module"]:
-        keys = [function["key"] for function in metadata.description["functions"]]
-        return Module(dict(zip(keys, kernels, strict=True)))
+    if metadata.is_module:
+        return Module(dict(zip([function.key for function in metadata.functions], kernels, strict=True)))
     return kernels[0]
 
 
-def _kernel(function: dict[str, Any], addresses: list[int], library: ctypes.CDLL) -> Kernel:
-    signature = Signature.from_json(function["signature"])
-    return make_kernel(signature, dict(zip(ROLES, addresses, strict=True)), messages=function["messages"], code=library)
+def _content(place: Path) -> bytes:
+    """The bytes of a file. Raises NoMetadata for what is none, or too large to be a library, without reading it."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)     # a pipe would wait for ever
+    with os.fdopen(descriptor, "rb") as file:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise NoMetadata("it is no file")
+        if state.st_size > _LARGEST:
+            raise NoMetadata(f"it is larger than {_LARGEST >> 30} GiB")
+        return file.read()
+
+
+def _kernel(function: LoadedFunction, addresses: list[int], library: ctypes.CDLL) -> Kernel:
+    return make_kernel(function.signature, dict(zip(ROLES, addresses, strict=True)), messages=function.messages, code=library)
 
 
 def _require_machine(place: Path, metadata: Metadata) -> None:
@@ -85,12 +96,16 @@ def _open(place: Path, content: bytes, metadata: Metadata) -> ctypes.CDLL:
         descriptor = os.memfd_create(place.name)        # stays open: its number is the copy's name
         with os.fdopen(os.dup(descriptor), "wb") as copy:
             copy.write(content)
-        return ctypes.CDLL(f"/proc/self/fd/{descriptor}")
-    except OSError as error:
+        library = ctypes.CDLL(f"/proc/self/fd/{descriptor}")
+    except (OSError, ValueError) as error:
         raise NotLinkable(
             f"cannot load {place.name!r}", reason=str(error), called=user_source(),
             fix='install what it needs (libgomp, for threads="openmp"), or export with threads="none"',
         ) from error
+    if _loaded_section(library, metadata) != metadata.raw:
+        raise NotALibrary(f"{place.name!r} is no library of tilewright's", reason="its description lies elsewhere than it says",
+                          called=user_source(), fix="export it again")
+    return library
 
 
 def _loaded_section(library: ctypes.CDLL, metadata: Metadata) -> bytes:
@@ -115,7 +130,7 @@ class _SymbolInfo(ctypes.Structure):
 
 def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
     """Where the library's file begins in memory."""
-    name = metadata.description["functions"][0]["name"]
+    name = metadata.functions[0].name
     info = _SymbolInfo()
     try:
         address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
@@ -129,11 +144,10 @@ def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
 def _require_instructions(place: Path, metadata: Metadata, address: int) -> None:
     """Ask the processor, by the library's own code, which uses nothing beyond the architecture's baseline."""
     missing = ctypes.CFUNCTYPE(ctypes.c_uint64)(address)()
-    features = metadata.description["target"]["features"]
-    absent = [name for k, name in enumerate(features) if missing >> k & 1]
+    absent = [name for k, name in enumerate(metadata.features) if missing >> k & 1]
     if absent:
         raise MissingInstructions(
             f"{place.name!r} needs instructions that this processor lacks: {', '.join(absent)}",
-            reason=f"it was exported for {metadata.description['target']['text']!r} ({metadata.description['target']['cpu']})",
+            reason=f"it was exported for {metadata.target}",
             called=user_source(), fix='export it for what both machines have, such as target="llvm -mcpu=x86-64-v3"',
         )

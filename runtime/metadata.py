@@ -7,13 +7,18 @@ variable) from the section's first byte: those of COMMON, then for each kernel t
 
 from __future__ import annotations
 
-import json
+import re
 import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["COMMON", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "Metadata", "NoMetadata", "read_metadata"]
+from ..untrusted import plain_json
+from .signature import Signature
+
+__all__ = ["COMMON", "MACHINES", "MAGIC", "ROLES", "SECTION", "VERSION", "LoadedFunction", "Metadata", "NoMetadata",
+           "read_metadata"]
 
 SECTION = ".tilewright"
 MAGIC = b"TILEWRGT"
@@ -29,20 +34,49 @@ _ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,1000}")
+
+
 class NoMetadata(Exception):
     """The file is not what it should be. The argument says why."""
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedFunction:
+    """A kernel of a library. key: its name in a Module. messages: of its assertions, by status - 1."""
+
+    name: str
+    key: str
+    signature: Signature
+    messages: tuple[str, ...]
+
+    @staticmethod
+    def of(plain: Any) -> LoadedFunction:
+        """Raises what Signature.from_json raises for what is no function."""
+        messages = tuple(plain["messages"])
+        texts = (plain["name"], plain["key"], *messages)
+        if not all(isinstance(text, str) for text in texts) or not _NAME.fullmatch(plain["name"]):
+            raise TypeError("a function without a name")
+        return LoadedFunction(plain["name"], plain["key"], Signature.from_json(plain["signature"]), messages)
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
-    """machine: as MACHINES names it. address: of the section, from where the library is loaded. raw: the section."""
+    """machine: as MACHINES names it. address: of the section, from where the library is loaded. raw: the section. is_module: it
+    was exported as several kernels. has_threads: its parallel loops run on threads. target: in words; features: the
+    instructions that it needs. description: all that the JSON text says."""
 
     machine: str
     version: int
     address: int
     raw: bytes
-    description: dict[str, Any]
-    offsets: tuple[int, ...]
+    functions: tuple[LoadedFunction, ...] = ()
+    is_module: bool = False
+    has_threads: bool = False
+    target: str = ""
+    features: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()
+    description: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def read_metadata(content: bytes) -> Metadata:
@@ -53,7 +87,7 @@ def read_metadata(content: bytes) -> Metadata:
         raise NoMetadata("its section of tilewright's is damaged")
     _, version, size, checksum, count = _HEADER.unpack_from(raw)
     if version != VERSION:
-        return Metadata(machine, version, address, raw, {}, ())
+        return Metadata(machine, version, address, raw)
     begin = _HEADER.size + 4 * count
     if begin + size > len(raw):
         raise NoMetadata("its section of tilewright's is damaged")
@@ -61,10 +95,49 @@ def read_metadata(content: bytes) -> Metadata:
     text = raw[begin:begin + size]
     if zlib.crc32(text) != checksum:
         raise NoMetadata("its section of tilewright's is damaged")
-    description = json.loads(text)
-    if count != len(COMMON) + len(ROLES) * len(description["functions"]):
+    try:
+        described = _described(plain_json(text, len(text)))
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as fault:
+        raise NoMetadata(f"its description is not one of a library: {type(fault).__name__}: {fault}"[:300]) from None
+    if count != len(COMMON) + len(ROLES) * len(described["functions"]):
         raise NoMetadata("its section of tilewright's is damaged")
-    return Metadata(machine, version, address, raw, description, offsets)
+    _require_places(content, address, offsets)
+    return Metadata(machine, version, address, raw, **described, offsets=offsets)
+
+
+def _described(plain: Any) -> dict[str, Any]:
+    """What a description says, by the fields of Metadata."""
+    functions = tuple(map(LoadedFunction.of, plain["functions"]))
+    target, features = plain["target"], tuple(plain["target"]["features"])
+    texts = (target["text"], target["cpu"], plain["threads"], *features)
+    switches = (plain["is_module"], plain["is_parallel"])
+    if not functions or not all(isinstance(text, str) for text in texts) or not all(type(one) is bool for one in switches):
+        raise TypeError("a value of another type than it has")
+    if len(features) > 64:
+        raise ValueError(f"{len(features)} sets of instructions")
+    return {"functions": functions, "is_module": switches[0], "has_threads": switches[1] and plain["threads"] != "none",
+            "target": f"{target['text']!r} ({target['cpu']})", "features": features, "description": plain}
+
+
+def _require_places(content: bytes, address: int, offsets: Sequence[int]) -> None:
+    """Functions lie in code, and variables in memory that is written to."""
+    segments = _segments(content)
+    for number, offset in enumerate(offsets):
+        role = COMMON[number] if number < len(COMMON) else ROLES[(number - len(COMMON)) % len(ROLES)]
+        flag = _WRITABLE if role in ("threads", "python") else _EXECUTABLE
+        place = address + offset
+        if not any(flags & flag and begin <= place < begin + size for flags, begin, size in segments):
+            raise NoMetadata(f"its section of tilewright's is damaged: {role} lies nowhere in it")
+
+
+def _segments(content: bytes) -> list[tuple[int, int, int]]:
+    """(flags, address, bytes) of what is loaded of an ELF file."""
+    fields = _ELF_HEADER.unpack_from(content)
+    table, entry, count = fields[5], fields[9], fields[10]
+    if entry != _SEGMENT.size or table + entry * count > len(content):
+        raise NoMetadata("it is cut off: the file ends before its tables do")
+    headers = [_SEGMENT.unpack_from(content, table + entry * i) for i in range(count)]
+    return [(flags, begin, size) for kind, flags, _, begin, _, _, size, _ in headers if kind == _LOADED]
 
 
 def _section(content: bytes) -> tuple[str, int, bytes]:
@@ -87,5 +160,8 @@ def _section(content: bytes) -> tuple[str, int, bytes]:
     raise NoMetadata("it was not made by tilewright, or has lost the section that says so")
 
 
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_LOADED, _EXECUTABLE, _WRITABLE = 1, 1, 2
+"""ELF's type of segments that are loaded, and their flags."""
 _NOBITS = 8
 """ELF's type of sections that occupy no bytes of the file."""

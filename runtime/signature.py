@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ..errors import user_source
 from ..limits import INT32_EXTENT_LIMIT
+from .abi import ITEM_BYTES
 from .errors import SymbolNotBound
 
 __all__ = ["Binding", "BufferParam", "Extent", "ScalarParam", "Signature", "Symbol", "evaluate_extent", "extent_text"]
@@ -121,12 +122,10 @@ class Signature:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Signature:
-        """The signature that `as_json` wrote."""
-        return Signature(
-            data["name"], tuple(map(_param_from_json, data["params"])),
-            tuple(Symbol(name, dtype) for name, dtype in data["symbols"]), data["long_running"],
-        )
+    def from_json(data: Any) -> Signature:
+        """The signature that `as_json` wrote. Raises ValueError, TypeError, KeyError or SymbolNotBound (TW0521) for other data."""
+        symbols = tuple(Symbol(_text(name), _dtype(dtype)) for name, dtype in data["symbols"])
+        return Signature(_text(data["name"]), tuple(map(_param_from_json, data["params"])), symbols, bool(data["long_running"]))
 
 
 def extent_text(extent: Extent) -> str:
@@ -173,7 +172,8 @@ def _bind_symbols(signature: Signature) -> dict[str, Binding]:
         bindings[symbol.name] = value
     known = {s.name for s in signature.symbols} | set(signature.scalars)
     unknown = set[str]().union(*(extent_names(extent) for _, _, extent in dims)) - known
-    assert not unknown, f"{signature} speaks of {sorted(unknown)}, which are neither parameters nor symbols"
+    if unknown:
+        raise ValueError(f"{signature} speaks of {sorted(unknown)}, which are neither parameters nor symbols")
     return bindings
 
 
@@ -203,11 +203,36 @@ def _extent_json(extent: Extent) -> Any:
 
 
 def _extent_from_json(data: Any) -> Extent:
-    return (data[0], _extent_from_json(data[1]), _extent_from_json(data[2])) if isinstance(data, list) else data
+    if isinstance(data, list):
+        operator, left, right = cast("list[Any]", data)
+        if operator not in _OPERATORS:
+            raise ValueError(f"{operator!r} is no operator")
+        return (operator, _extent_from_json(left), _extent_from_json(right))
+    return data if isinstance(data, str) else _number(data)
 
 
-def _param_from_json(data: Mapping[str, Any]) -> BufferParam | ScalarParam:
+def _param_from_json(data: Any) -> BufferParam | ScalarParam:
+    name, dtype = _text(data["name"]), _dtype(data["dtype"])
     if "shape" in data:
-        return BufferParam(data["name"], data["dtype"], tuple(map(_extent_from_json, data["shape"])), data["is_output"],
-                           data.get("alignment", 0))
-    return ScalarParam(data["name"], data["dtype"], data["least"], data["greatest"])
+        return BufferParam(name, dtype, tuple(map(_extent_from_json, data["shape"])), bool(data["is_output"]),
+                           _number(data.get("alignment", 0)))
+    least, greatest = (None if data[bound] is None else _number(data[bound]) for bound in ("least", "greatest"))
+    return ScalarParam(name, dtype, least, greatest)
+
+
+def _text(data: Any) -> str:
+    if not isinstance(data, str):
+        raise TypeError(f"{data!r} is no text")
+    return data
+
+
+def _dtype(data: Any) -> str:
+    if data not in ITEM_BYTES:
+        raise ValueError(f"{data!r} is no dtype")
+    return data
+
+
+def _number(data: Any) -> int:
+    if type(data) is not int or not -(1 << 63) <= data < 1 << 64:
+        raise TypeError(f"{data!r} is no integer of 64 bits")
+    return data

@@ -77,14 +77,23 @@ def code_version() -> str:
     """A hash of the sources that a kernel's code depends on; empty where they changed since this process began, so that
     nobody knows which ones it runs."""
     digest, latest = hashlib.sha256(), 0.0
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for path in sorted(path for floor in _FLOORS for path in _files(os.path.join(root, floor))):
+    for path in sorted(path for floor in _FLOORS for path in _files(os.path.join(_ROOT, floor))):
         with open(path, "rb", buffering=0) as file:
             text = file.read()
-            latest = max(latest, os.fstat(file.fileno()).st_mtime)
-        digest.update(f"{path[len(root):]} {len(text)} ".encode())
+            state = os.fstat(file.fileno())
+            latest = max(latest, state.st_mtime, state.st_ctime)    # who installs may set the one, and nobody the other
+        digest.update(f"{path[len(_ROOT):]} {len(text)} ".encode())
         digest.update(text)
-    return digest.hexdigest() if latest < _process_began() else ""
+    return digest.hexdigest() if latest < _process_began() and _folders() == _BEGAN_IN else ""
+
+
+def _folders() -> tuple[int, ...]:
+    """Which folders the sources are in: another that takes the place of one brings files that have not changed since long ago."""
+    return tuple(os.stat(os.path.join(_ROOT, floor)).st_ino for floor in ("", *_FLOORS) if not floor.endswith(".py"))
+
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_BEGAN_IN = _folders()
 
 
 def _process_began() -> float:

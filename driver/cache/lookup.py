@@ -33,7 +33,8 @@ class Place:
         entry = self.store.load(self.key)
         if entry is None:
             return None
-        with contextlib.suppress(InternalError):     # an object that this process cannot link is built again
+        with contextlib.suppress(InternalError, LookupError, TypeError, ValueError, AttributeError):
+            # an object that this process cannot link, or a description of something else: it is built again
             return module_of(entry, self.request.snapshot(), self.given)
         return None
 

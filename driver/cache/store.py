@@ -18,10 +18,11 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...runtime.places import cache_folder, cache_is_off
 from ...runtime.shield import in_turn
+from ...untrusted import plain_json
 
 __all__ = ["Entry", "Store", "Usage", "open_store"]
 
@@ -185,15 +186,15 @@ def _now() -> float:
 
 
 def _read_own(path: Path) -> bytes | None:
-    """The content of a plain file of this user's; None where there is none."""
+    """The content of a plain file of this user's, of a size that entries have; None where there is none. A pipe does not wait."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(file.fileno())
         own = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not stat.S_IMODE(state.st_mode) & 0o022
-        return file.read() if own else None
+        return file.read() if own and state.st_size <= _LARGEST else None
 
 
 def _encoded(key: str, entry: Entry) -> bytes:
@@ -214,7 +215,11 @@ def _decoded(content: bytes, key: str) -> Entry | None:
     about_end = key_end + sizes[1]
     if content[_HEADER.size:key_end] != key.encode():
         return None
-    return Entry(json.loads(content[key_end:about_end]), content[about_end:])
+    try:
+        about = plain_json(content[key_end:about_end], _LARGEST)
+    except ValueError:
+        return None
+    return Entry(cast("dict[str, Any]", about), content[about_end:]) if isinstance(about, dict) else None
 
 
 _stores: dict[tuple[Path, int], Store] = {}

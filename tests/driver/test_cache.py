@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -21,6 +23,7 @@ from tilewright.codegen.result import BuildOptions
 from tilewright.driver import compile as compiling
 from tilewright.driver.build import build_with_options
 from tilewright.driver.cache import key as key_module
+from tilewright.driver.cache.store import _HEADER as HEADER
 from tilewright.driver.cache.store import SUFFIX, Entry, Store, open_store
 from tilewright.driver.cache.structure import NoStructure, structure_text
 from tilewright.ir.passes.common.options import PassOptions
@@ -256,6 +259,63 @@ def test_sources_that_changed_since_the_process_began_keep_nothing(folder: Path,
     key_module.code_version.cache_clear()
     monkeypatch.undo()
     assert key_module._process_began() <= time.time()
+
+
+def test_sources_that_keep_their_times_are_seen_to_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who installs may set when a file was written, and nobody when it came to be there."""
+    package = tmp_path / "package"
+    for floor in key_module._FLOORS:
+        path = package / floor
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x = 1") if floor.endswith(".py") else path.mkdir()
+    source = package / "codegen" / "emit.py"
+    source.write_text("x = 1")
+    monkeypatch.setattr(key_module, "_ROOT", str(package))
+    monkeypatch.setattr(key_module, "_BEGAN_IN", key_module._folders())
+    time.sleep(0.02)
+    began = time.time()
+    monkeypatch.setattr(key_module, "_process_began", lambda: began)
+    version = key_module.code_version.__wrapped__
+    first = version()
+    assert first
+    time.sleep(0.02)
+    source.write_text("x = 2")
+    os.utime(source, (1.0, 1.0))
+    assert version() == "", "its time says 1970"
+    monkeypatch.setattr(key_module, "_process_began", lambda: time.time() + 1)
+    assert version() not in ("", first), "the next process runs the new one"
+    (package / "codegen").rename(package / "old")
+    (package / "new").mkdir()
+    (package / "new").rename(package / "codegen")
+    assert version() == "", "another folder is in its place"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: _sparse(path)])
+def test_what_is_no_entry_is_not_read(folder: Path, make: Any) -> None:
+    tw.build(*scaled())
+    entry, = entries(folder)
+    entry.unlink()
+    make(entry)
+    assert right(tw.build(*scaled()))
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(10 << 30)
+    path.chmod(0o600)
+
+
+@pytest.mark.parametrize("about", [b"[" * 100_000, b"[]", b"NaN", b"\xff", b"{}", b'{"functions": [{}]}', b'{"functions": 7}'])
+def test_an_entry_that_describes_something_else_is_built_again(folder: Path, about: bytes, builds: Builds) -> None:
+    tw.build(*scaled())
+    entry, = entries(folder)
+    content = entry.read_bytes()
+    magic, _, *sizes = HEADER.unpack_from(content)
+    key = content[HEADER.size:][:sizes[0]]
+    code = content[HEADER.size + sizes[0] + sizes[1]:]
+    body = struct.pack("<QQQ", len(key), len(about), len(code)) + key + about + code
+    entry.write_bytes(magic + hashlib.sha256(body).digest() + body)
+    assert builds.more(lambda: right(tw.build(*scaled())))
 
 
 def test_the_code_version_reads_every_source(tmp_path: Path) -> None:

@@ -1,0 +1,130 @@
+"""tw.load of what says something else of itself than a library does: typed errors, before anything of it is called."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import struct
+import zlib
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import drawn
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.runtime.metadata import MAGIC, NoMetadata, read_metadata
+
+HEADER = struct.Struct("<8sIIII")
+VALUES: list[Any] = [
+    None, True, 0, -1, 1.5, 1 << 70, "", "x", "\0", [], {}, [[]], ["+", "n", 1], ["?", 1, 2], {"name": 1}, [None, None]]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    n = te.size_var("n")
+    a = te.placeholder((n, 8), name="A")
+    b = te.compute((n, 8), lambda i, j: a[i, j] + 1, name="B")
+    kernel = tw.build(te.create_schedule(b.op), [a, b], name="add")
+    return kernel.export(tmp_path_factory.mktemp("good") / "libadd.so")[0]
+
+
+def with_text(content: bytes, text: bytes, **numbers: int) -> bytes:
+    """The library with another text in its section, which is not longer."""
+    at = content.index(MAGIC)
+    fields = dict(zip(("magic", "version", "size", "checksum", "count"), HEADER.unpack_from(content, at), strict=True))
+    begin = at + HEADER.size + 4 * fields["count"]
+    assert len(text) <= fields["size"]
+    whole = text.ljust(fields["size"])
+    header = fields | {"checksum": zlib.crc32(whole)} | numbers
+    return content[:at] + HEADER.pack(*header.values()) + content[at + HEADER.size:begin] + whole + content[begin + fields["size"]:]
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for key, below in inner for place in ((value, key), *places(below))]
+
+
+def loaded(path: Path, content: bytes) -> str:
+    """The code of the error, "" where it loads."""
+    path.write_bytes(content)
+    try:
+        tw.load(path)
+    except tw.TilewrightError as error:
+        return error.code
+    finally:
+        path.unlink()
+    return ""
+
+
+def test_a_mutated_description_is_a_description_or_a_typed_error(library: Path, tmp_path: Path) -> None:
+    content = library.read_bytes()
+    plain = read_metadata(content).description
+    room = len(json.dumps(plain, separators=(",", ":")))
+    codes: list[str] = []
+    for case in range(drawn.count(218, 2000)):
+        rng, changed = random.Random(f"{drawn.SEED} {case}"), deepcopy(plain)
+        holder, key = rng.choice(places(changed))
+        if isinstance(holder, dict) and rng.random() < 0.2:
+            del holder[key]
+        else:
+            holder[key] = deepcopy(rng.choice(VALUES))
+        text = json.dumps(changed, separators=(",", ":")).encode()
+        if len(text) <= room:
+            codes.append(loaded(tmp_path / f"{case}.so", with_text(content, text)))
+    assert {*codes} <= {"", "TW0741"} and codes.count("TW0741") > len(codes) // 3
+
+
+@pytest.mark.parametrize("text", [b"[" * 900, b"", b"NaN", b"[1]", b'"x"', b"\xff", b'{"functions":[]}', b"9" * 900])
+def test_a_text_that_is_no_description_is_a_typed_error(library: Path, tmp_path: Path, text: bytes) -> None:
+    assert loaded(tmp_path / "x.so", with_text(library.read_bytes(), text)) == "TW0741"
+
+
+@pytest.mark.parametrize("numbers", [
+    {"size": 0}, {"size": 2 ** 32 - 1}, {"count": 0}, {"count": 2 ** 32 - 1}, {"count": 5}, {"checksum": 1}, {"version": 99}])
+def test_a_mutated_header_is_a_typed_error(library: Path, tmp_path: Path, numbers: dict[str, int]) -> None:
+    content = library.read_bytes()
+    text = json.dumps(read_metadata(content).description, separators=(",", ":"), sort_keys=True).encode()
+    assert loaded(tmp_path / "x.so", with_text(content, text, **numbers)) in ("TW0741", "TW0744")
+
+
+@pytest.mark.parametrize("offset", [0, 8, -2 ** 31, 2 ** 31 - 1])
+@pytest.mark.parametrize("place", range(6))
+def test_functions_that_lie_nowhere_are_a_typed_error(library: Path, tmp_path: Path, place: int, offset: int) -> None:
+    content = bytearray(library.read_bytes())
+    struct.pack_into("<i", content, content.index(MAGIC) + HEADER.size + 4 * place, offset)
+    assert loaded(tmp_path / "x.so", bytes(content)) == "TW0741"
+
+
+def test_mutated_tables_of_the_file_are_typed_errors(library: Path) -> None:
+    content = library.read_bytes()
+    for case in range(drawn.count(300, 5000)):
+        rng, changed = random.Random(f"{drawn.SEED} tables {case}"), bytearray(content)
+        table = struct.unpack_from("<Q", content, 40)[0]
+        for _ in range(rng.choice((1, 3))):
+            changed[rng.choice((rng.randrange(64), min(table + rng.randrange(2000), len(content) - 1)))] = rng.randrange(256)
+        with contextlib.suppress(NoMetadata):       # and nothing else
+            read_metadata(bytes(changed[: rng.choice((len(content), rng.randrange(len(content))))]))
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(10 << 30)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, sparse, partial(os.symlink, "/dev/zero"), partial(os.symlink, "/dev/null")])
+def test_what_is_no_file_of_a_library_is_not_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "x.so")
+    with pytest.raises(tw.ExportError, match="TW0741"):
+        tw.load(tmp_path / "x.so")
+
+
+def test_what_is_right_still_loads(library: Path, tmp_path: Path) -> None:
+    shutil.copy(library, tmp_path / "copy.so")
+    assert str(tw.load(tmp_path / "copy.so").signature) == "add(A: float32[n, 8], B: out float32[n, 8])"
