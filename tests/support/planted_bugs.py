@@ -73,9 +73,9 @@ BUGS = (
     Bug("unsigned compared as signed", "codegen/llvm/arithmetic.py", 'sign = "s" if dtype.kind == "int" else "u"', 'sign = "s"'),
     Bug("floor division truncates", "codegen/llvm/arithmetic.py",
         'quotient = f.op(f"add {kind} {quotient}, {_extended(f, down, dtype)}")', "pass"),
-    Bug("minimum drops NaN", "codegen/llvm/arithmetic.py", "return f.op(f\"call nsz {kind} @llvm.{'minimum' if least else",
+    Bug("minimum drops NaN", "codegen/llvm/arithmetic.py", "return f.op(f\"call {flags}{kind} @llvm.{'minimum' if least else",
         "return select(f, compare(f, '<' if least else '>', a, b, dtype), a, b, dtype)\n"
-        "    return f.op(f\"call nsz {kind} @llvm.{'minimum' if least else"),
+        "    return f.op(f\"call {flags}{kind} @llvm.{'minimum' if least else"),
     Bug("cast does not saturate", "codegen/llvm/arithmetic.py", "if int(greatest) != target.greatest:", "if False:"),
     Bug("dropped barrier", "ir/passes/gpu/barriers.py", "done.append(_barrier())", "pass", "cuda"),
 )
