@@ -242,7 +242,7 @@ def _read_by(
     relaxed = [loop for at, loop in enumerate(reader.enclosing + reader.loops)
                if loop.var is not None and (at >= around or _shared_over(loop, scope))]
     spans = _root_spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
-    known = {axis: span for axis, span in spans.items() if span is not None}
+    known: dict[Var, Span | None] = {axis: span for axis, span in spans.items() if span is not None}
     evaluate = SpanEvaluator(known, bounds.analyzer)
     unknown = {axis for axis, span in spans.items() if span is None}
     reads: dict[IterVar, list[Expr]] = {}
