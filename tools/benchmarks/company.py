@@ -26,7 +26,7 @@ from tilewright.runtime.threads import VARIABLE
 
 KINDS = {"own": "our own threads", "openmp": "OpenMP's threads"}
 WANTED_MS = (1.0, 20.0)
-ROUNDS = 3
+ROUNDS, TERMS = 3, 64
 FORK_JOIN_ELEMENTS = 1 << 15
 
 
@@ -65,14 +65,18 @@ def busy() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", "while True: pass"])
 
 
-def measure(seconds: float) -> None:
+def elements_per_ms() -> int:
+    """How many elements all threads together should do in a millisecond, from what one does: the same for all kinds."""
+    n = 1 << 16
+    kernel, arrays = polynomial(n, TERMS, parallel=False), _arrays(n)
+    return int(n * tw.num_threads() / (min(times(lambda: kernel(*arrays), 0.5)) * 1e3))
+
+
+def measure(seconds: float, per_ms: int) -> None:
     """In a process of one kind: a line for each kernel."""
     for wanted in WANTED_MS:
-        n, terms = 1 << 16, 64
-        trial, arrays = polynomial(n, terms, parallel=True), _arrays(n)
-        one = min(times(lambda k=trial, a=arrays: k(*a), 0.2)) * 1e3
-        n = max(1 << 12, int(n * wanted / one) // 64 * 64)
-        kernel, arrays = polynomial(n, terms, parallel=True), _arrays(n)
+        n = int(per_ms * wanted) // 64 * 64
+        kernel, arrays = polynomial(n, TERMS, parallel=True), _arrays(n)
         call = lambda k=kernel, a=arrays: k(*a)
         call()
         quiet: list[float] = []
@@ -103,13 +107,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=3.0, help="for each kernel, quiet and loaded")
     parser.add_argument("--kind", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--per-ms", type=int, default=0, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.kind:
-        measure(given.seconds)
+        measure(given.seconds, given.per_ms)
         return
+    per_ms = str(elements_per_ms())
     for kind, meaning in KINDS.items():
         print(f"{meaning} ({kind}):", flush=True)
         command = [sys.executable, "-m", "tools.benchmarks.company", "--kind", kind, "--seconds", str(given.seconds)]
+        command += ["--per-ms", per_ms]
         subprocess.run(command, check=True, env={**os.environ, VARIABLE: kind}, cwd=Path(__file__).parent.parent.parent)
 
 
