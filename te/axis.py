@@ -9,7 +9,7 @@ from ..ir import ops
 from ..ir.dtype import INT32, INT64
 from ..ir.expr import Expr, IntImm, IterVar, Range, SizeVar, Var
 from .errors import BadExtent, BadThreadAxis
-from .shape import axis_dtype, integer_expr, scalar_dtype
+from .shape import axis_dtype, integer_expr, scalar_dtype, wide_enough
 
 __all__ = ["THREAD_TAGS", "reduce_axis", "size_var", "thread_axis", "var"]
 
@@ -60,8 +60,8 @@ def _domain(dom: Any, name: str) -> Range:
             fix=f"te.reduce_axis((0, {dom}), \"{name}\")" if isinstance(dom, (int, Expr)) else
                 f"te.reduce_axis((0, n), \"{name}\")",
         )
-    begin = integer_expr(dom[0], f"the begin of axis '{name}'")
-    end = integer_expr(dom[1], f"the end of axis '{name}'")
+    begin = wide_enough(integer_expr(dom[0], f"the begin of axis '{name}'"))
+    end = wide_enough(integer_expr(dom[1], f"the end of axis '{name}'"))
     extent = ops.subtract(end, begin)
     if isinstance(extent, IntImm) and extent.value < 0:
         raise BadExtent(

@@ -7,19 +7,22 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from ..errors import user_source
+from ..ir.analysis.bounds import IntervalEvaluator
+from ..ir.arith.interval import EVERYTHING, Interval
 from ..ir.dtype import INT32, INT64, SCALAR_TYPES, DType
 from ..ir.errors import UnknownDType
-from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
+from ..ir.expr import BinaryOp, Expr, IntImm, IterVar, ProducerLoad, Range, Var
 from ..ir.ops import cast as cast_to
 from ..ir.ops import const
 from ..ir.structural import equal
 from ..ir.visit import post_order
+from ..ir.widen import widened
 from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
 
 __all__ = [
     "as_shape", "axis_dtype", "constant_extent", "extent_text", "index_expr", "integer_expr", "same_extent", "scalar_dtype",
-    "shape_text", "zero_based",
+    "shape_text", "wide_enough", "zero_based",
 ]
 
 INT64_FROM = INT32_EXTENT_LIMIT
@@ -55,7 +58,24 @@ def _extent(value: Any, subject: str) -> Expr:
                 f"{subject} depends on {what}", reason=f"got {extent}: a shape must be known before any element is",
                 called=user_source(), fix="declare the largest shape, and choose by te.if_then_else what lies in it",
             )
-    return extent
+    return wide_enough(extent)
+
+
+def wide_enough(extent: Expr) -> Expr:
+    """An extent in 64 bits where it may not fit 32: `n * n`. A call sees to it that symbols lie below the limit of extents."""
+    if extent.dtype != INT32 or isinstance(extent, (Var, IntImm)):
+        return extent
+
+    def of(var: Var) -> Interval:
+        dom = var.dom if isinstance(var, IterVar) else None
+        if dom is not None and isinstance(dom.begin, IntImm) and isinstance(dom.extent, IntImm):
+            return Interval(dom.begin.value, dom.begin.value + dom.extent.value)
+        return Interval(0, INT32_EXTENT_LIMIT - 1) if var.dtype == INT32 else EVERYTHING
+
+    values = IntervalEvaluator(of)
+    fits = all(not isinstance(node, BinaryOp) or node.dtype != INT32 or values(node).within(INT32.least, INT32.greatest)
+               for node in post_order(extent))
+    return extent if fits else widened(extent)
 
 
 def integer_expr(value: Any, subject: str) -> Expr:

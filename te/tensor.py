@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InternalError, SourceLine, user_source
 from ..ir import ops
-from ..ir.dtype import DType
-from ..ir.expr import Expr, IntImm, Producer, ProducerLoad
+from ..ir.analysis.linear import is_index
+from ..ir.dtype import INT32, INT64, DType
+from ..ir.expr import Expr, IntImm, Producer, ProducerLoad, Var
+from ..ir.widen import widened
 from .errors import BadIndex, IndexOutOfRange, TensorIsNotIterable, WrongNumberOfIndices
 from .shape import extent_text, index_expr, shape_text
 
@@ -208,7 +210,9 @@ def checked_index(tensor: Tensor, at: int, index: Any) -> Expr:
     expr = ops.convert(index)
     if not expr.dtype.is_integer or expr.dtype.lanes != 1:
         raise _bad_index(tensor, at, index, expr.dtype)
-    return index_expr(expr)
+    expr = index_expr(expr)
+    wide = tensor.shape[at].dtype == INT64 and expr.dtype == INT32 and not isinstance(expr, (Var, IntImm)) and is_index(expr)
+    return widened(expr) if wide else expr
 
 
 def _index(tensor: Tensor, at: int, index: Any) -> Expr:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...errors import user_source
 from ...ir.analysis.work import executions, work_of
 from ...ir.buffer import Buffer
-from ...ir.expr import Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
+from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
 from ...ir.stmt import Function, LoopKind
 from ...ir.visit import walk
 from ...limits import INT32_EXTENT_LIMIT
@@ -73,6 +73,8 @@ def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> 
         return extent.value
     if isinstance(extent, Var):
         return names[extent]
+    if isinstance(extent, Cast):  # to 64 bits, in which extents are checked
+        return _extent(extent.value, names, buffer)
     operator = _EXTENT_OPERATORS.get(type(extent))  # pyright: ignore[reportArgumentType]
     if operator is None:
         raise ExtentNotCheckable(

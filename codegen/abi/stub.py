@@ -67,7 +67,13 @@ def stub_text(signature: Signature) -> str:
     kinds = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
     kinds += ["i64"] * len(signature.symbols)
     declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
-    return "\n".join((declaration, _check_text(signature), _run_text(signature), _call_text(signature)))
+    check = _check_text(signature)
+    if _WIDE_PRODUCT in check:
+        declaration += f"declare {{ i64, i1 }} {_WIDE_PRODUCT}(i64, i64)\n"
+    return "\n".join((declaration, check, _run_text(signature), _call_text(signature)))
+
+
+_WIDE_PRODUCT = "@llvm.smul.with.overflow.i64"
 
 
 def record_offset(param: int, name: str) -> int:
@@ -216,19 +222,24 @@ def _check_extents(text: StraightLine, signature: Signature, extents: dict[int, 
         for d, extent in enumerate(param.shape):
             if isinstance(extent, int):
                 continue
-            expected = _extent_value(text, extent, known)
+            expected = _extent_value(text, extent, known, pack_status(Check.SYMBOL, i, d))
             if expected != extents[i][d]:
                 wrong = text.compare("ne", "i64", extents[i][d], expected)
                 text.leave_if(wrong, "fail", pack_status(Check.SYMBOL, i, d))
 
 
-def _extent_value(text: StraightLine, extent: Extent, known: dict[str, str]) -> str:
+def _extent_value(text: StraightLine, extent: Extent, known: dict[str, str], overflow: int) -> str:
+    """The value of an extent. overflow: the status where it does not fit 64 bits."""
     if isinstance(extent, int):
         return str(extent)
     if isinstance(extent, str):
         return known[extent]
     operator, left, right = extent
-    a, b = _extent_value(text, left, known), _extent_value(text, right, known)
+    a, b = _extent_value(text, left, known, overflow), _extent_value(text, right, known, overflow)
+    if operator == "*" and not isinstance(left, int) and not isinstance(right, int):
+        both = text.value(f"call {{ i64, i1 }} {_WIDE_PRODUCT}(i64 {a}, i64 {b})")
+        text.leave_if(text.value(f"extractvalue {{ i64, i1 }} {both}, 1"), "fail", overflow)
+        return text.value(f"extractvalue {{ i64, i1 }} {both}, 0")
     if operator in ("+", "-", "*"):
         return text.value(f"{ {'+': 'add', '-': 'sub', '*': 'mul'}[operator]} i64 {a}, {b}")
     if operator in ("min", "max"):

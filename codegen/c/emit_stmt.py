@@ -26,6 +26,7 @@ from ..clike.emit_stmt import StmtEmitter
 from ..clike.types import bare
 from ..export.header import declarations
 from ..export.names import parameter_names
+from ..sizes import exceeds_memory
 from .emit_expr import CExprEmitter
 from .intrinsics import CALLS, STANDARD, outside_call
 from .loops import VECTORIZE
@@ -271,6 +272,9 @@ class _Emitter(StmtEmitter):
             self._place(buffer, name)
             self.statement(stmt.body)
             return
+        beyond = exceeds_memory(buffer)
+        if beyond is not None:
+            self._fail(self.values(beyond)[0][0], str(OUT_OF_MEMORY))
         extents = [value[0] for value in self.values(*buffer.shape)]
         name = self.bind(buffer)
         memory = self.fresh(f"{name}_memory")

@@ -21,6 +21,7 @@ from ...ir.passes.cpu.nontemporal import NONTEMPORAL
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import seq, walk
 from ..abi.signature import shape_symbols
+from ..sizes import exceeds_memory
 from . import memory
 from .arithmetic import convert
 from .debug import DebugLines
@@ -359,6 +360,9 @@ class StmtEmitter:
         slot = f.at_entry("alloca ptr")
         f.do_at_entry(f"store ptr null, ptr {slot}")
         self._heap.append(slot)
+        beyond = exceeds_memory(buffer)
+        if beyond is not None:
+            self.leave_if(self.exprs.value(beyond), "-1")
         size = str(buffer.dtype.bytes)
         for extent in buffer.shape:
             wide = convert(f, self.exprs.value(extent), extent.dtype, INT64)

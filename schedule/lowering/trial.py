@@ -5,38 +5,19 @@ All arithmetic of a trial is that of 64 bits, whatever the dtype of an index, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.analysis.guarded import Access, depends_on_data
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
-from ...ir.dtype import INT32, INT64
+from ...ir.dtype import INT64
 from ...ir.errors import AssertionFailed
-from ...ir.expr import (
-    Add,
-    And,
-    BinaryOp,
-    Call,
-    Cast,
-    Expr,
-    FloorDiv,
-    IfThenElse,
-    IntImm,
-    Mul,
-    Not,
-    Or,
-    Producer,
-    ProducerLoad,
-    Select,
-    Sub,
-    Var,
-)
+from ...ir.expr import Add, And, BinaryOp, Call, Expr, FloorDiv, IntImm, Mul, Not, Or, Producer, ProducerLoad, Sub, Var
 from ...ir.interpret.interpreter import run
-from ...ir.ops import TRUE, all_of, binary, call, cast, if_then_else, is_const, logical_and, logical_not, logical_or
+from ...ir.ops import TRUE, all_of, is_const, logical_and, logical_not, logical_or
 from ...ir.stmt import Assert, BufferStore, For, Function, If, LoopKind, Stmt
-from ...ir.visit import children, free_vars, post_order, rebuild, walk
+from ...ir.visit import free_vars, walk
+from ...ir.widen import widened
 from ...te.errors import IndexOutOfRange
 from ...te.operation import Operation
 
@@ -189,7 +170,7 @@ class Trial:
     # Arithmetic
 
     def _wide(self, value: Expr) -> Expr:
-        return _wide(value, self.own, {})
+        return widened(value, self.own)
 
 
 _MOST_PLACES = 100
@@ -229,40 +210,3 @@ def _possible(condition: Expr, data: frozenset[Var], truth: bool = True) -> Expr
     if depends_on_data(condition, data):
         return TRUE
     return condition if truth else logical_not(condition)
-
-
-_KEEP_WIDE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "abs", "likely")
-
-
-def _wide(value: Expr, names: Mapping[Var, Var], known: dict[int, Expr]) -> Expr:
-    """A value with its int32 arithmetic in 64 bits. names: what loops are called in a trial."""
-    for node in post_order(value):
-        if isinstance(node, Expr):
-            known[id(node)] = _widened(node, names, known)
-    return known[id(value)]
-
-
-def _widened(node: Expr, names: Mapping[Var, Var], known: Mapping[int, Expr]) -> Expr:
-    """A node, given what its children have become."""
-    result: Expr
-    if isinstance(node, Var):
-        result = names.get(node, node)
-        if result is not node and node.dtype not in (INT32, INT64):
-            result = cast(result, node.dtype)
-    elif isinstance(node, BinaryOp):
-        result = binary(type(node), known[id(node.a)], known[id(node.b)])
-    elif isinstance(node, Not):
-        result = logical_not(known[id(node.value)])
-    elif isinstance(node, Cast):
-        result = cast(cast(known[id(node.value)], node.value.dtype) if node.value.dtype == INT32 and node.dtype != INT64
-                      else known[id(node.value)], node.dtype)
-    elif isinstance(node, (Select, IfThenElse)):
-        result = if_then_else(known[id(node.condition)], known[id(node.true_value)], known[id(node.false_value)])
-    elif isinstance(node, Call) and node.name in _KEEP_WIDE:
-        result = call(node.name, *(known[id(argument)] for argument in node.args))
-    elif isinstance(node, Call):
-        arguments = [cast(known[id(argument)], argument.dtype) for argument in node.args]
-        result = Call(node.name, tuple(arguments), node.dtype)
-    else:
-        result = rebuild(node, [known[id(child)] for child in children(node)])
-    return cast(result, INT64) if result.dtype == INT32 else result
