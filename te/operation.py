@@ -152,6 +152,12 @@ class Operation:
         return None
 
     @property
+    def input_parts(self) -> Sequence[tuple[Tensor, Sequence[tuple[Expr, Expr] | None]]]:
+        """Where it is made of no expressions, which part of its inputs it takes: the first and the last index in each dimension,
+        None where it takes all of them."""
+        return [(tensor, [None] * tensor.ndim) for tensor in self.input_tensors]
+
+    @property
     def own_placeholders(self) -> tuple[Tensor, ...]:
         """The placeholders that stand for its own outputs, which nobody passes."""
         return ()

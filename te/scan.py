@@ -87,6 +87,16 @@ class ScanOp(Operation):
         memory = zip(self.init, self.update, self.states, self.outputs, strict=True)
         return [(tensor, output) for *tensors, output in memory for tensor in tensors]
 
+    @property
+    def input_parts(self) -> Sequence[tuple[Tensor, Sequence[tuple[Expr, Expr] | None]]]:
+        """All first steps, and of the updates those that are computed from others."""
+        time = self.scan_axis.dom
+        ends = None if time is None else (time.begin, time.begin + time.extent - 1)
+        parts: list[tuple[Tensor, Sequence[tuple[Expr, Expr] | None]]] = []
+        for init, update in zip(self.init, self.update, strict=True):
+            parts += [(init, [None] * init.ndim), (update, [ends, *[None] * (update.ndim - 1)])]
+        return parts
+
     def steps(self, order: Sequence[Operation]) -> dict[Operation, None]:
         """What it begins with, its updates, and what lies between its states or inputs and its updates."""
         needed = {tensor.op for tensor in self.update}

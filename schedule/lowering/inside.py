@@ -26,7 +26,6 @@ from ...ir.ops import FALSE, TRUE, all_of, cast, const, if_then_else, likely, ma
 from ...ir.stmt import Stmt
 from ...ir.visit import children, free_vars, post_order, rebuild
 from ...te.operation import Operation, producers_first
-from ...te.scan import ScanOp
 from ...te.tensor import Tensor
 from ..model.stage import Stage
 from .trial import Trial
@@ -218,15 +217,9 @@ def _boxes(order: Sequence[Operation], outputs: Sequence[Operation]) -> dict[Ope
     for op in reversed(order):
         analyzer = _analyzer(op)
         box = boxes[op] = _box(op, needs[op], analyzer)
-        if isinstance(op, ScanOp):
-            for init, update in zip(op.init, op.update, strict=True):
-                _note(needs, init, [None] * init.ndim, analyzer)
-                steps = op.scan_axis.dom
-                ends = None if steps is None else (steps.begin, steps.begin + steps.extent - 1)
-                _note(needs, update, [ends, *[None] * (update.ndim - 1)], analyzer)
-        elif not op.takes_definitions:
-            for tensor in op.input_tensors:
-                _note(needs, tensor, [None] * tensor.ndim, analyzer)
+        if not op.takes_definitions:
+            for tensor, ends in op.input_parts:
+                _note(needs, tensor, ends, analyzer)
         else:
             for access in accesses_within(op.statement(), analyzer, box):
                 tensor = access.node.producer if isinstance(access.node, ProducerLoad) else None
