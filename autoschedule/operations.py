@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..ir.analysis.linear import linear, terms
+from ..ir.combine import FUSED
 from ..ir.expr import Call, Expr, IntImm, IterVar, ProducerLoad, Reduce
 from ..ir.intrinsics import INTRINSICS
 from ..ir.visit import children, post_order
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["axes_in", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
            "is_known", "is_plain", "loads_of", "weight"]
 
-_CHEAP_CALLS = {"abs", "likely", "if_then_else", "select", "reinterpret"} | {
+_CHEAP_CALLS = {"abs", *FUSED, "likely", "if_then_else", "select", "reinterpret"} | {
     name for name, row in INTRINSICS.items() if row.operands == "integer" or row.result == "bool"}
 
 
@@ -110,4 +111,5 @@ def inlined_into(s: Schedule, op: Operation) -> list[Operation]:
 
 def weight(op: Operation) -> int:
     """How many operators one element takes, roughly."""
-    return sum(1 for value in op.values for node in post_order(value) if not isinstance(node, (IntImm, IterVar)))
+    nodes = (node for value in op.values for node in post_order(value) if not isinstance(node, (IntImm, IterVar)))
+    return sum(2 if isinstance(node, Call) and node.name in FUSED else 1 for node in nodes)

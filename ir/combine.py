@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from .expr import Call, Expr, Mul, Reduce, Var
 from .visit import substitute
 
-__all__ = ["combined", "is_fused", "mul_add"]
+__all__ = ["FUSED", "combined", "is_fused", "mul_add"]
+
+FUSED = ("fma", "mul_add")
+"""Calls that are a product and a sum."""
 
 
 def mul_add(a: Expr, b: Expr, c: Expr) -> Expr:
     """c + a * b as a te.sum takes up a product: of float32 and float64 rounded once where the target fuses."""
-    fuses = c.dtype.is_float and c.dtype.bits >= 32
+    fuses = c.dtype.is_float and c.dtype.bits >= 32 and a.dtype == b.dtype == c.dtype
     return Call("mul_add", (a, b, c), c.dtype) if fuses else c + a * b
 
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ..combine import FUSED
 from ..dtype import DType
 from ..expr import (
     EQ,
@@ -149,6 +150,10 @@ def _counted(stack: list[Node], seen: set[int], deciding: list[Node] | None) -> 
         seen.add(id(node))
         if isinstance(node, Reduce):
             raise AssertionError("a reduction is counted as the loops that it is")
+        if isinstance(node, Call) and node.name in FUSED:
+            bag.update(Operator(Kind.ARITHMETIC, name, node.dtype) for name in ("Mul", "Add"))
+            stack += node.args
+            continue
         bag[Operator(_KINDS[type(node)], node.name if isinstance(node, Call) else type(node).__name__, node.dtype)] += 1
         if isinstance(node, (BufferLoad, ProducerLoad)):
             continue

@@ -200,7 +200,7 @@ CALLS: dict[str, Row] = {
     "atan2": _atan2,
     "hypot": _hypot,
     "copysign": _copysign,
-    "fma": lambda node, g: (times(g, node.args[1]), times(g, node.args[0]), g),
+    **dict.fromkeys(("fma", "mul_add"), lambda node, g: (times(g, node.args[1]), times(g, node.args[0]), g)),
     "abs": _absolute,
     **dict.fromkeys(("floor", "ceil", "round", "trunc", "nearbyint"), _ZERO),
 }

@@ -21,6 +21,7 @@ from ...ir.expr import Expr, IntImm
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
+from ..weighted import weighted_sum
 from .errors import BadImage
 
 __all__ = ["bilateral_slice"]
@@ -40,7 +41,7 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
 
     def between(y: Any, j: Any, z: Any, o: Any, c: Any) -> Expr:
         cell, part = _cell(y, h, high, grid.dtype)
-        return around[cell, j, z, o, c] * (1 - part) + around[cell + 1, j, z, o, c] * part
+        return weighted_sum([around[cell, j, z, o, c], around[cell + 1, j, z, o, c]], [1 - part, part])
 
     def coefficient(o: Any, c: Any, y: Any, x: Any) -> Expr:
         cell, part = _cell(x, w, wide, grid.dtype)

@@ -19,6 +19,7 @@ from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr
 from ...te.tensor import Tensor
+from ..weighted import weighted_sum
 from .errors import BadImage
 from .planes import Plane
 
@@ -89,7 +90,7 @@ def blurred_rows(plane: Plane, size: int, sigma: float | None) -> Tensor:
         if image.dtype == "uint8":
             return _weighted([value.astype("uint16") << FRACTION for value in values], taps)
         kind = image.dtype if image.dtype.is_float else "float32"
-        return _total([value.astype(kind) * te.const(weight, kind) for value, weight in zip(values, taps, strict=True)])
+        return weighted_sum([value.astype(kind) for value in values], [te.const(weight, kind) for weight in taps])
 
     return plane.rows(plane.high + 2 * outer, wide, across, "gaussian_blur_rows", "stencil.rows")
 
@@ -98,7 +99,7 @@ def column_sum(rows: Tensor, lead: Any, y: Any, f: Any, taps: Sequence[float]) -
     """The weighted sum of the blurred rows from y on, in their dtype."""
     values = [rows[(*lead, y + k, f)] for k in range(len(taps))]
     if rows.dtype != "uint16":
-        return _total([value * te.const(weight, rows.dtype) for value, weight in zip(values, taps, strict=True)])
+        return weighted_sum(values, [te.const(weight, rows.dtype) for weight in taps])
     return _weighted(values, taps)
 
 

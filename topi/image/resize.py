@@ -23,6 +23,7 @@ from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.tensor import Tensor
 from ..nn.window import pair
+from ..weighted import weighted_sum
 from .errors import BadImage
 from .planes import Plane
 
@@ -191,13 +192,11 @@ def _in_rows(plane: Plane, columns: Columns, out: Any, method: str, coordinates:
         values = [rows[(*lead, y, place)] for place in columns.places(f)]
         if columns.weights is None:
             return values[0].astype(image.dtype)
-        total: Any = None
-        for k, value in enumerate(values):
-            part = _upper(value, columns.weights[k, f]) if kind == "uint16" else value * columns.weights[k, f]
-            total = part if total is None else total + part
+        weights = [columns.weights[k, f] for k in range(len(values))]
         if kind == "uint16":
-            return ((total + te.const(128, kind)) >> 8).astype(image.dtype)
-        return _rounded(total, image.dtype)
+            first, *others = map(_upper, values, weights)
+            return ((sum(others, first) + te.const(128, kind)) >> 8).astype(image.dtype)
+        return _rounded(weighted_sum(values, weights), image.dtype)
 
     return plane.pixels(out[0], out[1], across, f"resize_{method}", "resize",
                         {"group": columns.group, "as_it_stands": rows.dtype == image.dtype and method == "nearest"})
@@ -278,11 +277,8 @@ def _interpolated(index: Any, size: Any, out: int, coordinates: str, taps: int, 
     first = 0 if taps == 2 else -1
     weights = (1 - part, part) if taps == 2 else _cubic(part, alpha)
     last = size - 1 if not isinstance(size, IntImm) else size.value - 1
-    total: Any = None
-    for k, weight in enumerate(weights):
-        value = read(te.max(te.min(cell + (k + first), last), 0)) * weight
-        total = value if total is None else total + value
-    return total
+    values = [read(te.max(te.min(cell + (k + first), last), 0)) for k in range(len(weights))]
+    return weighted_sum(values, weights)
 
 
 def _cubic(t: Expr, a: float) -> tuple[Expr, ...]:

@@ -8,6 +8,7 @@ from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr
 from ...te.tensor import Tensor
+from ..weighted import scaled_and_moved
 from .blur import blurred_rows, column_sum, gaussian_taps
 from .errors import BadImage
 from .planes import Plane
@@ -40,7 +41,7 @@ def unsharp_mask(image: Tensor, size: int = 5, sigma: float | None = None, amoun
         if image.dtype == "uint8":
             return _bytes(pixel, blurred, amount)
         kind = blurred.dtype
-        value = pixel.astype(kind) + (pixel.astype(kind) - blurred) * te.const(amount, kind)
+        value = scaled_and_moved(pixel.astype(kind) - blurred, te.const(amount, kind), pixel.astype(kind))
         if image.dtype.is_float:
             return value
         least, greatest = (te.const(bound, kind) for bound in (image.dtype.least, image.dtype.greatest))

@@ -19,6 +19,7 @@ from ...te.tensor import Tensor, tensor_text
 from .. import elementwise, transform
 from ..checks import axis_of, tensor
 from ..errors import BadOperand, BadParameter
+from ..weighted import scaled_and_moved
 
 __all__ = [
     "batch_norm_inference", "bias_add", "elu", "flatten", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "pad", "prelu",
@@ -150,7 +151,7 @@ def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
 
 def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axis: int, name: str) -> Tensor:
     source = tensor(data, name)
-    affine: Tensor = operate(name, lambda value, by, plus: value * by + plus, source, _along(source, scale, axis, name),
+    affine: Tensor = operate(name, scaled_and_moved, source, _along(source, scale, axis, name),
                              _along(source, shift, axis, name))
     return affine
 

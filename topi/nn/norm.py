@@ -11,6 +11,7 @@ from ...ir.expr import Expr
 from ...te.tensor import Tensor
 from ..checks import axis_of
 from ..errors import BadAxis, BadParameter
+from ..weighted import scaled_and_moved
 from .rowwise import Rows, wide_dtype
 
 __all__ = ["instance_norm", "l2_normalize", "layer_norm", "lrn", "rms_norm"]
@@ -65,8 +66,9 @@ def _standardized(rows: Rows, epsilon: float, gamma: Tensor | None, beta: Tensor
         value = rows.value(i) - mean[rows.row_of(i)]
         if gamma is not None:  # before the scale, which is known last
             value = value * gamma[place(i)].astype(rows.wide)
-        value = value * scale[rows.row_of(i)]
-        return value if beta is None else value + beta[place(i)].astype(rows.wide)
+        if beta is None:
+            return value * scale[rows.row_of(i)]
+        return scaled_and_moved(value, scale[rows.row_of(i)], beta[place(i)].astype(rows.wide))
 
     return rows.result(element)
 

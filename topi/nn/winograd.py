@@ -32,6 +32,7 @@ from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor, weights
+from ..weighted import scaled_and_moved
 from .conv2d import PACK
 from .errors import BadConvolution
 from .window import out_extent, pad_amounts
@@ -170,9 +171,14 @@ def _sum(coefficients: Sequence[float], value: Callable[[int], Any]) -> Expr:
         if total is None:
             total = value(at) if factor == 1 else value(at) * factor
         else:
-            term = value(at) if abs(factor) == 1 else value(at) * abs(factor)
-            total = total + term if factor > 0 else total - term
+            total = _added(total, value(at), factor)
     return total
+
+
+def _added(total: Expr, value: Expr, factor: float) -> Expr:
+    if abs(factor) == 1:
+        return total + value if factor > 0 else total - value
+    return scaled_and_moved(value, te.const(factor, value.dtype), total)
 
 
 def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any]) -> Tensor:
