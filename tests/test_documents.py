@@ -54,6 +54,15 @@ def test_the_program_of_the_page_on_boundaries_runs() -> None:
     assert done.stdout == "1.0 1.0\n", done.stderr
 
 
+def test_the_programs_of_the_page_on_numbers_print_what_it_says() -> None:
+    blocks = BLOCK.findall((ROOT / "docs" / "numerics.md").read_text())
+    zeros, exactness = [text for language, text in blocks if language == "python"]
+    (shown,) = [text for language, text in blocks if language == "text"]
+    for program, expected in ((zeros, "llvm 0\nc 0\ninterpret 0\n"), (exactness, shown)):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert done.stdout == expected, done.stderr
+
+
 def test_the_programs_of_the_page_on_operators_run(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "operators.md").read_text()
     first, known, second = [text for language, text in BLOCK.findall(page) if language == "python"]

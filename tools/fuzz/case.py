@@ -57,6 +57,7 @@ def run_case(
         drawn: Drawn = draw_schedule(choices, s, options.text, "cuda" in options.target, about)
         report["tried"], report["refused"] = drawn.tried, drawn.refused
         report["lowering"] = check(program, s, options)
+        report["exact"] = bool(s.is_exact)
         if not report["lowering"]:
             cells = [(*label_of(program, op), primitive) for op, primitive in drawn.taken]
             report["cells"] = [cell for cell in cells if cell[0] in OPERATIONS]

@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from ... import te
+from ...codegen.target import Target
 from ...driver.build import build, lower
 from ...errors import CudaError, LoweringError, TilewrightError
-from ...ir import BufferStore, Var, equal, parse, verify
+from ...ir import BufferStore, Call, Var, equal, parse, verify
 from ...ir.analysis.work import executions, work_of
 from ...ir.interpret import interpreter
+from ...ir.intrinsics import INTRINSICS, is_pure
+from ...ir.passes.common.fused_sums import round_sums
+from ...ir.visit import post_order
 from ...schedule import from_json, to_json
 from .guard import Guarded
 from .program import Program
@@ -69,6 +73,61 @@ def compare(step: str, program: Program, found: Sequence[Any], expected: Sequenc
             at = tuple(int(n) for n in np.argwhere(~same)[0]) if np.ndim(same) else ()
             raise Failure(step, f"{argument.name}{list(at)} is {got[at]}, expected {want[at]} "
                                 f"({int((~same).sum())} of {same.size} elements differ)")
+
+
+def compare_bits(step: str, program: Program, found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Results against those of the program without a schedule: every bit, but that any NaN is like any other. Raises Failure."""
+    for argument, is_result, got, want in zip(program.args, program.results, found, expected, strict=True):
+        if not is_result:
+            continue
+        a, b = _wide(got), _wide(want)
+        same = (a == b) & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b) if a.dtype.kind == "f" else a == b
+        if not same.all():
+            at = tuple(int(n) for n in np.argwhere(~same)[0]) if np.ndim(same) else ()
+            numbers = [float(value[at]).hex() for value in (a, b)]
+            raise Failure(step, f"{argument.name}{list(at)} is {numbers[0]}, expected the bits of {numbers[1]} "
+                                f"({int((~same).sum())} of {same.size} elements differ)")
+
+
+def _rough(program: Program) -> Program:
+    """The program on floats whose sums and products are rounded; zeros of either sign."""
+    rng = np.random.default_rng(len(program.args))
+    values: list[Any] = []
+    for value, is_result in zip(program.values, program.results, strict=True):
+        array = np.asarray(value)
+        if is_result or not isinstance(value, np.ndarray) or array.dtype.kind in "biu":
+            values.append(value)
+            continue
+        wide = array.astype("float64")
+        zeros = np.where(rng.random(array.shape) < 0.5, 0.0, -0.0)
+        moved = np.where(wide == 0, zeros, wide * rng.uniform(0.7, 1.3, array.shape))
+        values.append(moved.astype(array.dtype))
+    return replace(program, values=values)
+
+
+def _approximates(function: Any) -> bool:
+    """Whether it calls mathematics whose last bits differ between families of targets."""
+    calls = [node.name for node in post_order(function.body) if isinstance(node, Call)]
+    return any(not is_pure(name) or INTRINSICS[name].approximate for name in calls)
+
+
+def _check_bits(program: Program, plain: Any, kernel: Any, options: Options) -> None:
+    """A kernel of a schedule that keeps every bit, on floats that show it: against the interpreted program without a schedule, or,
+    where that calls mathematics, against its kernel for the same target."""
+    rough = _rough(program)
+    target = Target.parse(options.target)
+    step = f"bits of the kernel for {options.target}"
+    if not _approximates(plain):
+        try:
+            expected = _interpreted("unscheduled program, interpreted on rough floats", rough,
+                                    plain if target.fuses else round_sums(plain, fuses=False))
+        except Failure:  # floats that became indices lead elsewhere now
+            return
+    elif target.backend.rules == "cpu":
+        expected = run_kernel("unscheduled program, compiled", rough, build(plain, target=options.target))
+    else:
+        return
+    compare_bits(step, rough, run_kernel(step, rough, kernel, options.at_end), expected)
 
 
 def _interpreted(step: str, program: Program, function: Any) -> list[Any]:
@@ -166,10 +225,11 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
     compare(step, program, _interpreted(step, program, function), reference)
     if options.text:
         _check_normalized(program, s, reference)
-    return _check_kernel(program, function, options, reference)
+    return _check_kernel(program, function, options, reference, plain if s.is_exact else None)
 
 
-def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any]) -> str:
+def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any], exactly: Any) -> str:
+    """exactly: the program without a schedule, where the schedule keeps its bits."""
     try:
         kernel = build(function, target=options.target, bounds_check=options.bounds_check)
     except (LoweringError, CudaError) as error:
@@ -183,4 +243,6 @@ def _check_kernel(program: Program, function: Any, options: Options, reference: 
         raise Failure(step, str(error)) from error
     compare(f"{step} against the interpreter", program, arrays, reference)
     compare(f"{step} against numpy", program, arrays, program.values)
+    if exactly is not None:
+        _check_bits(program, exactly, kernel, options)
     return ""

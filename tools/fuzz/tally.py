@@ -11,11 +11,12 @@ __all__ = ["Tally"]
 
 
 class Tally:
-    """Adds up reports. whole: cases whose every primitive was accepted, and which lowered."""
+    """Adds up reports. whole: cases whose every primitive was accepted, and which lowered; exact: whose schedule keeps
+    every bit."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.count = self.whole = 0
+        self.count = self.whole = self.exact = 0
         self.failures: list[dict[str, Any]] = []
         self.programs: Counter[str] = Counter()
         self.targets: Counter[str] = Counter()
@@ -39,12 +40,14 @@ class Tally:
             self.failures.append(report)
         elif not report["refused"] and not report["lowering"]:
             self.whole += 1
+        self.exact += bool(report.get("exact"))
         self.coverage.add(report.get("cells", ()))
         self.slowest = sorted([*self.slowest, (round(report.get("seconds", 0), 1), report["case"])], reverse=True)[:5]
 
     def plain(self) -> dict[str, Any]:
         """The run as plain data."""
-        return {"seed": self.seed, "cases": self.count, "failed": [failure["case"] for failure in self.failures],
+        return {"seed": self.seed, "cases": self.count, "exact": self.exact,
+                "failed": [failure["case"] for failure in self.failures],
                 "programs": dict(self.programs), "targets": dict(self.targets), "tried": dict(self.tried),
                 "refused": dict(self.refused), "codes": dict(self.codes), "coverage": self.coverage.plain()}
 
@@ -52,6 +55,7 @@ class Tally:
         parts = [
             f"seed {self.seed}: {self.count} cases, {len(self.failures)} failed, {self.whole} schedules accepted in full "
             f"({self.whole / max(self.count, 1):.0%})",
+            f"  schedules that keep every bit: {self.exact} ({self.exact / max(self.count, 1):.0%})",
             f"  primitives tried {sum(self.tried.values())}, refused {sum(self.refused.values())}: {dict(self.refused)}",
             f"  codes: {dict(self.codes)}", f"  programs: {dict(self.programs)}", f"  targets: {dict(self.targets)}",
             f"  slowest (s, case): {self.slowest}",
