@@ -44,10 +44,21 @@ def emit_call(em: ExprEmitter, call: Call) -> str:
 
 def _float_call(em: ExprEmitter, call: Call, row: FloatRow) -> str:
     source = call.args[0].dtype
+    if call.name == "fma" and source.bits == 16:
+        return _narrow_fma(em, call)
     wide = computing_dtype(source)
     operands = [convert(em.f, em.value(arg), arg.dtype, wide) for arg in call.args]
     result = row(em, operands, wide)
     return result if not call.dtype.is_float else convert(em.f, result, wide, call.dtype)
+
+
+def _narrow_fma(em: ExprEmitter, call: Call) -> str:
+    """In float64, which holds products of 16-bit floats and, but for far greater distances than their sums have, these too."""
+    wide = FLOAT64.with_lanes(call.dtype.lanes)
+    kind = llvm_type(wide)
+    a, b, c = (convert(em.f, em.value(arg), arg.dtype, wide) for arg in call.args)
+    total = em.f.op(f"fadd {kind} {em.f.op(f'fmul {kind} {a}, {b}')}, {c}")
+    return convert(em.f, total, wide, call.dtype)
 
 
 # Floats

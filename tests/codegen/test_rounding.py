@@ -136,6 +136,23 @@ def test_te_fma_is_rounded_once_on_every_target(target: str, dtype: str) -> None
     assert got.tolist() == expected.astype(dtype).tolist()
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_fused_half_floats_are_rounded_once(target: str) -> None:
+    A, B, C = (te.placeholder((4000,), "float16", name=name) for name in "ABC")
+    D = te.compute((4000,), lambda i: te.fma(A[i], B[i], C[i]), name="D")
+    s = te.create_schedule(D.op)
+    if target.startswith("cuda"):
+        s[D].bind(s[D].split(D.op.axis[0], factor=125)[1], te.thread_axis("threadIdx.x"))
+    rng = np.random.default_rng(5)  # products halfway between two numbers, and sums a little beside
+    a, b = ((1 + sign * 2.0**-6) * 2.0 ** rng.integers(4, 7, 4000) for sign in (1, -1))
+    a, b, c = (x.astype("float16") for x in (a, b, rng.integers(-9, 9, 4000) * 2.0**-24))
+    exact = a.astype("float64") * b.astype("float64") + c.astype("float64")
+    assert (exact.astype("float32").astype("float16") != exact.astype("float16")).any(), "two roundings would show"
+    out = np.zeros(4000, "float16")
+    tw.build(s, [A, B, C, D], target=target)(a, b, c, out)
+    assert out.tobytes() == exact.astype("float16").tobytes()
+
+
 def test_constants_are_rounded_as_the_target_rounds() -> None:
     a, b = floats(13, 37), floats(37, seed=1)
     for target, fused in ((FUSING[0], True), (FUSING[-1], True), (SEPARATE[0], False), (SEPARATE[-1], False)):
