@@ -40,8 +40,9 @@ class ScheduleDoors:
         record since which they may differ.
 
         They do while the loops over reduce axes run in their declared order, without rfactor of sums, sums across threads or
-        tensorized floats; whatever is split, tiled, vectorized, cached, inlined or run in parallel. Sums of integers, minima and
-        maxima are exact in any order. A build with fast_math or fp_contract keeps no such promise.
+        tensorized floats, and no script adds to floats by atomic_add; whatever is split, tiled, vectorized, cached, inlined or
+        run in parallel. Sums of integers, minima and maxima are exact in any order. A build with fast_math or fp_contract keeps
+        no such promise.
         """
         return _room(".exactness").exactness(self)
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import SourceLine
+from ...ir.atomics import is_atomic
 from ...ir.expr import Add, And, Call, Expr, IterVar, Max, Min, Mul, Or, Reduce, Var
 from ...ir.ops import is_const
+from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import post_order
 from .axes import declared_ranges
 from .records import Record, TensorRef
@@ -51,13 +53,16 @@ class Exactness:
     def __str__(self) -> str:
         if self:
             return "exact: the results have the bits of the program without a schedule"
-        return f"not exact since {self.code}: {self.reason}"
+        return f"not exact{' since ' if self.code else ''}{self.code}: {self.reason}"
 
     __repr__ = __str__
 
 
 def exactness(schedule: Schedule) -> Exactness:
     """See Schedule.is_exact."""
+    shared = next((stage.name for stage in schedule.stages if _adds_in_any_order(stage)), "")
+    if shared:
+        return Exactness(f"the threads of {shared} add to the same floats in the order in which they come")
     if not _is_inexact(schedule):  # what the records left behind shows it, and looking costs nothing
         return Exactness()
     replay = Replay(create_schedule(list(schedule.outputs)))
@@ -73,6 +78,13 @@ def exactness(schedule: Schedule) -> Exactness:
         if lost:  # whatever follows, no loop brings this order back
             break
     return Exactness() if since is None else since
+
+
+def _adds_in_any_order(stage: Stage) -> bool:
+    """Whether a hybrid script adds to floats that several threads may share."""
+    body = getattr(stage.op, "body", None)
+    return isinstance(body, Stmt) and any(
+        isinstance(node, BufferStore) and is_atomic(node) and node.buffer.dtype.is_float for node in post_order(body))
 
 
 def _is_inexact(schedule: Schedule) -> bool:

@@ -169,3 +169,21 @@ def test_verify_compares_bits_where_the_schedule_is_exact(monkeypatch: pytest.Mo
     monkeypatch.setattr(exactness, "exactness", lambda schedule: exactness.Exactness())
     with pytest.raises(tw.ScheduleError, match="the schedule changes C"):
         s.verify()
+
+
+def test_floats_that_threads_add_to_are_not_exact() -> None:
+    from tilewright.te.hybrid import atomic_add, output_tensor, parallel
+
+    def histogram(places: Any, values: Any) -> Any:
+        bins = output_tensor((4,), values.dtype)
+        for b in range(4):
+            bins[b] = 0
+        for i in parallel(64):
+            atomic_add(bins, places[i], values[i])
+        return bins
+
+    for dtype, exact in (("float32", False), ("int32", True)):
+        places, values = te.placeholder((64,), "int32", name="places"), te.placeholder((64,), dtype, name="values")
+        s = te.create_schedule(te.hybrid.script(histogram)(places, values).op)
+        assert bool(s.is_exact) == exact
+        assert exact or "not exact: the threads of" in str(s.is_exact)
