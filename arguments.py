@@ -6,7 +6,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-__all__ = ["as_list", "as_tuple", "is_array", "is_sequence"]
+__all__ = ["as_list", "as_tuple", "is_a", "is_array", "is_number", "is_sequence"]
 
 
 def is_sequence(given: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
@@ -27,3 +27,13 @@ def as_tuple(given: object) -> tuple[Any, ...]:
 def is_array(given: object) -> TypeGuard[np.ndarray[Any, Any]]:
     """Whether it is an array of numpy's."""
     return isinstance(given, np.ndarray)
+
+
+def is_number(given: object) -> TypeGuard[np.generic[Any]]:
+    """Whether it is a scalar of numpy's."""
+    return isinstance(given, np.generic)
+
+
+def is_a(given: object, kind: type | tuple[type, ...]) -> bool:
+    """Whether it is what its annotation says; an untyped program may pass anything."""
+    return isinstance(given, kind)

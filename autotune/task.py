@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-import llvmlite  # pyright: ignore[reportMissingTypeStubs]
+import llvmlite
 
 from ..autoschedule.search.sketch import derive
 from ..autoschedule.search.space import Sketch

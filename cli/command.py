@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from .. import __version__
+from ..arguments import as_list, is_sequence
 from ..errors import TilewrightError
 from ..untrusted import printable
 from .database import DATABASE, report_database
@@ -183,8 +184,8 @@ def _schedule_of(source: str) -> Any:
             _say(f"tilewright report: {path} has no function {name!r}")
             return None
         schedule = names[name]() if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
-    if isinstance(schedule, (list, tuple)) and schedule:
-        given: list[Any] = list(schedule)
+    given: list[Any] = as_list(schedule)
+    if given and is_sequence(schedule):
         schedule = given[0] if isinstance(given[0], Schedule) else create_schedule(unread_tensors(given))
     if not isinstance(schedule, Schedule):
         _say(f"tilewright report: {source} gives no schedule" + ("" if name else "; name the function: FILE.py:FUNCTION"))
@@ -193,7 +194,7 @@ def _schedule_of(source: str) -> Any:
 
 
 @contextmanager
-def _own_folder(path: str) -> Iterator[None]:
+def _own_folder(path: str) -> Generator[None]:
     """With the folder of a program first on the path, as when it is run."""
     folders = sys.path
     sys.path = [str(Path(path).resolve().parent), *sys.path]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -21,6 +22,9 @@ from ..runtime import num_threads
 from . import gpu, library, matmul, unsharp
 from .clock import interleaved
 from .picture import read_picture, write_png
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["main"]
 
@@ -48,8 +52,8 @@ class Demo:
 
     folder: Path
     console: Console = field(default_factory=Console)
-    rows: list[tuple[str, str, str, str, str]] = field(default_factory=list)
-    files: list[tuple[str, Path]] = field(default_factory=list)
+    rows: list[tuple[str, str, str, str, str]] = field(default_factory=list[tuple[str, str, str, str, str]])
+    files: list[tuple[str, Path]] = field(default_factory=list[tuple[str, Path]])
     right: bool = True
 
     def title(self, text: str) -> None:
@@ -86,7 +90,7 @@ class Demo:
         self.note(f"matmul {size}, {name}", ours, f"{2 * size**3 / ours / 1e9:.1f} GFLOP/s", f"{numpys / ours:.2f} × numpy",
                   error < 1e-3, f"within {error:.0e}")
 
-    def show_unsharp(self, image: np.ndarray, kind: str) -> None:
+    def show_unsharp(self, image: NDArray[Any], kind: str) -> None:
         """The picture sharpened, compared to the bit, before and after as pictures."""
         self.title(f"2. unsharp mask of {kind}, {' × '.join(map(str, image.shape))}, uint8")
         schedule, args = unsharp.scheduled(*image.shape)
@@ -116,7 +120,7 @@ class Demo:
         self.race("tuned", matmul.Step(result.schedule, args), TUNED_SIZE, rounds=15)
         self.files.append(("records", database))
 
-    def show_shipping(self, image: np.ndarray) -> None:
+    def show_shipping(self, image: NDArray[Any]) -> None:
         """The pipeline as a library, called by a C program."""
         self.title("4. the unsharp mask as a library, called from C")
         f = build(*unsharp.scheduled(*image.shape), name="unsharp")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..runtime import Kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -42,7 +46,7 @@ def write_library(kernel: Kernel, folder: Path) -> list[Path]:
     return list(kernel.export(folder / "libunsharp.so", threads="openmp"))
 
 
-def run_from_c(image: np.ndarray, folder: Path) -> tuple[np.ndarray, float] | None:
+def run_from_c(image: NDArray[Any], folder: Path) -> tuple[NDArray[Any], float] | None:
     """The picture that a C program made with the library in `folder`, and its seconds a call; None without a compiler."""
     compiler = shutil.which("cc")
     if compiler is None:

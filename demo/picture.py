@@ -5,15 +5,19 @@ from __future__ import annotations
 import struct
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["read_picture", "write_png"]
 
 DRAWN_SIZE = 1024
 
 
-def read_picture() -> tuple[np.ndarray, str]:
+def read_picture() -> tuple[NDArray[np.uint8], str]:
     """A picture, uint8 (height, width, 3), and what it is."""
     try:
         from skimage import data
@@ -22,14 +26,14 @@ def read_picture() -> tuple[np.ndarray, str]:
     return np.ascontiguousarray(data.retina()), "a photograph"
 
 
-def zone_plate(size: int) -> np.ndarray:
+def zone_plate(size: int) -> NDArray[np.uint8]:
     """Rings that grow finer outwards, as sharpness is tested with: uint8 (size, size, 3), a phase for each colour."""
     y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j]
     rings = (x * x + y * y)[..., None] * (size / 4) + np.array([0.0, 0.7, 1.4])
     return np.rint(127.5 + 100 * np.cos(rings)).astype(np.uint8)
 
 
-def write_png(path: Path, image: np.ndarray) -> None:
+def write_png(path: Path, image: NDArray[Any]) -> None:
     """Writes uint8 (height, width, 3) as PNG: each row after a filter byte of zero (ISO/IEC 15948)."""
     height, width, _ = image.shape
     rows = b"".join(b"\0" + row.tobytes() for row in image)

@@ -6,18 +6,21 @@ reach 255 * 256 and so fit in uint16 exactly. The result is the pixel plus three
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import te
 from ..schedule import Schedule
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 TAPS = (1, 4, 6, 4, 1)
 RADIUS = len(TAPS) // 2
 
 
-def reference(image: np.ndarray) -> np.ndarray:
+def reference(image: NDArray[Any]) -> NDArray[Any]:
     """The same by numpy. image: uint8 (height, width, channels)."""
     height, width, _ = image.shape
     padded = np.pad(image.astype(np.uint16), ((RADIUS, RADIUS), (RADIUS, RADIUS), (0, 0)), mode="edge")

@@ -7,7 +7,7 @@ import platform
 import re
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,7 +32,7 @@ versions.txt     of Python, numpy, llvmlite and tilewright; the machine
 
 
 @contextmanager
-def bundling(program: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+def bundling(program: Callable[[], Mapping[str, str]]) -> Generator[None]:
     """Faults of ours within become an InternalError that names a folder: the traceback, the user's file, what `program`
     tells ({file name: text}), what the error itself knows, and versions. Errors of users, and what the system raises
     (memory, files), pass."""

@@ -17,10 +17,11 @@ import inspect
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, Protocol, TypeGuard, cast, overload
 
 import numpy as np
 
+from ..arguments import as_list, as_tuple, is_array, is_number, is_sequence
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir import Function, Var
@@ -94,7 +95,11 @@ def jit(function: Callable[..., Any] | None = None, /, *, target: str | Target =
     calling kernels raise.
     """
     if function is None:
-        return lambda function: JitFunction(function, Target.parse(target), fast_math, bounds_check)
+
+        def decorator(function: Callable[..., Any]) -> JitFunction:
+            return JitFunction(function, Target.parse(target), fast_math, bounds_check)
+
+        return decorator
     return JitFunction(function, Target.parse(target), fast_math, bounds_check)
 
 
@@ -200,25 +205,27 @@ class JitFunction:
         tensors = [_tensors(arg, name, inputs) for arg, name in zip(args, names, strict=True)]
         named = dict(tensors.pop().items) if tensors and isinstance(tensors[-1], _Named) else {}
         returned = self._function(*tensors, **named)
-        own = returned if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Schedule) else None
-        schedule, result = own if own is not None else (None, returned)
-        several = isinstance(result, (list, tuple))
-        results: list[Any] = list(cast("Sequence[Any]", result)) if several else [result]
+        parts = as_tuple(returned)
+        own = parts[0] if len(parts) == 2 and isinstance(parts[0], Schedule) else None
+        result = returned if own is None else parts[1]
+        several, results = is_sequence(result), as_list(result)
         if not results or not all(isinstance(result, Tensor) for result in results):
             raise NoResult(
                 f"{self._name} returns nothing that could be computed", reason=f"it returned {_shown(returned)}",
                 called=user_source(), allowed="a tensor, a list or tuple of tensors, or (schedule, tensors)",
                 fix="return what te.compute or an operator of topi gave")
-        outputs = list(_own_tensors(results, inputs)) if schedule is None else results
-        if schedule is None:
-            from ..topi import schedule as scheduled
-
-            schedule = scheduled(outputs, self._target)
+        outputs = list(_own_tensors(results, inputs)) if own is None else results
+        schedule = self._scheduled(outputs) if own is None else own
         shapes = tuple((_shape(self._name, tensor), numpy_dtype(str(tensor.dtype))) for tensor in outputs)
         return _Declared(schedule, (*inputs, *outputs), shapes, several)
 
+    def _scheduled(self, outputs: Sequence[Tensor]) -> Schedule:
+        from ..topi import schedule
+
+        return schedule(outputs, self._target)
+
     def _outputs_given(self, declared: _Declared, out: Any) -> Sequence[Any]:
-        given = tuple(cast("Sequence[Any]", out)) if declared.several and isinstance(out, (list, tuple)) else (out,)
+        given = as_list(out) if declared.several else [out]
         if len(given) != len(declared.outputs):
             raise WrongOutputs(
                 f"{self._name} has {len(declared.outputs)} outputs, and out= gives {len(given)}", called=user_source(),
@@ -233,33 +240,41 @@ class _Named(NamedTuple):
     items: tuple[tuple[str, Any], ...]
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: object) -> Hashable:
     """What a function is specialised by, of any argument. Arrays of one kind by DLPack have the key of numpy's."""
-    kind = type(value)
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return value.shape, value.dtype
-    if isinstance(value, np.generic):
-        return kind
-    if isinstance(value, (tuple, list)):
-        return kind, tuple([_key(item) for item in cast("Sequence[Any]", value)])
-    if kind is float:
-        return kind, value.hex()                 # 0.0 and -0.0 are equal, and nan is not
-    if _is_array(value):
-        return kind, tuple(value.shape), value.dtype
-    return kind, value
+    if is_number(value):
+        return type(value)
+    if is_sequence(value):
+        return type(value), tuple([_key(item) for item in value])
+    if type(value) is float:
+        return float, value.hex()                # 0.0 and -0.0 are equal, and nan is not
+    if _hands_out_memory(value):
+        return type(value), tuple(value.shape), value.dtype
+    return type(value), value
 
 
-def _is_array(value: Any) -> bool:
+class _Array(Protocol):
+    """What DLPack's and numpy's protocols are defined for."""
+
+    @property
+    def shape(self) -> Sequence[int]: ...
+    @property
+    def dtype(self) -> Hashable: ...
+
+
+def _hands_out_memory(value: object) -> TypeGuard[_Array]:
     return hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array_interface__")
 
 
-def _like(value: Any) -> _Like | None:
+def _like(value: object) -> _Like | None:
     """The kind of tensor or number that stands for an argument; None for one that is handed on as it is."""
-    if isinstance(value, np.generic):
+    if is_number(value):
         return _Like(None, dtype_name(value.dtype))
-    if isinstance(value, np.ndarray):
-        return _Like(cast("tuple[int, ...]", value.shape), dtype_name(value.dtype))
-    if not _is_array(value):
+    if is_array(value):
+        return _Like(value.shape, dtype_name(value.dtype))
+    if not _hands_out_memory(value):
         return None
     try:
         memory = find_tensor(value)
@@ -273,8 +288,8 @@ def _tensors(value: Any, name: str, inputs: list[Tensor | Var]) -> Any:
     """What the function gets for an argument; the tensors and variables made are added to `inputs`."""
     if isinstance(value, _Named):
         return _Named(tuple((key, _tensors(item, key, inputs)) for key, item in value.items))
-    if isinstance(value, (tuple, list)):
-        parts = [_tensors(item, f"{name}{at}", inputs) for at, item in enumerate(cast("Sequence[Any]", value))]
+    if is_sequence(value):
+        parts = [_tensors(item, f"{name}{at}", inputs) for at, item in enumerate(value)]
         return tuple(parts) if isinstance(value, tuple) else parts
     like = _like(value)
     if like is None:
@@ -286,12 +301,12 @@ def _tensors(value: Any, name: str, inputs: list[Tensor | Var]) -> Any:
 
 def _arrays(args: tuple[Any, ...]) -> list[Any]:
     """The arguments that the kernel takes, in order."""
-    return [leaf for leaf in _leaves(args) if isinstance(leaf, (np.ndarray, np.generic)) or _is_array(leaf)]
+    return [leaf for leaf in _leaves(args) if isinstance(leaf, (np.ndarray, np.generic)) or _hands_out_memory(leaf)]
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (tuple, list)):
-        for item in cast("Sequence[Any]", value):
+    if is_sequence(value):
+        for item in value:
             yield from _leaves(item)
     elif isinstance(value, dict):
         yield from _leaves(list(cast("dict[Any, Any]", value).values()))

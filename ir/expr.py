@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ..arguments import as_tuple
 from ..errors import user_source
 from .dtype import BOOL, FLOAT32, INT32, DType
 from .errors import AmbiguousTruth, NotAKnownNumber
@@ -531,6 +532,10 @@ class ProducerLoad(Expr):
 
     def __post_init__(self) -> None:
         _set(self, "dtype", self.producer.dtype)
+
+    def __getitem__(self, indices: Any) -> ProducerLoad:
+        """As with `A[i][j]`, where all indices were given before: the producer refuses more."""
+        return self.producer[(*self.indices, *as_tuple(indices))]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

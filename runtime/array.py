@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arguments import is_array
 from ..errors import user_source
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .cuda_array import device_array, device_empty
@@ -163,8 +164,8 @@ def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | An
     return device_array(copy, device) if on_gpu else copy
 
 
-def _readable(x: Any) -> NDArray[Any]:
-    if not isinstance(x, np.ndarray) and hasattr(type(x), "__dlpack__"):
+def _readable(x: object) -> NDArray[Any]:
+    if not is_array(x) and hasattr(type(x), "__dlpack__"):
         return from_dlpack(x)
     try:
         return np.asarray(x)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -59,7 +59,7 @@ def _primary(index: int) -> tuple[Any, Any]:
 
 
 @contextmanager
-def context(index: int) -> Iterator[Any]:
+def context(index: int) -> Generator[Any]:
     """pycuda's driver module, with the primary context of GPU `index` current. Raises DriverMissing (TW0830), GpuMissing (TW0831),
     PycudaMissing (TW0832)."""
     driver, primary = _primary(index)

@@ -219,7 +219,7 @@ def _origin(signature: Signature, name: str) -> str:
 def _wrong_stride(r: _Report) -> CallError:
     got, compact = "other strides", "compact and row-major"
     if r.found:
-        got, strides, step = f"strides {r.found.strides}", [], ITEM_BYTES.get(r.found.dtype, 1)
+        got, strides, step = f"strides {r.found.strides}", list[int](), ITEM_BYTES.get(r.found.dtype, 1)
         for extent in reversed(r.found.shape):
             strides.append(step)
             step *= extent

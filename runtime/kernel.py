@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..arguments import is_a, is_array
 from ..errors import user_source
 from . import diagnose
 from .abi import DLPACK_TYPES, ArgumentRecord, CallTable, Flag, numpy_layout_holds
@@ -133,15 +134,15 @@ def arguments_in_order(signature: Signature, args: tuple[Any, ...], named: dict[
     return values
 
 
-def _plain(signature: Signature, i: int, value: Any) -> Any:
+def _plain(signature: Signature, i: int, value: object) -> Any:
     """Argument i as what generated code reads: a numpy array, a Python number; or Found, for what cannot be run."""
     param = signature.params[i]
     if isinstance(param, ScalarParam):
         return number_argument(signature, i, param, value)
     if type(value) is np.ndarray or type(value) is Array:
         return value
-    if isinstance(value, np.ndarray):
-        return _find(signature, i, value) if isinstance(value, np.ma.MaskedArray) else value.view(np.ndarray)
+    if is_array(value):
+        return _find(signature, i, value) if is_a(value, np.ma.MaskedArray) else value.view(np.ndarray)
     if hasattr(type(value), "__dlpack__"):
         view = quick_view(value, param.is_output)
         if view is not None:
@@ -168,10 +169,10 @@ def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
 
 def number_argument(signature: Signature, i: int, param: ScalarParam, value: Any) -> int | float:
     """A Python or numpy number, or an array of rank 0, as the parameter's kind of number."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if is_array(value) and value.ndim == 0:
         value = value[()]
     if param.dtype == "bool":
-        if not isinstance(value, (bool, np.bool_)):
+        if not is_a(value, (bool, np.bool_)):
             raise diagnose.wrong_scalar(signature, i, value)
         return bool(value)
     if "float" in param.dtype:
@@ -187,10 +188,12 @@ def number_argument(signature: Signature, i: int, param: ScalarParam, value: Any
 
 
 def _float(signature: Signature, i: int, value: Any) -> float:
-    if isinstance(value, (str, bytes, bytearray, np.ndarray)):
+    if type(value) is float:
+        return value
+    if is_a(value, (str, bytes, bytearray, np.ndarray)):
         raise diagnose.wrong_scalar(signature, i, value)
     try:
-        return value if type(value) is float else float(value)
+        return float(value)
     except (TypeError, ValueError):
         raise diagnose.wrong_scalar(signature, i, value) from None
     except OverflowError:

@@ -149,8 +149,8 @@ def _section(content: bytes) -> tuple[str, int, bytes]:
         raise NoMetadata("it is an ELF file, but no shared library")
     if entry != _SECTION_HEADER.size or table + entry * count > len(content) or names >= count:
         raise NoMetadata("it is cut off: the file ends before its tables do")
-    headers = [_SECTION_HEADER.unpack_from(content, table + entry * i) for i in range(count)]
-    strings = headers[names]
+    headers: list[tuple[int, ...]] = [_SECTION_HEADER.unpack_from(content, table + entry * i) for i in range(count)]
+    strings = headers[int(names)]
     for name, sort, _, address, offset, size, *_ in headers:
         if sort != _NOBITS and offset + size > len(content):
             raise NoMetadata("it is cut off: the file ends before its contents do")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeAlias
 
+from ..arguments import is_sequence
 from ..errors import user_source
 from ..limits import INT32_EXTENT_LIMIT
 from .abi import ITEM_BYTES
@@ -17,7 +18,7 @@ from .errors import SymbolNotBound
 
 __all__ = ["Binding", "BufferParam", "Extent", "ScalarParam", "Signature", "Symbol", "evaluate_extent", "extent_text"]
 
-Extent = int | str | tuple[str, Any, Any]
+Extent: TypeAlias = "int | str | tuple[str, Extent, Extent]"
 
 _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
@@ -203,8 +204,8 @@ def _extent_json(extent: Extent) -> Any:
 
 
 def _extent_from_json(data: Any) -> Extent:
-    if isinstance(data, list):
-        operator, left, right = cast("list[Any]", data)
+    if is_sequence(data):
+        operator, left, right = data
         if operator not in _OPERATORS:
             raise ValueError(f"{operator!r} is no operator")
         return (operator, _extent_from_json(left), _extent_from_json(right))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arguments import is_array
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .device import HOST_KINDS, dlpack_name
 
@@ -165,9 +166,9 @@ def _is_mapped(address: int) -> bool:
         return True
 
 
-def find_tensor(value: Any) -> Found:
+def find_tensor(value: object) -> Found:
     """The memory behind `value`. Raises NoMemory or RefusedMemory."""
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return _find_array(value, value)
     if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__"):
         return _find_dlpack(value)
@@ -176,10 +177,10 @@ def find_tensor(value: Any) -> Found:
     return _find_buffer(value)
 
 
-def find_device_tensor(value: Any) -> Found:
+def find_device_tensor(value: object) -> Found:
     """The memory behind `value` wherever it lies: by DLPack, else `__cuda_array_interface__`, else as find_tensor.
     `device` of what is found is "cuda(0)" and the like for GPU memory. Raises NoMemory or RefusedMemory."""
-    if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__") and not isinstance(value, np.ndarray):
+    if hasattr(type(value), "__dlpack__") and hasattr(type(value), "__dlpack_device__") and not is_array(value):
         kind, index = _device_of(value)
         if kind in _CUDA_KINDS:
             tensor = _find_capsule(value)
@@ -203,8 +204,9 @@ def _find_cuda_interface(value: Any, interface: Mapping[str, Any]) -> Found:
 
 def array_of(found: Found) -> NDArray[Any]:
     """A numpy array on a host tensor's memory; its dtype must be one of ours."""
-    if isinstance(found.owner, np.ndarray):
-        return found.owner
+    owner: object = found.owner
+    if is_array(owner):
+        return owner
     return np.asarray(_Interface(found)).view(_numpy_dtype(found.dtype))
 
 

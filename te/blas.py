@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from ..arguments import is_a
 from ..errors import user_source
 from ..ir.packed import register_func
 from .errors import BadExtern
@@ -30,7 +31,7 @@ def matmul(A: Tensor, B: Tensor, transpose_a: bool = False, transpose_b: bool = 
     Raises BadExtern (TW0140) for other dtypes or shapes, and where scipy is not installed.
     """
     reason = ""
-    if not (isinstance(A, Tensor) and isinstance(B, Tensor) and A.ndim == B.ndim == 2):
+    if not (is_a(A, Tensor) and is_a(B, Tensor) and A.ndim == B.ndim == 2):
         reason = f"got {A!r} and {B!r}, where two matrices are asked for"
     elif A.dtype != B.dtype or A.dtype not in _ROUTINES:
         reason = f"got {tensor_text(A)} and {tensor_text(B)}: both have to be float32, or both float64"

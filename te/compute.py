@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
+from ..arguments import as_list
 from ..errors import SourceLine, user_source
 from ..ir.errors import NotAnExpression
 from ..ir.expr import Expr, IterVar
@@ -15,10 +16,36 @@ from .errors import BadBody, WrongNumberOfIndices, WrongParameters
 from .operation import ComputeOp, PlaceholderOp
 from .shape import as_shape, scalar_dtype, shape_text, zero_based
 from .tag import current_tag
-from .tensor import Tensor
+from .tensor import Tensor, TensorSlice
 from .tensor_compute import tensor_compute
 from .tensor_intrin import IntrinsicCall
 from .wraparound import wrapping
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Body: TypeAlias = Expr | Tensor | TensorSlice | IntrinsicCall | float | np.generic
+    """An element, or what stands for one."""
+
+    class OfAll(Protocol):
+        """A function of all indices, as `lambda *i: ...`."""
+
+        def __call__(self, *indices: IterVar) -> Body: ...
+
+    class SeveralOfAll(Protocol):
+        """The same for several outputs."""
+
+        def __call__(self, *indices: IterVar) -> Sequence[Body]: ...
+
+    Ax: TypeAlias = IterVar
+    Several: TypeAlias = (
+        Callable[[], Sequence[Body]] | Callable[[Ax], Sequence[Body]] | Callable[[Ax, Ax], Sequence[Body]]
+        | Callable[[Ax, Ax, Ax], Sequence[Body]] | Callable[[Ax, Ax, Ax, Ax], Sequence[Body]])
+    Element: TypeAlias = (
+        OfAll | Callable[[Ax], Body] | Callable[[Ax, Ax], Body] | Callable[[Ax, Ax, Ax], Body] | Callable[[Ax, Ax, Ax, Ax], Body]
+        | Callable[[Ax, Ax, Ax, Ax, Ax], Body])
+    """What code of ours that calls compute takes for it."""
+    Attrs: TypeAlias = Mapping[str, Any] | None
 
 __all__ = ["compute", "placeholder"]
 
@@ -34,10 +61,43 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     return PlaceholderOp(name=name, shape=extents, dtype=kind, source=user_source()).output(0)
 
 
+# One overload for each number of indices: only so do the parameters of a lambda have types, and of `lambda i, old=old: ...` the
+# defaults theirs.
+@overload
+def compute(shape: Any, fcompute: OfAll, name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
+@overload
+def compute(shape: Any, fcompute: Callable[[], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
+@overload
+def compute(shape: Any, fcompute: Callable[[Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
+@overload
+def compute(shape: Any, fcompute: Callable[[Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
+@overload
+def compute(shape: Any, fcompute: Callable[[Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
+@overload
 def compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
-    attrs: Mapping[str, Any] | None = None,
-) -> Any:
+    shape: Any, fcompute: Callable[[Ax, Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: Any, fcompute: Callable[[Ax, Ax, Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: Any, fcompute: Callable[[Ax, Ax, Ax, Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: Any, fcompute: Callable[[Ax, Ax, Ax, Ax, Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...,
+) -> Tensor: ...
+@overload
+def compute(shape: Any, fcompute: SeveralOfAll, name: str = ..., tag: str = ..., attrs: Attrs = ...) -> tuple[Tensor, ...]: ...
+@overload
+def compute(shape: Any, fcompute: Several, name: str = ..., tag: str = ..., attrs: Attrs = ...) -> tuple[Tensor, ...]: ...
+@overload
+def compute(shape: Any, fcompute: Callable[..., Any], name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Any: ...
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Attrs = None,
+) -> Tensor | tuple[Tensor, ...]:
     """A tensor (or a tuple of tensors) of `shape`, whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
     fcompute: takes one index for each dimension, or `*indices`; its parameters' names become the axes'. It returns an
@@ -114,10 +174,8 @@ def _wrong_parameters(fcompute: Callable[..., Any], shape: tuple[Expr, ...], nam
 
 def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, ...]:
     """What fcompute returned, as one expression for each output."""
-    several = isinstance(returned, (tuple, list))
-    items = tuple(cast("Sequence[Any]", returned)) if several else (returned,)
     values: list[Expr] = []
-    for item in items:
+    for item in as_list(returned):
         if isinstance(item, Tensor) and item.ndim:
             raise BadBody(
                 f"the function of {name} returned a whole tensor", reason=f"got {item}: one element is wanted",

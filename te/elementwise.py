@@ -28,7 +28,9 @@ _COMPARISONS: dict[str, tuple[str, type[CompareOp]]] = {
 }
 
 
-def operate(name: str, function: Callable[..., Any], *operands: Any) -> Any:
+def operate(
+    name: str, function: Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any], *operands: Any,
+) -> Any:
     """`function` of the elements of whole tensors and of scalars, as a new tensor of the broadcast shape.
 
     A tensor of rank 0 beside an expression over axes or elements is read as its value, and so is the result. Raises

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arguments import is_a
 from ..errors import user_source
 from ..ir.buffer import Buffer
 from ..ir.builder import BufferHandle
@@ -41,7 +42,7 @@ def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
     None counts as 0. Raises BadOutsideCall (TW0134) for vectors and bare pointers, and for results that are no such integers.
     """
     result = DType(dtype)
-    if not isinstance(name, str) or not name or not result.is_integer or result.bits > 32 or result.lanes > 1:
+    if not is_a(name, str) or not name or not result.is_integer or result.bits > 32 or result.lanes > 1:
         raise BadOutsideCall("a packed call needs the function's name, and gives an integer of at most 32 bits",
                              reason=f"got {name!r} and {result}", called=user_source(),
                              fix='te.call_packed("name", ins[0], outs[0])')
@@ -66,7 +67,7 @@ def call_llvm_intrin(dtype: object, name: str, *args: Any) -> Expr:
     dtype: of the result, lanes included ("int32x16"). Only where the target has the instruction: put it under
     te.target_has(feature). Raises BadOutsideCall (TW0134) for names that do not begin with "llvm.".
     """
-    if not (isinstance(name, str) and name.startswith("llvm.")):
+    if not (is_a(name, str) and name.startswith("llvm.")):
         raise BadOutsideCall(f"{name!r} is no LLVM intrinsic", reason="their names begin with 'llvm.'", called=user_source(),
                              fix='te.call_llvm_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", ...)')
     return _outside("call_llvm_intrinsic", dtype, name, args)
@@ -106,7 +107,7 @@ def target_has(feature: str) -> Expr:
 
 
 def _outside(kind: str, dtype: object, name: str, args: tuple[Any, ...]) -> Expr:
-    if not isinstance(name, str) or not name:
+    if not is_a(name, str) or not name:
         raise BadOutsideCall("a call of outside code needs the function's name", reason=f"got {name!r}", called=user_source(),
                              fix='te.call_extern("int32", "function", ...): the result\'s dtype, then the name')
     return Call(kind, (StringImm(name), *map(convert, args)), DType(dtype))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from ..arguments import as_list, is_a
 from ..errors import user_source
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import SCOPES, Buffer
@@ -75,7 +76,7 @@ def decl_tensor_intrin(
     dtype, or a body touches others or writes what it should read; BadDeclaredBuffer (TW0133) for default_buffer_params that no
     buffer has.
     """
-    compute = op.as_compute if isinstance(op, Operation) else None
+    compute = op.as_compute if is_a(op, Operation) else None
     if compute is None or any(not tensor.op.is_passed for tensor in op.input_tensors):
         raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", declared=getattr(op, "source", None),
                               reason="what it computes must be one te.compute over placeholders", called=user_source(),
@@ -108,7 +109,7 @@ def decl_tensor_intrin(
 
 def _scalars(name: str, op: ComputeOp, given: Sequence[Var] | None) -> tuple[Var, ...]:
     symbols = tuple(given or ())
-    bad = next((symbol for symbol in symbols if not isinstance(symbol, Var) or isinstance(symbol, IterVar)), None)
+    bad = next((symbol for symbol in symbols if not is_a(symbol, Var) or isinstance(symbol, IterVar)), None)
     if bad is not None or len(set(symbols)) != len(symbols):
         raise BadTensorIntrin(f"cannot declare the tensor intrinsic {name}", called=user_source(), declared=op.source,
                               reason=f"its scalar_params are {', '.join(map(repr, symbols))}"[:300],
@@ -117,10 +118,10 @@ def _scalars(name: str, op: ComputeOp, given: Sequence[Var] | None) -> tuple[Var
 
 
 def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:
-    same = isinstance(buffer, Buffer) and buffer.dtype == tensor.dtype and buffer.ndim == tensor.ndim and all(
+    same = is_a(buffer, Buffer) and buffer.dtype == tensor.dtype and buffer.ndim == tensor.ndim and all(
         same_extent(a, b) for a, b in zip(buffer.shape, tensor.shape, strict=True))
     if not same:
-        shown = f"{buffer.dtype} of shape {shape_text(buffer.shape)}" if isinstance(buffer, Buffer) else repr(buffer)
+        shown = f"{buffer.dtype} of shape {shape_text(buffer.shape)}" if is_a(buffer, Buffer) else repr(buffer)
         raise BadTensorIntrin(
             f"cannot bind {tensor.name} in the tensor intrinsic {name}", declared=tensor.source, called=user_source(),
             reason=f"the buffer is {shown}, the tensor {tensor.dtype} of shape {shape_text(tensor.shape)}"[:300],
@@ -129,7 +130,7 @@ def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:
 
 def _bodies(name: str, op: ComputeOp, returned: Any) -> tuple[Stmt, Stmt | None, Stmt | None]:
     """What fcompute returned, as (body, reduce_init, reduce_update)."""
-    given: list[object] = list(cast("Sequence[object]", returned)) if isinstance(returned, (tuple, list)) else [returned]
+    given: list[object] = as_list(returned)
     parts = [Evaluate(part) if isinstance(part, Expr) else part for part in given]
     if len(parts) not in (1, 3) or any(not isinstance(part, Stmt) for part in (parts[0], *(p for p in parts[1:] if p is not None))):
         raise BadTensorIntrin(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol
 
+from ..arguments import as_list
 from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
@@ -62,7 +63,7 @@ class Reducer:
             isinstance(second, IterVar) and second.kind == "reduce")
 
     def _axes(self, axis: Any) -> tuple[IterVar, ...]:
-        axes = tuple(cast("Sequence[Any]", axis)) if isinstance(axis, (list, tuple)) else (axis,)
+        axes = tuple(as_list(axis))
         for at, candidate in enumerate(axes):
             if not isinstance(candidate, IterVar) or candidate.kind != "reduce":
                 shown = f"the data axis '{candidate.name}'" if isinstance(candidate, IterVar) else repr(candidate)[:200]
@@ -82,12 +83,12 @@ class Reducer:
 
     def _reduce(self, expr: Any, axes: tuple[IterVar, ...], where: Any, init: Any) -> Any:
         is_tuple = isinstance(expr, (list, tuple))
-        sources = tuple(map(ops.convert, cast("Sequence[Any]", expr))) if is_tuple else (ops.convert(expr),)
+        sources = tuple(map(ops.convert, as_list(expr)))
         if self.counts:
             sources = tuple(ops.cast(source, "int32") if source.dtype.is_bool else source for source in sources)
         combiner = self.combiner(tuple(source.dtype for source in sources), is_tuple)
         condition = ops.TRUE if where is None else ops.truth(where)
-        first = () if init is None else tuple(init) if isinstance(init, (list, tuple)) else (init,)
+        first = [] if init is None else as_list(init)
         if init is not None and len(first) != len(sources):
             raise BadReducer(f"init= of {self.name} has {len(first)} elements for {len(sources)} values",
                              called=user_source(), fix="give one init for each reduced value")
@@ -118,7 +119,7 @@ class Reducer:
         return self.identity(*map(str, dtypes))
 
     def _tuple_of(self, values: Any, dtypes: tuple[DType, ...], what: str) -> tuple[Expr, ...]:
-        given = tuple(cast("Sequence[Any]", values)) if isinstance(values, (list, tuple)) else (values,)
+        given = as_list(values)
         if len(given) != len(dtypes):
             raise BadReducer(
                 f"the {what} of {self.name} gives {len(given)} values for {len(dtypes)} reduced ones",
@@ -156,7 +157,17 @@ def _takes(function: Any, count: int) -> bool:
     return True
 
 
-def comm_reducer(fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce") -> Reducer:
+class OfKinds(Protocol):
+    """A function of the dtypes of all that is reduced."""
+
+    def __call__(self, *kinds: Any) -> Any: ...
+
+
+def comm_reducer(
+    fcombine: Callable[[Any, Any], Any],
+    fidentity: Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any] | OfKinds,
+    name: str = "reduce",
+) -> Reducer:
     """A reduction by a combiner of one's own, commutative and associative.
 
     fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the
@@ -192,12 +203,16 @@ def maximum(x: Any, y: Any) -> Any:
     return ops.maximum(x, y)
 
 
-sum = Reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum", counts=True, fuses=True)
+def _zero(dtype: str) -> Expr: return ops.const(0, dtype)
+def _one(dtype: str) -> Expr: return ops.const(1, dtype)
+
+
+sum = Reducer(lambda x, y: x + y, _zero, "sum", counts=True, fuses=True)
 """te.sum(expr, axis, where=None, init=None), in the dtype of expr: integers wrap, and bools are counted in int32. Where the
 outermost operator of expr is a product of float32 or float64, the product is fused into the sum (one rounding) on targets that
 fuse; a product that comes in by inlining is not."""
 
-prod = Reducer(lambda x, y: x * y, lambda dtype: ops.const(1, dtype), "prod", counts=True)
+prod = Reducer(lambda x, y: x * y, _one, "prod", counts=True)
 """te.prod(expr, axis, where=None, init=None), in the dtype of expr (int32 for bools): integers wrap."""
 
 min = Reducer(minimum, _greatest, "min", elementwise=True)

@@ -256,4 +256,4 @@ def _computed(name: str, at: int, inits: tuple[Tensor, ...]) -> Tensor:
     if init.op.values and init not in inits[:at]:
         return init
     label = f"{name}.init" if len(inits) == 1 else f"{name}.init{at}"
-    return cast("Tensor", compute(init.shape, lambda *indices: ProducerLoad(init, tuple(indices)), name=label))
+    return compute(init.shape, lambda *indices: ProducerLoad(init, indices), name=label)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -12,7 +12,7 @@ _CURRENT: ContextVar[str] = ContextVar("tag", default="")
 
 
 @contextmanager
-def tag_scope(tag: str) -> Iterator[None]:
+def tag_scope(tag: str) -> Generator[None]:
     """Within it (`with te.tag_scope("conv"):`), or within a function that it decorates, operations made without a tag
     of their own get this one. The innermost scope counts. Raises nothing."""
     token = _CURRENT.set(tag)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from ..arguments import as_tuple, is_a
 from ..errors import InternalError, SourceLine, user_source
 from ..ir import ops
 from ..ir.analysis.linear import is_index
@@ -27,38 +28,38 @@ class TensorOperators:
     __array_ufunc__ = None  # numpy scalars on the left leave the operator to us
     __hash__ = object.__hash__
 
-    def __add__(self, other: Any) -> Any: return _elementwise.operate("add", ops.add, self, other)
-    def __radd__(self, other: Any) -> Any: return _elementwise.operate("add", ops.add, other, self)
-    def __sub__(self, other: Any) -> Any: return _elementwise.operate("subtract", ops.subtract, self, other)
-    def __rsub__(self, other: Any) -> Any: return _elementwise.operate("subtract", ops.subtract, other, self)
-    def __mul__(self, other: Any) -> Any: return _elementwise.operate("multiply", ops.multiply, self, other)
-    def __rmul__(self, other: Any) -> Any: return _elementwise.operate("multiply", ops.multiply, other, self)
-    def __truediv__(self, other: Any) -> Any: return _elementwise.operate("divide", ops.divide, self, other)
-    def __rtruediv__(self, other: Any) -> Any: return _elementwise.operate("divide", ops.divide, other, self)
-    def __floordiv__(self, other: Any) -> Any: return _elementwise.operate("floordiv", ops.floordiv, self, other)
-    def __rfloordiv__(self, other: Any) -> Any: return _elementwise.operate("floordiv", ops.floordiv, other, self)
-    def __mod__(self, other: Any) -> Any: return _elementwise.operate("floormod", ops.floormod, self, other)
-    def __rmod__(self, other: Any) -> Any: return _elementwise.operate("floormod", ops.floormod, other, self)
-    def __pow__(self, other: Any) -> Any: return _elementwise.operate("power", ops.power, self, other)
-    def __rpow__(self, other: Any) -> Any: return _elementwise.operate("power", ops.power, other, self)
-    def __lshift__(self, other: Any) -> Any: return _elementwise.bitwise("shift_left", self, other)
-    def __rlshift__(self, other: Any) -> Any: return _elementwise.bitwise("shift_left", other, self)
-    def __rshift__(self, other: Any) -> Any: return _elementwise.bitwise("shift_right", self, other)
-    def __rrshift__(self, other: Any) -> Any: return _elementwise.bitwise("shift_right", other, self)
-    def __and__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_and", self, other)
-    def __rand__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_and", other, self)
-    def __or__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_or", self, other)
-    def __ror__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_or", other, self)
-    def __xor__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_xor", self, other)
-    def __rxor__(self, other: Any) -> Any: return _elementwise.bitwise("bitwise_xor", other, self)
+    def __add__(self, other: Any) -> Tensor: return _elementwise.operate("add", ops.add, self, other)
+    def __radd__(self, other: Any) -> Tensor: return _elementwise.operate("add", ops.add, other, self)
+    def __sub__(self, other: Any) -> Tensor: return _elementwise.operate("subtract", ops.subtract, self, other)
+    def __rsub__(self, other: Any) -> Tensor: return _elementwise.operate("subtract", ops.subtract, other, self)
+    def __mul__(self, other: Any) -> Tensor: return _elementwise.operate("multiply", ops.multiply, self, other)
+    def __rmul__(self, other: Any) -> Tensor: return _elementwise.operate("multiply", ops.multiply, other, self)
+    def __truediv__(self, other: Any) -> Tensor: return _elementwise.operate("divide", ops.divide, self, other)
+    def __rtruediv__(self, other: Any) -> Tensor: return _elementwise.operate("divide", ops.divide, other, self)
+    def __floordiv__(self, other: Any) -> Tensor: return _elementwise.operate("floordiv", ops.floordiv, self, other)
+    def __rfloordiv__(self, other: Any) -> Tensor: return _elementwise.operate("floordiv", ops.floordiv, other, self)
+    def __mod__(self, other: Any) -> Tensor: return _elementwise.operate("floormod", ops.floormod, self, other)
+    def __rmod__(self, other: Any) -> Tensor: return _elementwise.operate("floormod", ops.floormod, other, self)
+    def __pow__(self, other: Any) -> Tensor: return _elementwise.operate("power", ops.power, self, other)
+    def __rpow__(self, other: Any) -> Tensor: return _elementwise.operate("power", ops.power, other, self)
+    def __lshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_left", self, other)
+    def __rlshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_left", other, self)
+    def __rshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_right", self, other)
+    def __rrshift__(self, other: Any) -> Tensor: return _elementwise.bitwise("shift_right", other, self)
+    def __and__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_and", self, other)
+    def __rand__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_and", other, self)
+    def __or__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_or", self, other)
+    def __ror__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_or", other, self)
+    def __xor__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_xor", self, other)
+    def __rxor__(self, other: Any) -> Tensor: return _elementwise.bitwise("bitwise_xor", other, self)
     def __neg__(self) -> Any: return _elementwise.operate("negative", ops.negative, self)
-    def __pos__(self) -> Any: return self
-    def __abs__(self) -> Any: return _elementwise.operate("abs", ops.absolute, self)
-    def __invert__(self) -> Any: return _elementwise.operate("invert", ops.invert, self)
-    def __lt__(self, other: Any) -> Any: return _elementwise.compare("<", self, other)
-    def __le__(self, other: Any) -> Any: return _elementwise.compare("<=", self, other)
-    def __gt__(self, other: Any) -> Any: return _elementwise.compare(">", self, other)
-    def __ge__(self, other: Any) -> Any: return _elementwise.compare(">=", self, other)
+    def __pos__(self) -> Self: return self
+    def __abs__(self) -> Tensor: return _elementwise.operate("abs", ops.absolute, self)
+    def __invert__(self) -> Tensor: return _elementwise.operate("invert", ops.invert, self)
+    def __lt__(self, other: Any) -> Tensor: return _elementwise.compare("<", self, other)
+    def __le__(self, other: Any) -> Tensor: return _elementwise.compare("<=", self, other)
+    def __gt__(self, other: Any) -> Tensor: return _elementwise.compare(">", self, other)
+    def __ge__(self, other: Any) -> Tensor: return _elementwise.compare(">=", self, other)
     def __eq__(self, other: object) -> Any: return _elementwise.identity_compare("==", self, other)
     def __ne__(self, other: object) -> Any: return _elementwise.identity_compare("!=", self, other)
 
@@ -92,18 +93,23 @@ class Tensor(TensorOperators, Producer):
         """The user's line that declared it."""
         return self.op.source
 
-    def __getitem__(self, indices: Any) -> Any:
-        """The element at `indices`; with fewer indices than dimensions a TensorSlice that takes the rest."""
-        return read(self, indices if isinstance(indices, tuple) else (indices,))
+    def __getitem__(self, indices: Any) -> ProducerLoad:
+        """The element at `indices`; with fewer indices than dimensions a TensorSlice that takes the rest, and with a range a
+        TensorRegion. For a type checker it is the element that they lead to: it cannot count indices."""
+        return cast("ProducerLoad", read(self, as_tuple(indices)))
 
-    def __call__(self, *indices: Any) -> Any:
+    def __call__(self, *indices: Any) -> ProducerLoad:
         """The element at `indices` (TVM's spelling)."""
-        return read(self, indices)
+        return self[indices]
 
     def astype(self, dtype: object) -> Tensor:
         """A new tensor of the elements converted to `dtype` (itself where it has that dtype)."""
         target = DType(dtype)
-        return self if target == self.dtype else _elementwise.operate("cast", lambda x: ops.cast(x, target), self)
+
+        def converted(element: Expr) -> Expr:
+            return ops.cast(element, target)
+
+        return self if target == self.dtype else _elementwise.operate("cast", converted, self)
 
     def __bool__(self) -> bool:
         """Whether there is a tensor at all: True. A comparison `A == B` answers for the identity of A and B."""
@@ -131,11 +137,11 @@ class TensorSlice(TensorOperators, Producer):
         self.tensor, self.indices = tensor, indices
         self.name, self.dtype, self.shape = tensor.name, tensor.dtype, tensor.shape[len(indices):]
 
-    def __getitem__(self, indices: Any) -> Any:
-        more = indices if isinstance(indices, tuple) else (indices,)
+    def __getitem__(self, indices: Any) -> ProducerLoad:
+        more = as_tuple(indices)
         if not more:
             raise wrong_number(self.tensor, len(self.indices))
-        return read(self.tensor, self.indices + more)
+        return self.tensor[self.indices + more]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tensor)
@@ -190,7 +196,7 @@ def _count(number: int, singular: str, plural: str = "") -> str:
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
-def _range(tensor: Tensor, at: int, index: Any) -> Expr | slice:
+def _range(tensor: Tensor, at: int, index: Expr | slice[Any, Any, Any]) -> Expr | slice[Expr, Expr]:
     """An index, or a slice whose begin and end are expressions."""
     if not isinstance(index, slice):
         return _index(tensor, at, index)
@@ -205,7 +211,7 @@ def _range(tensor: Tensor, at: int, index: Any) -> Expr | slice:
 
 def checked_index(tensor: Tensor, at: int, index: Any) -> Expr:
     """What is given as an index, wherever it points, as an integer expression. Raises BadIndex (TW0113)."""
-    if isinstance(index, (slice, str, bool, type(None), type(...))):
+    if is_a(index, (slice, str, bool, type(None), type(...))):
         raise _bad_index(tensor, at, index, type(index).__name__)
     expr = ops.convert(index)
     if not expr.dtype.is_integer or expr.dtype.lanes != 1:
@@ -231,7 +237,7 @@ def _index(tensor: Tensor, at: int, index: Any) -> Expr:
     return expr
 
 
-def _bad_index(tensor: Tensor, at: int, index: Any, kind: object) -> BadIndex:
+def _bad_index(tensor: Tensor, at: int, index: slice[Any, Any, Any] | Expr | str, kind: object) -> BadIndex:
     shown = str(index) if isinstance(index, Expr) else repr(index)
     if isinstance(index, slice):
         shown = f"{tensor.name}[{index.start}:{index.stop}]"

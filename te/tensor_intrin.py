@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
+from ..arguments import as_list
 from ..errors import SourceLine, user_source
 from ..ir import ops
 from ..ir.arith.analyzer import Analyzer
@@ -158,7 +159,7 @@ def _box(given: Any) -> _Box:
     if isinstance(given, ProducerLoad):
         return _Box(str(given), given, (ops.const(1),) * len(given.indices))
     tensor: Tensor = given if isinstance(given, Tensor) else given.tensor
-    indices: tuple[Any, ...] = () if isinstance(given, Tensor) else given.indices
+    indices: tuple[Expr | slice[Expr, Expr], ...] = () if isinstance(given, Tensor) else given.indices
     begins: list[Expr] = []
     extents: list[Expr] = []
     shown: list[str] = []
@@ -179,7 +180,7 @@ def _box(given: Any) -> _Box:
 
 
 def _axes(intrinsic: TensorIntrin, given: Any) -> tuple[IterVar, ...]:
-    axes = () if given is None else tuple(cast("Sequence[Any]", given)) if isinstance(given, (list, tuple)) else (given,)
+    axes = () if given is None else tuple(as_list(given))
     if not all(isinstance(axis, IterVar) and axis.kind == "reduce" for axis in axes):
         raise _bad(intrinsic, f"its reduce_axis is {given!r}"[:200], 'reduce_axis=te.reduce_axis((0, n), "k")')
     if axes and intrinsic.op.reduction is None:

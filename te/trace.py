@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..arguments import as_list, is_a
 from ..errors import user_source
 from ..ir.expr import Call, Expr, StringImm
 from ..ir.ops import convert
@@ -22,15 +23,14 @@ def trace(args: Sequence[Any], tag: str = "trace") -> Expr:
     of parallel iterations is open. It has the dtype of the last. Raises BadOutsideCall (TW0134) for vectors, and where a string or
     nothing is last.
     """
-    given = list(args) if isinstance(args, (list, tuple)) else [args]
-    values = [convert(argument) for argument in given]
+    values = [convert(argument) for argument in as_list(args)]
     wrong = "" if values else "there is nothing to print"
     if values and isinstance(values[-1], StringImm):
         wrong = "its last argument, which it gives, is a string"
     vector = next((value for value in values if value.dtype.lanes > 1), None)
     if vector is not None:
         wrong = f"`{vector}` is a vector"
-    if not isinstance(tag, str):
+    if not is_a(tag, str):
         wrong = f"its tag is {tag!r}"
     if wrong:
         raise BadOutsideCall("cannot trace", reason=wrong[:200], called=user_source(),

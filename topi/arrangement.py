@@ -96,7 +96,7 @@ def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
 def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
     """`a` repeated along the dimensions `axis` of shape_like, which it lacks. Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source, like = tensor(a, "expand_like"), tensor(shape_like, "expand_like")
-    new = axes_of(like, list(axis) if isinstance(axis, (list, tuple)) else axis, "expand_like")
+    new = axes_of(like, axis, "expand_like")
     kept = [at for at in range(like.ndim) if at not in new]
     if len(kept) != source.ndim or not all(same_extent(x, like.shape[at]) for x, at in zip(source.shape, kept, strict=True)):
         raise BadOperand(f"expand_like: {tensor_text(source)} is not {tensor_text(like)} without the axes {list(new)}",
@@ -205,8 +205,11 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
     extents: list[Any] = [source.shape[0] if source.ndim else 1 for source in sources]
     grid = [extents[at] for at in order]
     places = [order.index(at) for at in range(len(sources))]
-    return [injective(grid, lambda *i, source=source, place=place: source[i[place]] if source.ndim else source[()], "T_meshgrid")
-            for source, place in zip(sources, places, strict=True)]
+
+    def along(source: Tensor, place: int) -> Tensor:
+        return injective(grid, lambda *i: source[i[place]] if source.ndim else source[()], "T_meshgrid")
+
+    return [along(source, place) for source, place in zip(sources, places, strict=True)]
 
 
 def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Tensor:

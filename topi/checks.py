@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
-
+from ..arguments import as_list, is_a, is_array, is_sequence
 from ..errors import user_source
 from ..ir.expr import Expr, IntImm
 from ..te.shape import as_shape
@@ -31,15 +30,15 @@ def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
 
 def tensors(values: Any, subject: str) -> list[Tensor]:
     """A list of tensors, or a tuple. Raises BadOperand (TW0181)."""
-    if not isinstance(values, (list, tuple)):
+    if not is_sequence(values):
         raise BadOperand(f"{subject} takes a list of tensors", reason=f"got {values!r}"[:200], called=user_source(),
                          fix="pass a list, [A, B]")
-    return [tensor(value, subject) for value in cast("Sequence[Any]", values)]
+    return [tensor(value, subject) for value in values]
 
 
 def weights(value: Any, subject: str, rank: int) -> Any:
     """`value`, which has to be a tensor or a numpy array, of `rank` dimensions. Raises BadOperand (TW0181)."""
-    if not isinstance(value, np.ndarray):
+    if not is_array(value):
         return tensor(value, subject, rank)
     if value.ndim != rank:
         raise BadOperand(f"{subject} takes {rank} dimensions", reason=f"got an array of {value.ndim}", called=user_source(),
@@ -64,8 +63,7 @@ def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
     """The dimensions that `axis` names (one, several, or None for all), in ascending order. Raises BadAxis (TW0180)."""
     if axis is None:
         return tuple(range(data.ndim))
-    given = list(cast("Iterable[Any]", axis)) if isinstance(axis, (list, tuple)) else [axis]
-    dimensions = [axis_of(data, dimension, subject) for dimension in given]
+    dimensions = [axis_of(data, dimension, subject) for dimension in as_list(axis)]
     if len(set(dimensions)) < len(dimensions):
         raise BadAxis(f"{subject} is given an axis twice", reason=f"got {axis!r} for {tensor_text(data)}", declared=data.source,
                       called=user_source(), fix="name each dimension once; negative ones count from the end")
@@ -74,8 +72,8 @@ def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
 
 def integers(values: Any, subject: str) -> list[int]:
     """A Python integer or several, as a list. Raises BadParameter (TW0182)."""
-    several = isinstance(values, Iterable) and not isinstance(values, (str, Expr))
-    given = list(cast("Iterable[Any]", values)) if several else [values]
+    several = is_a(values, Iterable) and not is_a(values, (str, Expr))
+    given: list[Any] = list(values) if several else [values]
     numbers = [_integer(value) for value in given]
     if None in numbers:
         raise BadParameter(f"{subject} takes integers", reason=f"got {values!r}"[:200], called=user_source(),

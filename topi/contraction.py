@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import te
+from ..arguments import as_list, is_a, is_sequence
 from ..errors import user_source
 from ..ir.expr import Expr
 from ..ir.ops import common_dtype, is_const
@@ -24,12 +25,11 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
     the axes named by (those of a, those of b). Errors are bounded as those of topi.matmul. Raises BadAxis (TW0180), BadOperand
     (TW0181)."""
     left, right = tensor(a, "tensordot"), tensor(b, "tensordot")
-    if isinstance(axes, (list, tuple)):
-        named = axes if len(axes) == 2 else (axes, axes)
-        ours, theirs = (list(dims) if isinstance(dims, (list, tuple)) else [dims] for dims in named)
+    if is_sequence(axes):
+        named = [as_list(dims) for dims in (axes if len(axes) == 2 else (axes, axes))]
     else:
-        ours, theirs = list(range(left.ndim - axes, left.ndim)), list(range(axes))
-    ours, theirs = ([axis_of(of, at, "tensordot") for at in these] for of, these in ((left, ours), (right, theirs)))
+        named = [list(range(left.ndim - axes, left.ndim)), list(range(axes))]
+    ours, theirs = [axis_of(left, at, "tensordot") for at in named[0]], [axis_of(right, at, "tensordot") for at in named[1]]
     if len(ours) != len(theirs) or not all(same_extent(left.shape[x], right.shape[y]) for x, y in zip(ours, theirs, strict=True)):
         raise BadOperand(f"tensordot cannot multiply {tensor_text(left)} by {tensor_text(right)}", declared=left.source,
                          reason=f"axes {ours} of the first and {theirs} of the second differ", called=user_source(),
@@ -46,10 +46,10 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     """The sum of products that numpy's einsum writes as "ij,jk->ik": a letter for each dimension, those that are not on the
     right summed over; "..." stands for the dimensions that have none. Without "->" the right side has the letters that occur
     once, in order. Raises BadParameter (TW0182), BadOperand (TW0181)."""
-    if not isinstance(subscripts, str):
+    if not is_a(subscripts, str):
         raise BadParameter("einsum takes subscripts first", reason=f"got {subscripts!r}"[:200], called=user_source(),
                            fix='topi.einsum("ij,jk->ik", A, B)')
-    given = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
+    given = as_list(operand[0] if len(operand) == 1 else operand)
     tensors = [tensor(factor, "einsum") for factor in given]
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")

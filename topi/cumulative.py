@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import te
 from ..ir import ops
+from ..ir.expr import Expr
 from ..ir.ops import is_const
 from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor
@@ -50,10 +51,13 @@ def _running(
         return source[(*others[:at], time, *others[at:])].astype(kind)
 
     state = te.placeholder((extent, *rest), kind, name=f"{name}_state")
-    begin: Tensor = te.compute((1, *rest), lambda t, *i: ops.const(neutral, kind) if exclusive else element(t, i),
-                               name=f"{name}_init")
-    step: Tensor = te.compute(  # time runs from 1 on
-        (extent, *rest), lambda t, *i: combine(state[(t - 1, *i)], element(te.max(t - 1, 0) if exclusive else t, i)),
-        name=f"{name}_update")
+    def first(t: Expr, *i: Expr) -> Expr:
+        return ops.const(neutral, kind) if exclusive else element(t, i)
+
+    def next(t: Expr, *i: Expr) -> Expr:
+        return combine(state[(t - 1, *i)], element(te.max(t - 1, 0) if exclusive else t, i))
+
+    begin = te.compute((1, *rest), first, name=f"{name}_init")
+    step = te.compute((extent, *rest), next, name=f"{name}_update")  # time runs from 1 on
     running: Tensor = te.scan(begin, step, state, inputs=[source], name=name)
     return transpose(running, [order.index(dim) for dim in range(source.ndim)]) if at else running

@@ -53,7 +53,9 @@ _FLOAT = "and its dtype where that is a float, else float32"
 _BOOL = "and the dtype bool"
 
 
-def _unary(name: str, meaning: str, function: Callable[..., Any] | None = None, dtype: str = _FLOAT) -> Callable[[Operand], Any]:
+def _unary(
+    name: str, meaning: str, function: Callable[[Any], Any] | None = None, dtype: str = _FLOAT,
+) -> Callable[[Operand], Any]:
     """The operator of one operand. dtype: what its documentation says of the result's."""
     apply = function or getattr(te, name)
 
@@ -73,7 +75,7 @@ _MIXED = "and the dtype that te's rules give to the two together"
 
 
 def _binary(
-    name: str, meaning: str, function: Callable[..., Any], dtype: str = _MIXED, errors: str = "",
+    name: str, meaning: str, function: Callable[[Any, Any], Any], dtype: str = _MIXED, errors: str = "",
 ) -> Callable[[Operand, Operand], Any]:
     """The operator of two operands. dtype: what its documentation says of the result's; errors: those that others have not."""
     def operator(lhs: Operand, rhs: Operand) -> Any:
@@ -262,7 +264,11 @@ def cast(x: Operand, dtype: object) -> Any:
     """x converted to `dtype`, in its shape: to integers towards zero, to bool whether it is not 0. Raises UnknownDType (TW0101),
     NotAnExpression (TW0106)."""
     target = scalar_dtype(dtype)
-    return _lifted("cast", lambda value: ops.cast(ops.convert(value), target), x)
+
+    def element(value: Any) -> Expr:
+        return ops.cast(ops.convert(value), target)
+
+    return _lifted("cast", element, x)
 
 
 def reinterpret(x: Operand, dtype: object) -> Any:

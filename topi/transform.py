@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import te
+from ..arguments import as_list, is_sequence
 from ..errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr, IntImm
@@ -20,15 +21,17 @@ from ..te.tensor import Tensor, tensor_text
 from .checks import axes_of, axis_of, integers, known, shape_of, tensor
 from .errors import BadAxis, BadOperand, BadParameter
 
+if TYPE_CHECKING:
+    from ..te.compute import OfAll
+
 __all__ = [
     "concatenate", "expand_dims", "flip", "gather", "gather_nd", "injective", "layout_transform", "one_hot", "pad", "repeat",
     "reshape", "split", "squeeze", "stack", "strided_slice", "take", "tile", "transpose",
 ]
 
-def injective(shape: Sequence[Any], element: Callable[..., Any], name: str) -> Tensor:
+def injective(shape: Sequence[Any], element: OfAll | Callable[..., Any], name: str) -> Tensor:
     """A tensor of `shape` whose element at (i, ...) is element(i, ...), which is one element of what is read, or a constant."""
-    arranged: Tensor = te.compute(tuple(shape), element, name=name, tag="injective")
-    return arranged
+    return te.compute(tuple(shape), element, name=name, tag="injective")
 
 
 # Shapes
@@ -97,13 +100,17 @@ def _no_such_shape(source: Tensor, shape: Sequence[Any]) -> BadOperand:
                       fix="leave one extent open: topi.reshape(x, (n, -1))")
 
 
+def _product(extents: Sequence[Expr | int]) -> Expr | int:
+    return math.prod(extents)
+
+
 def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
-    given = list(newshape) if isinstance(newshape, (list, tuple)) else [newshape]
+    given = as_list(newshape)
     holes = [at for at, extent in enumerate(given) if not isinstance(extent, Expr) and extent == -1]
     if not holes:
         return shape_of(given, "reshape")
     rest = [extent for at, extent in enumerate(given) if at not in holes]
-    total, others = math.prod(source.shape), math.prod(rest)  # of numbers and of symbols
+    total, others = _product(source.shape), _product(rest)
     size = total.value if isinstance(total, IntImm) else total
     if len(holes) > 1 or (isinstance(others, int) and (others <= 0 or (isinstance(size, int) and size % others))):
         raise _no_such_shape(source, given)
@@ -257,7 +264,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     if not isinstance(extent, IntImm):
         raise BadOperand(f"split along axis {at} of {tensor_text(source)}, whose extent is not known", declared=source.source,
                          called=user_source(), fix="te.compute says which elements a part has")
-    size, several = extent.value, isinstance(indices_or_sections, (list, tuple))
+    size, several = extent.value, is_sequence(indices_or_sections)
     numbers = integers(indices_or_sections, "indices_or_sections of split")
     if not several and (numbers[0] <= 0 or size % numbers[0]):
         raise BadParameter(f"cannot split {size} elements into {numbers[0]} equal parts", declared=source.source,
@@ -310,7 +317,7 @@ def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 def _alike(tensors: Any, subject: str) -> list[Tensor]:
     """Tensors of one rank and dtype, at least one."""
-    if not isinstance(tensors, (list, tuple)) or not tensors:
+    if not is_sequence(tensors) or not tensors:
         raise BadParameter(f"{subject} takes a list of tensors", reason=f"got {tensors!r}"[:200], called=user_source(),
                            fix=f"topi.{subject}([A, B])")
     alike = [tensor(operand, subject) for operand in tensors]

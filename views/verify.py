@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import is_array
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -156,7 +157,7 @@ class _Verifying:
         """Both programs by the interpreter, which also finds accesses out of bounds, unwritten elements and races."""
         try:
             expected, drawn = self.reference(pair, lambda args: interpret(pair.plain, args))
-            got = [value.copy() if isinstance(value, np.ndarray) else value for value in drawn]
+            got = _copied(drawn)
             interpret(pair.scheduled, got)
         except UnknownOutsideCode as problem:
             self.made.left_out.append(f"interpreter: {problem.headline}")
@@ -173,7 +174,7 @@ class _Verifying:
             self.made.left_out.append(f"native code: {problem.headline}")
             return
         expected, drawn = self.reference(pair, lambda args: kernels[0](*args))
-        got = [value.copy() if isinstance(value, np.ndarray) else value for value in drawn]
+        got = _copied(drawn)
         kernels[1](*got)
         alike = plain is self.target or plain.fuses == self.target.fuses and not _approximates(pair)
         self.compare("native code", pair, expected, got, self.exact and alike)
@@ -183,7 +184,7 @@ class _Verifying:
         numbers (logarithms of what is negative), or where data that are indices lead out of bounds."""
         for positive, zero in ((False, False), (True, False), (True, True)):
             drawn = _draw(pair, self.seed, positive, zero, self.exact)
-            results = [value.copy() if isinstance(value, np.ndarray) else value for value in drawn]
+            results = _copied(drawn)
             try:
                 call(results)
             except (OutOfBounds, RuntimeError, LoweringError) as problem:
@@ -373,15 +374,25 @@ def _elements(op: Operation, values: Mapping[Var, int]) -> int:
     return count
 
 
+def _unit(dtype: np.dtype[Any]) -> float:
+    """The distance of 1 to the next number."""
+    import ml_dtypes  # registers bfloat16's limits
+
+    return float(ml_dtypes.finfo(dtype).eps)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] - not said there
+
+
+def _copied(arguments: Sequence[Any]) -> list[Any]:
+    """Arrays of their own for another run."""
+    return [value.copy() if is_array(value) else value for value in arguments]
+
+
 def _differences(want: Any, have: Any, slack: float) -> tuple[np.ndarray[Any, Any] | None, float]:
     """Where two results differ by more than `slack` units in the last place of the largest (None: nowhere), and by how
     much they do at most, relative to the largest. With a slack of 0 the signs of zeros count."""
     if want.dtype.kind in "biu":
         wrong = want != have
         return (wrong if wrong.any() else None), 0.0
-    import ml_dtypes  # registers bfloat16's limits
-
-    unit = float(ml_dtypes.finfo(want.dtype).eps)
+    unit = _unit(want.dtype)
     a, b = np.asarray(want, np.float64), np.asarray(have, np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
     with np.errstate(invalid="ignore"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...errors import user_source
 from ...ir.analysis.work import executions, work_of
 from ...ir.buffer import Buffer
-from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
+from ...ir.expr import Add, BinaryOp, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, SizeVar, Sub, TruncDiv, TruncMod, Var
 from ...ir.stmt import Function, LoopKind
 from ...ir.visit import walk
 from ...limits import INT32_EXTENT_LIMIT
@@ -16,7 +16,7 @@ from ..errors import ExtentNotCheckable
 
 __all__ = ["shape_symbols", "signature_of", "unique_names"]
 
-_EXTENT_OPERATORS = {
+_EXTENT_OPERATORS: dict[type[BinaryOp], str] = {
     Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
     TruncDiv: "//", TruncMod: "%",  # the same where nothing is negative, as extents are
 }
@@ -75,13 +75,12 @@ def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> 
         return names[extent]
     if isinstance(extent, Cast):  # to 64 bits, in which extents are checked
         return _extent(extent.value, names, buffer)
-    operator = _EXTENT_OPERATORS.get(type(extent))  # pyright: ignore[reportArgumentType]
-    if operator is None:
+    if not isinstance(extent, BinaryOp) or type(extent) not in _EXTENT_OPERATORS:
         raise ExtentNotCheckable(
             f"the extent `{extent}` of {buffer.name} cannot be checked when the kernel is called", called=user_source(),
             reason="only + - * // % min and max of symbols and integers can", fix="pass the extent as a symbol of its own",
         )
-    return (operator, _extent(extent.a, names, buffer), _extent(extent.b, names, buffer))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    return (_EXTENT_OPERATORS[type(extent)], _extent(extent.a, names, buffer), _extent(extent.b, names, buffer))
 
 
 def _runs_long(function: Function) -> bool:

@@ -26,7 +26,7 @@ class Writer:
     def __init__(self, exprs: ExprEmitter) -> None:
         self.exprs = exprs
         self.lines: list[str] = []
-        self.indent = 1
+        self.indent: int = 1
         self.taken: set[str] = set(_RESERVED)
 
     def bind(self, item: Var | Buffer, wanted: str = "") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ...errors import InternalError
 from ...ir.buffer import Buffer
-from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var
+from ...ir.expr import Add, BinaryOp, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, TruncDiv, TruncMod, Var
 from ...ir.passes.common.flatten import flat_buffer
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.signature import Extent
@@ -17,7 +17,9 @@ __all__ = ["launches", "workspaces"]
 
 Names = Mapping[Buffer | Var, str]
 
-_OPERATORS = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", TruncDiv: "//", TruncMod: "%", Min: "min", Max: "max"}
+_OPERATORS: dict[type[BinaryOp], str] = {
+    Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", TruncDiv: "//", TruncMod: "%", Min: "min", Max: "max",
+}
 
 
 def launches(program: SplitFunction, text: CudaText, names: Names) -> tuple[KernelLaunch, ...]:
@@ -43,7 +45,6 @@ def _extent(extent: Expr, names: Names) -> Extent:
         return names[extent]
     if isinstance(extent, Cast):
         return _extent(extent.value, names)
-    operator = _OPERATORS.get(type(extent))  # pyright: ignore[reportArgumentType]
-    if operator is None:
+    if not isinstance(extent, BinaryOp) or type(extent) not in _OPERATORS:
         raise InternalError(f"the extent {extent} of a grid is no integer arithmetic")
-    return (operator, _extent(extent.a, names), _extent(extent.b, names))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    return (_OPERATORS[type(extent)], _extent(extent.a, names), _extent(extent.b, names))

@@ -207,7 +207,7 @@ def _scalar_bits(text: StraightLine, i: int, dtype: str) -> str:
 
 def _error_text(name: str, texts: Mapping[int, str], attributes: str) -> str:
     """All texts are one constant: LLVM places many in an order that is not the same each time."""
-    data, cases, blocks = b"", [], []
+    data, cases, blocks = b"", list[str](), list[str]()
     for k, (status, text) in enumerate((*texts.items(), (None, "unknown status"))):
         if status is not None:
             cases.append(f"i32 {status}, label %case{k}")

@@ -90,7 +90,7 @@ def _columns() -> tuple[list[float], list[float], list[float]]:
 def _looked_up(v: Lanes, column: Sequence[float], row: str) -> str:
     """The column's numbers in rows whose low five bits are given, from two registers."""
     element = v.dtype.element
-    halves = []
+    halves: list[str] = []
     for half in (column[:WHOLE], column[WHOLE:]):
         numbers = ", ".join(f"float {float_constant(round_float(value, element), element)}" for value in half)
         halves.append(f"<{numbers}>")

@@ -5,7 +5,7 @@ Text rather than llvmlite's IR builder: it is several times faster to make and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -162,7 +162,7 @@ class FunctionText:
         self._lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{metadata}{self.location}")
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
+    def scope(self) -> Generator[None]:
         """Values computed within are forgotten at the end: they need not dominate what follows."""
         self._scopes.append([])
         yield

@@ -11,7 +11,8 @@ from ...errors import user_source
 from ...ir import Function, Var
 from ...ir.arith import Analyzer
 from ...ir.buffer import Buffer
-from ...ir.expr import Expr, IntImm, Node
+from ...ir.expr import BufferLoad, Expr, IntImm, Node
+from ...ir.stmt import Allocate, BufferStore
 from ...ir.visit import rewrite
 from ...te import Tensor
 
@@ -83,15 +84,16 @@ def _typed(one: Buffer | Tensor) -> str:
 
 def bound(function: Function, args: Sequence[Any], binds: Binds | None) -> Function:
     """The function whose parameters have the names of the buffers that stand for its arguments."""
-    names = {param: binds[tensor].name for param, tensor in zip(function.params, args, strict=False)
+    names: dict[Buffer, str] = {param: binds[tensor].name for param, tensor in zip(function.params, args, strict=False)
              if binds and isinstance(param, Buffer) and isinstance(tensor, Tensor) and tensor in binds}
     if not names:
         return function
-    named = {old: replace(old, name=name) for old, name in names.items() if isinstance(old, Buffer)}
+    named = {old: replace(old, name=name) for old, name in names.items()}
 
     def rule(node: Node) -> Node | None:
-        buffer = getattr(node, "buffer", None)
-        return replace(node, buffer=named[buffer]) if isinstance(buffer, Buffer) and buffer in named else None  # pyright: ignore
+        if isinstance(node, (Allocate, BufferLoad, BufferStore)) and node.buffer in named:
+            return replace(node, buffer=named[node.buffer])
+        return None
 
     params = tuple(named.get(param, param) if isinstance(param, Buffer) else param for param in function.params)
     return replace(function, params=params,

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ...arguments import is_a, is_sequence
 from ...codegen.result import BuildOptions
 from ...driver import build as driver
 from ...ir import Function, Var
@@ -132,10 +133,11 @@ def build(
     lowered module. target_host is taken and says nothing new: what runs on the host is always built for it. binds: as for
     lower."""
     del target_host
+    if is_a(inputs, Mapping):
+        need_no_binds(binds)
+        return _build_for_targets(inputs)
     if not isinstance(inputs, Schedule):
         need_no_binds(binds)
-    if isinstance(inputs, Mapping):
-        return _build_for_targets(inputs)
     chosen = _target(target or Target.current() or "llvm")
     functions = _functions(inputs)
     context = PassContext.current()
@@ -159,7 +161,7 @@ def _functions(inputs: Any) -> dict[str, Function] | None:
         return inputs.functions
     if isinstance(inputs, Function):
         return {inputs.name: inputs}
-    if not isinstance(inputs, (list, tuple)) or not all(isinstance(part, (Function, IRModule)) for part in inputs):
+    if not is_sequence(inputs) or not all(isinstance(part, (Function, IRModule)) for part in inputs):
         return None
     return {name: function for part in inputs for name, function in (_functions(part) or {}).items()}
 

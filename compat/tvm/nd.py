@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...arguments import as_list
 from ...runtime import Array, Device, cpu, cuda
 from ...runtime import array as _array
 from ...runtime import empty as _empty
@@ -59,8 +59,7 @@ def empty(
 ) -> NDArray:
     """An uninitialised array; its extents may be constants of tensor shapes."""
     del mem_scope
-    extents: Sequence[Any] = shape if isinstance(shape, (list, tuple)) else (shape,)
-    return _named(_empty([int(extent) for extent in extents], dtype, device or ctx))
+    return _named(_empty([int(extent) for extent in as_list(shape)], dtype, device or ctx))
 
 
 class _Capsule:

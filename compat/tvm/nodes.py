@@ -147,5 +147,6 @@ def _converted(node: Any, classes: Mapping[type, type]) -> Any:
 
 def _as(node: Any, classes: Mapping[type, type]) -> Any:
     """A node of another class, with the same parts."""
-    wanted = classes.get(type(node))
+    kind: type[Any] = node.__class__
+    wanted = classes.get(kind)
     return node if wanted is None else wanted(**{each.name: getattr(node, each.name) for each in fields(node) if each.init})

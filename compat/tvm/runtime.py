@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import is_sequence
 from ...ir import ops as _ops
 from ...ir.dtype import DType as DataType
 from ...ir.expr import Expr, StringImm
@@ -53,7 +54,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
 
 def convert(value: Any) -> Any:
     """A Python value as TVM hands it to its functions: numbers and strings as expressions, lists item by item."""
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return [convert(item) for item in value]
     if isinstance(value, str):
         return StringImm(value)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from ...arguments import is_sequence
+
 __all__ = ["Target", "create", "cuda", "llvm"]
 
 _TELLS_US_NOTHING = ("keys", "libs", "device", "model", "tag", "runtime", "executor", "link-params", "system-lib", "opt-level",
@@ -77,7 +79,7 @@ class Target:
 
 
 def _option(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return ",".join(map(str, value)) if is_sequence(value) else str(value)
 
 
 def _key_and_value(word: str) -> tuple[str, str]:

@@ -49,7 +49,10 @@ def main() -> None:
 
 def uses_gpu(*functions: Callable[..., Any]) -> Any:
     """Of tests that look themselves for what there is: the function as it is."""
-    return functions[0] if functions else lambda function: function
+    def itself(function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+    return functions[0] if functions else itself
 
 
 def _needs(there: bool, reason: str) -> Callable[..., Any]:
@@ -105,7 +108,9 @@ def fixture(func: Any = None, *, cache_return_value: bool = False, **options: An
     import pytest
 
     del cache_return_value
-    return pytest.fixture(func, **options) if func is not None else pytest.fixture(**options)
+    make: Callable[..., Any] = getattr(pytest, "fixture")  # noqa: B009 - its overloads take no dict of options
+    decorator = make(**options)
+    return decorator if func is None else decorator(func)
 
 
 def parameter(*values: Any, ids: Any = None, by_dict: Any = None) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -229,7 +229,7 @@ def _assert(condition: Any, message: Any, body: Stmt | None = None) -> Stmt:
 def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any = None, attrs: Any = None) -> Any:
     """A function of buffers and scalars; `with_attr("global_symbol", name)` names it. buffer_map: the buffer of a param."""
     del ret_type
-    buffers = buffer_map or {}
+    buffers: Mapping[Any, Any] = buffer_map or dict[Any, Any]()
     declared: list[Any] = [buffers.get(param, param) for param in params]
     plain = {buffer: Buffer(buffer.name, buffer.shape, buffer.dtype) for buffer in declared if isinstance(buffer, Buffer)}
     offsets = {buffer.elem_offset: _ops.const(0, buffer.elem_offset.dtype) for buffer in plain
@@ -242,7 +242,7 @@ def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any
     given: tuple[Any, ...] = tuple(plain.get(param, param) for param in declared)
     written = written_buffers(body)
     outputs = tuple(buffer for buffer in given if isinstance(buffer, Buffer) and buffer in written)
-    name = str((attrs or {}).get("global_symbol", "main"))
+    name = str(attrs.get("global_symbol", "main") if attrs else "main")
     return Function(name, given, body, outputs, {"stage": "loops"})
 
 

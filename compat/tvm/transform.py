@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from ...arguments import is_a
 from ...ir import Function
 from ...ir.passes.common.options import PassOptions
 from .ir_module import IRModule
@@ -88,7 +89,10 @@ class PassContext:
 
 def _fields(value: Any) -> dict[str, Any]:
     """The fields of a pass's configuration: a dict, or an object of TVM's older kind."""
-    return dict(value) if isinstance(value, Mapping) else dict(vars(value)) if value is not None else {}
+    if value is None:
+        return {}
+    named: Mapping[str, Any] = value if is_a(value, Mapping) else value.__dict__
+    return dict(named)
 
 
 _OLD_KEYS = {

@@ -3,7 +3,7 @@ again, by the code that computed it. So weights lie on the disk once, where the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ...codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
@@ -74,15 +74,19 @@ def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str
 def bound_constants(about: Mapping[str, Any], code: bytes, target: Target, given: Sequence[Constant]) -> dict[Constant, str]:
     """The constants of a kept kernel by their symbols. code: what computes some of them. Raises UnresolvedSymbol (TW0411)."""
     known: list[list[Constant]] = [list(given), []]
+
+    def named(places: Iterable[tuple[str, int, int]]) -> dict[Constant, str]:
+        return {known[kind][at]: symbol for symbol, kind, at in places}
+
     kept = about.get("evaluation")
     if kept is not None:
         calls = tuple((symbol, tuple(_memory(*result) for result in results)) for symbol, results in kept["calls"])
         known[1] = [held for _, results in calls for held in results]
-        read = {known[kind][at]: symbol for symbol, kind, at in kept["constants"]}
+        read = named(kept["constants"])
         symbols = outside_symbols(kept["outside"], kept["parallel"]) | addresses(read)
         module = CompiledModule(target, "", code, {}, tuple(symbol for symbol, _ in calls), (), symbols)
         run(Evaluation(module, read, calls, kept["parallel"]))
-    return {known[kind][at]: symbol for symbol, kind, at in about["constants"]}
+    return named(about["constants"])
 
 
 def _memory(name: str, dtype: str, shape: Sequence[int]) -> Constant:

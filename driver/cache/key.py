@@ -7,14 +7,15 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from ...arguments import is_sequence
 from ...codegen.target import Target
 from ...ir.expr import Var
 from ...runtime.threads import available_cpus
@@ -43,12 +44,12 @@ def build_key(request: Request) -> str | None:
 
 def _whole(name: str, what: Any, args: Any) -> Any:
     """Everything about a function that is lowered, as one graph."""
-    if isinstance(what, (list, tuple)) and len(cast("Sequence[Any]", what)) == 2 and isinstance(what[0], Schedule):
-        what, args = cast("tuple[Schedule, Any]", what)
-    if isinstance(what, Schedule) and isinstance(args, (list, tuple)):
-        return (name, list(what.outputs), list(cast("Sequence[Any]", args)), list(what.records))
-    if isinstance(what, (list, tuple)) and all(isinstance(tensor, (Tensor, Var)) for tensor in cast("Sequence[Any]", what)):
-        return (name, list(cast("Sequence[Any]", what)))
+    if is_sequence(what) and len(what) == 2 and isinstance(what[0], Schedule):
+        what, args = what
+    if isinstance(what, Schedule) and is_sequence(args):
+        return (name, list(what.outputs), list(args), list(what.records))
+    if is_sequence(what) and all(isinstance(tensor, (Tensor, Var)) for tensor in what):
+        return (name, list(what))
     raise NoStructure(type(what).__name__)
 
 

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...arguments import is_array, is_number, is_sequence
 from ...errors import SourceLine
 from ...ir.constant import Constant
 from ...te.tensor import Tensor
@@ -40,19 +41,18 @@ def structure_text(root: Any) -> str:
     stack: list[Any] = [root]
     while stack:
         value = stack.pop()
-        kind = type(value)
-        if kind is _Text:
+        if isinstance(value, _Text):
             out.append(value.text)
         elif isinstance(value, _ATOMS):
             out.append(repr(value))
-        elif isinstance(value, np.generic):
+        elif is_number(value):
             out.append(f"{value.dtype}:{value.tobytes().hex()}")
         elif isinstance(value, Enum):
-            out.append(f"{kind.__name__}.{value.name}")
+            out.append(f"{type(value).__name__}.{value.name}")
         elif isinstance(value, SourceLine):
             out.append("-")
-        elif isinstance(value, (tuple, list)):
-            _push(stack, "[", cast("Iterable[Any]", value))
+        elif is_sequence(value):
+            _push(stack, "[", value)
         elif isinstance(value, (set, frozenset)):
             _push(stack, "{", sorted(cast("Iterable[Any]", value), key=repr))
         elif isinstance(value, Mapping):
@@ -61,7 +61,7 @@ def structure_text(root: Any) -> str:
             out.append(f"#{numbers[id(value)]}")
         else:
             numbers[id(value)] = len(numbers)
-            _push(stack, f"{kind.__name__}(", _parts(value))
+            _push(stack, f"{type(value).__name__}(", _parts(value))
     return " ".join(out)
 
 
@@ -87,7 +87,7 @@ def _parts(value: Any) -> Iterable[Any]:
     """What an object with an identity consists of."""
     if isinstance(value, Tensor):
         return (value.op, value.value_index, value.name)
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         array = np.ascontiguousarray(value)
         return (str(array.dtype), array.shape, hashlib.sha256(array.data if array.size else b"").hexdigest())
     if isinstance(value, Constant):

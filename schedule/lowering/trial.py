@@ -77,7 +77,7 @@ class Trial:
             if around.condition is not None:
                 condition = self._wide(_possible(around.condition, self.access.data))
                 nest = nest if is_const(condition, 1) else If(condition, nest)
-            elif around.var in self.own and around.within is not None:
+            elif around.var is not None and around.var in self.own and around.within is not None:
                 begin, extent = self._wide(around.within.begin), self._wide(around.within.extent)
                 if self.own[around.var] in free_vars(nest):
                     nest = For(self.own[around.var], begin, extent, LoopKind.SERIAL, nest)

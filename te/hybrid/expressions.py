@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
+from ...arguments import as_tuple, is_a
 from ...ir import ops
 from ...ir.accesses import reads_memory
 from ...ir.dtype import DType
@@ -23,9 +24,9 @@ from .values import LocalBuffer, LoopSpec, Scalar, Storage, UnboundName, is_numb
 __all__ = ["ExpressionReader"]
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b, ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b, ast.Pow: lambda a, b: a**b, ast.LShift: lambda a, b: a << b,
+    ast.RShift: lambda a, b: a >> b, ast.BitAnd: lambda a, b: a & b, ast.BitOr: lambda a, b: a | b, ast.BitXor: lambda a, b: a ^ b,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
@@ -311,8 +312,8 @@ class ExpressionReader:
             raise self.source.error(NotInHybridScripts, f"`{ast.unparse(node)}` is a slice", node,
                                     reason="scripts speak of elements, one at a time", fix="write a loop over the elements")
         values = [self.value(index) for index in nodes]
-        if len(values) == 1 and isinstance(values[0], tuple):
-            return tuple(values[0])
+        if len(values) == 1 and is_a(values[0], tuple):
+            return as_tuple(values[0])
         return tuple(self.integer(index, f"index {at} of `{ast.unparse(node.value)}`") for at, index in enumerate(nodes))
 
     def element(self, local: LocalBuffer, node: ast.Subscript) -> tuple[Expr, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ...arguments import is_a
 from ...ir import ops
 from ...ir.dtype import SCALAR_TYPES, DType
 from .. import math as te_math
@@ -135,11 +136,19 @@ def _truncdiv(a: Any, b: Any) -> Any:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+def _truncmod(a: Any, b: Any) -> Any: return a - b * _truncdiv(a, b)
+def _floordiv(a: Any, b: Any) -> Any: return a // b
+def _floormod(a: Any, b: Any) -> Any: return a % b
+def _ceildiv(a: Any, b: Any) -> Any: return (a + b - 1) // b
+def _chosen(condition: Any, a: Any, b: Any) -> Any: return a if condition else b
+def _itself(x: Any) -> Any: return x
+
+
 def _cast(name: str) -> HybridFunction:
     dtype = DType(name)
 
     def emulated(x: Any) -> Any:
-        if dtype.is_integer and isinstance(x, (float, np.floating)) or getattr(x, "dtype", None) == ml_dtypes.bfloat16:
+        if dtype.is_integer and is_a(x, (float, np.floating)) or getattr(x, "dtype", None) == ml_dtypes.bfloat16:
             value = float(x)
             if dtype.is_integer:  # truncates and saturates, where numpy's result is undefined
                 value = 0.0 if math.isnan(value) else value
@@ -148,21 +157,24 @@ def _cast(name: str) -> HybridFunction:
             return numpy_dtype(dtype).type(ops.wrap_int(int(x), dtype))
         return numpy_dtype(dtype).type(x)
 
-    return HybridFunction(lambda x: ops.cast(x, dtype), emulated)
+    def symbolic(x: Any) -> Any:
+        return ops.cast(x, dtype)
+
+    return HybridFunction(symbolic, emulated)
 
 
 def _math(name: str, emulated: Callable[..., Any], arity: int | None = 1) -> HybridFunction:
     return HybridFunction(getattr(te_math, name), emulated, arity)
 
 
-_FLOATS = {
+_FLOATS: dict[str, Callable[[Any], Any]] = {
     "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(x.dtype.type(10), x), "log": np.log, "log2": np.log2,
     "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": lambda x: math.erf(float(x)),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
-_PAIRS = {"atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod}
+_PAIRS: dict[str, Callable[[Any, Any], Any]] = {"atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod}
 
 FUNCTIONS: dict[str, HybridFunction] = {
     **{name: _math(name, _unary(function)) for name, function in _FLOATS.items()},
@@ -176,14 +188,10 @@ FUNCTIONS: dict[str, HybridFunction] = {
     "power": _math("power", _power, 2), "pow": _math("power", _power, 2),
     "min": HybridFunction(_folded(ops.minimum), _extremum(builtins.min, np.minimum), None),
     "max": HybridFunction(_folded(ops.maximum), _extremum(builtins.max, np.maximum), None),
-    "floordiv": _math("floordiv", lambda a, b: a // b, 2), "floormod": _math("floormod", lambda a, b: a % b, 2),
-    "truncdiv": _math("truncdiv", _truncdiv, 2),
-    "truncmod": _math("truncmod", lambda a, b: a - b * _truncdiv(a, b), 2),
-    "ceil_div": HybridFunction(ops.ceildiv, lambda a, b: (a + b - 1) // b, 2),
-    "ceildiv": HybridFunction(ops.ceildiv, lambda a, b: (a + b - 1) // b, 2),
-    "select": _math("select", lambda condition, a, b: a if condition else b, 3),
-    "if_then_else": _math("if_then_else", lambda condition, a, b: a if condition else b, 3),
-    "likely": _math("likely", lambda condition: condition),
+    "floordiv": _math("floordiv", _floordiv, 2), "floormod": _math("floormod", _floormod, 2),
+    "truncdiv": _math("truncdiv", _truncdiv, 2), "truncmod": _math("truncmod", _truncmod, 2),
+    "ceil_div": HybridFunction(ops.ceildiv, _ceildiv, 2), "ceildiv": HybridFunction(ops.ceildiv, _ceildiv, 2),
+    "select": _math("select", _chosen, 3), "if_then_else": _math("if_then_else", _chosen, 3), "likely": _math("likely", _itself),
     **{name: _cast(name) for name in map(str, SCALAR_TYPES) if name != "bool"},
     "int": _cast("int32"), "float": _cast("float32"), "bool": HybridFunction(ops.truth, builtins.bool),
 }

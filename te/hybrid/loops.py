@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from ...arguments import as_list, is_sequence
 from ...errors import InternalError
 from ...ir.buffer import SCOPES
 from ...ir.expr import Expr, IterVar
@@ -93,7 +94,7 @@ class LoopReader(ExpressionReader):
 
     def _shape(self, node: ast.expr, name: str) -> tuple[Expr, ...]:
         value = self.value(node)
-        parts: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        parts = as_list(value)
         for part in parts:
             if not is_number(part) and not isinstance(part, Expr) and not hasattr(part, "__index__"):
                 raise self.source.error(BadHybridCall, f"the shape of {name} is no tuple of integers", node,
@@ -114,8 +115,8 @@ class LoopReader(ExpressionReader):
             return iterated
         if isinstance(iterated, range):
             iterated = tuple(iterated)
-        if isinstance(iterated, (tuple, list)) and len(cast("tuple[Any]", iterated)) <= GREATEST_CONST_RANGE:
-            return LoopSpec(kind=None, values=cast("tuple[Any]", iterated))
+        if is_sequence(iterated) and len(iterated) <= GREATEST_CONST_RANGE:
+            return LoopSpec(kind=None, values=iterated)
         raise self.source.error(
             BadHybridLoop, f"cannot loop over `{ast.unparse(node.iter)}`", node.iter,
             reason=f"it is a {type(iterated).__name__}, no range", allowed=", ".join((*LOOPS, "bind")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +54,7 @@ class Source:
         return kind(headline, reason=reason, called=self.line(node), loops=self.shown(node), allowed=allowed, fix=fix)
 
     @contextmanager
-    def at(self, node: ast.AST) -> Iterator[None]:
+    def at(self, node: ast.AST) -> Generator[None]:
         """Errors raised within, by expressions that are being built, speak of `node` where they point nowhere else yet."""
         try:
             yield

@@ -11,6 +11,7 @@ Without a tensor core the same stages run as loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ...errors import user_source
 from ...ir.buffer import Buffer
@@ -126,7 +127,10 @@ def _program(*parts: Callable[[ProgramBuilder], None]) -> Stmt:
     return ib.get()
 
 
-def _on_tensor_core(ib: ProgramBuilder, call: tuple[str, *tuple[Expr, ...]], element: Callable[..., Stmt],
+Element: TypeAlias = "Callable[[Var, Var], Stmt] | Callable[[Var, Var, Var], Stmt]"
+
+
+def _on_tensor_core(ib: ProgramBuilder, call: tuple[str, *tuple[Expr, ...]], element: Element,
                     extents: Sequence[int]) -> None:
     """The call of a device function; where there is no tensor core, `element` for all points of a box."""
     with ib.if_scope(target_has(_FEATURE)):
@@ -135,7 +139,7 @@ def _on_tensor_core(ib: ProgramBuilder, call: tuple[str, *tuple[Expr, ...]], ele
         _loops(ib, element, extents, ())
 
 
-def _loops(ib: ProgramBuilder, element: Callable[..., Stmt], extents: Sequence[int], indices: tuple[Var, ...]) -> None:
+def _loops(ib: ProgramBuilder, element: Element, extents: Sequence[int], indices: tuple[Var, ...]) -> None:
     if not extents:
         ib.emit(element(*indices))
         return

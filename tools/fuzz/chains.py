@@ -101,7 +101,7 @@ def draw_chain(choices: Choices) -> Program:
         dtypes = [draw.pick(FLOATS), draw.pick(INTEGERS), draw.pick(DTYPES)]
     # now and then so large that tensors share storage
     base = draw.shape(draw.number(0, 4), 4200 if draw.chance(0.04) else 512, symbolic)
-    sources = []
+    sources: list[Source] = []
     for _ in range(draw.number(1, 3)):
         shape = base
         if draw.chance(0.3) and base:  # broadcast: without some dimensions, or with 1 there
@@ -109,7 +109,8 @@ def draw_chain(choices: Choices) -> Program:
         if draw.chance(0.2) and shape:
             shape = tuple(shape[at] for at in choices.permutation(len(shape)))
         sources.append(draw.source(shape, draw.pick(dtypes)))
-    stages, worst = [], 1.0
+    stages: list[Source] = []
+    worst = 1.0
     for _ in range(draw.number(1, 4)):
         shape, dtype = base, draw.pick(dtypes)
         if draw.chance(0.2):

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from ... import te
+from ...arguments import as_list
 from .choices import Choices
 from .program import Draw, Program, exactly, small
 from .scripts import SCRIPTS
-from .terms import DTYPES, NUMBERS, Size, Source, numpy_type
+from .terms import DTYPES, NUMBERS, Size, Source, numpy_type, where
 
 __all__ = ["draw_hybrid", "draw_product", "draw_scan"]
 
@@ -54,12 +55,12 @@ def draw_scan(choices: Choices) -> Program:
         before = expected[0][t - 1]
         if reducing and width.value:
             even = np.add.outer(np.arange(width.value), np.arange(width.value)) % 2 == 0
-            expected[0][t] = np.where(even, before, x.array[t][:, None]).max(axis=1)
+            expected[0][t] = where(even, before, x.array[t][:, None]).max(axis=1)
         else:
             expected[0][t] = join(before[::-1] if backwards else before, x.array[t])
         if len(states) > 1:
             expected[1][t] = join(expected[1][t - 1], before)
-    results: list[Any] = list(states_after) if isinstance(states_after, (list, tuple)) else [states_after]
+    results = as_list(states_after)
     if draw.chance(0.4):
         whole = results[-1]
         results[-1] = te.compute((time.te, width.te), lambda t, i: joined(whole[t, i], x.tensor[t, i]), "R")

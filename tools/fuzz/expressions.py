@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .choices import Choices
-from .terms import EXACT, FLOATS, INTEGERS, Size, Source, Term, common, numpy_type
+from .terms import EXACT, FLOATS, INTEGERS, Size, Source, Term, common, numpy_type, where
 
 __all__ = ["Context", "cast", "const", "draw_data", "draw_read", "draw_term"]
 
@@ -43,7 +43,7 @@ def draw_data(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, spec
     info = np.iinfo(dtype)
     wide = rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
     small = rng.integers(-4 if info.min else 0, 5, shape).astype(dtype)
-    edge = np.where(rng.integers(0, 2, shape) == 0, np.dtype(dtype).type(info.min), np.dtype(dtype).type(info.max))
+    edge = where(rng.integers(0, 2, shape) == 0, np.dtype(dtype).type(info.min), np.dtype(dtype).type(info.max))
     chosen = rng.integers(0, 8, shape)
     return np.where(chosen < 3, wide, np.where(chosen < 7, small, edge)).astype(dtype), float(info.max), 0
 

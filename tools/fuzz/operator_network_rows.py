@@ -122,7 +122,10 @@ def conv2d_blocked(draw: Operands, x: Value) -> Value | None:
     result = topi.nn.conv2d(topi.layout_transform(image.tensor, "NCHW", f"NCHW{block}c"), draw.holding(kernel, image.dtype).tensor,
                           how["stride"], how["pads"], how["dilation"], groups, f"NCHW{block}c")
     n, _, high, wide = expected.shape
-    place = lambda y: y.reshape(n, outs // out_block, out_block, high, wide).transpose(0, 1, 3, 4, 2)
+
+    def place(y: Any) -> Any:
+        return y.reshape(n, outs // out_block, out_block, high, wide).transpose(0, 1, 3, 4, 2)
+
     return _convolved(draw, result, place(expected), place(bound), image, w, image.dtype)
 
 

@@ -72,7 +72,8 @@ def quantized_dense(draw: Operands, x: Value) -> Value | None:
     x8 = _matrix(draw, x, _BYTES)
     if x8 is None:
         return None
-    outs, depth = draw.pick([1, 5, 16, 33, 17]), x8.shape[1]
+    outs: int = draw.pick([1, 5, 16, 33, 17])
+    depth = x8.shape[1]
     w = _bytes(draw, "int8", [outs, depth])
     packed, sums = topi.nn.prepack_int8(w)
     P, S = draw.holding(packed), draw.holding(sums)

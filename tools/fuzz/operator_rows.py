@@ -22,7 +22,7 @@ import numpy as np
 
 from ... import te, topi
 from .program import Draw
-from .terms import EPSILON, FLOATS, INTEGERS, Size, numpy_type
+from .terms import EPSILON, FLOATS, INTEGERS, Size, numpy_type, where
 
 __all__ = ["ROWS", "WIDE", "Operands", "Rows", "Value", "known", "product_error"]
 
@@ -136,7 +136,7 @@ SMOOTH: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any], float], ...] = (
     (lambda x: topi.log1p(topi.abs(x)), lambda x: np.log1p(np.abs(x)), 1), (topi.sin, np.sin, 1), (topi.cos, np.cos, 1),
     (lambda x: topi.sqrt(topi.add(topi.abs(x), 1.0)), lambda x: np.sqrt(np.abs(x) + 1), 0.5), (topi.atan, np.arctan, 1),
     (lambda x: topi.clip(x, -1.0, 1.5), lambda x: np.clip(x, -1.0, 1.5), 1), (topi.nn.softplus, lambda x: np.logaddexp(x, 0), 1),
-    (lambda x: topi.nn.leaky_relu(x, 0.125), lambda x: np.where(x > 0, x, x * 0.125), 1), (topi.identity, np.array, 1),
+    (lambda x: topi.nn.leaky_relu(x, 0.125), lambda x: where(x > 0, x, x * 0.125), 1), (topi.identity, np.array, 1),
     (lambda x: topi.multiply(x, 0.5), lambda x: x * 0.5, 0.5), (topi.erf, np.vectorize(math.erf, otypes=["float64"]), 1.2),
 )
 """Operator, numpy's, and by how much an error grows."""
@@ -345,8 +345,8 @@ def one_hot(draw: Operands, x: Value) -> Value | None:
     place = at % (x.array.ndim + 1)
     holds = np.expand_dims(x.array.astype("int64"), place) == np.arange(depth).reshape(
         [-1 if dim == place else 1 for dim in range(x.array.ndim + 1)])
-    expected = np.where(holds, on, off).astype("float64" if dtype in FLOATS else dtype)
-    return Value(topi.one_hot(x.tensor, on, off, depth, at, dtype), expected, dtype)
+    expected = where(holds, on, off)
+    return Value(topi.one_hot(x.tensor, on, off, depth, at, dtype), expected.astype("float64" if dtype in FLOATS else dtype), dtype)
 
 
 def layouts(draw: Operands, x: Value) -> Value | None:

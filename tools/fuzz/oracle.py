@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ... import te
+from ...arguments import is_array
 from ...codegen.target import Target
 from ...driver.build import build, lower
 from ...errors import CudaError, LoweringError, TilewrightError
-from ...ir import BufferStore, Call, Var, equal, parse, verify
+from ...ir import BufferStore, Call, Expr, Var, equal, parse, verify
 from ...ir.analysis.work import executions, work_of
 from ...ir.interpret import interpreter
 from ...ir.intrinsics import INTRINSICS, is_pure
@@ -133,7 +134,7 @@ def _check_bits(program: Program, plain: Any, kernel: Any, options: Options) -> 
 def _interpreted(step: str, program: Program, function: Any) -> list[Any]:
     """Every argument after the checking interpreter ran the function."""
     given = [np.full(value.shape, 77).astype(value.dtype) if is_result else
-             (value.copy() if isinstance(value, np.ndarray) else value)
+             (value.copy() if is_array(value) else value)
              for value, is_result in zip(program.values, program.results, strict=True)]
     try:
         interpreter.run(function, given, check=True)
@@ -147,7 +148,8 @@ def _work(program: Program, function: Any) -> int:
     thousands of iterations."""
     values: dict[Var, int] = {}
     for parameter, value in zip(function.arguments, program.values, strict=True):
-        extents = zip(getattr(parameter, "shape", ()), np.shape(value), strict=True)
+        shape: tuple[Expr, ...] = getattr(parameter, "shape", ())
+        extents = zip(shape, np.shape(value), strict=True)
         values.update({extent: size for extent, size in extents if isinstance(extent, Var)})
     return sum(times * sum(isinstance(statement.node, BufferStore) for statement in work.statements)
                for work, times in executions(work_of(function, values), unknown=1))
@@ -183,7 +185,7 @@ def _check_normalized(program: Program, s: Any, reference: Sequence[Any]) -> Non
 def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] = ()) -> list[Any]:
     """Every argument after the kernel ran on arrays against guard pages. Raises Failure, and what the kernel raises."""
     ends = [*at_end, *[True] * len(program.args)]
-    guarded = [Guarded(value, end, is_result) if isinstance(value, np.ndarray) else value
+    guarded = [Guarded(value, end, is_result) if is_array(value) else value
                for value, end, is_result in zip(program.values, ends, program.results, strict=False)]
     kernel(*(array.view if isinstance(array, Guarded) else array for array in guarded))
     for argument, array in zip(program.args, guarded, strict=True):

@@ -29,9 +29,9 @@ class Program:
     """
 
     name: str
-    args: list[Any] = field(default_factory=list)
-    values: list[Any] = field(default_factory=list)
-    results: list[bool] = field(default_factory=list)
+    args: list[Any] = field(default_factory=list[Any])
+    values: list[Any] = field(default_factory=list[Any])
+    results: list[bool] = field(default_factory=list[bool])
     tolerance: float = 0.0
 
     def given(self, argument: Any, value: Any) -> Any:

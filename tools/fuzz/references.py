@@ -138,7 +138,7 @@ def attention(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, 
     scores = scale * queries @ np.swapaxes(keys, -1, -2)
     error = (q.shape[-1] + 4) * UNIT * abs(scale) * np.abs(queries) @ np.swapaxes(np.abs(keys), -1, -2)
     if causal:
-        seen = np.arange(k.shape[-2]) <= np.arange(q.shape[-2])[:, None]
+        seen = np.arange(int(k.shape[-2])) <= np.arange(int(q.shape[-2]))[:, None]
         scores, error = np.where(seen, scores, -np.inf), np.where(seen, error, 0)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     expected = weights @ values / weights.sum(-1, keepdims=True)
@@ -205,8 +205,8 @@ def _resized(x: Any, count: int, method: str, coordinates: str, rounding: str, a
 
 def bilateral_slice(grid: Any, guide: Any, image: Any) -> tuple[Any, Any]:
     """The slice, and the sum of the magnitudes of what is added."""
-    cells = [np.arange(size) for size in guide.shape]
-    places = [(cells[0] + 0.5)[:, None] * grid.shape[0] / guide.shape[0] - 0.5 + 0 * guide,
+    cells: list[Any] = [np.arange(int(size)) for size in guide.shape]
+    places: list[Any] = [(cells[0] + 0.5)[:, None] * grid.shape[0] / guide.shape[0] - 0.5 + 0 * guide,
               (cells[1] + 0.5) * grid.shape[1] / guide.shape[1] - 0.5 + 0 * guide,
               np.clip(guide.astype("float64") * grid.shape[2] - 0.5, 0, grid.shape[2] - 1)] if guide.size else [guide] * 3
     pixels = np.concatenate([image.astype("float64"), np.ones((1, *guide.shape))])

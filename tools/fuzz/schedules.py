@@ -39,9 +39,9 @@ class Drawn:
     """What became of the primitives of one schedule: how often each was tried, refused with which code, and on which
     operations it was taken."""
 
-    tried: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, list[str]] = field(default_factory=dict)
-    taken: list[tuple[Any, str]] = field(default_factory=list)
+    tried: dict[str, int] = field(default_factory=dict[str, int])
+    refused: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    taken: list[tuple[Any, str]] = field(default_factory=list[tuple[Any, str]])
 
 
 def _auto_inline(drawer: Drawer) -> Attempt:

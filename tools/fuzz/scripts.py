@@ -1,12 +1,15 @@
 # ruff: noqa: F821
-# pyright: reportUndefinedVariable=false
 """Hybrid scripts that are fuzzed. As Python on numpy arrays they say themselves what is right."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...te import hybrid
+
+output_tensor: Callable[..., Any]
+"""A name that hybrid scripts have."""
 
 __all__ = ["SCRIPTS"]
 

@@ -8,8 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
+from ...arguments import is_array
 from ...ir import expr as E
 from ...ir.visit import post_order
 from ...te import ComputeOp
@@ -41,7 +40,7 @@ def values_source(values: Sequence[Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    if not isinstance(value, np.ndarray):
+    if not is_array(value):
         return repr(value)
     dtype = "ml_dtypes.bfloat16" if str(value.dtype) == "bfloat16" else f'"{value.dtype}"'
     plain = value.astype("float64") if value.dtype.kind not in "biu" else value
@@ -146,7 +145,10 @@ class _Writer:
             begin, end = self.index(axis.dom.begin), self.index(axis.dom.begin + axis.dom.extent)
             lines.append(f'{self.name(axis, axis.name)} = te.reduce_axis(({begin}, {end}), "{axis.name}")')
         several = len(first.sources) > 1
-        joined = lambda values: _tuple(map(self.text, values)) if several else self.text(values[0])
+
+        def joined(values: Sequence[E.Expr]) -> str:
+            return _tuple(map(self.text, values)) if several else self.text(values[0])
+
         for at, (x, y) in enumerate(zip(first.combiner.lhs, first.combiner.rhs, strict=True)):
             self.names[x], self.names[y] = (f"x[{at}]", f"y[{at}]") if several else ("x", "y")
         reducer = f"te.{first.combiner.name}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import is_a, is_sequence
+
 __all__ = ["exact"]
 
 
@@ -14,8 +16,8 @@ def exact(schedule: Any) -> Any:
 
 
 def _ids(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return [_ids(item) for item in value]
-    if isinstance(value, dict):
+    if is_a(value, dict):
         return {id(key): id(item) for key, item in value.items()}
     return value if isinstance(value, (str, bool)) else id(value)

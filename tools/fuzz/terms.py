@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -91,7 +91,7 @@ def truncated(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a, b = np.broadcast_arrays(a, b)
     pairs = [one(x, y) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
     bits = a.dtype.itemsize * 8
-    parts = []
+    parts: list[np.ndarray] = []
     for at in (0, 1):
         words = np.array([pair[at] & ((1 << bits) - 1) for pair in pairs], dtype=f"uint{bits}")
         parts.append(words.view(a.dtype).reshape(a.shape))
@@ -136,7 +136,12 @@ def _extremum(kind: Any, a: Any, b: Any) -> Any:
     return kind(b, a) if not isinstance(a, te.IterVar) else kind(b, te.select(a >= 0, a, a))
 
 
-TENSORS: dict[str, Callable[..., Any]] = {
+Function: TypeAlias = "Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any]"
+
+where: Callable[..., Any] = np.where
+"""Without its overloads, of which the type checker chooses none where something may be anything."""
+
+TENSORS: dict[str, Function] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
     "floordiv": lambda a, b: a // b, "floormod": lambda a, b: a % b, "truncdiv": te.truncdiv, "truncmod": te.truncmod,
     "min": lambda a, b: _extremum(te.min, a, b), "max": lambda a, b: _extremum(te.max, a, b),
@@ -160,7 +165,7 @@ def _sigmoid(a: np.ndarray) -> np.ndarray:
     return (1 / (1 + np.exp(-a.astype("float64")))).astype(a.dtype)
 
 
-ARRAYS: dict[str, Callable[..., Any]] = {
+ARRAYS: dict[str, Function] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "floormod": np.mod,
     "truncdiv": lambda a, b: truncated(a, b)[0], "truncmod": lambda a, b: truncated(a, b)[1],
     "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
@@ -194,7 +199,7 @@ def as_tensors(term: Term, axes: Sequence[Any]) -> Any:
 def as_arrays(term: Term, grids: Sequence[np.ndarray]) -> np.ndarray:
     """The term's values over grids of indices."""
     if term.op == "axis":
-        return grids[term.data]
+        return grids[int(term.data)]
     if term.op == "size":
         return np.array(term.data.value, "int32")
     if term.op == "const":

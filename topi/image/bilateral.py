@@ -33,7 +33,7 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
     The last of the grid's coefficients is added. GH, GW, D, O and I are constants. Raises BadImage (TW0195).
     """
     _check(grid, guide, image)
-    high, wide, depth, outs, terms = (extent.value for extent in grid.shape)  # pyright: ignore[reportAttributeAccessIssue]
+    high, wide, depth, outs, terms = (extent.value for extent in grid.shape if isinstance(extent, IntImm))
     h, w = guide.shape
     z, d, k = te.reduce_axis((0, depth), "z"), te.reduce_axis((0, 2), "d"), te.reduce_axis((0, terms), "k")
     around = te.compute((high + 2, wide + 2, depth, outs, terms), lambda i, j, z, o, c: grid[
@@ -75,7 +75,7 @@ def _check(grid: Tensor, guide: Tensor, image: Tensor) -> None:
     ranks = (grid.ndim, guide.ndim, image.ndim) == (5, 2, 3)
     same = len({tensor.dtype for tensor in (grid, guide, image)}) == 1 and grid.dtype.is_float
     constant = ranks and same and all(isinstance(extent, IntImm) for extent in (*grid.shape, image.shape[0]))
-    if not constant or grid.shape[4].value != image.shape[0].value + 1:  # pyright: ignore[reportAttributeAccessIssue]
+    if not constant or int(grid.shape[4]) != int(image.shape[0]) + 1:
         raise BadImage("this grid does not transform this image", reason=shapes, declared=grid.source, called=user_source(),
                        allowed="grid (GH, GW, D, O, I + 1), guide (H, W), image (I, H, W), of one float dtype",
                        fix="te.placeholder((16, 16, 8, 3, 4)), te.placeholder((H, W)), te.placeholder((3, H, W))")

@@ -14,6 +14,7 @@ of bytes bilinear results are made in fixed point, within 0.55 grey levels of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
@@ -158,7 +159,7 @@ class Columns:
             (taps, out * pitch), lambda f: _place(te.indexdiv(f, pitch), size, out, coordinates, taps)[1], narrow, alpha))
 
 
-def _weights(shape: tuple[int, int], part: Any, narrow: bool, alpha: float) -> Tensor:
+def _weights(shape: tuple[int, int], part: Callable[[Any], Any], narrow: bool, alpha: float) -> Tensor:
     """The weights of all taps; narrow: of two, in 65536ths."""
     def weight(k: Any, f: Any) -> Expr:
         if narrow:
@@ -214,7 +215,7 @@ def _upper(value: Expr, weight: Expr) -> Expr:
     return ((value.astype("uint32") * weight.astype("uint32")) >> 16).astype("uint16")
 
 
-def _blended(index: Any, size: Any, out: int, coordinates: str, read: Any) -> Expr:
+def _blended(index: Any, size: Any, out: int, coordinates: str, read: Callable[[Any], Expr]) -> Expr:
     """Two bytes' weighted sum, with eight bits after the point."""
     cell, part = _place(index, size, out, coordinates, 2)
     weight = _weight_16(part)
@@ -271,7 +272,9 @@ def _place(index: Any, size: Any, out: int, coordinates: str, taps: int, kind: A
     return te.floordiv(top, bottom), te.floormod(top, bottom).astype(kind) * te.const(1 / bottom, kind)
 
 
-def _interpolated(index: Any, size: Any, out: int, coordinates: str, taps: int, alpha: float, kind: Any, read: Any) -> Expr:
+def _interpolated(
+    index: Any, size: Any, out: int, coordinates: str, taps: int, alpha: float, kind: Any, read: Callable[[Any], Expr],
+) -> Expr:
     """The weighted sum of the taps around a place."""
     cell, part = _place(index, size, out, coordinates, taps, kind)
     first = 0 if taps == 2 else -1

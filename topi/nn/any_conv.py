@@ -118,9 +118,11 @@ def _transposed(data: Tensor, kernel: Tensor, stride: Any, padding: Any, out_dty
         raise BadWindow(f"padding is {padding!r}", called=user_source(), fix="padding below the kernel's extent",
                         reason=f"it takes away more than a kernel of {' x '.join(map(str, reach))} adds")
     image = transform.pad(dilate(data, [1, 1, *steps]), [0, 0, *before], [0, 0, *after])
-    turned = te.compute((kernel.shape[1], kernel.shape[0], *reach),
-                        lambda o, c, *tap: kernel[(c, o, *(size - 1 - at for size, at in zip(reach, tap, strict=True)))],
-                        name=f"{kernel.name}_turned", tag="injective")
+
+    def tap(o: Expr, c: Expr, *at: Expr) -> Expr:
+        return kernel[(c, o, *(size - 1 - place for size, place in zip(reach, at, strict=True)))]
+
+    turned = te.compute((kernel.shape[1], kernel.shape[0], *reach), tap, name=f"{kernel.name}_turned", tag="injective")
     return _convolution(image, turned, 1, 0, 1, 1, layout, kernel_layout.replace("IO", "OI"), out_dtype)
 
 

@@ -18,9 +18,9 @@ that what is stored of the scores stays as small as a cache however many keys th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ... import te
 from ...errors import user_source
@@ -32,6 +32,9 @@ from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides
 from .errors import BadAttention
+
+if TYPE_CHECKING:
+    from ...te.compute import OfAll
 
 __all__ = ["BLOCK", "CHUNK", "attention"]
 
@@ -74,6 +77,10 @@ def _usual_scale(depth: Expr, kind: DType) -> float | Expr:
     return te.const(1, kind) / te.sqrt(depth.astype(kind))
 
 
+OverKeys: TypeAlias = "Callable[[Sequence[Any], Expr, Expr], Expr] | Callable[[Sequence[Any], Expr, Expr, Expr], Expr]"
+"""Of where the batch, head and block are, of a key, a query and, where there is one, a column."""
+
+
 @dataclass(frozen=True)
 class _Attention:
     """The declaration. kind: what is computed in; block: queries of a block; chunked: whether keys come in chunks."""
@@ -104,12 +111,13 @@ class _Attention:
             lambda at, j, i, e: weight[(*at, j, i)] * self._read(self.v, at, self._key(at, j), e), "value")
         if self.chunked:
             total, value = self._merged(peak, total, value)
-            weighted = lambda *at: value[self._blocked(at)] / total[self._blocked(at)]
-        else:
-            weighted = lambda *at: value[self._blocked(at)] / total[self._blocked(at)[:-1]]
-        out: Tensor = te.compute((*self.q.shape[:-1], width), lambda *at: weighted(*at).astype(self.q.dtype), name="attention",
-                                 tag="attention")
-        return out
+        shared = 0 if self.chunked else 1  # whether the numbers of a query share one sum
+
+        def weighted(*at: Expr) -> Expr:
+            place = self._blocked(at)
+            return (value[place] / total[place[: len(place) - shared]]).astype(self.q.dtype)
+
+        return te.compute((*self.q.shape[:-1], width), weighted, name="attention", tag="attention")
 
     def _query(self, scale: float | Expr) -> Tensor:
         """q[.., d, i] of each block, its scores in units of ln(2); 0 where a block goes on behind the last query."""
@@ -183,7 +191,7 @@ class _Attention:
         keys = self.k.shape[-2]
         return te.min(b * self.block + self.block, keys) if self.causal else keys
 
-    def _over_keys(self, reduce: Any, shape: Sequence[Any], element: Any, name: str) -> Tensor:
+    def _over_keys(self, reduce: Any, shape: Sequence[Any], element: OverKeys, name: str) -> Tensor:
         """A reduction over the keys that a block sees, of its chunk where there are chunks."""
         place = len(self.lead) + (2 if self.chunked else 1)
 
@@ -204,9 +212,8 @@ class _Attention:
         *lead, i, e = at
         return *lead, i // self.block, i % self.block, e
 
-    def _part(self, shape: Sequence[Any], element: Any, name: str) -> Tensor:
-        part: Tensor = te.compute(tuple(shape), element, name=f"attention.{name}", tag=f"attention.{name}")
-        return part
+    def _part(self, shape: Sequence[Any], element: OfAll, name: str) -> Tensor:
+        return te.compute(tuple(shape), element, name=f"attention.{name}", tag=f"attention.{name}")
 
 
 def _block(queries: Expr) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import te
+from ...arguments import is_a
 from ...errors import user_source
 from ...ir import ops
 from ...ir.expr import IntImm
@@ -54,7 +55,7 @@ def mirror_pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any]
     source = tensor(data, "mirror_pad")
     before = integers(pad_before, "pad_before of mirror_pad")
     after = before if pad_after is None else integers(pad_after, "pad_after of mirror_pad")
-    again = {"SYMMETRIC": 0, "REFLECT": 1}.get(mode.upper() if isinstance(mode, str) else mode)  # pyright: ignore[reportUnnecessaryIsInstance]
+    again = {"SYMMETRIC": 0, "REFLECT": 1}.get(mode.upper() if is_a(mode, str) else mode)
     far = again is not None and any(isinstance(extent, IntImm) and max(low, high) > extent.value - again for extent, low, high
                                     in zip(source.shape, before, after, strict=False) if low or high)
     if again is None or len(before) != source.ndim or len(after) != source.ndim or min(*before, *after, 0) < 0 or far:

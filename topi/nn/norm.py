@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import te
+from ...arguments import is_a
 from ...errors import user_source
 from ...ir.expr import Expr
 from ...te.tensor import Tensor
@@ -54,7 +55,8 @@ def instance_norm(
     return _standardized(rows, epsilon, gamma, beta, lambda i: (i[channel],))
 
 
-def _standardized(rows: Rows, epsilon: float, gamma: Tensor | None, beta: Tensor | None, place: Any) -> Tensor:
+def _standardized(rows: Rows, epsilon: float, gamma: Tensor | None, beta: Tensor | None,
+                  place: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Tensor:
     """Mean 0, variance 1, then weights, of which `place` says where those of an element are."""
     count = rows.count.astype(rows.wide)
     total = rows.reduced("sum", te.sum, rows.value)
@@ -110,7 +112,7 @@ def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: flo
     relative error is at most (size + 8) * max(1, beta) * 2^-23. Raises BadAxis (TW0180), BadParameter (TW0182).
     """
     rows = Rows("lrn", data, [axis])
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1 or size % 2 == 0:
+    if isinstance(size, bool) or not is_a(size, int) or size < 1 or size % 2 == 0:
         raise BadParameter("topi.nn.lrn takes an odd size", reason=f"got {size!r}", called=user_source(),
                            fix="topi.nn.lrn(data, size=5): the element, and two on either side")
     along, wide = rows.axes[0], wide_dtype(data.dtype)

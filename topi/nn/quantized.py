@@ -215,7 +215,10 @@ def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
     _check_packed(x, packed, "int8", 4, sums.shape[0], usage)
     if x.dtype == "uint8":
         return _product(x, packed, sums.shape[0], 4, "int32", lambda value: value, lambda sum, _: sum)
-    flipped = lambda value: te.reinterpret("uint8", value) ^ te.const(128, "uint8")
+
+    def flipped(value: Expr) -> Expr:
+        return te.reinterpret("uint8", value) ^ te.const(128, "uint8")
+
     return _product(x, packed, sums.shape[0], 4, "int32", flipped, lambda sum, n: sum - sums[n] * 128)
 
 

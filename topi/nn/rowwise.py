@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import te
@@ -84,7 +84,7 @@ class Rows:
         """An element, as wide as sums are."""
         return self.x[tuple(indices)].astype(self.wide)
 
-    def reduced(self, part: str, reduce: Any, element: Any) -> Tensor:
+    def reduced(self, part: str, reduce: Any, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """A number for each row: `reduce` (te.sum) of `element(indices)` over the row. It may have rank 0."""
         axes = [te.reduce_axis((0, self.x.shape[at]), name=f"k{at}") for at in self.axes]
         reduction: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept),
@@ -92,13 +92,13 @@ class Rows:
                                        name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
         return reduction
 
-    def of_row(self, part: str, element: Any) -> Tensor:
+    def of_row(self, part: str, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """A number for each row: `element(which row)`."""
         per_row: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept), lambda *kept: element(kept),
                                      name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
         return per_row
 
-    def result(self, element: Any) -> Tensor:
+    def result(self, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """The operator's last operation: `element(indices)`, in the result's type."""
         y: Tensor = te.compute(self.x.shape, lambda *i: _as(element(i), self.dtype), name=self.name, tag=self.name,
                                attrs=self.attrs)

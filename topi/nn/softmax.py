@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import te
@@ -75,17 +76,16 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
     blocks = -(-count.value // BLOCK)
     outer = x.shape[:-1]
 
-    def over_block(part: str, reduce: Any, element: Any) -> Tensor:
+    def over_block(part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr]) -> Tensor:
         k = te.reduce_axis((0, BLOCK), name="k")
-        inside = None if count.value % BLOCK == 0 else (lambda block: block * BLOCK + k < count)
         reduction: Tensor = te.compute(
             (*outer, blocks),
             lambda *i: reduce(element(i, rows.value((*i[:-1], i[-1] * BLOCK + k))), axis=k,
-                              **({} if inside is None else {"where": inside(i[-1])})),
+                              where=None if count.value % BLOCK == 0 else i[-1] * BLOCK + k < count),
             name=f"{rows.name}.{part}", tag=f"{rows.name}.{part}")
         return reduction
 
-    def over_blocks(part: str, reduce: Any, element: Any) -> Tensor:
+    def over_blocks(part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr]) -> Tensor:
         b = te.reduce_axis((0, blocks), name="b")
         reduction: Tensor = te.compute(outer, lambda *row: reduce(element(row, b), axis=b), name=f"{rows.name}.{part}",
                                        tag=f"{rows.name}.{part}")

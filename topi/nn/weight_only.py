@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from ... import te
+from ...arguments import is_array
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import ceildiv
@@ -30,6 +31,8 @@ from .errors import BadQuantised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ...te.compute import Element
 
 __all__ = ["GROUP", "PANEL", "dequantize_groups", "quantize_groups", "weight_only_dense"]
 
@@ -107,7 +110,7 @@ def dequantize_groups(
     """The weights (out_features, depth) that quantize_groups stands for, as a float32 array: exactly level times scale. Raises
     BadQuantised (TW0198)."""
     _check_bits(bits, "topi.nn.dequantize_groups")
-    if not isinstance(packed, numpy.ndarray):
+    if not is_array(packed):
         raise BadQuantised("topi.nn.dequantize_groups takes numpy arrays", reason=f"got {packed!r}"[:200], called=user_source(),
                            fix="pass what quantize_groups made of an array")
     panels, groups = packed.shape[:2]
@@ -197,9 +200,8 @@ def _rounded(x: Tensor, groups: Expr, bits: int) -> tuple[Tensor, Tensor, Tensor
     return unit, rounded, shift
 
 
-def _part(shape: tuple[Any, ...], element: Any, name: str) -> Tensor:
-    part: Tensor = te.compute(shape, element, name=f"weight_only_dense.{name}", tag=f"weight_only_dense.{name}")
-    return part
+def _part(shape: tuple[Any, ...], element: Element, name: str) -> Tensor:
+    return te.compute(shape, element, name=f"weight_only_dense.{name}", tag=f"weight_only_dense.{name}")
 
 
 def _check_bits(bits: int, who: str) -> None:

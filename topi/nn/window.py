@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import te
+from ...arguments import as_list
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import integer_expr
@@ -114,9 +115,8 @@ def padded(data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: 
 
 
 def _numbers(value: Any, what: str) -> list[int]:
-    given: Sequence[Any] = value if isinstance(value, (tuple, list)) else [value]
     numbers: list[int] = []
-    for extent in given:
+    for extent in as_list(value):
         number = integer_expr(extent, what)
         if not isinstance(number, IntImm):
             raise _bad(what, value, "constants: how far a window moves is part of the program")

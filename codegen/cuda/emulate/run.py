@@ -35,6 +35,7 @@ class _Fault(ctypes.Structure):
         ("detail", ctypes.c_int32), ("element", ctypes.c_int64), ("place", ctypes.c_uint64), ("other_place", ctypes.c_uint64),
         ("block", ctypes.c_uint32 * 3), ("size", ctypes.c_uint32),
     )
+    buffer: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
+from ....arguments import is_a
 from ....autotune.errors import BadRecordLine, NoRecord
 from ....autotune.lines import Line, to_line
 from ....autotune.records import Database
@@ -96,4 +97,4 @@ def _uid(line: str) -> str:
         record = plain_json(line, len(line))
     except ValueError:
         return ""
-    return str(record.get("uid", "")) if isinstance(record, dict) else ""
+    return str(record.get("uid", "")) if is_a(record, dict) else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
+from ....arguments import is_a
 from ....autotune.checked import best_schedule
 from ....autotune.errors import BadTuningOption, NothingToTune
 from ....autotune.records import Database
@@ -58,7 +59,7 @@ class TuningOptions:
 
     def __post_init__(self) -> None:
         for callback in self.measure_callbacks or ():
-            if not isinstance(callback, RecordToFile):
+            if not is_a(callback, RecordToFile):
                 raise BadTuningOption(f"{callback!r} cannot be called with what was measured", called=user_source(),
                                       allowed="auto_scheduler.RecordToFile(...)",
                                       fix="autotune.tune(args).history holds every trial")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ....arguments import is_sequence
 from ....autotune.errors import BadTemplate, NothingToTune
 from ....errors import user_source
 from ....te import Tensor
@@ -49,7 +50,7 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
     name, *args = json.loads(workload_key)
     make_workload_key(name, ())
     tensors = _WORKLOADS[name](*deserialize_args(args))
-    if not isinstance(tensors, (list, tuple)) or not all(isinstance(tensor, Tensor) for tensor in tensors):
+    if not is_sequence(tensors) or not all(isinstance(tensor, Tensor) for tensor in tensors):
         raise BadTemplate(f"the workload {name} returned {type(tensors).__name__}", called=user_source(),
                           fix="return [A, B, C]: the tensors in call order")
     return list(tensors)

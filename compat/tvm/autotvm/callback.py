@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....arguments import is_a
 from . import record
 from .measure import MeasureInput, MeasureResult
 
@@ -26,7 +27,7 @@ def log_to_file(file_out: Any, protocol: str = "json") -> Callback:
 
     def callback(_: Tuner, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         lines = "".join(f"{record.encode(*pair, protocol)}\n" for pair in zip(inputs, results, strict=True))
-        if isinstance(file_out, (str, PathLike)):
+        if is_a(file_out, (str, PathLike)):
             path = Path(file_out)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
+from ....arguments import is_a
 from ..target import Target
 from .measure import MeasureInput, MeasureResult
 from .record import load_from_file
@@ -29,10 +30,10 @@ class ApplyHistoryBest(DispatchContext):
 
     def load(self, records: Any) -> None:
         """Takes over what is faster in these logs or records."""
-        if isinstance(records, (str, PathLike)):
+        if is_a(records, (str, PathLike)):
             records = load_from_file(records)
         for record in records:
-            if isinstance(record, (str, PathLike)):
+            if is_a(record, (str, PathLike)):
                 self.load(record)
                 continue
             inp, result = record

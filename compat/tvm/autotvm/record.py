@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
+from ....arguments import is_a
 from ....autotune.errors import BadRecordLine, BadTuningOption, NoRecord
 from ....errors import user_source
 from ..target import Target
@@ -94,4 +95,4 @@ def _check(protocol: str) -> None:
 
 def _tuples(value: Any) -> Any:
     """Lists of JSON as the tuples that they were."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+    return tuple(map(_tuples, value)) if is_a(value, list) else value

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .... import te as _te
+from ....arguments import is_a
 from ....driver.lower import lower
 from ....ir import Function
 from ....ir.ops import convert
@@ -41,6 +42,6 @@ def decl_tensor_intrin(op: Any, fcompute: Callable[..., Any], *args: Any, **name
 
     def bodies(*buffers: Any) -> Any:
         given = fcompute(*buffers)
-        return tuple(map(ours, given)) if isinstance(given, tuple) else ours(given)
+        return tuple(map(ours, given)) if is_a(given, tuple) else ours(given)
 
     return _te.decl_tensor_intrin(op, bodies, *args, **named)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from ....arguments import as_list, is_sequence
 from ....autoschedule.scheduler import schedule
 from ....schedule import Schedule
 from ..target import Target
@@ -22,6 +23,9 @@ __all__ = [
 
 
 # Schedules
+
+
+_where: Callable[..., Any] = np.where  # without its overloads, which choose none where something may be anything
 
 
 def get_injective_schedule(target: Any) -> Callable[[Any], Schedule]:
@@ -110,7 +114,7 @@ def log_softmax_python(a_np: Any, axis: int = -1) -> Any:
 
 def layer_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-5) -> Any:
     """Normalised over `axis`."""
-    axes = tuple(at % data.ndim for at in (axis if isinstance(axis, (list, tuple)) else [axis]))
+    axes = tuple(at % data.ndim for at in as_list(axis))
     shape = [extent if at in axes else 1 for at, extent in enumerate(data.shape)]
     result = (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + epsilon)
     result = result if gamma is None else result * gamma.reshape(shape)
@@ -119,7 +123,7 @@ def layer_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: floa
 
 def l2_normalize_python(a_np: Any, eps: float, axis: Any = None) -> Any:
     """x / sqrt(max(sum of x^2, eps))."""
-    axes = tuple(axis) if isinstance(axis, (list, tuple)) else axis
+    axes = tuple(axis) if is_sequence(axis) else axis
     return a_np / np.sqrt(np.maximum((a_np * a_np).sum(axes, keepdims=True), eps))
 
 
@@ -212,7 +216,7 @@ def strided_slice_python(data: Any, begin: Sequence[int], end: Sequence[int], st
 
 def gather_python(data: Any, axis: int, indices: Any) -> Any:
     """Elements by their places along an axis."""
-    places = list(np.indices(indices.shape, sparse=True))
+    places: list[Any] = [*np.indices(indices.shape, sparse=True)]
     places[axis] = indices
     return data[tuple(places)]
 
@@ -224,12 +228,13 @@ def gather_nd_python(a_np: Any, indices_np: Any) -> Any:
 
 def one_hot(indices: Any, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any) -> Any:
     """on_value where a new axis is the index."""
-    result = np.where(np.asarray(indices)[..., None] == np.arange(depth), on_value, off_value).astype(dtype)
-    return np.moveaxis(result, -1, axis)
+    result = _where(np.asarray(indices)[..., None] == np.arange(depth), on_value, off_value)
+    return np.moveaxis(result.astype(dtype), -1, axis)
 
 
 def sequence_mask(data: Any, valid_length: Any, mask_value: Any, axis: int) -> Any:
     """mask_value behind the end of each sequence."""
-    before = np.arange(data.shape[axis])[:, None] < np.asarray(valid_length)
+    before = np.arange(int(data.shape[axis]))[:, None] < np.asarray(valid_length)
     before = before if axis == 0 else before.T
-    return np.where(before.reshape(*before.shape, *[1] * (data.ndim - 2)), data, mask_value).astype(data.dtype)
+    masked = _where(before.reshape(*before.shape, *[1] * (data.ndim - 2)), data, mask_value)
+    return masked.astype(data.dtype)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
+from .....arguments import as_tuple, is_sequence
 from .....autoschedule.search.space import Configurator, Rejected, Sketch
 from .....autotune.errors import BadTemplate, NothingToTune
 from .....autotune.task import Task as HouseTask
@@ -112,8 +113,8 @@ def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
 def _value(argument: Any) -> Any:
     if isinstance(argument, Tensor):
         return ("TENSOR", tuple(_value(extent) for extent in argument.shape), str(argument.dtype))
-    if isinstance(argument, (list, tuple)):
-        return tuple(_value(arg) for arg in argument)
+    if is_sequence(argument):
+        return tuple(map(_value, argument))
     if isinstance(argument, IntImm):
         return argument.value
     if isinstance(argument, (str, int, float, bool, type(None))):
@@ -123,7 +124,7 @@ def _value(argument: Any) -> Any:
 
 def deserialize_args(args: Sequence[Any]) -> list[Any]:
     """The arguments again: tensors as new placeholders."""
-    return [placeholder(arg[1], arg[2]) if isinstance(arg, (list, tuple)) and tuple(arg[:1]) == ("TENSOR",) else arg
+    return [placeholder(arg[1], arg[2]) if is_sequence(arg) and tuple(arg[:1]) == ("TENSOR",) else arg
             for arg in args]
 
 
@@ -152,9 +153,10 @@ class Task:
         config.flop = 0.0
         config.errors = []
         with ApplyConfig(config), self.target:
-            declared = registered(self.name)(*deserialize_args(self.args))
-        if not (isinstance(declared, tuple) and len(declared) == 2 and isinstance(declared[0], Schedule)):
-            raise BadTemplate(f"the template {self.name} returned {type(declared).__name__}", called=user_source(),
+            returned = registered(self.name)(*deserialize_args(self.args))
+        declared = as_tuple(returned)
+        if len(declared) != 2 or not isinstance(declared[0], Schedule):
+            raise BadTemplate(f"the template {self.name} returned {type(returned).__name__}", called=user_source(),
                               fix="return s, [A, B, C]: the schedule and the tensors in call order")
         if not config.valid():
             raise InstantiationError("; ".join(config.errors))
@@ -165,7 +167,7 @@ class Task:
         space, first = self.config_space, ConfigSpace()
 
         def build(cfg: Configurator) -> tuple[Schedule, Sequence[Tensor]]:
-            chosen = cfg.chosen if isinstance(cfg.chosen, Mapping) else {}
+            chosen: Mapping[str, int] = cfg.chosen if isinstance(cfg.chosen, Mapping) else dict[str, int]()
             entity = space.get(space.index_of([chosen.get(part.name, 0) for part in space.parts]))
             if not space.keeps(entity):
                 raise Rejected

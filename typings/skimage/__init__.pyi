@@ -1,0 +1,1 @@
+# What we use of scikit-image. For the type checker alone.
