@@ -6,6 +6,8 @@ Results are int32; equal keys keep their order.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import te
 from ..te import max_value, select
 from ..te.hybrid.runtime import allocate, const_range, output_tensor
@@ -19,7 +21,7 @@ SHORT_ROW = 64
 
 
 @te.hybrid.script
-def sorted_places(keys, counts, digits):  # noqa: C901 (a script cannot be cut into functions)
+def sorted_places(keys: Any, counts: Any, digits: int) -> Any:  # noqa: C901 (a script cannot be cut into functions)
     """The places of all elements, (rows, n), by their digits of 8 bits, the lowest ones first."""
     places = output_tensor(keys.shape, "int32")
     for r in range(keys.shape[0]):
@@ -68,7 +70,7 @@ def sorted_places(keys, counts, digits):  # noqa: C901 (a script cannot be cut i
 
 
 @te.hybrid.script
-def short_rows_places(keys, counts):
+def short_rows_places(keys: Any, counts: Any) -> Any:
     """The places of all elements, (rows, n), by how many come before each."""
     places = output_tensor(keys.shape, "int32")
     for r in range(keys.shape[0]):
@@ -89,7 +91,7 @@ def short_rows_places(keys, counts):
 
 
 @te.hybrid.script
-def first_places(keys, count):
+def first_places(keys: Any, count: int) -> Any:
     """The places of the `count` least keys of each row, (rows, count), held in order while the row is walked over by blocks."""
     places = output_tensor((keys.shape[0], count), "int32")
     for r in range(keys.shape[0]):

@@ -291,7 +291,7 @@ class _Join:
 
         def combined(value: Expr) -> Expr:
             def rule(node: Node) -> Node | None:
-                if _is_fused(node):  # partial sums are added
+                if isinstance(node, Call) and _is_fused(node):  # partial sums are added
                     element, factor = node.args[2], node.args[0]
                     return Add(element, values[factor])
                 return lefts.get(node.buffer) if isinstance(node, BufferLoad) else None
