@@ -293,7 +293,7 @@ class _Join:
             def rule(node: Node) -> Node | None:
                 if isinstance(node, Call) and _is_fused(node):  # partial sums are added
                     element, factor = node.args[2], node.args[0]
-                    return Add(element, values[factor])
+                    return Add(element, values[factor]) if isinstance(factor, Var) else None
                 return lefts.get(node.buffer) if isinstance(node, BufferLoad) else None
 
             return substitute(rewrite(value, rule), values)
