@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ __all__ = ["new_folder", "sweep", "temporary_folder"]
 
 
 @contextmanager
-def temporary_folder(purpose: str = "work", within: Path | None = None) -> Iterator[str]:
+def temporary_folder(purpose: str = "work", within: Path | None = None) -> Generator[str]:
     """A new folder's path; the folder goes with the `with`, whatever ends it, and in no other process."""
     folder, process = new_folder(purpose, within), os.getpid()
     try:

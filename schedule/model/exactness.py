@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...arguments import as_tuple
 from ...errors import SourceLine
 from ...ir.atomics import is_atomic
 from ...ir.expr import Add, And, Call, Expr, IterVar, Max, Min, Mul, Or, Reduce, Var
@@ -70,7 +71,8 @@ def exactness(schedule: Schedule) -> Exactness:
     for record in schedule.records:
         lost = _lost_by(replay.schedule, record)
         replay.apply(record)
-        reason = lost or next(filter(None, map(_disorder, replay.schedule.stages)), "")
+        disorders = (_disorder(stage) for stage in replay.schedule.stages)
+        reason = lost or next((each for each in disorders if each), "")
         if not reason:
             since = None
         elif since is None:
@@ -105,7 +107,7 @@ def _lost_by(schedule: Schedule, record: Record) -> str:
     if record.primitive != "rfactor":
         return ""
     tensors = record.arguments["tensor"]
-    first = tensors[0] if isinstance(tensors, tuple) else tensors
+    first = as_tuple(tensors)[0]
     assert isinstance(first, TensorRef)
     stage = schedule.stages[first.stage]
     reduction = stage.op.reduction
