@@ -10,6 +10,7 @@ import pytest
 import tilewright as tw
 from gradient_check import draw, evaluate, placeholder
 from tilewright import te
+from tilewright.ir.combine import mul_add
 from tilewright.ir.expr import Call
 from tilewright.ir.visit import post_order
 from tilewright.te.autodiff.derivatives import CALLS, OPERATORS
@@ -43,7 +44,8 @@ BINARY: dict[str, tuple[Callable[[Any, Any], Any], tuple[float, float]]] = {
     "add": (lambda x, y: x + y, ANY), "subtract": (lambda x, y: x - y, ANY), "multiply": (lambda x, y: x * y, ANY),
     "divide": (lambda x, y: x / y, POSITIVE), "min": (lambda x, y: te.min(x, y), ANY), "max": (lambda x, y: te.max(x, y), ANY),
     "power": (te.power, POSITIVE), "atan2": (te.atan2, ANY), "hypot": (te.hypot, ANY), "copysign": (te.copysign, ANY),
-    "fma": (lambda x, y: te.fma(x, y, x), ANY), "floormod": (lambda x, y: x % y, POSITIVE), "fmod": (te.fmod, POSITIVE),
+    "fma": (lambda x, y: te.fma(x, y, x), ANY), "mul_add": (lambda x, y: mul_add(x, y, x), ANY),
+    "floormod": (lambda x, y: x % y, POSITIVE), "fmod": (te.fmod, POSITIVE),
     "floordiv": (lambda x, y: x // y + x, POSITIVE),
     "condition of the other": (
         lambda x, y: te.if_then_else(te.any(x > y, y > 1), x * y, te.select(te.all(y < 0, x < 0), y, x)), ANY),
