@@ -22,7 +22,7 @@ from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar
 from ..ir.ops import is_const
-from .errors import NotATensor
+from .errors import NotExtendable
 from .shape import same_extent
 from .tensor import Tensor, checked_index, wrong_number
 
@@ -78,7 +78,7 @@ def clamped(A: Tensor) -> Extended:
     """A continued by its edges, as numpy.pad(mode="edge"): an index beyond an end reads the element at that end.
 
     A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window
-    that is read with its ends clamped, as a box exactly what is needed. Raises NotATensor (TW0127).
+    that is read with its ends clamped, as a box exactly what is needed. Raises NotExtendable (TW0127).
     """
     return _extended("clamped", A, _within(lambda i, n: ops.maximum(ops.minimum(i, n - 1), 0), is_choice=False))
 
@@ -89,7 +89,7 @@ def mirrored(A: Tensor) -> Extended:
     A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window that
     is read, moved into the dimension where it leaves that: exact where the window lies in the interior; the image of one that
     is folded at an edge is shorter. It is the whole dimension where all of the window may lie farther outside than it is long.
-    Raises NotATensor (TW0127).
+    Raises NotExtendable (TW0127).
     """
     def index(i: Expr, n: Expr) -> Expr:
         within = ops.floormod(i, n * 2)
@@ -103,7 +103,7 @@ def wrapped(A: Tensor) -> Extended:
 
     A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window
     itself where it lies in A, and else the whole dimension: of a window that goes around, no smaller box holds both ends.
-    Raises NotATensor (TW0127).
+    Raises NotExtendable (TW0127).
     """
     return _extended("wrapped", A, _within(ops.floormod))
 
@@ -112,7 +112,7 @@ def padded(A: Tensor, value: Any) -> Extended:
     """A continued by one value, as numpy.pad(mode="constant").
 
     A: of any rank and dtype; extents may be symbolic, and 0. value: a number, or a scalar expression, converted to A's dtype.
-    Where a stage is computed at a loop, the region of A is the part of the window that lies in A. Raises NotATensor (TW0127),
+    Where a stage is computed at a loop, the region of A is the part of the window that lies in A. Raises NotExtendable (TW0127),
     NotAnExpression (TW0106), LiteralOutOfRange (TW0105).
     """
     def element(tensor: Tensor, indices: list[Expr]) -> Expr:
@@ -128,7 +128,7 @@ def padded(A: Tensor, value: Any) -> Extended:
 
 def _extended(name: str, A: object, element: _Element) -> Extended:
     if not isinstance(A, Tensor):
-        raise NotATensor(f"te.{name} continues a tensor beyond its shape", reason=f"got {A!r}"[:200], called=user_source(),
+        raise NotExtendable(f"te.{name} continues a tensor beyond its shape", reason=f"got {A!r}"[:200], called=user_source(),
                          allowed="what te.placeholder and te.compute give", fix=f"te.{name}(A), and then read it: [i - 1, j]")
     return Extended(A, element)
 

@@ -107,7 +107,7 @@ class BadReinterpret(TensorExpressionError):
     code = "TW0126"
 
 
-class NotATensor(TensorExpressionError, TypeError):
+class NotExtendable(TensorExpressionError, TypeError):
     """A boundary helper (te.clamped, te.mirrored, te.wrapped, te.padded) called on something that is no tensor."""
 
     code = "TW0127"

@@ -118,8 +118,11 @@ def _cast(simplifier: Simplifier, node: Cast) -> Expr:
 
 
 def _is_whole(scope: Scope, value: Cast, dtype: DType) -> bool:
-    """Whether an integer that went by way of a float arrives as it was: no rounding on the way, and no saturation."""
+    """Whether an integer that went by way of a float or of fewer bits arrives as it was: no rounding on the way, and no
+    saturation, or nothing cut off."""
     source, middle = value.value.dtype, value.dtype
+    if source.is_integer and middle.is_integer and not middle.is_bool and dtype.is_integer and not dtype.is_bool:
+        return interval_of(scope, value.value).within(middle.least, middle.greatest)
     if not (source.is_integer and middle.is_float and dtype.is_integer) or dtype.is_bool:
         return False
     bounds, exact = interval_of(scope, value.value), 1 << SIGNIFICANT_BITS[middle.kind, middle.bits]

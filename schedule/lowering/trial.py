@@ -57,6 +57,8 @@ class Trial:
         extent = self._wide(self.extent)
         with self.analyzer.constraint(all_of(*self._turning())):
             inside = self.analyzer.simplify(all_of(extent > 0, low >= 0, high < extent))
+        if is_const(inside, 1):
+            return None
         return nest if is_const(inside, 0) else If(self.analyzer.simplify(logical_not(inside)), nest)
 
     def _turns(self, nest: Stmt) -> int:

@@ -25,7 +25,7 @@ from tilewright.autotune.records import Database
 from tilewright.autotune.report import render
 from tilewright.autotune.search import Candidate, CandidateFactory, EvolutionarySearch, Measured, RandomSearch
 from tilewright.autotune.trial import Trial
-from tilewright.cli.tuning import _task_of as task_of
+from tilewright.cli.tuning import task_of
 from tilewright.ir.text.parser import parse
 from tilewright.te import Tensor
 

@@ -232,7 +232,8 @@ def test_unknown_functions_are_named() -> None:
 
 
 def test_every_intrinsic_has_a_row_and_others_are_refused() -> None:
-    others = {"packed_array": "an argument, which call_packed's row reads", "mul_add": "decided by a pass"}
+    others = {"packed_array": "an argument, which call_packed's row reads", "mul_add": "decided by a pass",
+              "atomic_add": "a store, which emit_stmt adds with"}
     assert set(INTRINSICS) - {*FLOAT_ROWS, *OTHER_ROWS} == set(others)
     out = buffer("out", 1)
     value = Call("warp_shuffle", (ops.const(1.0, "float32"),), DType("float32"))

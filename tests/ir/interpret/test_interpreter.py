@@ -195,8 +195,8 @@ REFERENCES: dict[str, Any] = {
 OTHERS = {"fma", "mul_add", "popcount", "clz", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left",
           "shift_right", "reinterpret", "likely", "call_extern", "call_pure_extern", "call_llvm_intrinsic",
           "access_ptr", "target_has"}
-ELSEWHERE = {"trace", "call_packed", "packed_array", "prefetch", "unaligned_elements"}
-"""Run by the tests of te.extern, of the storage primitives and of stores past the caches."""
+ELSEWHERE = {"atomic_add", "trace", "call_packed", "packed_array", "prefetch", "unaligned_elements"}
+"""Run by the tests of te.extern, of atomic updates, of the storage primitives and of stores past the caches."""
 
 
 def test_every_intrinsic_is_tested_here() -> None:
