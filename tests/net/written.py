@@ -93,7 +93,7 @@ def counted(values, bins, parts):
 @te.hybrid.script
 def permuted(values, order):
     out = output_tensor(values.shape, values.dtype)
-    for i in parallel(values.shape[0]):
+    for i in range(values.shape[0]):
         out[order[i]] = values[i]
     return out
 
