@@ -12,17 +12,16 @@ from typing import Any
 
 import pytest
 import tilewright as tw
+from sources import ROOT, source_files
 
-ROOT = Path(tw.__file__).parent
 FACES = ("tilewright", "tilewright.te", "tilewright.runtime", "tilewright.autotune", "tilewright.driver")
 
 
 def codes() -> dict[str, str]:
     """The codes of errors by the names of their classes."""
-    for path in ROOT.rglob("*errors.py"):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts[0] not in ("tests", "tools"):
-            import_module(".".join(("tilewright", *parts)))
+    for path in source_files("tools"):
+        if path.name.endswith("errors.py"):
+            import_module(".".join(("tilewright", *path.relative_to(ROOT).with_suffix("").parts)))
 
     def below(kind: type[Any]) -> Iterator[type[Any]]:
         for sub in kind.__subclasses__():
