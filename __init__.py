@@ -32,6 +32,7 @@ from .errors import (
 
 if TYPE_CHECKING:
     from . import autoschedule as autoschedule
+    from . import autotune as autotune
     from . import te as te
     from . import topi as topi
     from .driver.build import build
@@ -47,8 +48,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
     "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
-    "array", "autoschedule", "build", "cpu", "cuda", "empty", "ir_builder", "jit", "load", "lower", "num_threads", "register_func",
-    "set_num_threads", "te", "topi",
+    "array", "autoschedule", "autotune", "build", "cpu", "cuda", "empty", "ir_builder", "jit", "load", "lower", "num_threads",
+    "register_func", "set_num_threads", "te", "topi",
 ]
 
 _HOMES = {
@@ -61,15 +62,18 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name in ("te", "topi", "autoschedule"):
+    if name in ("te", "topi", "autoschedule", "autotune"):
         return import_module(f".{name}", __name__)
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .te.errors import NoSuchName
+        from .te.unknown_names import unknown_name
+
+        raise unknown_name(NoSuchName, "tw", name, __all__)
     value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted((*__all__, *(name for name in globals() if name.startswith("__"))))

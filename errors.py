@@ -53,8 +53,8 @@ class SourceLine:
 
 
 _OWN_PACKAGE = __name__.rpartition(".")[0]
-_BETWEEN = ("contextlib", "functools")
-"""Modules of Python that call back into ours on a user's behalf."""
+_BETWEEN = ("contextlib", "functools", "numpy")
+"""Packages that call back into ours on a user's behalf."""
 waiting_callers = threading.local()
 """frame: on a thread that works for another one (runtime.shield), where that one waits."""
 
@@ -66,9 +66,10 @@ def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
     waiting: FrameType | None = getattr(waiting_callers, "frame", None)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module not in _BETWEEN and module != _OWN_PACKAGE and not module.startswith(_OWN_PACKAGE + "."):
+        between = module.partition(".")[0] in _BETWEEN
+        if not between and module != _OWN_PACKAGE and not module.startswith(_OWN_PACKAGE + "."):
             return SourceLine(frame.f_code.co_filename, frame.f_lineno)
-        if through is not None and module not in _BETWEEN and module.removeprefix(_OWN_PACKAGE + ".") not in through:
+        if through is not None and not between and module.removeprefix(_OWN_PACKAGE + ".") not in through:
             return None
         frame = frame.f_back
         if frame is None:
@@ -101,7 +102,7 @@ class TilewrightError(Exception):
         self.headline, self.reason, self.declared, self.called = headline, reason, declared, called
         self.loops, self.allowed, self.fix = loops, allowed, fix
         super().__init__(self.render())
-        self.add_note(f"  page: docs/errors/{self.code}.md")
+        self.add_note(f"  page: tilewright explain {self.code}")
 
     @classmethod
     def family(cls) -> str:

@@ -1,4 +1,4 @@
-"""The command `tilewright`: doctor, run, export, tune, db, report, bench, cache and fuzz."""
+"""The command `tilewright`: doctor, explain, run, export, tune, db, report, bench, cache and fuzz."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ def _parser() -> argparse.ArgumentParser:
         "Lists Python, LLVM, the CPU, threads, CUDA parts, compilers and versions as tilewright finds them, and why "
         "something is not found."))
     doctor.set_defaults(command=_doctor)
+
+    explanation = commands.add_parser("explain", help="the page of an error, by its code", description=(
+        "Prints what an error means, a program that raises it, what it says, and what to change."))
+    explanation.add_argument("code", metavar="CODE", help="as the message begins: TW0203")
+    explanation.set_defaults(command=_explain)
 
     run = commands.add_parser("run", help="run a Python file, or the demo", description=(
         "Runs FILE.py as a program, or the demo: a matrix product in six steps and a photograph sharpened."))
@@ -99,6 +104,15 @@ def _doctor(_: argparse.Namespace) -> int:
 
     report(Console())
     return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from .explain import explain
+
+    problem = explain(options.code, Console())
+    if problem:
+        _say(f"tilewright explain: {problem}")
+    return 1 if problem else 0
 
 
 def _cache(options: argparse.Namespace) -> int:

@@ -59,6 +59,12 @@ class NotAKnownNumber(TensorExpressionError, TypeError):
     code = "TW0107"
 
 
+class NumpyFunctionUnknown(TensorExpressionError, TypeError):
+    """A function of numpy's on symbolic expressions that has no meaning there."""
+
+    code = "TW0128"
+
+
 class BadBufferAccess(TensorExpressionError):
     """Vectors of, or pointers to, a buffer that do not fit its dimensions or element type."""
 

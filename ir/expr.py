@@ -25,7 +25,7 @@ through `ir.ops`, where types are matched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -69,8 +69,13 @@ class Expr(Node):
     """A value. `dtype` is known when the node is made."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # numpy scalars on the left leave the operator to us
     dtype: DType
+    of_ufunc: ClassVar[Callable[[Any, str, Mapping[str, Any]], Callable[..., Any]]]
+    """What a numpy function means: ufuncs, which knows them, puts itself here."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **keywords: Any) -> Any:
+        """numpy's functions of elements, and operators with a numpy scalar on the left."""
+        return Expr.of_ufunc(ufunc, method, keywords)(*operands)
 
     def __bool__(self) -> bool:
         raise AmbiguousTruth(

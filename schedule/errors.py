@@ -209,6 +209,12 @@ class BadSkew(ScheduleError):
     code = "TW0225"
 
 
+class NoSuchPrimitive(ScheduleError, AttributeError):
+    """A name that a schedule or a stage does not have."""
+
+    code = "TW0227"
+
+
 class NotExact(ScheduleError):
     """A schedule that reorders sums, or a build that may round otherwise, where exact results were asked for."""
 

@@ -10,6 +10,7 @@ from .axis import reduce_axis, size_var, thread_axis, var
 from .boundaries import Extended, clamped, mirrored, padded, wrapped
 from .compute import compute, placeholder
 from .constant import ConstantOp, constant
+from .errors import NoSuchName
 from .extern import ExternOp, extern
 from .extern_calls import (
     call_extern,
@@ -91,6 +92,7 @@ from .tensor import Tensor, TensorRegion, TensorSlice
 from .tensor_compute import TensorComputeOp
 from .tensor_intrin import TensorIntrin
 from .trace import trace
+from .unknown_names import unknown_name
 
 if TYPE_CHECKING:
     from ..schedule import Schedule, create_schedule
@@ -135,7 +137,8 @@ def __getattr__(name: str) -> Any:
         return import_module("." + name, __name__)
     if name == "gradient":
         return import_module(".autodiff", __name__).gradient
-    advice = _ELSEWHERE.get(name)
-    if advice:
-        raise AttributeError(f"te has no {name}: write {advice}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise unknown_name(NoSuchName, "te", name, __all__, _ELSEWHERE)
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, *(name for name in globals() if name.startswith("__"))))

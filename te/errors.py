@@ -113,6 +113,18 @@ class NotExtendable(TensorExpressionError, TypeError):
     code = "TW0127"
 
 
+class NoMatrixProduct(TensorExpressionError, TypeError):
+    """The operator `@` between tensors: a product of matrices says the axis that it sums over."""
+
+    code = "TW0129"
+
+
+class NoSuchName(TensorExpressionError, AttributeError):
+    """A name that the package, te, topi or a tensor does not have."""
+
+    code = "TW0136"
+
+
 class BadTensorIntrin(TensorExpressionError):
     """A tensor intrinsic whose operation, buffers or bodies do not fit each other."""
 

@@ -11,9 +11,11 @@ from ..ir import ops
 from ..ir.analysis.linear import is_index
 from ..ir.dtype import INT32, INT64, DType
 from ..ir.expr import Expr, IntImm, Producer, ProducerLoad, Var
+from ..ir.ufuncs import meaning
 from ..ir.widen import widened
-from .errors import BadIndex, IndexOutOfRange, TensorIsNotIterable, WrongNumberOfIndices
+from .errors import BadIndex, IndexOutOfRange, NoMatrixProduct, NoSuchName, TensorIsNotIterable, WrongNumberOfIndices
 from .shape import extent_text, index_expr, shape_text
+from .unknown_names import unknown_name
 
 if TYPE_CHECKING:
     from .operation import Operation
@@ -25,8 +27,14 @@ class TensorOperators:
     """Python's operators on whole tensors: each makes a new tensor, element by element with numpy's broadcasting."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # numpy scalars on the left leave the operator to us
     __hash__ = object.__hash__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **keywords: Any) -> Any:
+        """numpy's functions of elements, and operators with a numpy scalar on the left."""
+        return _elementwise.operate(ufunc.__name__, meaning(ufunc, method, keywords), *operands)
+
+    def __matmul__(self, other: Any) -> Any: raise _no_matmul(self, other)
+    def __rmatmul__(self, other: Any) -> Any: raise _no_matmul(other, self)
 
     def __add__(self, other: Any) -> Tensor: return _elementwise.operate("add", ops.add, self, other)
     def __radd__(self, other: Any) -> Tensor: return _elementwise.operate("add", ops.add, other, self)
@@ -122,6 +130,10 @@ class Tensor(TensorOperators, Producer):
             fix=f"describe one element by its indices: te.compute({self.name}.shape, lambda *i: {self.name}[i])",
         )
 
+    if not TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_name(NoSuchName, "Tensor", name, (each for each in dir(type(self)) if not each.startswith("_")))
+
     def __repr__(self) -> str:
         return f"Tensor({tensor_text(self)}, {self.op.kind})"
 
@@ -189,6 +201,16 @@ def wrong_number(tensor: Tensor, given: int) -> WrongNumberOfIndices:
         f"{_count(given, 'index', 'indices')}",
         reason=f"{tensor_text(tensor)}", declared=tensor.source, called=user_source(),
         fix=f"give one index for each dimension: {tensor.name}[{names or '()'}]",
+    )
+
+
+def _no_matmul(a: Any, b: Any) -> NoMatrixProduct:
+    names = [getattr(operand, "name", "...") for operand in (a, b)]
+    return NoMatrixProduct(
+        f"{names[0]} @ {names[1]} is not declared by an operator", called=user_source(),
+        reason="te's operators work element by element; a product of matrices is a sum that says its axis",
+        fix=f"write topi.matmul({names[0]}, {names[1]}), or te.compute((n, m), lambda i, j: "
+            f"te.sum({names[0]}[i, k] * {names[1]}[k, j], axis=k))",
     )
 
 

@@ -24,7 +24,7 @@ EXAMPLES = make_errors.examples()
 NO_LOOPS = {
     "TW0201": "there is no stage", "TW0210": "the whole stage, not a loop", "TW0216": "a tensor, not a loop",
     "TW0219": "tensors, not loops", "TW0220": "tensors, not loops", "TW0223": "records", "TW0224": "nothing is scheduled yet",
-    "TW0226": "the loops by name, in both orders",
+    "TW0226": "the loops by name, in both orders", "TW0227": "the name that was asked for",
     "TW0240": "the argument, not the loop", "TW0282": "the whole stage, not a loop", "TW0241": "records",
     "TW0202": "the loops that there are: the axis is none of them", "TW0222": "the loops that there are",
     "TW0215": "the loops that there are", "TW0218": "the stage's loops: the condition names no loop",
@@ -78,7 +78,7 @@ def test_the_example_raises_it_and_the_fix_holds(code: str) -> None:
     assert type(error) is ERRORS[code]
     page = DOCS / "errors" / f"{code}.md"
     assert page.read_text() == make_errors.render_page(code, type(error), example, error), "run python docs/make_errors.py"
-    assert f"docs/errors/{code}.md" in "".join(error.__notes__), "the message names its page"
+    assert f"tilewright explain {code}" in "".join(error.__notes__), "the message names its page"
     assert error.fix, "it says what to write instead"
     assert error.called is not None
     assert error.called.file == example.file

@@ -117,9 +117,10 @@ DOORS = {("te/__init__.py", "schedule")} | {("schedule/model/doors.py", module) 
 are loaded when they are asked for, and make no circle. What a face imports by a table is below it."""
 
 LATE = {
+    "__init__.py": "te.errors te.unknown_names",
     "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.gpu.rules",
     "autotune/report.py": "schedule",
-    "cli/command.py": "cli.doctor demo driver.build driver.cache.store "
+    "cli/command.py": "cli.doctor cli.explain demo driver.build driver.cache.store "
         "driver.lower ir.passes.common.runner schedule views.report",
     "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli",
     "cli/doctor.py": "codegen.host codegen.target driver.cache.store runtime.threads",

@@ -49,7 +49,7 @@ def test_the_wheel_is_one_package_under_a_megabyte_and_a_half(wheel: Path) -> No
         names = archive.namelist()
     top = {name.split("/")[0] for name in names if ".dist-info" not in name}
     assert top == {"tilewright"}
-    assert {"tilewright/py.typed", "tilewright/views/page_files/page.html"} <= set(names)
+    assert {"tilewright/py.typed", "tilewright/views/page_files/page.html", "tilewright/docs/errors/TW0203.md"} <= set(names)
     assert not [name for name in names if name.startswith(("tilewright/tests", "tilewright/tutorials", "tilewright/tools"))]
     assert wheel.stat().st_size < 1_500_000
 

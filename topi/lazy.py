@@ -12,6 +12,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from ..te.errors import NoSuchName
+from ..te.unknown_names import unknown_name
+
 __all__ = ["lazily"]
 
 
@@ -39,7 +42,7 @@ def lazily(
             return import_module(f".{name}", package)
         home = homes.get(name)
         if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _unknown(module, name, names(), subpackages)
         value = getattr(import_module(home if home.startswith(".") else f".{home}", package), name)
         module.__dict__[name] = value
         return value
@@ -48,3 +51,11 @@ def lazily(
         return sorted({*homes, *subpackages})
 
     return get, names
+
+
+def _unknown(module: ModuleType, name: str, names: list[str], subpackages: tuple[str, ...]) -> AttributeError:
+    """The error for a name that neither the package nor those below it have, or that one of those has."""
+    owner = module.__name__.partition(".")[2]
+    below = () if name.startswith("_") else subpackages
+    homes = [package for package in below if name in dir(import_module(f".{package}", module.__name__))]
+    return unknown_name(NoSuchName, owner, name, names, {name: f"{owner}.{homes[0]}.{name}"} if homes else None)

@@ -5,16 +5,32 @@ What stands there, for type checkers and editors, is in methods.pyi, which docs/
 
 from __future__ import annotations
 
+from typing import Any
+
+from ...te.unknown_names import unknown_name
+from ..errors import NoSuchPrimitive
+
 __all__ = ["GroupPrimitives", "SchedulePrimitives", "StagePrimitives"]
 
 
-class StagePrimitives:
+class _Named:
+    """What says which name was meant where it has none of that name."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        known = {each for each in dir(type(self)) if not each.startswith("_")}
+        of_stages = {} if isinstance(self, StagePrimitives) else {each: f"s[T].{each}" for each in dir(StagePrimitives)}
+        raise unknown_name(NoSuchPrimitive, type(self).__name__, name, known, of_stages)
+
+
+class StagePrimitives(_Named):
     """The primitives of a stage: s[T].split(axis, factor=8)."""
 
     __slots__ = ()
 
 
-class SchedulePrimitives:
+class SchedulePrimitives(_Named):
     """The primitives of a whole schedule: s.cache_read(A, "shared", [C])."""
 
 

@@ -209,3 +209,12 @@ def test_report_says_what_is_no_schedule(
 def test_report_of_a_database_that_is_not_there_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path / "none.sqlite")]) == 1
     assert "none.sqlite" in capsys.readouterr().err
+
+
+def test_explain_prints_the_page_of_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    for code in ("TW0203", "tw0203", "203"):
+        assert main(["explain", code]) == 0
+        page = capsys.readouterr().out
+        assert "VectorizeReduction" in page and "s.rfactor(B, k)" in page
+    assert main(["explain", "TW0230"]) == 1
+    assert "did you mean TW0830" in capsys.readouterr().err

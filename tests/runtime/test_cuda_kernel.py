@@ -57,7 +57,7 @@ def test_without_a_driver_everything_but_running_works(monkeypatch: pytest.Monke
     assert "FADD" in f.source("sass")
     message = (
         r"(?s)^CudaError TW0830: cannot run on a GPU: this machine has no NVIDIA driver\n  libno_such_driver.so.1: cannot open.*"
-        r'fix: install NVIDIA\'s driver; target="cuda -emulate" runs kernels without a GPU\n  page: docs/errors/TW0830.md$')
+        r'fix: install NVIDIA\'s driver; target="cuda -emulate" runs kernels without a GPU\n  page: tilewright explain TW0830$')
     for run in (lambda: f(*[np.zeros(1003, "float32")] * 3), lambda: tw.array([1.0], tw.cuda(0)), lambda: f.time(None, None, None)):
         with pytest.raises(CudaError, match=message):
             run()

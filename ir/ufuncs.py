@@ -1,0 +1,64 @@
+"""numpy's functions of elements (ufuncs) on expressions: np.exp(A[i]) is te.exp(A[i]), and np.float32(2) * x is 2 * x.
+
+numpy calls __array_ufunc__ of an operand that has one. What a ufunc means here is a row of UFUNCS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from ..errors import user_source
+from . import ops
+from .errors import NumpyFunctionUnknown
+from .expr import EQ, GE, GT, LE, LT, NE, Expr
+
+__all__ = ["UFUNCS", "meaning"]
+
+_SAME = ("arctan2 copysign cos cosh ceil exp exp2 expm1 floor hypot isfinite isinf isnan log log10 log1p log2 sin sinh sqrt tan "
+         "tanh trunc").split()
+_RENAMED = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh",
+            "arctanh": "atanh", "rint": "nearbyint", "bitwise_count": "popcount"}
+_COMPARISONS = {"less": LT, "less_equal": LE, "greater": GT, "greater_equal": GE, "equal": EQ, "not_equal": NE}
+
+UFUNCS: Mapping[str, Callable[..., Any]] = {
+    **{name: partial(ops.call, _RENAMED.get(name, name)) for name in (*_SAME, *_RENAMED)},
+    **{name: partial(ops.compare, kind) for name, kind in _COMPARISONS.items()},
+    **{f"{side}_shift": partial(ops.bitwise, f"shift_{side}") for side in ("left", "right")},
+    **{name: partial(ops.bitwise, name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    "absolute": ops.absolute, "fabs": ops.absolute, "negative": ops.negative, "positive": ops.convert, "invert": ops.invert,
+    "add": ops.add, "subtract": ops.subtract, "multiply": ops.multiply, "divide": ops.divide, "floor_divide": ops.floordiv,
+    "remainder": ops.floormod, "fmod": ops.truncmod, "power": ops.power, "maximum": ops.maximum, "minimum": ops.minimum,
+    "logical_and": ops.logical_and, "logical_or": ops.logical_or, "logical_not": ops.logical_not,
+    "square": lambda x: ops.multiply(x, x), "reciprocal": lambda x: ops.divide(1.0, x),
+}
+"""The name of a ufunc -> what it is of scalars."""
+
+_INSTEAD = {
+    "add": "te.sum(x, axis=k)", "multiply": "te.prod(x, axis=k)", "maximum": "te.max(x, axis=k)", "minimum": "te.min(x, axis=k)",
+    "logical_and": "te.all(...)", "logical_or": "te.any(...)", "sign": "te.if_then_else(x > 0, 1, te.if_then_else(x < 0, -1, 0))",
+    "fmax": "te.max(a, b), which hands on NaN", "fmin": "te.min(a, b), which hands on NaN", "cbrt": "te.power(x, 1 / 3)",
+    "matmul": "te.sum(A[i, k] * B[k, j], axis=k), or topi.matmul(A, B)",
+}
+"""What to write instead of what numpy calls so (of add and its like: of their `reduce`)."""
+
+
+def meaning(ufunc: Any, method: str, keywords: Mapping[str, Any]) -> Callable[..., Any]:
+    """What a call of a numpy ufunc (`method` "__call__", or "reduce" as in np.sum) is of scalars. Raises NumpyFunctionUnknown
+    (TW0128) for one that has no row, for other methods, and for keywords such as out= and where=."""
+    function = UFUNCS.get(ufunc.__name__)
+    if function is not None and method == "__call__" and not keywords:
+        return function
+    way = "" if method == "__call__" else f".{method}"
+    said = f" with {', '.join(f'{key}=' for key in keywords)}" if keywords and method == "__call__" and function else ""
+    instead = _INSTEAD.get(ufunc.__name__) if function is None or way else None
+    raise NumpyFunctionUnknown(
+        f"np.{ufunc.__name__}{way}{said} has no meaning for symbolic expressions", called=user_source(),
+        reason="numpy computes with values, and those of a te program are known when its kernel runs",
+        allowed="numpy's functions of elements that te has too, without keywords: np.exp(x), np.maximum(x, y)",
+        fix=f"write {instead}" if instead else "declare it with te's functions",
+    )
+
+
+Expr.of_ufunc = meaning
