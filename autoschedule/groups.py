@@ -29,9 +29,12 @@ from ..te.rewrite import collect_loads, inline
 from ..te.shape import constant_extent, same_extent
 from ..te.tensor import Tensor
 from .operations import elements, is_expensive, is_plain, loads_of, weight
+from .row_chain import row_chain
 
-__all__ = ["Group", "Piece", "cut"]
+__all__ = ["ROWS", "Group", "Piece", "cut"]
 
+ROWS = "rows"
+"""The tag of a piece that is a chain of reductions and what stands between them (row_chain), where that has a rule."""
 MAX_WEIGHT = 256
 """Operators of an expression up to which producers are inlined into it."""
 TRIVIAL = 8
@@ -110,6 +113,7 @@ class _Cutter:
     def __init__(self, s: Schedule, tags: Collection[str], fusion: Fusion) -> None:
         self.s, self.tags, self.fusion = s, tags, fusion
         self.again: dict[Operation, None] = {}
+        self.in_no_chain: set[Operation] = set()
         self.order = [stage.op for stage in s.stages]
         self.readers: dict[Operation, list[Operation]] = {op: [] for op in self.order}
         for op in self.order:
@@ -147,7 +151,11 @@ class _Cutter:
                 continue
             parts = self._parts(op)
             whole = op.tag in self.tags and parts is not None
-            if whole or op.reduction is not None:
+            chain = self._row_chain(op) if ROWS in self.tags and not whole else None
+            if chain is not None:
+                parts_of[op], tags[op] = chain, ROWS
+                self.claimed.update((op, *chain))
+            elif whole or op.reduction is not None:
                 parts_of[op], tags[op] = (parts or ()) if whole else self._parts_by_reads(op), op.tag if whole else ""
                 self.claimed.update((op, *parts_of[op]))
         return parts_of, tags
@@ -180,6 +188,18 @@ class _Cutter:
         if any(member in self.outputs or member in self.claimed or not own.issuperset(self.readers[member]) for member in parts):
             return None
         return tuple(op for op in self.order if op in parts)
+
+    def _row_chain(self, op: Operation) -> tuple[Operation, ...] | None:
+        """The other operations of a chain of reductions over the same axes that ends with `op`."""
+        if op in self.in_no_chain or not (is_plain(op) or op.reduction is not None):
+            return None
+        chain, visited = row_chain(op, self.place, self._is_free, self.readers)
+        if chain is None:
+            self.in_no_chain |= visited
+        return chain.parts if chain is not None else None
+
+    def _is_free(self, op: Operation) -> bool:
+        return bool(op.values) and op not in self.claimed and op not in self.outputs
 
     def _parts_by_reads(self, op: Operation) -> tuple[Operation, ...]:
         """The reductions that `op`, one without a rule of its own, alone reads, and that can be computed where it reads them: all

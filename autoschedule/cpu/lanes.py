@@ -21,7 +21,7 @@ from ...schedule import Schedule, Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 
-__all__ = ["across_lanes", "fused", "halves", "length", "power_below"]
+__all__ = ["across_lanes", "fused", "halves", "length", "power_below", "with_lane_last"]
 
 MOST_ACCUMULATORS = 8
 ROUNDS = 12
@@ -92,6 +92,12 @@ def length(axes: Sequence[IterVar]) -> int | None:
 def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
     """The loop over all of these."""
     return stage.fuse(*axes) if len(axes) > 1 else axes[0]
+
+
+def with_lane_last(axes: Sequence[IterVar]) -> list[IterVar]:
+    """The axes, the last of those that have neighbours behind the others."""
+    lane = next((axis for axis in reversed(axes) if constant_extent(axis) != 1), axes[-1])
+    return [*(axis for axis in axes if axis is not lane), lane]
 
 
 def power_below(value: int) -> int:

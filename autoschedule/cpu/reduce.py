@@ -18,19 +18,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import contiguous, inlined_into, loads_of
+from ..operations import axes_in, contiguous, inlined_into, loads_of
 from .injective import worth_threads
-from .lanes import across_lanes, fused, length
+from .lanes import across_lanes, fused, length, with_lane_last
 from .streams import fetch_ahead
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["places", "reduce"]
+__all__ = ["add_rows", "layout_of", "places", "reduce", "too_few_rows"]
 
 TASKS = 32
 """Tasks that a reduction is cut into: several for each of a few threads, one for each of many."""
@@ -41,7 +42,7 @@ SMALL = 1 << 15
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """How a reduction reads: `reduced` are the reduce axes, `kept` the data axes, last in order, whose neighbours lie side by
     side; one of them is empty, or both. rows: elements of the last dimension that reduced ones go through, one step after the
     other, where that is known."""
@@ -58,7 +59,7 @@ def reduce(group: Group) -> None:
     if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         return
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(s, anchor)))
-    chunks = _chunks(anchor, _layout(group, anchor)) if threads else 1
+    chunks = _chunks(anchor, layout_of(group, anchor)) if threads else 1
     if chunks > 1:
         _in_chunks(group, anchor, chunks)
         return
@@ -93,29 +94,36 @@ def places(group: Group) -> None:
                 each.compute_at(stage, row)
 
 
-def _layout(group: Group, op: Operation) -> _Layout:
-    """See _Layout. Kept ones have to fill a vector; reduced ones are read in the order of their loops."""
-    loads = loads_of(op)
+def layout_of(group: Group, op: Operation) -> Layout:
+    """See Layout. Kept ones have to fill a vector; reduced ones are read in the order of their loops."""
+    reduced = set(op.reduce_axis)  # numbers of rows are read once, whatever they are read along
+    loads = [load for load in loads_of(op) if any(not reduced.isdisjoint(axes_in(index)) for index in load.indices)]
     along = {axis for load in loads for axis in contiguous(load)}
     if op.axis and op.axis[-1] in along:
         lanes = group.machine.lanes(op.output(0).dtype.bits)
         size = constant_extent(op.axis[-1])
         if size is None or size * 2 > lanes or not op.reduce_axis:
-            return _Layout((), (op.axis[-1],))
+            return Layout((), (op.axis[-1],))
     last = op.reduce_axis[-1:]
     if not last or last[0] not in along:
-        return _Layout((), ())
+        return Layout((), ())
     together = 1
     while together < len(op.reduce_axis) and all(_ends_with(load.indices, op.reduce_axis[-together - 1:]) for load in loads):
         together += 1
-    return _Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together:]), (), constant_extent(last[0]))
+    return Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together:]), (), constant_extent(last[0]))
 
 
 def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
     return len(indices) >= len(axes) and all(a is b for a, b in zip(indices[len(indices) - len(axes):], axes, strict=True))
 
 
-def _chunks(op: Operation, layout: _Layout) -> int:
+def too_few_rows(group: Group, op: Operation, rows: int | None) -> bool:
+    """Whether threads would better share a reduction by parts of its sums than by `rows` tasks."""
+    few = rows is not None and rows < group.machine.cores
+    return few and worth_threads((*op.axis, *op.reduce_axis)) and _chunks(op, layout_of(group, op)) > 1
+
+
+def _chunks(op: Operation, layout: Layout) -> int:
     """Into how many chunks the reduction is cut."""
     kept, size = length(op.axis), length((*op.axis, *op.reduce_axis))
     if kept is None or size is None:
@@ -126,14 +134,14 @@ def _chunks(op: Operation, layout: _Layout) -> int:
     return 1 if tasks >= TASKS else max(min(-(-TASKS // tasks), size // SMALL // tasks, longest), 1)
 
 
-def _chunked(op: Operation, layout: _Layout) -> tuple[IterVar, ...]:
+def _chunked(op: Operation, layout: Layout) -> tuple[IterVar, ...]:
     """The reduce axes that are cut: the outermost, and those that lie side by side with it."""
     return layout.reduced if len(layout.reduced) == len(op.reduce_axis) else tuple(op.reduce_axis[:1])
 
 
 def _in_chunks(group: Group, op: Operation, chunks: int) -> None:
     """The chunks at once, each into results of its own, then those of all chunks."""
-    s, layout = group.s, _layout(group, op)
+    s, layout = group.s, layout_of(group, op)
     axes = _chunked(op, layout)
     size = length(axes)
     assert size is not None
@@ -142,7 +150,7 @@ def _in_chunks(group: Group, op: Operation, chunks: int) -> None:
     chunk = s[op].split(fused(s[op], axes), factor=factor)[0]
     partial = s.rfactor(list(s[op].op.outputs), chunk, factor_axis=0)[0].op
     within = partial.reduce_axis[-1:] if layout.reduced else ()
-    _one_step(group, partial, partial, True, _Layout(tuple(within), _same_axis(layout.kept, op, partial), layout.rows))
+    _one_step(group, partial, partial, True, Layout(tuple(within), _same_axis(layout.kept, op, partial), layout.rows))
     final = s[op].op
     _one_step(group, final, group.output, False)
 
@@ -151,16 +159,16 @@ def _same_axis(kept: tuple[IterVar, ...], op: Operation, partial: Operation) -> 
     return tuple(partial.axis[op.axis.index(axis) + 1] for axis in kept)
 
 
-def _one_step(group: Group, op: Operation, output: Operation, threads: bool, layout: _Layout | None = None) -> None:
+def _one_step(group: Group, op: Operation, output: Operation, threads: bool, layout: Layout | None = None) -> None:
     """Schedules a reduction, and the elementwise output behind it, at root."""
-    loops = _layout(group, op) if layout is None else layout
+    loops = layout_of(group, op) if layout is None else layout
     if loops.kept:
         _columns(group, op, output, threads)
     else:
         _rows(group, op, output, threads, loops)
 
 
-def _rows(group: Group, op: Operation, output: Operation, threads: bool, layout: _Layout) -> None:
+def _rows(group: Group, op: Operation, output: Operation, threads: bool, layout: Layout) -> None:
     """One result after the other, in lanes over what is reduced."""
     s = group.s
     stage = s[output]
@@ -177,7 +185,7 @@ def _rows(group: Group, op: Operation, output: Operation, threads: bool, layout:
             each.compute_at(stage, row)
 
 
-def _fetch_steps(stage: Stage, layout: _Layout) -> None:
+def _fetch_steps(stage: Stage, layout: Layout) -> None:
     """Lets the steps of partial sums ask ahead, where each reads neighbours."""
     step = length(stage.op.axis[-1:])
     loop = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
@@ -203,12 +211,14 @@ def _columns(group: Group, op: Operation, output: Operation, threads: bool) -> N
             stage.parallel(at)
         inner.compute_at(stage, at)
     stage.vectorize(last)
-    _side_by_side(inner, lanes, extent)
+    add_rows(inner, group.machine, extent)
 
 
-def _side_by_side(stage: Stage, lanes: int, extent: int | None) -> None:
-    """The loops of sums over rows."""
-    *data, lane = stage.op.axis
+def add_rows(stage: Stage, machine: Machine, extent: int | None) -> None:
+    """The loops of a reduction whose results stay in the L1 cache while rows are added to them. extent: of a row that the stage
+    computes."""
+    lanes = machine.lanes(max(tensor.dtype.bits for tensor in stage.op.outputs))
+    *data, lane = with_lane_last(stage.op.axis)
     *slow, row = stage.op.reduce_axis
     count = constant_extent(row)
     rows, row = stage.split(row, factor=ROWS) if count is None or count > ROWS else (None, row)

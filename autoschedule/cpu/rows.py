@@ -1,20 +1,22 @@
-"""Softmax, norms and whatever else looks at each row several times: rows in parallel, each of them while it is in the cache.
+"""Softmax, norms, variances and whatever else looks at each row several times: rows in parallel, each while it is in the cache.
 
     rows that lie side by side                       rows across (softmax over the channels of an image)
 
-    for row in parallel (the other axes, fused):     for i, j.outer in parallel:
-        largest, across lanes                            for k:  for j.inner in lanes:  largest[j.inner] = max(...)
-        for k in vectors:  e[k] = exp(x - largest)       for k:  for j.inner in lanes:  e[k, j.inner] = ...
-        sum, across lanes                                for k:  for j.inner in lanes:  sum[j.inner] += ...
-        for k in vectors:  y = e[k] / sum                for k:  for j.inner in lanes:  y = ...
+    for row in parallel (the other axes, fused):     for i, columns in parallel:            # as many as the L2 cache holds
+        largest, across lanes                            for k in 8:  for j in lanes:  largest[j] = max(...)
+        for k in vectors:  e[k] = exp(x - largest)       for k:       for j in lanes:  e[k, j] = ...
+        sum, across lanes                                for k in 8:  for j in lanes:  sum[j] += ...
+        for k in vectors:  y = e[k] / sum                for k:       for j in lanes:  y[k, j] = ...
 
-The parts of such an operator are numbers for each row and functions of each element of it; those of which a row does not fit
-into the cache are computed again where they are read. Of rows that are declared in blocks, each block is such a row.
+What is computed for each element of a row is stored where it takes a function of mathematics and is read several times, and
+computed again where it costs little. Where not even some columns of the rows fit into the cache, or threads have too few rows to
+share, each reduction runs by itself over all of them, and elements are computed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -23,78 +25,156 @@ from ...ir.visit import post_order
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..operations import elements, inlined_into
-from .injective import worth_threads
-from .lanes import across_lanes, fused, length
+from ..operations import elements, fixed_extent, inlined_into, is_expensive, loads_of, weight
+from ..row_chain import RowChain, row_chain
+from .injective import sweep, worth_threads
+from .lanes import across_lanes, fused, length, with_lane_last
+from .reduce import add_rows, layout_of, reduce, too_few_rows
 from .streams import stream, streams
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["rows"]
+__all__ = ["blocks", "rows"]
 
 VECTORS = 4
-"""Vectors side by side where rows lie across."""
+"""Vectors side by side in a step of a loop over elements."""
+LIGHT = 8
+"""Operators of an element up to which it is computed for each of several readers, rather than stored."""
+LINES = 2
+"""Lines of the cache that have to lie side by side: of fewer columns, each row would be a stream of its own from memory."""
 BLOCK = 4096
 """Elements of a result that is stored in blocks, for threads to share."""
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """A group that is a chain. stored: the elements of rows that are kept; bits: of the widest; extent: elements of a row, None
+    where that is not known."""
+
+    group: Group
+    chain: RowChain
+    stored: tuple[Operation, ...]
+    bits: int
+    extent: int | None
+
+    @property
+    def parts(self) -> list[Operation]:
+        """The parts that are stages: numbers for each row, and what is stored."""
+        return [part for part in self.chain.parts if part in self.stored or part not in self.chain.inside]
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a row, with what is stored of it and what it becomes."""
+        arrays = 1 + len(self.stored) + (self.group.anchor in self.chain.inside)
+        return (self.extent or self.group.machine.l2) * arrays * self.bits // 8
+
+    def inside(self, op: Operation) -> list[IterVar]:
+        """The axes within a row of an operation as its stage has them now; what it reduces over, of numbers."""
+        now = self.group.s[op].op
+        anchor = self.group.anchor if op is self.group.output else op
+        places = [at for at, axis in enumerate(anchor.axis) if axis in self.chain.inside.get(anchor, ())]
+        return [now.axis[at] for at in places] if places else list(now.reduce_axis)
+
+
 def rows(group: Group) -> None:
-    """The rule. The anchor's attribute row_axes says which axes a row has; that of a part, block, that it
-    is made for each block of a row."""
-    s, anchor, stage = group.s, group.anchor, group.s[group.output]
+    """The rule of chains (row_chain)."""
     group.inline_cheap_heads()
-    if group.output is not anchor:
-        s[anchor].compute_inline()
-    places: Sequence[int] = anchor.attrs["row_axes"]
-    inside = [stage.op.axis[at] for at in places]
-    block = next((part for part in group.parts if "block" in part.attrs), None)
-    if any(constant_extent(axis) == 0 for axis in stage.op.axis):
+    anchor = group.anchor
+    place = {op: at for at, op in enumerate((*group.parts, anchor))}
+    chain, _ = row_chain(anchor, place, group.parts.__contains__)
+    assert chain is not None, "the group was cut as a chain"
+    every = [axis for op in (*group.parts, anchor) for axis in (*op.axis, *op.reduce_axis)]
+    if any(constant_extent(axis) == 0 for axis in every):
         return
-    if block is not None:
-        _in_blocks(group, block)
-    elif inside == list(stage.op.axis[len(stage.op.axis) - len(inside):]):
-        _side_by_side(group, inside)
+    if group.output is not anchor and anchor.reduction is None:
+        group.s[anchor].compute_inline()
+    reduction = next(op for op in (anchor, *reversed(group.parts)) if op.reduction is not None)
+    bits = max(op.output(0).dtype.bits for op in (*group.parts, group.output))
+    whole = _Rows(group, chain, _stored(chain, anchor), bits, length(reduction.reduce_axis))
+    width = None if chain.along else _columns(whole, reduction)
+    tasks = length(reduction.axis)
+    if width == 0 or chain.along and too_few_rows(group, reduction, tasks):
+        _one_by_one(whole)
+        return
+    for part in reversed(chain.parts):
+        if part in chain.inside and part not in whole.stored:
+            group.s[part].compute_inline()
+    if chain.along:
+        _side_by_side(whole)
     else:
-        _across(group, inside)
+        _across(whole, width)
 
 
-def _side_by_side(group: Group, inside: Sequence[IterVar]) -> None:
+def _stored(chain: RowChain, anchor: Operation) -> tuple[Operation, ...]:
+    """The elements of rows that are computed once: those that cost something, and that several read."""
+    read = [{load.producer for load in loads_of(op)} for op in (*chain.parts, anchor)]
+    return tuple(part for part in chain.parts if part in chain.inside
+                 and sum(part.output(0) in tensors for tensors in read) > 1 and (is_expensive(part) or weight(part) > LIGHT))
+
+
+def _one_by_one(whole: _Rows) -> None:
+    """Each reduction for itself, over all rows; elements of rows are computed where they are read."""
+    group, s = whole.group, whole.group.s
+    for part in reversed(whole.chain.parts):
+        if part in whole.chain.inside:
+            s[part].compute_inline()
+    for part in whole.chain.parts:
+        if part.reduction is not None:
+            reduce(replace(group, anchor=part, output=part, heads=(), parts=()))
+        elif part not in whole.chain.inside:
+            sweep(group, part)
+    if group.anchor.reduction is not None:
+        reduce(replace(group, heads=(), parts=()))
+    else:
+        sweep(group, group.output)
+
+
+# Rows side by side
+
+
+def _side_by_side(whole: _Rows) -> None:
+    group, stage = whole.group, whole.group.s[whole.group.output]
+    threads, own = _worth(whole), group.anchor
+    before = _across_a_row(group, own) if own.reduction is not None else []
     stage = group.s[group.output]
-    outer = [axis for axis in stage.op.axis if axis not in inside]
-    threads = _worth(group)
-    row = fused(stage, outer) if outer else None
+    inside = whole.inside(group.output) if own in whole.chain.inside else []
+    kept = [axis for axis in stage.op.axis if axis not in inside]
+    stage.reorder(*kept, *inside)
+    row = fused(stage, kept) if kept else None
     if row is not None and threads:
         stage.parallel(row)
-    for part in group.parts:
-        stages = _part_of_row(group, part, len(outer))
+    for part in whole.parts:
+        stages = _across_a_row(group, part) if part.reduction is not None else [group.s[part]]
+        if part in whole.stored:
+            _vectors(whole, stages[0], whole.inside(part))
         if row is not None:
             for each in stages:
                 each.compute_at(stage, row)
             _ask_ahead(group, part, stages[0])
+    for each in before:
+        if row is not None and each is not stage:
+            each.compute_at(stage, row)
+    if not inside:
+        return
     if streams(group.output):
-        last = fused(stage, inside)
+        last = fused(stage, _trailing(stage, inside))
         stage.vectorize(last)
         stream(stage, last)
     else:
-        _vectors(group, stage, inside)
+        _vectors(whole, stage, inside)
 
 
-def _part_of_row(group: Group, part: Operation, outer: int) -> list[Stage]:
-    """The stages of a part, in order, their loops in vectors. outer: how many of its axes say which row it is."""
-    stage = group.s[part]
-    if part.reduce_axis:
-        return across_lanes(group.s, part, part.reduce_axis, group.machine)
-    if len(part.axis) > outer:
-        _vectors(group, stage, part.axis[outer:])
-    return [stage]
+def _across_a_row(group: Group, op: Operation) -> list[Stage]:
+    """The stages of a reduction in lanes over the axes that lie side by side."""
+    axes = layout_of(group, op).reduced or op.reduce_axis[-1:]
+    return across_lanes(group.s, op, axes, group.machine)
 
 
 def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
     """Where a part is slow to compute, memory would be idle meanwhile: lets each step of it ask for its part of the next row."""
     size = elements(group.output)
-    bits = _bits(group)
-    if size is None or size * bits // 8 <= group.machine.l2 or not _is_slow(part):
+    if size is None or size * group.output.output(0).dtype.bytes <= group.machine.l2 or not _is_slow(part):
         return
     step = next((axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None)
     for tensor in stage.op.input_tensors:
@@ -108,38 +188,104 @@ def _is_slow(part: Operation) -> bool:
     return any(isinstance(node, Call) and node.name in ("exp", "tanh", "erf", "sigmoid", "log", "pow") for node in nodes)
 
 
-def _across(group: Group, inside: Sequence[IterVar]) -> None:
-    """Lanes over the last axis, which is none of the row's."""
-    s, stage = group.s, group.s[group.output]
-    lanes = group.machine.lanes(_bits(group)) * VECTORS
-    threads = _worth(group)
-    *outer, last = [axis for axis in stage.op.axis if axis not in inside]
-    if (constant_extent(last) or lanes + 1) > lanes:
-        wide, last = stage.split(last, factor=lanes)
+def _trailing(stage: Stage, axes: Sequence[IterVar]) -> list[IterVar]:
+    """Those of the axes that are the last of the stage's: their elements lie side by side."""
+    trailing: list[IterVar] = []
+    for axis in reversed(stage.op.axis):
+        if axis in axes:
+            trailing.insert(0, axis)
+        elif trailing or constant_extent(axis) != 1:
+            break
+    return trailing
+
+
+def _vectors(whole: _Rows, stage: Stage, axes: Sequence[IterVar]) -> None:
+    """Those of these axes that lie side by side in vectors, several at a time."""
+    together = _trailing(stage, axes)
+    axis, size, several = fused(stage, together), length(together), VECTORS * whole.group.machine.lanes(whole.bits)
+    if size is None or size > several:
+        axis = stage.split(axis, factor=several)[1]
+    stage.vectorize(axis)
+
+
+# Rows across
+
+
+def _columns(whole: _Rows, reduction: Operation) -> int | None:
+    """How many columns of the rows are computed together: as many as fit into the cache, and are shared evenly; 0 where even a few
+    do not fit, None for all."""
+    machine = whole.group.machine
+    *outer, lane = with_lane_last(reduction.axis)
+    last, line = constant_extent(lane), machine.line * 8 // whole.bits
+    if whole.extent is None:
+        return VECTORS * machine.lanes(whole.bits)
+    most = machine.l2 * 3 // 4 // max(whole.row_bytes, 1)
+    if most < LINES * line and (last is None or last > most):
+        return 0
+    if last is None:
+        return most // line * line
+    parts = -(-last // most) if last > most else 1
+    if worth_threads((*reduction.axis, *reduction.reduce_axis), len(whole.parts)):
+        parts = max(parts, min(-(-machine.cores // (length(outer) or machine.cores)), last // (LINES * line)))
+    return None if parts == 1 else -(-last // (parts * line)) * line
+
+
+def _across(whole: _Rows, width: int | None) -> None:
+    """Lanes over the last axis, which is none of the row's. width: of a block of it, None for all."""
+    group, s, own = whole.group, whole.group.s, whole.group.anchor
+    stage = s[group.output]
+    sums = None
+    if own.reduction is not None:
+        sums = s[s.cache_write(list(s[own].op.outputs), "local")[0]] if group.output is own else s[own]
+    inside = whole.inside(group.output) if own in whole.chain.inside else []
+    *outer, last = with_lane_last([axis for axis in stage.op.axis if axis not in inside])
+    if width is not None:
+        wide, last = stage.split(last, factor=width)
         outer.append(wide)
     stage.reorder(*outer, *inside, last)
     row = fused(stage, outer) if outer else None
-    if row is not None and threads:
+    if row is not None and _worth(whole):
         stage.parallel(row)
-    stage.vectorize(last)
-    size = prod(constant_extent(axis) or group.machine.l2 for axis in inside) * lanes * _bits(group) // 8
-    for part in group.parts:
-        own, whole = s[part], len(part.axis) == len(stage.op.axis)
-        if whole and size > group.machine.l2 // 2:
-            own.compute_inline()
-            continue
+    extent = width or constant_extent(last)
+    _lanes(whole, stage, last, extent)
+    for part in whole.parts:
+        own = s[part]
         if row is not None:
             own.compute_at(stage, row)
-        places: Sequence[int] = group.anchor.attrs["row_axes"]
-        within = [part.axis[at] for at in places] if whole else list(part.reduce_axis)
-        *which, lane = [axis for axis in part.axis if axis not in within]
+        if part.reduction is not None:
+            add_rows(own, group.machine, extent)
+            continue
+        within = whole.inside(part) if part in whole.stored else []
+        *which, lane = with_lane_last([axis for axis in part.axis if axis not in within])
         own.reorder(*which, *within, lane)
-        own.vectorize(lane)
+        _lanes(whole, own, lane, extent)
+    if sums is not None:
+        if row is not None:
+            sums.compute_at(stage, row)
+        add_rows(sums, group.machine, extent)
 
 
-def _in_blocks(group: Group, block: Operation) -> None:
-    """The blocks of all rows are shared by threads, then the elements of the result. block: what is known of each."""
-    s, stage, home = group.s, group.s[group.output], group.s[block]
+def _lanes(whole: _Rows, stage: Stage, axis: IterVar, extent: int | None) -> None:
+    """An axis in vectors, several at a time."""
+    several = VECTORS * whole.group.machine.lanes(whole.bits)
+    if extent is None or extent > several:
+        axis = stage.split(axis, factor=several)[1]
+    stage.vectorize(axis)
+
+
+# Rows in blocks
+
+
+def blocks(group: Group) -> None:
+    """The rule of rows that are declared in blocks: the blocks of all rows are shared by threads, then the elements of the result.
+    The attribute block is that of the part that is known of each."""
+    s, anchor, stage = group.s, group.anchor, group.s[group.output]
+    group.inline_cheap_heads()
+    if group.output is not anchor:
+        s[anchor].compute_inline()
+    if any(constant_extent(axis) == 0 for axis in stage.op.axis):
+        return
+    home = s[next(part for part in group.parts if "block" in part.attrs)]
     loop = fused(home, home.op.axis)
     home.parallel(loop)
     for part in group.parts:
@@ -155,17 +301,10 @@ def _in_blocks(group: Group, block: Operation) -> None:
     stream(stage, inner)
 
 
-def _vectors(group: Group, stage: Stage, axes: Sequence[IterVar]) -> None:
-    """All of these axes in vectors, several at a time."""
-    axis, size, several = fused(stage, axes), length(axes), VECTORS * group.machine.lanes(_bits(group))
-    if size is None or size > several:
-        axis = stage.split(axis, factor=several)[1]
-    stage.vectorize(axis)
-
-
-def _bits(group: Group) -> int:
-    return max(op.output(0).dtype.bits for op in (*group.parts, group.output))
-
-
-def _worth(group: Group) -> bool:
-    return worth_threads(group.output.axis, 1 + len(group.parts) + len(inlined_into(group.s, group.output)))
+def _worth(whole: _Rows) -> bool:
+    group = whole.group
+    kept = [fixed_extent(axis) for axis in group.output.axis]
+    operators = 1 + len(group.parts) + len(inlined_into(group.s, group.output))
+    if group.anchor in whole.chain.inside:
+        return worth_threads(group.output.axis, operators)
+    return whole.extent is None or 0 in kept or worth_threads(group.output.axis, operators * whole.extent) and prod(kept) > 1

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from ...codegen.machine import Machine
 from ...te.operation import Operation
-from ..groups import Fusion, Group
+from ..groups import ROWS, Fusion, Group
 from .fusion import axes_shared, cheap, computed_again
 
 __all__ = ["RULES", "fusion_on", "rule_for", "rule_in_order"]
@@ -39,12 +39,9 @@ RULES: dict[str, tuple[str, str]] = {
     "weight_only_dense": ("weight_only", "weight_only_dense"),
     "dense_dots": ("quantized", "dense_dots"),
     "pack_dots": ("quantized", "pack_dots"),
-    "softmax": ("rows", "rows"),
-    "log_softmax": ("rows", "rows"),
-    "layer_norm": ("rows", "rows"),
-    "instance_norm": ("rows", "rows"),
-    "rms_norm": ("rows", "rows"),
-    "l2_normalize": ("rows", "rows"),
+    "softmax_blocks": ("rows", "blocks"),
+    "log_softmax_blocks": ("rows", "blocks"),
+    ROWS: ("rows", "rows"),
     "comm_reduce": ("reduce", "reduce"),
     "comm_reduce_idx": ("reduce", "reduce"),
     "arg_blocks": ("reduce", "places"),

@@ -26,11 +26,11 @@ class Rows:
     """The rows of a tensor along some axes, for an operator of this name. Raises BadOperand (TW0181), BadAxis (TW0180).
 
     axes: those of a row, in order; kept: the others. wide: the type in which sums are taken; dtype: that of the result,
-    the tensor's own if it is one of floats.
+    the tensor's own if it is one of floats. tag: of the last operation, and the beginning of those of the others.
     """
 
     def __init__(self, name: str, x: Tensor, axis: Any) -> None:
-        self.name, self.x = name, tensor(x, f"topi.nn.{name}")
+        self.name, self.tag, self.x = name, name, tensor(x, f"topi.nn.{name}")
         self.axes = axes_of(self.x, axis, f"topi.nn.{name}")
         if not self.axes:
             raise BadAxis(f"topi.nn.{name} has no axis to run over", reason=f"got {axis!r} for {tensor_text(self.x)}",
@@ -52,11 +52,6 @@ class Rows:
                              fix=f"te.placeholder(({', '.join(map(str, wanted))},), name={what!r})")
 
     # Parts of the declaration
-
-    @property
-    def attrs(self) -> dict[str, Any]:
-        """What the schedule of the last operation asks for."""
-        return {"row_axes": self.axes}
 
     @property
     def count(self) -> Expr:
@@ -89,19 +84,18 @@ class Rows:
         axes = [te.reduce_axis((0, self.x.shape[at]), name=f"k{at}") for at in self.axes]
         reduction: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept),
                                        lambda *kept: reduce(element(self.at(kept, axes)), axis=axes),
-                                       name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
+                                       name=f"{self.name}.{part}", tag=f"{self.tag}.{part}")
         return reduction
 
     def of_row(self, part: str, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """A number for each row: `element(which row)`."""
         per_row: Tensor = te.compute(tuple(self.x.shape[at] for at in self.kept), lambda *kept: element(kept),
-                                     name=f"{self.name}.{part}", tag=f"{self.name}.{part}")
+                                     name=f"{self.name}.{part}", tag=f"{self.tag}.{part}")
         return per_row
 
     def result(self, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """The operator's last operation: `element(indices)`, in the result's type."""
-        y: Tensor = te.compute(self.x.shape, lambda *i: _as(element(i), self.dtype), name=self.name, tag=self.name,
-                               attrs=self.attrs)
+        y: Tensor = te.compute(self.x.shape, lambda *i: _as(element(i), self.dtype), name=self.name, tag=self.tag)
         return y
 
 

@@ -71,6 +71,7 @@ def _is_long(rows: Rows) -> bool:
 
 def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
     """The maximum of each row, and the sum of the exponentials, by blocks."""
+    rows.tag = f"{rows.name}_blocks"
     x, count = rows.x, rows.count
     assert isinstance(count, IntImm)
     blocks = -(-count.value // BLOCK)
@@ -82,13 +83,13 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
             (*outer, blocks),
             lambda *i: reduce(element(i, rows.value((*i[:-1], i[-1] * BLOCK + k))), axis=k,
                               where=None if count.value % BLOCK == 0 else i[-1] * BLOCK + k < count),
-            name=f"{rows.name}.{part}", tag=f"{rows.name}.{part}")
+            name=f"{rows.name}.{part}", tag=f"{rows.tag}.{part}")
         return reduction
 
     def over_blocks(part: str, reduce: Any, element: Callable[[Sequence[Any], Expr], Expr]) -> Tensor:
         b = te.reduce_axis((0, blocks), name="b")
         reduction: Tensor = te.compute(outer, lambda *row: reduce(element(row, b), axis=b), name=f"{rows.name}.{part}",
-                                       tag=f"{rows.name}.{part}")
+                                       tag=f"{rows.tag}.{part}")
         return reduction
 
     def relative(value: Expr, to: Expr) -> Expr:
@@ -97,7 +98,7 @@ def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
     block_max = over_block("block_max", _maximum(rows), lambda _, value: value)
     block_sum = over_block("block_sum", te.sum, lambda i, value: relative(value, block_max[i]))
     maxima, sums = te.compute(block_max.shape, lambda *i: (block_max[i], block_sum[i]), name=f"{rows.name}.block",
-                              tag=f"{rows.name}.block", attrs={"block": BLOCK})
+                              tag=f"{rows.tag}.block", attrs={"block": BLOCK})
     greatest = over_blocks("max", _maximum(rows), lambda row, b: maxima[(*row, b)])
     total = over_blocks("sum", te.sum, lambda row, b: sums[(*row, b)] * relative(maxima[(*row, b)], greatest[row]))
     return greatest, total
