@@ -49,6 +49,7 @@ def _add_bench(commands: Any) -> None:
     bench.add_argument("--all", action="store_true", help="every group")
     bench.add_argument("--threads", type=_counts, default=[1, 2], metavar="N,...", help="numbers of threads (default: 1,2)")
     bench.add_argument("--realtime", action="store_true", help="let other programs wait meanwhile (needs the right to)")
+    bench.add_argument("--seed", type=int, default=0, metavar="N", help="of the shapes that are drawn, group declared (default: 0)")
     bench.add_argument("--out", default="out", metavar="FOLDER", help="where JSON and page go (default: out)")
     bench.set_defaults(command=_bench)
 
@@ -83,7 +84,8 @@ def _bench(options: argparse.Namespace) -> int:
         return 2
     from ..tools.benchmarks.harness import main
 
-    return main(options.names, everything=options.all, out=Path(options.out), threads=options.threads, realtime=options.realtime)
+    return main(options.names, everything=options.all, out=Path(options.out), threads=options.threads, realtime=options.realtime,
+                seed=options.seed)
 
 
 def _tools_are_here(command: str) -> bool:

@@ -1,7 +1,7 @@
 """What is timed: a case is one shape of one piece of work, ours and its peers on the same inputs.
 
-A file `NAME_cases.py` beside this one holds `CASES`, a list of cases, made when it is imported; nothing heavy happens then
-(builders import their library when they are called). To add work, write such a file:
+A file `NAME_cases.py` beside this one holds `CASES`, a list of cases, made when it is imported, or `draw_cases(seed)`, which
+draws their shapes; nothing heavy happens then (builders import their library when they are called). To add work, write such a file:
 
     from tilewright import te, topi
     import tilewright as tw
@@ -134,12 +134,13 @@ def _dtype(name: Any) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def load_cases(wanted: Iterable[str] = ()) -> list[Case]:
-    """The cases whose file (rows for rows_cases.py), group, or "group name" is wanted; all of them for nothing. Raises
-    KeyError for what nobody has."""
+def load_cases(wanted: Iterable[str] = (), seed: int = 0) -> list[Case]:
+    """The cases whose file (rows for rows_cases.py), group, or "group name" is wanted; all of them for nothing. seed: for those
+    whose shapes are drawn. Raises KeyError for what nobody has."""
     cases_by_place: list[tuple[tuple[str, str, str], Case]] = []
     for path in sorted(Path(__file__).parent.glob("*_cases.py")):
-        cases: Sequence[Case] = import_module(f"{__package__}.{path.stem}").CASES
+        module = import_module(f"{__package__}.{path.stem}")
+        cases: Sequence[Case] = module.draw_cases(seed) if hasattr(module, "draw_cases") else module.CASES
         cases_by_place += [((path.stem.removesuffix("_cases"), case.group, case.label), case) for case in cases]
     names = list(wanted)
     for name in names:

@@ -18,7 +18,7 @@ from rich.table import Table
 from tilewright.runtime.threads import available_cpus
 
 from .cases import Case, groups, load_cases
-from .measure import CHEATING, REALTIME
+from .measure import CHEATING, REALTIME, SEED
 
 __all__ = ["listing", "main", "run_cases", "table"]
 
@@ -29,15 +29,15 @@ Row = dict[str, Any]
 
 
 def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, threads: Sequence[int] = THREADS,
-         realtime: bool = False, console: Console | None = None) -> int:
+         realtime: bool = False, seed: int = 0, console: Console | None = None) -> int:
     """Measures the cases of these groups (or "group name"), prints and writes what came out; lists them for none. realtime:
-    the machine's other programs wait, as far as the system allows.
+    the machine's other programs wait, as far as the system allows. seed: of the shapes that are drawn.
 
     Returns 0; 1 where a kernel of ours did not run or gave something else than its peers; 2 for a name that nobody has.
     """
     console = console or Console(width=None if sys.stdout.isatty() else 160)
     try:
-        cases = load_cases(wanted)
+        cases = load_cases(wanted, seed)
     except KeyError as unknown:
         console.print(f"tilewright bench: no case or group {unknown}; `tilewright bench` lists them", markup=False)
         return 2
@@ -45,7 +45,7 @@ def main(wanted: Sequence[str], *, everything: bool = False, out: Path = OUT, th
         console.print(listing(cases))
         return 0
     rows: list[Row] = []
-    for row in run_cases(cases, threads, realtime):
+    for row in run_cases(cases, threads, realtime, seed):
         rows.append(row)
         console.print(f"  [{len(rows)}/{len(cases) * len(threads)}] {_line(row)}", style="dim", highlight=False, markup=False,
                       soft_wrap=True)
@@ -63,19 +63,19 @@ def listing(cases: Sequence[Case]) -> Table:
     return table
 
 
-def run_cases(cases: Sequence[Case], threads: Sequence[int] = THREADS, realtime: bool = False) -> Iterator[Row]:
+def run_cases(cases: Sequence[Case], threads: Sequence[int] = THREADS, realtime: bool = False, seed: int = 0) -> Iterator[Row]:
     """The rows, as they come: all cases on each number of threads, in a process for each number. Where one dies, the case
     that it died of is a failed row, and another process goes on after it."""
     for count in threads:
         left = list(cases)
         while left:
-            yield from _one_process(left, count, realtime)
+            yield from _one_process(left, count, {REALTIME: str(int(realtime)), SEED: str(seed)})
 
 
-def _one_process(left: list[Case], count: int, realtime: bool) -> Iterator[Row]:
+def _one_process(left: list[Case], count: int, options: Mapping[str, str]) -> Iterator[Row]:
     """The rows of one process, until all is done or it dies; takes what is done out of `left`."""
     command = [sys.executable, "-m", f"{__package__}.measure", *(case.label for case in left)]
-    environment = _environment(count) | {REALTIME: str(int(realtime))}
+    environment = _environment(count) | options
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:

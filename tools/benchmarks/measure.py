@@ -21,10 +21,12 @@ import numpy as np
 from .cases import Arrays, Builder, Case, Runner, Unsupported, empty, load_cases, threads
 from .ceiling import Ceilings
 
-__all__ = ["CHEATING", "REALTIME", "ROUNDS", "check", "measure"]
+__all__ = ["CHEATING", "REALTIME", "ROUNDS", "SEED", "check", "measure"]
 
 REALTIME = "TILEWRIGHT_BENCH_REALTIME"
 """1 in the environment: this process goes before all others."""
+SEED = "TILEWRIGHT_BENCH_SEED"
+"""A number in the environment: the seed of the shapes that are drawn."""
 ROUNDS = 11
 _TURN = 0.006
 """Seconds that a side is timed for in a turn, at least: short work is repeated."""
@@ -219,7 +221,7 @@ def main(labels: Sequence[str]) -> None:
     if os.environ.get(REALTIME) == "1":
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     ceilings = Ceilings(threads())
-    cases = {case.label: case for case in load_cases(labels)}
+    cases = {case.label: case for case in load_cases(labels, int(os.environ.get(SEED, "0")))}
     for label in labels:
         print(json.dumps(measure(cases[label], ceilings)), flush=True)
 

@@ -276,7 +276,7 @@ def test_everyone_gets_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_printed_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     busy = {"numpy": {"ms": 16.0, "ratio": 0.8, "busy": 2.9}}
     rows = [a_row("unsharp mask"), a_row("unsharp mask", threads=2, ratio=0.8, peers=busy)]
-    monkeypatch.setattr(harness, "run_cases", lambda cases, threads, realtime: iter(rows))
+    monkeypatch.setattr(harness, "run_cases", lambda cases, threads, realtime, seed: iter(rows))
     assert main(["bench", "demo unsharp mask", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert "[1/2] demo unsharp mask, 1 threads: 20 ms; best peer numpy 21 ms, ratio 1.050, 90% fma of the ceiling" in told
@@ -290,7 +290,7 @@ def test_a_failed_row_fails_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:
     failed = {"group": "demo", "name": "unsharp mask", "threads": 1, "ceiling": "copy", "failed": "output 0 differs"}
-    monkeypatch.setattr(harness, "run_cases", lambda cases, threads, realtime: iter([failed]))
+    monkeypatch.setattr(harness, "run_cases", lambda cases, threads, realtime, seed: iter([failed]))
     assert main(["bench", "demo unsharp mask", "--out", str(tmp_path)]) == 1
     assert "output 0 differs" in capsys.readouterr().out
     assert "output 0 differs" in (tmp_path / "bench-demo.html").read_text()
