@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from ..errors import user_source
 from ..ir.expr import Call, StringImm
 from ..ir.interpret.interpreter import Interpreter
 from ..ir.passes.common.fused_sums import round_sums
 from ..ir.stmt import Function
 from ..ir.visit import post_order
+from ..runtime.errors import KernelOutOfMemory
 from ..runtime.kernel import Kernel
 from ..runtime.module import Module
 from .abi.callback import callback_kernel
@@ -36,7 +39,15 @@ def _kernel(function: Function) -> Kernel:
     interpreter = Interpreter(function, addresses=loaded_addresses(function.attrs.get("import_c", ()), called))
     sources = Sources("an interpreted kernel", {"ir": lambda: str(function)}, 'build with target="llvm" to see machine code')
     signature = signature_of(function, shape_symbols(function))
-    return callback_kernel(signature, lambda arguments, _: interpreter(*arguments), sources)
+
+    def run(arguments: list[Any], _: dict[str, int]) -> None:
+        try:
+            interpreter(*arguments)
+        except MemoryError as error:
+            raise KernelOutOfMemory(f"{function.name} could not get memory for its intermediates", reason=str(error),
+                                    called=user_source(), fix="schedule with smaller tiles (compute_at)") from None
+
+    return callback_kernel(signature, run, sources)
 
 
 BACKEND = Backend("interpret", "no code: the loop IR run slowly and exactly", _compile, options=ROUNDING,

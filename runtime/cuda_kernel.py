@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from ..errors import user_source
 from . import cuda_driver, diagnose
-from .abi import ITEM_BYTES
 from .array import numpy_dtype
 from .cuda_array import DeviceArray
 from .cuda_errors import LaunchFailed, WrongArchitecture
 from .cuda_launch import KernelLaunch, Workspace
 from .errors import WrongDevice
 from .kernel import Kernel, arguments_in_order, make_records, number_argument
-from .signature import BufferParam, ScalarParam, Signature, evaluate_extent
+from .signature import BufferParam, ScalarParam, Signature
 from .tensors import Found, NoMemory, RefusedMemory, find_device_tensor
 from .timing import TimingResult
 
@@ -201,9 +200,9 @@ def _launch_value(param: object, value: Found | int | float) -> Any:
 
 
 def _allocated(driver: Any, workspace: Workspace, known: dict[str, int]) -> Any:
-    size = max(evaluate_extent(workspace.elements, known), 1) * ITEM_BYTES[workspace.dtype]
+    size = workspace.bytes(known)
     try:
-        return driver.mem_alloc(size)
+        return driver.mem_alloc(max(size, 1))
     except driver.Error as error:
         raise LaunchFailed(f"no memory on the GPU for the intermediate {workspace.name}", reason=f"{size} bytes: {error}",
                            called=user_source(), fix="compute it at its consumer, or free memory") from error

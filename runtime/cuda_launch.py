@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..errors import user_source
+from .abi import ITEM_BYTES
+from .cuda_errors import LaunchFailed
+from .errors import KernelOutOfMemory
 from .signature import Extent, evaluate_extent
 
 __all__ = ["KernelLaunch", "Workspace"]
+
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+_MOST_BYTES = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +34,12 @@ class KernelLaunch:
     aligned: tuple[int, ...] = ()
 
     def blocks(self, values: Mapping[str, int]) -> tuple[int, int, int]:
-        """The grid for the values of scalars and shape symbols."""
-        x, y, z = (max(evaluate_extent(extent, values), 0) for extent in self.grid)
+        """The grid for the values of scalars and shape symbols. Raises LaunchFailed (TW0834) where no GPU has so many blocks."""
+        x, y, z = grid = tuple(max(evaluate_extent(extent, values), 0) for extent in self.grid)
+        if x and y and z and any(extent > most for extent, most in zip(grid, _MOST_BLOCKS, strict=True)):
+            raise LaunchFailed(f"{self.name} cannot be launched on {x} x {y} x {z} blocks", called=user_source(),
+                               reason=f"a grid has at most {' x '.join(map(str, _MOST_BLOCKS))}",
+                               fix="split the axis that is bound to blockIdx, and let each block compute more")
         return x, y, z
 
 
@@ -39,3 +50,11 @@ class Workspace:
     name: str
     dtype: str
     elements: Extent
+
+    def bytes(self, values: Mapping[str, int]) -> int:
+        """Its size for the values of scalars and shape symbols. Raises KernelOutOfMemory (TW0517) where no memory holds it."""
+        size = max(evaluate_extent(self.elements, values), 0) * ITEM_BYTES[self.dtype]
+        if size >= _MOST_BYTES:
+            raise KernelOutOfMemory(f"could not get memory for the intermediate {self.name}", reason=f"it has {size} bytes",
+                                    called=user_source(), fix="call it on smaller tensors, or compute it at its consumer")
+        return size

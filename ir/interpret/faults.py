@@ -1,5 +1,5 @@
 """What running code reports, and helpers that it calls for vectors. All work on memory as a list with one entry an
-element, None where nothing has been written."""
+element (or what is as long and holds few), None where nothing has been written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+
+from .sparse import Sparse, allocated
 
 __all__ = ["HELPERS", "MANY", "Fault", "Pointer"]
 
@@ -47,7 +49,7 @@ def offsets(
     return places
 
 
-def load_lanes(data: list[Any], places: list[int | None], zero: Any, buffer: int, tracked: bool) -> list[Any]:
+def load_lanes(data: list[Any] | Sparse, places: list[int | None], zero: Any, buffer: int, tracked: bool) -> list[Any]:
     """The elements at `places`, 0 for lanes that are excluded (and for unwritten ones, where reads are not tracked)."""
     values: list[Any] = []
     for place in places:
@@ -60,7 +62,7 @@ def load_lanes(data: list[Any], places: list[int | None], zero: Any, buffer: int
     return values
 
 
-def store_lanes(data: list[Any], places: list[int | None], values: list[Any]) -> None:
+def store_lanes(data: list[Any] | Sparse, places: list[int | None], values: list[Any]) -> None:
     for place, value in zip(places, values, strict=True):
         if place is not None:
             data[place] = value
@@ -70,7 +72,7 @@ def store_lanes(data: list[Any], places: list[int | None], values: list[Any]) ->
 class Pointer:
     """What stands for a pointer in the interpreter: p[i] is element i from where it points, to be read or assigned."""
 
-    data: list[Any]
+    data: list[Any] | Sparse
     first: int
     buffer: int
     mode: int
@@ -92,7 +94,8 @@ class Pointer:
     def memory(self) -> np.ndarray[Any, Any]:
         """A copy of what lies from here on to the buffer's end; zeros where nothing has been written."""
         zero = self.held(0)
-        return np.array([zero if value is None else value for value in self.data[self.first:]], self.dtype)
+        values = (self.data[place] for place in range(self.first, len(self.data)))
+        return np.array([zero if value is None else value for value in values], self.dtype)
 
     def __setitem__(self, index: int, value: Any) -> None:
         self.data[self._place(index, 2)] = self.held(value)
@@ -138,4 +141,4 @@ def write(writers: dict[int, int], readers: dict[int, int], place: int | None, i
 
 
 HELPERS = {helper.__name__: helper for helper in (
-    fault, offsets, load_lanes, store_lanes, ramp, lanes_of, read, write, Pointer)}
+    fault, offsets, load_lanes, store_lanes, ramp, lanes_of, read, write, allocated, Pointer)}

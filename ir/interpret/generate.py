@@ -162,7 +162,7 @@ class FunctionWriter(ValueWriter):
             size = " + ".join(["1", *(f"({e} - 1) * {s}" for e, s in zip(memory.extents, memory.strides, strict=True))])
             size = f"({size}) * ({' and '.join(f'{e} > 0' for e in memory.extents)})"
         fill = "None" if self.check else self.literal(node.buffer.dtype, zero_of(node.buffer.dtype))
-        self.line(f"{memory.data} = [{fill}] * ({memory.first} + {size})")
+        self.line(f"{memory.data} = allocated({fill}, {memory.first} + {size}, {node.buffer.dtype.bytes})")
         self.live.append(memory.data)
         self.statement(node.body)
         del self.live[kept:]

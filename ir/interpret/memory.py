@@ -17,6 +17,7 @@ from ..stmt import Function
 from ..text.printer import to_text
 from ..visit import rewrite
 from .scalars import FLOAT_TYPES, numpy_dtype
+from .sparse import LONGEST_LIST, Sparse
 
 __all__ = ["constant_value", "find_symbols", "scalar_value", "to_list", "write_back"]
 
@@ -145,18 +146,26 @@ def _elements(declared: Buffer, array: np.ndarray[Any, Any]) -> np.ndarray[Any, 
     return np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
 
 
-def to_list(declared: Buffer, array: np.ndarray[Any, Any], empty: bool, symbols: Mapping[Var, int]) -> list[Any]:
+def to_list(declared: Buffer, array: np.ndarray[Any, Any], empty: bool, symbols: Mapping[Var, int],
+            ) -> list[Any] | Sparse:
     """Its elements as the interpreter holds them; `empty`: as many None."""
     flat = _elements(declared, array)
     first = 0 if declared.elem_offset is None else constant_value(declared.elem_offset, symbols) or 0
+    if flat.size > LONGEST_LIST:
+        return Sparse(first + flat.size, None, None if empty else flat, first)
     if empty:
         return [None] * (first + flat.size)
     return [None] * first + (list(flat) if declared.dtype.is_float else flat.tolist())
 
 
-def write_back(declared: Buffer, array: np.ndarray[Any, Any], data: list[Any], symbols: Mapping[Var, int]) -> None:
+def write_back(declared: Buffer, array: np.ndarray[Any, Any], data: list[Any] | Sparse, symbols: Mapping[Var, int]) -> None:
     """The elements that were written, into the array."""
     first = 0 if declared.elem_offset is None else constant_value(declared.elem_offset, symbols) or 0
+    if isinstance(data, Sparse):
+        flat = _elements(declared, array)
+        for place, value in data.stored.items():
+            flat[place - first] = value
+        return
     if declared.strides and array.size:
         flat = _elements(declared, array)
         for place, value in enumerate(data[first:]):

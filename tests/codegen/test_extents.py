@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import mmap
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
+from exported import as_dlpack
 from tilewright import te
-from tilewright.runtime.errors import KernelOutOfMemory, SymbolDisagrees
+from tilewright.runtime.abi import Check, pack_status
+from tilewright.runtime.errors import ExtentTooLarge, KernelOutOfMemory, SymbolDisagrees
+from tilewright.tools.fuzz.sparse import sparse as sparse_array
 
-TARGETS = ["llvm", "c"]
+TARGETS = ["llvm", "c", "interpret"]
+AROUND = sorted({(1 << bits) + more for bits in (15, 16) for more in (-1, 0, 1)})
 
 
 def sparse(count: int, dtype: str = "int8") -> Any:
     """Zeros that take no memory until they are written."""
-    size = max(count * np.dtype(dtype).itemsize, 1)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(memory, dtype, count)
+    return np.asarray(sparse_array((count,), dtype))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -42,9 +46,9 @@ def test_a_loop_of_more_iterations_than_int32_counts(target: str) -> None:
     k = te.reduce_axis((0, n * n), "k")
     C = te.compute((1,), lambda _: te.sum(te.const(1, "int64") + X[k % n].astype("int64") * 0, axis=k), name="C")
     f = tw.build(te.create_schedule(C.op), [X, C], target=target)
-    found = np.zeros(1, "int64")
-    f(np.zeros(1500, "int32"), found)
-    assert found[0] == 1500 * 1500
+    found, count = np.zeros(1, "int64"), 300 if target == "interpret" else 1500
+    f(np.zeros(count, "int32"), found)
+    assert found[0] == count * count
     assert "int64(n) * int64(n)" in f.source("ir"), "not by int32, in which 50,000 * 50,000 is negative"
 
 
@@ -76,3 +80,89 @@ def test_a_shape_that_overflows_fits_no_array(target: str) -> None:
     assert b.tolist() == [3, 4] * 8
     with pytest.raises(SymbolDisagrees, match="B"):
         f(np.zeros(1 << 16, "int8"), np.zeros(0, "int8"))  # (2^16)^4 is 0 in 64 bits
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("m", AROUND)
+def test_the_ends_of_a_matrix_of_more_elements_than_int32_counts(m: int, target: str) -> None:
+    rows, columns = te.var("m"), te.var("n")
+    A = te.placeholder((rows, columns), "int8", name="A")
+    B = te.compute((3, 5), lambda i, j: A[rows - 1 - i, columns - 5 + j] + A[i, j], name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(B.op.axis[1])
+    f = tw.build(s, [A, B], target=target)
+    a, b = sparse(m * 65537).reshape(m, 65537), np.zeros((3, 5), "int8")
+    a[:3, :5], a[-3:, -5:] = 1, np.arange(15).reshape(3, 5)
+    f(a, b)
+    assert np.array_equal(b, a[-3:, -5:][::-1] + 1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [(1 << 31) - 1, 1 << 31, (1 << 31) + 1, (1 << 32) + 1])
+def test_an_extent_of_more_than_int32_takes_a_symbol_of_int64(n: int, target: str) -> None:
+    wide = te.var("n", "int64")
+    A = te.placeholder((wide,), "int8", name="A")
+    T = te.compute((wide,), lambda i: A[i] + 1, name="T")
+    B = te.compute((7,), lambda i: T[wide - 1 - i] * 2, name="B")
+    s = te.create_schedule(B.op)
+    f = tw.build(s, [A, B], target=target)
+    a, b = sparse(n), np.zeros(7, "int8")
+    a[-7:] = np.arange(7)
+    f(a, b)
+    assert b.tolist() == [14, 12, 10, 8, 6, 4, 2]
+    narrow = te.var("n")
+    A = te.placeholder((narrow,), "int8", name="A")
+    B = te.compute((7,), lambda i: A[narrow - 1 - i], name="B")
+    with pytest.raises(ExtentTooLarge, match="A"):
+        tw.build(te.create_schedule(B.op), [A, B], target=target)(a, b)
+
+
+def end_of_matrix() -> tw.Kernel:
+    """The last two elements of a flat square matrix, added to the last of its side."""
+    n = te.var("n")
+    A = te.placeholder((n * n,), "int8", name="A")
+    side = te.placeholder((n,), "int8", name="side")
+    B = te.compute((2,), lambda i: A[n * n - 1 - i] + side[n - 1], name="B")
+    return tw.build(te.create_schedule(B.op), [A, side, B], name="end")
+
+
+def test_a_library_takes_extents_around_the_ends_of_int32(tmp_path: Path) -> None:
+    path = tmp_path / "libend.so"
+    end_of_matrix().export(path)
+    library, loaded = ctypes.CDLL(str(path)), tw.load(path)
+    for n in (*AROUND, 46340, 46341):
+        a, side, b = sparse(n * n), sparse(n), np.zeros(2, "int8")
+        a[-2:], side[-1] = [3, 4], 1
+        assert library.end_checked(*(ctypes.byref(as_dlpack(x)) for x in (a, side, b))) == 0
+        assert b.tolist() == [5, 4]
+        b[:] = 0
+        loaded(a, side, b)
+        assert b.tolist() == [5, 4]
+        wrong = a[1:]
+        assert library.end_checked(*(ctypes.byref(as_dlpack(x)) for x in (wrong, side, b))) == pack_status(Check.SYMBOL, 0, 0)
+    huge = sparse(1 << 32)
+    assert library.end_checked(*(ctypes.byref(as_dlpack(x)) for x in (huge, huge, b))) == pack_status(Check.TOO_LARGE, 1, 0)
+
+
+def fourth_power(target: str) -> Callable[..., Any]:
+    """A kernel that computes n * n * n * n elements before it reads two of them for each that it returns."""
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    P = te.compute((n, n, n, n), lambda i, j, k, m: A[i] + A[j] + A[k] + A[m], name="P")
+    Q = te.compute((n,), lambda i: P[i, n - 1 - i, 0, n - 1] + P[n - 1 - i, i, n - 1, 0], name="Q")
+    s = te.create_schedule(Q.op)
+    if target.startswith("cuda"):
+        s[P].bind(s[P].fuse(*P.op.axis), te.thread_axis("blockIdx.x"))
+        s[Q].bind(Q.op.axis[0], te.thread_axis("blockIdx.x"))
+    return tw.build(s, [A, Q], target=target)
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "cuda -emulate"])
+def test_an_intermediate_of_a_fourth_power_is_an_error_where_it_overflows(target: str) -> None:
+    f = fourth_power(target)
+    a, q = np.arange(3, dtype="float32"), np.zeros(3, "float32")
+    f(a, q)
+    assert q.tolist() == [(i + 2 - i + 0 + 2) * 2.0 for i in range(3)]
+    large = sparse(1 << 16, "float32")
+    with pytest.raises(KernelOutOfMemory, match="could not get memory"):
+        f(large, large.copy())  # (2^16)^4 elements: as many bytes as 2^66, which is 0 in 64 bits

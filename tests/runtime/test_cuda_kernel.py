@@ -413,3 +413,38 @@ def test_a_refused_launch_names_the_kernel(stub: Stub, monkeypatch: pytest.Monke
     message = r"(?s)TW0834: the driver refused to launch main_kernel0.*grid \(16, 1, 1\).*out of resources"
     with pytest.raises(CudaError, match=message):
         kernel()(*tensors)
+
+
+class Claimed:
+    """Device memory that is said to be there, of any size."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        place, typestr = len(shape) << 40, np.dtype(dtype).str
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "data": (place, False), "version": 3}
+
+
+def powers(count: int) -> Any:
+    """A kernel over n * n elements, each by a block, that reads an intermediate of `count` dimensions of n."""
+    n = te.var("n")
+    A = te.placeholder((n,), "int8", name="A")
+    P = te.compute((n,) * count, lambda *at: A[at[0]] + A[at[-1]], name="P")
+    B = te.compute((n, n), lambda i, j: P[(i, j) * (count // 2)] + P[(j, i) * (count // 2)], name="B")
+    s = te.create_schedule(B.op)
+    for tensor in (P, B):
+        s[tensor].bind(s[tensor].fuse(*tensor.op.axis), te.thread_axis("blockIdx.x"))
+    return tw.build(s, [A, B], target="cuda -arch=sm_80")
+
+
+def test_more_blocks_than_a_grid_holds_are_an_error(stub: Stub) -> None:
+    f, n = powers(2), 46341
+    f(Claimed((n - 1,), "int8"), Claimed((n - 1, n - 1), "int8"))
+    assert [launch[2] for launch in stub.launched] == [((n - 1) ** 2, 1, 1)] * 2
+    with pytest.raises(CudaError, match=f"TW0834: .* cannot be launched on {n * n} x 1 x 1 blocks"):
+        f(Claimed((n,), "int8"), Claimed((n, n), "int8"))
+
+
+def test_an_intermediate_that_no_memory_holds_is_an_error_at_the_call(stub: Stub) -> None:
+    f, n = powers(4), 1 << 16
+    with pytest.raises(CallError, match=rf"TW0517: could not get memory for the intermediate P\n.*it has {n**4} bytes"):
+        f(Claimed((n,), "int8"), Claimed((n, n), "int8"))
+    assert not stub.allocated and not stub.launched

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from .oracle import Failure, Options, check
     from .program import Program
     from .programs import drawn_program
+    from .sparse import sparse
 
-__all__ = ["Failure", "Options", "Program", "check", "drawn_program"]
+__all__ = ["Failure", "Options", "Program", "check", "drawn_program", "sparse"]
 
-_WHERE = {"Program": "program", "Failure": "oracle", "Options": "oracle", "check": "oracle", "drawn_program": "programs"}
+_WHERE = {"Program": "program", "Failure": "oracle", "Options": "oracle", "check": "oracle", "drawn_program": "programs",
+          "sparse": "sparse"}
 
 
 def __getattr__(name: str) -> Any:

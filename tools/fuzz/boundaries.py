@@ -33,7 +33,7 @@ def draw_boundaries(choices: Choices) -> Program:
     tensor, expected = a.tensor, exactly(a.array, dtype)
     extents = tuple(size.te for size in shape)
     for number in range(draw.number(2, 4)):
-        name = draw.pick(list(_PAD))
+        name = draw.pick([*_PAD, "clamped"])
         reach = draw.pick([1, 1, 1, 2, 6])
         offsets = [tuple(draw.number(-reach, reach) for _ in shape) for _ in range(draw.number(1, 3))]
         factors = [draw.number(1, 2) for _ in offsets]
@@ -71,4 +71,6 @@ _CLAMPS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda i, n: te.select(i < 0, 0, te.select(i >= n, n - 1, i)),
     lambda i, n: te.if_then_else(i > n - 1, n - 1, te.if_then_else(i > 0, i, 0)),
     lambda i, n: te.max(te.select(n > i, i, n - 1), 0),
+    lambda i, n: te.max(te.select(i + 1 < n, i, n - 1), 0),
+    lambda i, n: te.min(te.if_then_else(i - 1 >= 0, i, 0), n - 1),
 )

@@ -13,7 +13,7 @@ from ...arguments import is_array
 from ...codegen.target import Target
 from ...driver.build import build, lower
 from ...errors import CudaError, LoweringError, TilewrightError
-from ...ir import BufferStore, Call, Expr, Var, equal, parse, verify
+from ...ir import BufferStore, Call, Evaluate, Expr, Var, equal, parse, verify
 from ...ir.analysis.work import executions, work_of
 from ...ir.interpret import interpreter
 from ...ir.intrinsics import INTRINSICS, is_pure
@@ -22,6 +22,7 @@ from ...ir.visit import post_order
 from ...schedule import from_json, to_json
 from .guard import Guarded
 from .program import Program
+from .sparse import SparseArray
 
 __all__ = ["TOO_SLOW", "Failure", "Options", "check", "compare", "run_kernel", "signature"]
 
@@ -96,7 +97,7 @@ def _rough(program: Program) -> Program:
     values: list[Any] = []
     for value, is_result in zip(program.values, program.results, strict=True):
         array = np.asarray(value)
-        if is_result or not isinstance(value, np.ndarray) or array.dtype.kind in "biu":
+        if is_result or not isinstance(value, np.ndarray) or isinstance(value, SparseArray) or array.dtype.kind in "biu":
             values.append(value)
             continue
         wide = array.astype("float64")
@@ -144,14 +145,16 @@ def _interpreted(step: str, program: Program, function: Any) -> list[Any]:
 
 
 def _work(program: Program, function: Any) -> int:
-    """About how often the program stores something, from above: a drawn schedule may compute a tensor anew for each of
+    """About how often the program stores or fetches something, from above: a drawn schedule may compute a tensor anew for each of
     thousands of iterations."""
     values: dict[Var, int] = {}
     for parameter, value in zip(function.arguments, program.values, strict=True):
+        if isinstance(parameter, Var) and parameter.dtype.is_integer:
+            values[parameter] = int(value)
         shape: tuple[Expr, ...] = getattr(parameter, "shape", ())
         extents = zip(shape, np.shape(value), strict=True)
         values.update({extent: size for extent, size in extents if isinstance(extent, Var)})
-    return sum(times * sum(isinstance(statement.node, BufferStore) for statement in work.statements)
+    return sum(times * sum(isinstance(statement.node, (BufferStore, Evaluate)) for statement in work.statements)
                for work, times in executions(work_of(function, values), unknown=1))
 
 

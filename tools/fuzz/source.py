@@ -13,6 +13,7 @@ from ...ir import expr as E
 from ...ir.visit import post_order
 from ...te import ComputeOp
 from .program import Program
+from .sparse import SparseArray
 
 __all__ = ["Unwritable", "program_source", "values_source"]
 
@@ -43,6 +44,8 @@ def _value(value: Any) -> str:
     if not is_array(value):
         return repr(value)
     dtype = "ml_dtypes.bfloat16" if str(value.dtype) == "bfloat16" else f'"{value.dtype}"'
+    if isinstance(value, SparseArray):
+        return f"fuzz.sparse({value.shape}, {dtype}, {({place: float(held) for place, held in value.held.items()})})"
     plain = value.astype("float64") if value.dtype.kind not in "biu" else value
     if value.size > 300:
         text = base64.b64encode(value.tobytes()).decode()

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....errors import user_source
 from ....runtime.array import numpy_dtype
 from ....runtime.cuda_launch import KernelLaunch, Workspace
+from ....runtime.errors import KernelOutOfMemory
 from ....runtime.shield import ProcessLock
-from ....runtime.signature import BufferParam, Signature, evaluate_extent
+from ....runtime.signature import BufferParam, Signature
 from ..module import CudaText
 from .compiler import KernelEntry, compile_for_emulation
 from .run import Launch, Memory, emulate
@@ -35,7 +37,14 @@ class EmulatedRun:
         self._turn = ProcessLock()
 
     def __call__(self, arguments: list[Any], values: dict[str, int]) -> None:
-        with self._turn(): self._run(arguments, values)
+        try:
+            with self._turn(): self._run(arguments, values)
+        except MemoryError as error:
+            if isinstance(error, KernelOutOfMemory):
+                raise
+            raise KernelOutOfMemory(
+                f"{self._signature.name} could not get memory on the emulated GPU", reason=f"it copies every tensor: {error}",
+                called=user_source(), fix='call it on smaller tensors, or build with target="cuda" where there is a GPU') from None
 
     def _run(self, arguments: list[Any], values: dict[str, int]) -> None:
         params, symbols = self._signature.params, self._signature.symbols
@@ -51,8 +60,7 @@ class EmulatedRun:
                 items.append(argument.tobytes())
         for workspace in self._workspaces:
             items.append(len(memories))
-            size = evaluate_extent(workspace.elements, values)
-            memories.append(_memory(workspace.name, np.full(size * numpy_dtype(workspace.dtype).itemsize, 0xFF, np.uint8)
+            memories.append(_memory(workspace.name, np.full(workspace.bytes(values), 0xFF, np.uint8)
                                     .view(numpy_dtype(workspace.dtype))))
         for values_of in self._constants:
             items.append(len(memories))

@@ -382,8 +382,12 @@ EXPORT int tw_launch(void (*kernel)(void **), void **kernel_arguments, const uin
   for (int i = 0; i < memory_count; ++i, ++buffer_count)
     buffers[i] = {memory[3 * i], memory[3 * i] + memory[3 * i + 1], (uint32_t)memory[3 * i + 2], 0, nullptr};
   if (shared_bytes) buffers[buffer_count++] = {(uint64_t)shared, (uint64_t)shared + shared_bytes, shared_granule, 1, nullptr};
-  for (int i = 0; checked && i < buffer_count; ++i)
+  for (int i = 0; checked && i < buffer_count; ++i) {
     buffers[i].cells = (Cell *)calloc((buffers[i].end - buffers[i].begin) / buffers[i].granule + 1, sizeof(Cell));
+    if (buffers[i].cells) continue;
+    while (i--) free(buffers[i].cells);
+    return -1;
+  }
   entry = kernel, arguments = kernel_arguments, checking = checked, faulted = false, random_state = seed, last_hit = 0;
   memset(&fault, 0, sizeof fault);
   tw_grid_extent = {grid[0], grid[1], grid[2]};

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import CudaError, InternalError, user_source
+from ....errors import CudaError, user_source
 from ..errors import (
     EmulatedAssertion,
     EmulatedBadShuffle,
@@ -100,7 +100,7 @@ def _run(library: EmulatedLibrary, launch: Launch, places: Sequence[int], table:
         library.entry(launch.name), pointers, extents(*launch.grid), extents(*launch.block), table, count,
         ctypes.c_uint32(launch.shared_granule), ctypes.c_uint64(seed), int(check), ctypes.byref(fault))
     if status < 0:
-        raise InternalError("the emulator found no memory for the threads' stacks")
+        raise MemoryError("with what it notes of each element, and a stack for each thread")
     return None if status else fault
 
 

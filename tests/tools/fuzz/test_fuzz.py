@@ -7,6 +7,7 @@ import ctypes
 import json
 import mmap
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -30,9 +31,11 @@ from tilewright.tools.fuzz.choices import Choices, case_choices, forced
 from tilewright.tools.fuzz.coverage import OPERATIONS, Coverage, illegal
 from tilewright.tools.fuzz.epilogue import windowed
 from tilewright.tools.fuzz.guard import Guarded
+from tilewright.tools.fuzz.large import draw_large
 from tilewright.tools.fuzz.programs import PROGRAMS, draw_program
 from tilewright.tools.fuzz.schedules import PRIMITIVES
 from tilewright.tools.fuzz.source import Unwritable, program_source
+from tilewright.tools.fuzz.sparse import SparseArray, sparse
 from tilewright.tools.fuzz.workers import run_all, worker_command
 
 
@@ -57,7 +60,8 @@ def test_every_kind_of_program_is_drawn_again_by_its_choices_and_declared_again_
         assert check(program, te.create_schedule(program.outputs), Options(text=False)) == ""
         lowered = lower(program)
         assert equal(lower(again), lowered)
-        assert all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in zip(program.values, again.values, strict=True))
+        assert all(a.held == b.held if isinstance(a, SparseArray) else np.asarray(a).tobytes() == np.asarray(b).tobytes()
+                   for a, b in zip(program.values, again.values, strict=True))
         try:
             text = program_source(program)
         except Unwritable:
@@ -244,3 +248,20 @@ def test_what_stands_behind_a_program_takes_no_symbol_away() -> None:
     made = Program("chain", [A, wide, last], [np.zeros(4), np.zeros((4, 3)), np.zeros(4)], [False, True, True])
     windowed(made, case_choices(1, 1, 0))
     tw.lower(te.create_schedule(made.outputs), made.args)  # n is known by the shape of `wide`
+
+
+def test_large_extents_are_drawn_around_the_ends_of_int16_and_int32_on_memory_that_is_not_touched() -> None:
+    near: set[int] = set()
+    for case in range(60):
+        program = draw_large(case_choices(1, case))
+        shape = next(value.shape for value in program.values if isinstance(value, SparseArray))
+        near |= {bits for bits in (15, 16, 31) for extent in (*shape, *(int(v) for v in program.values if np.ndim(v) == 0))
+                 if abs(extent - (1 << bits)) <= 3}
+        near |= {32} if len(shape) == 1 and shape[0] > 1 << 31 else set()
+    assert near == {15, 16, 31, 32}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    huge = sparse((1 << 34,), "int8", {(1 << 34) - 1: 7})
+    guarded = Guarded(huge.copy(), at_end=True, written=False)
+    assert guarded.view[-1] == 7 and huge[5] == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 16, "kilobytes"
+    assert guarded.complaint() == ""
