@@ -21,6 +21,7 @@ from .errors import (
     CodegenError,
     CudaError,
     ExportError,
+    GraphError,
     InternalError,
     LoweringError,
     RecordError,
@@ -33,6 +34,7 @@ from .errors import (
 if TYPE_CHECKING:
     from . import autoschedule as autoschedule
     from . import autotune as autotune
+    from . import graph as graph
     from . import te as te
     from . import topi as topi
     from .driver.build import build
@@ -46,9 +48,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "InternalError", "Kernel",
+    "Array", "CallError", "CodegenError", "CudaError", "Device", "ExportError", "Function", "GraphError", "InternalError", "Kernel",
     "LoweringError", "Module", "RecordError", "ScheduleError", "TensorExpressionError", "TilewrightError", "TuningError",
-    "array", "autoschedule", "autotune", "build", "cpu", "cuda", "empty", "ir_builder", "jit", "load", "lower", "num_threads",
+    "array", "autoschedule", "autotune", "build", "cpu", "cuda", "empty", "graph", "ir_builder", "jit", "load", "lower",
+    "num_threads",
     "register_func", "set_num_threads", "te", "topi",
 ]
 
@@ -62,7 +65,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name in ("te", "topi", "autoschedule", "autotune"):
+    if name in ("te", "topi", "autoschedule", "autotune", "graph"):
         return import_module(f".{name}", __name__)
     home = _HOMES.get(name)
     if home is None:

@@ -11,7 +11,7 @@ the folder that raises it:
                              declared=tensor.source, called=user_source(), fix="vectorize a data axis (i, j)")
 
 Codes: TW01xx te, 02xx schedule, 03xx lowering, 04xx codegen, 05xx call, 06xx tuning and records,
-07xx export and load, 08xx CUDA.
+07xx export and load, 08xx CUDA, 09xx models.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import ClassVar
 from .untrusted import printable
 
 __all__ = [
-    "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "FAULTS", "InternalError", "LoweringError",
+    "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "FAULTS", "GraphError", "InternalError", "LoweringError",
     "RecordError", "ScheduleError", "SourceLine", "TensorExpressionError", "TilewrightError", "TuningError",
     "internal_error", "user_source", "waiting_callers",
 ]
@@ -175,6 +175,10 @@ class ExportError(TilewrightError, RuntimeError):
 
 class CudaError(TilewrightError, RuntimeError):
     """CUDA code that cannot be compiled or run here."""
+
+
+class GraphError(TilewrightError, ValueError):
+    """A model that cannot be read, described, built or run."""
 
 
 class InternalError(RuntimeError):

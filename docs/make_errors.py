@@ -22,6 +22,7 @@ EXAMPLES = ROOT / "docs" / "error_examples"
 SERIES = {
     "01": "Tensor expressions", "02": "Schedules", "03": "Lowering and the loop IR", "04": "Code generation",
     "05": "Calls", "06": "Tuning and records", "07": "Export and loading", "08": "CUDA",
+    "09": "Models",
 }
 PRELUDE = ("import numpy as np", "import tilewright as tw", "from tilewright import te")
 QUOTES = {"TW0410": "reason", "TW0431": "reason", "TW0423": "allowed"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -27,17 +27,25 @@ if TYPE_CHECKING:
 __all__ = ["Module", "build", "build_with_options", "lower"]
 
 
+@runtime_checkable
+class BuildsItself(Protocol):
+    """What stands above and is built of kernels: a graph."""
+
+    def built(self, target: str | Target, tuned: str | PathLike[str] | Database | None, options: BuildOptions, exact: bool,
+              ) -> Any: ...
+
+
 def build(
-    what: Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None, target: str | Target = "llvm",
-    name: str = "main", tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False,
-    fast_math: bool = False, fp_contract: bool = False, exact: bool = False,
+    what: BuildsItself | Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None,
+    target: str | Target = "llvm", name: str = "main", tuned: str | PathLike[str] | Database | None = None,
+    bounds_check: bool = False, fast_math: bool = False, fp_contract: bool = False, exact: bool = False,
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
     what: a schedule with its `args`; a list of tensors, inputs then outputs, which topi.schedule schedules; a lowered
-    function; or a dict of name to any of these. target: "llvm" for this machine, "llvm -mcpu=... -mattr=..." for another
-    CPU, "cuda -arch=sm_90" for an NVIDIA GPU, "cuda -emulate" for an emulated one, "c" for C11 text
-    through the system's C compiler, "interpret" for the checking interpreter.
+    function; a dict of name to any of these; or a graph (tw.graph), which gives a Model. target: "llvm" for this machine,
+    "llvm -mcpu=... -mattr=..." for another CPU, "cuda -arch=sm_90" for an NVIDIA GPU, "cuda -emulate" for an emulated one, "c" for
+    C11 text through the system's C compiler, "interpret" for the checking interpreter.
     tuned: a database of autotune's, from which lists of tensors take their schedules; those that it has no result for take
     topi.schedule's. bounds_check: also check data-dependent indices while running.
     fp_contract: any product may be contracted into a sum, one rounding less; without it every operator is rounded as it is
@@ -54,6 +62,8 @@ def build(
     cannot be read.
     """
     options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
+    if isinstance(what, BuildsItself):
+        return what.built(target, tuned, options, exact)
     return build_with_options(what, args, target, name, options, tuned, exact)
 
 

@@ -5,6 +5,7 @@ Text rather than llvmlite's IR builder: it is several times faster to make and s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ class Conversions:
 
     float16: bool = True
     bfloat16: bool = False
+
+
+_DEFINED = re.compile(r"define [^@]*@([^(]+)\(")
+"""The name of the function that a text defines: others of the module may call it as one from outside."""
 
 
 class ModuleText:
@@ -85,9 +90,10 @@ class ModuleText:
     def text(self, header: str = "") -> str:
         """The whole module. header: target lines."""
         kept = ", ".join(f"ptr @{name}" for name in self._kept)
+        defined = {match[1] for function in self._functions if (match := _DEFINED.match(function))}
+        outside = [text for name, text in self._declared.items() if name not in defined]
         used = [f'@llvm.compiler.used = appending global [{len(self._kept)} x ptr] [{kept}], section "llvm.metadata"']
-        return "\n".join([header, *(used if kept else []), *self._functions, *self._declared.values(), *self._named,
-                          *self._metadata, ""])
+        return "\n".join([header, *(used if kept else []), *self._functions, *outside, *self._named, *self._metadata, ""])
 
 
 class FunctionText:

@@ -1,0 +1,17 @@
+"""Models as graphs of typed nodes over the table of operators: built, printed, parsed, kept, run by the reference.
+
+    g = tw.graph.parse(text)            # or a Builder, or tw.graph.load(path)
+    m = tw.build(g)
+    y = m(x)
+"""
+
+from __future__ import annotations
+
+from .builder import Builder
+from .graph import Graph
+from .node import Node, Param
+from .operators import OPERATORS
+from .parser import load, parse
+from .types import TensorType
+
+__all__ = ["OPERATORS", "Builder", "Graph", "Node", "Param", "TensorType", "load", "parse"]

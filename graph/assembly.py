@@ -1,0 +1,102 @@
+"""How graphs are put together: inputs, parameters and nodes, each of which uses what is there already, and whose types are found by
+declaring it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import user_source
+from .errors import BadGraph
+from .node import Node, Param, Parts
+from .operators import result_types, row_of, whole_attributes
+from .types import TensorType, tensor_type
+
+__all__ = ["Assembly"]
+
+
+class Assembly:
+    """The parts of a graph to be, in an order in which each uses what is there already."""
+
+    def __init__(self, name: str = "main") -> None:
+        self.name = name
+        self.types: dict[str, TensorType] = {}
+        self._inputs: dict[str, TensorType] = {}
+        self._constants: dict[str, Param] = {}
+        self._nodes: list[Node] = []
+        self._results: dict[str, str] = {}
+
+    def input(self, name: str, shape: Sequence[Any], dtype: object = "float32") -> str:
+        """An input; its extents are numbers, or the names of symbols. The value's name. Raises BadGraph (TW0901)."""
+        self._inputs[name] = self._define(name, tensor_type(shape, dtype))
+        return name
+
+    def param(self, name: str, value: Any) -> str:
+        """A value that is known. The value's name. Raises BadGraph (TW0901)."""
+        held = value if isinstance(value, Param) else Param.of(np.asarray(value))
+        self._define(name, held.type)
+        self._constants[name] = held
+        return name
+
+    def node(self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", **attributes: Any) -> str:
+        """A node of one output; the value's name. outputs: how its values are called. Raises as nodes does."""
+        return self.nodes(operator, *inputs, outputs=outputs, source=source, **attributes)[0]
+
+    def nodes(
+        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", **attributes: Any,
+    ) -> tuple[str, ...]:
+        """A node; the names of its values. Raises UnknownOperator (TW0902), BadNode (TW0903), BadGraph (TW0901)."""
+        row = row_of(operator)
+        whole = whole_attributes(row, attributes)
+        given = list(inputs)
+        while given and not given[-1]:
+            given.pop()
+        for name in given:
+            if name:
+                self._known(name)
+        types = result_types(row, whole, [self.types[name] if name else None for name in given])
+        names = list(outputs) or self.fresh(len(types))
+        if len(names) != len(types):
+            raise BadGraph(f"{operator} gives {len(types)} values, not {len(names)}", called=user_source(),
+                           fix="name each of them")
+        for name, kind in zip(names, types, strict=True):
+            self._define(name, kind)
+        self._nodes.append(Node(operator, tuple(given), whole, tuple(names), types, source))
+        return tuple(names)
+
+    def output(self, name: str, value: str) -> None:
+        """Makes a value an output of this name. Raises BadGraph (TW0901)."""
+        self._known(value)
+        if name in self._results:
+            raise BadGraph(f"graph {self.name} has two outputs {name!r}"[:300], called=user_source(), fix="another name")
+        self._results[name] = value
+
+    def parts(self) -> Parts:
+        """What was added so far."""
+        return Parts(self.name, dict(self._inputs), dict(self._constants), tuple(self._nodes), dict(self._results))
+
+    def fresh(self, count: int) -> list[str]:
+        """Names that no value has."""
+        numbers = (f"v{number}" for number in range(len(self.types), 2 * len(self.types) + count + 1))
+        return list(islice((name for name in numbers if name not in self.types), count))
+
+    def data(self, name: str) -> NDArray[Any] | None:
+        """What is known of a value before anything runs."""
+        return self._constants[name].data if name in self._constants else None
+
+    def _define(self, name: str, kind: TensorType) -> TensorType:
+        if not name or name in self.types:
+            raise BadGraph(f"graph {self.name} defines {name!r} twice"[:300] if name else "a value without a name",
+                           called=user_source(), fix="a name for each value")
+        self.types[name] = kind
+        return kind
+
+    def _known(self, name: str) -> None:
+        if name not in self.types:
+            raise BadGraph(f"graph {self.name} has no value {name!r}"[:300], called=user_source(),
+                           reason="nodes use inputs, parameters and values of nodes before them",
+                           fix="define it first: inputs, then nodes in the order in which they depend on each other")

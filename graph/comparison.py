@@ -1,0 +1,85 @@
+"""What was built against the reference, kernel by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .node import Node, Parts
+from .program import Program
+from .reference import run_node
+from .rewrite import with_results, without_dead
+from .types import array_dtype
+
+__all__ = ["Comparison", "first_difference"]
+
+_TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-9}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What Model.verify found: true where every value agrees with the reference.
+
+    node: the first one that differs. value: its name. error: the greatest difference, relative to the greatest magnitude of the
+    value (for integers and bools: how many elements differ).
+    """
+
+    node: Node | None = None
+    value: str = ""
+    error: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self.node is None
+
+    def __str__(self) -> str:
+        if self.node is None:
+            return f"every value agrees with the reference (greatest relative difference {self.error:.3g})"
+        source = f" ({self.node.source})" if self.node.source else ""
+        return f"{self.node.operator}{source} gives {self.value}, which differs from the reference by {self.error:.3g}"
+
+
+def first_difference(
+    g: Parts, given: Mapping[str, NDArray[Any]], build: Callable[[Parts], Program],
+    run: Callable[[Program, Sequence[Any], Sequence[Any]], None],
+) -> Comparison:
+    """The first node of a graph of known sizes that differs: each kernel's values are compared with what the reference makes of
+    the values that the kernel read."""
+    steps = build(g).steps
+    watched = {name: name for step in steps for name in step.outputs}
+    whole = without_dead(with_results(g, {name: name for name in watched if name in g.types}))
+    types = whole.types
+    results = {name: np.empty([int(extent) for extent in types[value].shape], array_dtype(types[value].dtype))
+               for name, value in whole.results.items()}
+    program = build(whole)
+    run(program, [np.ascontiguousarray(array) for array in given.values()], list(results.values()))
+    values = {**g.params, **given, **{whole.results[name]: array for name, array in results.items()}}
+    worst = 0.0
+    for step in program.steps:
+        local = dict(values)
+        for node in step.nodes:
+            made = run_node(node, [local[name] if name else None for name in node.inputs], {})
+            local.update(zip(node.outputs, made, strict=True))
+        for name in step.outputs:
+            error = difference(values[name], local[name])
+            if error > _TOLERANCE.get(str(local[name].dtype), 0):
+                return Comparison(step.nodes[-1], name, error)
+            worst = max(worst, error)
+    return Comparison(error=worst)
+
+
+def difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
+    """How far two arrays are apart, as Comparison has it. A NaN is no distance from a NaN."""
+    if theirs.dtype.kind in "iub":
+        return float(np.count_nonzero(ours != theirs))
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0.0
+    if not np.isfinite(a[~same]).all() or not np.isfinite(b[~same]).all():
+        return float("inf")
+    finite = b[np.isfinite(b)]
+    return float(np.abs(a - b)[~same].max() / max(np.abs(finite).max(initial=0), 1e-30))

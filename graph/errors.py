@@ -1,0 +1,53 @@
+"""What can be wrong with a graph, its text, its file, and the model that it came from."""
+
+from __future__ import annotations
+
+from ..errors import GraphError
+
+
+class BadGraph(GraphError):
+    """A graph that is not whole: a value that nobody defines, a name that is taken, a shape that is none."""
+
+    code = "TW0901"
+
+
+class UnknownOperator(GraphError):
+    """An operator that the table does not have, or an attribute that the operator does not take."""
+
+    code = "TW0902"
+
+
+class BadNode(GraphError):
+    """An operator that does not take these inputs and attributes."""
+
+    code = "TW0903"
+
+
+class BadGraphText(GraphError):
+    """A text that describes no graph."""
+
+    code = "TW0904"
+
+
+class BadGraphFile(GraphError):
+    """A file that holds no graph, or not a whole one."""
+
+    code = "TW0905"
+
+
+class BadGraphInput(GraphError):
+    """A graph, or the model that was built from it, called with arrays that it does not take."""
+
+    code = "TW0906"
+
+
+class UnboundParam(GraphError):
+    """A graph whose text was parsed without the values of its parameters, and that is to be run, built or saved."""
+
+    code = "TW0907"
+
+
+class TargetTakesNoGraph(GraphError):
+    """A target, or an option of tw.build, that models cannot be built with."""
+
+    code = "TW0908"

@@ -1,0 +1,102 @@
+"""Graphs in files of the format safetensors: 8 bytes with the length of a header of JSON, the header, the bytes of all arrays.
+
+The graph's text is the header's metadata, so that any reader of the format finds the parameters by name. Whatever the file says of
+itself is checked before it is believed: types, places and sizes against the file's own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import user_source
+from ..untrusted import plain_json
+from .errors import BadGraphFile
+from .types import array_dtype
+
+__all__ = ["read_file", "write_file"]
+
+_CODES = {
+    "bool": "BOOL", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8", "uint16": "U16", "uint32": "U32",
+    "uint64": "U64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+}
+_NAMES = {code: name for name, code in _CODES.items()}
+_TEXT = "tilewright.graph"
+_MOST_HEADER = 100_000_000
+
+
+def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Writes a graph's text and its parameters, at once or not at all. Raises BadGraphFile (TW0905)."""
+    header: dict[str, Any] = {"__metadata__": {_TEXT: text}}
+    place = 0
+    for name, array in arrays.items():
+        if name == "__metadata__":
+            raise _bad(path, "the format has no place for a parameter called __metadata__")
+        header[name] = {"dtype": _CODES[str(array.dtype)], "shape": list(array.shape),
+                        "data_offsets": [place, place + array.nbytes]}
+        place += array.nbytes
+    encoded = json.dumps(header).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    partial = Path(f"{os.fspath(path)}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(len(encoded).to_bytes(8, "little") + encoded)
+            for array in arrays.values():
+                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
+        partial.replace(path)
+    except OSError as problem:
+        partial.unlink(missing_ok=True)
+        raise _bad(path, str(problem), "cannot be written") from problem
+
+
+def read_file(path: str | PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
+    """The text and the parameters of a file. Raises BadGraphFile (TW0905)."""
+    try:
+        size = Path(path).stat().st_size
+        with Path(path).open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > min(size - 8, _MOST_HEADER):
+                _refuse(path, "it is shorter than its header says")
+            header = plain_json(file.read(length), _MOST_HEADER)
+        memory = np.memmap(path, np.uint8, "r", 8 + length) if size > 8 + length else np.empty(0, np.uint8)
+    except OSError as problem:
+        raise _bad(path, str(problem), "cannot be read") from problem
+    except (ValueError, UnicodeDecodeError) as problem:
+        raise _bad(path, f"its header is none: {problem}"[:300]) from problem
+    metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
+    text = metadata.get(_TEXT) if isinstance(metadata, dict) else None
+    if not isinstance(text, str):
+        _refuse(path, "it has no graph in its metadata: it may hold parameters alone")
+    return text, {name: _array(path, name, entry, memory) for name, entry in header.items()}
+
+
+def _array(path: str | PathLike[str], name: str, entry: Any, memory: NDArray[np.uint8]) -> NDArray[Any]:
+    """The part of the file that an entry of its header speaks of."""
+    fields = entry if isinstance(entry, dict) else {}
+    shape, offsets, kind = fields.get("shape"), fields.get("data_offsets"), _NAMES.get(str(fields.get("dtype")))
+    if kind is None or not _counts(shape) or not _counts(offsets) or len(offsets) != 2:
+        _refuse(path, f"its entry {name[:80]!r} is none")
+    begin, end = offsets
+    if not 0 <= begin <= end <= memory.size or end - begin != math.prod(shape) * array_dtype(kind).itemsize:
+        _refuse(path, f"its entry {name[:80]!r} does not fit the file")
+    return np.array(memory[begin:end]).view(array_dtype(kind)).reshape(shape)
+
+
+def _counts(values: Any) -> bool:
+    return isinstance(values, list) and len(values) <= 64 and all(type(value) is int and 0 <= value < 1 << 62 for value in values)
+
+
+def _refuse(path: str | PathLike[str], reason: str) -> NoReturn:
+    raise _bad(path, reason)
+
+
+def _bad(path: str | PathLike[str], reason: str, what: str = "is no file of a graph") -> BadGraphFile:
+    return BadGraphFile(f"{os.fspath(path)!r} {what}", reason=reason, called=user_source(), fix="g.save(path) writes one")

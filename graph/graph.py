@@ -1,0 +1,44 @@
+"""Models as graphs: what users hold."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..codegen.result import BuildOptions
+from .file import write_file
+from .model import Model, build_model
+from .node import Parts
+from .printer import graph_text
+from .reference import run
+
+__all__ = ["Graph"]
+
+
+class Graph(Parts):
+    """A model. Two are equal if they have the same inputs, parameters (to the bit), nodes and outputs under the same names.
+
+    `str(g)` is its text, which tw.graph.parse reads. It never changes: a Builder makes a new one.
+    """
+
+    def run(self, *arrays: Any, **named: Any) -> list[NDArray[Any]]:
+        """The outputs for these inputs (in order, or by name), node by node by the reference: slow, and the oracle for what is
+        built. Raises BadGraphInput (TW0906), UnboundParam (TW0907)."""
+        return run(self, arrays, named)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the text and the parameters to a file of the format safetensors, for tw.graph.load. Raises BadGraphFile (TW0905),
+        UnboundParam (TW0907)."""
+        write_file(path, graph_text(self), self.params)
+
+    def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:
+        """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""
+        return build_model(self, target, tuned, options, exact)
+
+    def __str__(self) -> str:
+        return graph_text(self)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name}: {len(self.nodes)} nodes, {len(self.constants)} params)"

@@ -1,0 +1,86 @@
+"""Which nodes become one kernel, and which kernels are the same.
+
+A kernel is a tree of nodes with one at its root, whose values alone leave it: a node takes in the nodes that it reads and nobody
+else does, as long as it is elementwise or moves elements, and there is one heavy node among them at most. So tails are fused into
+the heavy operator before them, which topi.schedule then does within the kernel.
+
+Kernels are keyed by their structure: operators, attributes, and types of what they read, in order. Equal layers share one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .. import te
+from ..ir.visit import deep_recursion
+from .node import Node, Parts
+from .operators import declared, row_of
+from .printer import attribute_text
+from .types import TensorType, extents
+
+__all__ = ["Step", "declared_kernel", "steps_of"]
+
+_MOST_NODES = 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kernel at its place in the graph: the values that it reads and that it gives, by name. Equal keys, equal kernels."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    key: str
+
+
+def steps_of(g: Parts) -> list[Step]:
+    """The graph as kernels, in an order in which each reads what is there."""
+    types = g.types
+    uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
+    uses.update(set(g.results.values()))
+    group: dict[str, list[Node]] = {}
+    """The nodes of the kernel of which a value is the root's."""
+    roots: dict[str, None] = {}
+    for node in g.nodes:
+        members = [node]
+        if row_of(node.operator).fusion != "heavy":
+            for name in dict.fromkeys(node.inputs):
+                below = group.get(name, [])
+                if uses[name] == 1 and name in roots and len(below[-1].outputs) == 1 and len(below) + len(members) <= _MOST_NODES \
+                        and sum(row_of(one.operator).fusion == "heavy" for one in (*members, *below)) <= 1:
+                    members = [*below, *members]
+                    del roots[name]
+        group[node.outputs[0]] = members
+        roots[node.outputs[0]] = None
+    return [_step(tuple(group[root]), types) for root in roots]
+
+
+def _step(members: tuple[Node, ...], types: dict[str, TensorType]) -> Step:
+    inner = {name for node in members for name in node.outputs}
+    inputs = tuple(dict.fromkeys(name for node in members for name in node.inputs if name and name not in inner))
+    numbers = {name: f"i{at}" for at, name in enumerate(inputs)}
+    lines = [f"{numbers[name]}: {types[name]}" for name in inputs]
+    for node in members:
+        for name in node.outputs:
+            numbers[name] = f"v{len(numbers)}"
+        operands = [numbers[name] if name else "none" for name in node.inputs]
+        operands += [f"{name}={attribute_text(value)}" for name, value in node.attributes.items()]
+        lines.append(f"{', '.join(numbers[name] for name in node.outputs)} = {node.operator}({', '.join(operands)})")
+    return Step(members, inputs, members[-1].outputs, "\n".join(lines))
+
+
+def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor]:
+    """The kernel as tensors: what it reads, then what it gives."""
+    given = {name: te.placeholder(extents(types[name].shape), types[name].dtype, name=f"x{at}")
+             for at, name in enumerate(step.inputs)}
+    values: dict[str, te.Tensor] = dict(given)
+    with deep_recursion():
+        for node in step.nodes:
+            results = declared(row_of(node.operator), [values[name] if name else None for name in node.inputs], node.attributes)
+            values.update(zip(node.outputs, results, strict=True))
+        results = [values[name] for name in step.outputs]
+        given_ops = {tensor.op for tensor in given.values()}
+        copied = [te.compute(one.shape, lambda *i, one=one: one(*i), name="copy", tag="elemwise") if one.op in given_ops else one
+                  for one in results]
+    return [*given.values(), *copied]

@@ -1,0 +1,150 @@
+"""A graph that was built: called on arrays, timed, compared with the reference."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codegen.result import BuildOptions
+from ..codegen.target import Target
+from ..errors import user_source
+from ..ir.constant import aligned_empty
+from ..runtime.timing import TimingResult
+from .comparison import Comparison, first_difference
+from .errors import BadGraphInput, TargetTakesNoGraph
+from .node import Parts
+from .program import Program, build_program
+from .reference import bound_inputs, sizes_of
+from .rewrite import specialised
+from .types import TensorType, array_dtype, resolved
+
+if TYPE_CHECKING:
+    from ..autotune.records import Database
+
+__all__ = ["Model", "build_model"]
+
+_MOST_SIZES = 16
+"""So many sizes of symbols have their program at once."""
+
+
+class Model:
+    """A graph as machine code: `y = m(x)`. What tw.build(g) gives.
+
+    inputs, outputs: (shape, dtype) by name, in order. Where shapes have symbols, a program is made when sizes are first met, and
+    kept. Safe to call from several threads at once: each call works in an arena of its own.
+    """
+
+    def __init__(
+        self, g: Parts, target: str, options: BuildOptions, tuned: str | PathLike[str] | Database | None, exact: bool,
+    ) -> None:
+        self._graph, self._how = g, (target, options, tuned, exact)
+        self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
+        self._arenas: list[NDArray[np.uint8]] = []
+        if not g.symbols:
+            self._program({})
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """The shape and the dtype of each input by its name, in the order of a call."""
+        return dict(self._graph.inputs)
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """The shape and the dtype of each output by its name, in the order in which a call gives them."""
+        return self._graph.outputs
+
+    @property
+    def arena_bytes(self) -> int:
+        """The memory that a call works in beside inputs, outputs and parameters: of the largest sizes met so far."""
+        return max((program.arena_bytes for program in self._programs.values()), default=0)
+
+    @property
+    def kernels(self) -> dict[str, int]:
+        """How often a call runs each kernel, by its name: nodes of one structure share one. Of the sizes met last."""
+        return dict(next(reversed(self._programs.values())).kernels) if self._programs else {}
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """The outputs for these inputs, in order or by name: an array for a single output, else a list.
+
+        arrays: numpy arrays, or anything with DLPack, of the dtypes and shapes of `inputs`. out: an array, or a list of one for
+        each output, that are written instead of fresh ones. Raises BadGraphInput (TW0906).
+        """
+        program, given, results = self._bound(arrays, named, out)
+        self._run(program, given, results)
+        return results[0] if len(results) == 1 else results
+
+    def time(self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any) -> TimingResult:
+        """Seconds a call, measured as Kernel.time does. Raises BadGraphInput (TW0906), WrongTiming (TW0524)."""
+        program, given, results = self._bound(arrays, named, None)
+        arena = self._arena(program)
+        return program.main.time(*given, *results, arena, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
+
+    def verify(self, *arrays: Any, **named: Any) -> Comparison:
+        """Compares every value with the reference, kernel by kernel, each on what the kernels before it gave: true where all agree,
+        else it names the first node that differs. Raises BadGraphInput (TW0906)."""
+        given = bound_inputs(self._graph, arrays, named)
+        g = specialised(self._graph, sizes_of(self._graph, given)) if self._graph.symbols else self._graph
+        return first_difference(g, given, lambda whole: build_program(whole, *self._how), self._run)
+
+    def _bound(self, arrays: Sequence[Any], named: Mapping[str, Any], out: Any) -> tuple[Program, list[Any], list[Any]]:
+        given = bound_inputs(self._graph, arrays, named)
+        sizes = sizes_of(self._graph, given)
+        types = {name: TensorType(tuple(resolved(extent, sizes) for extent in kind.shape), kind.dtype)
+                 for name, kind in self.outputs.items()}
+        if out is None:
+            results: list[Any] = [np.empty(kind.shape, array_dtype(kind.dtype)) for kind in types.values()]
+        else:
+            results = list(out) if isinstance(out, (list, tuple)) else [out]
+            fits = len(results) == len(types) and all(
+                tuple(getattr(one, "shape", ())) == kind.shape and str(getattr(one, "dtype", "")).rpartition(".")[2] == kind.dtype
+                for one, kind in zip(results, types.values(), strict=False))
+            if not fits:
+                raise BadGraphInput(f"graph {self._graph.name} cannot write to out", called=user_source(),
+                                    reason="it is no array for each output", fix="leave out= out, and take what the call returns",
+                                    allowed=", ".join(f"{name}: {kind}" for name, kind in types.items()))
+        return self._program(sizes), [np.ascontiguousarray(array).reshape(array.shape) for array in given.values()], results
+
+    def _run(self, program: Program, given: Sequence[Any], results: Sequence[Any]) -> None:
+        arena = self._arena(program)
+        program.main(*given, *results, arena)
+        self._arenas.append(arena.base if arena.base is not None else arena)
+
+    def _arena(self, program: Program) -> NDArray[np.uint8]:
+        size = program.arena_bytes or 64
+        try:
+            arena = self._arenas.pop()
+        except IndexError:
+            return aligned_empty((size,), np.dtype(np.uint8))
+        return arena[:size] if arena.size >= size else aligned_empty((size,), np.dtype(np.uint8))
+
+    def _program(self, sizes: Mapping[str, int]) -> Program:
+        key = tuple(sizes.values())
+        program = self._programs.get(key)
+        if program is None:
+            g = specialised(self._graph, sizes) if sizes else self._graph
+            program = self._programs[key] = build_program(g, *self._how)
+            while len(self._programs) > _MOST_SIZES:
+                self._programs.popitem(last=False)
+        return program
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(f"{name}: {kind}" for name, kind in kinds.items()) for kinds in (self.inputs, self.outputs))
+        return f"Model {self._graph.name}({takes}) -> {gives}"
+
+
+def build_model(
+    g: Parts, target: str | Target, tuned: str | PathLike[str] | Database | None, options: BuildOptions,
+    exact: bool,
+) -> Model:
+    """What tw.build gives for a graph. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""
+    chosen = Target.parse(target)
+    if chosen.backend.name != "llvm" or not chosen.runs_here:
+        raise TargetTakesNoGraph(f"graph {g.name} cannot be built for {str(target)!r}", called=user_source(),
+                                 reason="a model is machine code for this machine's processor", allowed='"llvm", with its options',
+                                 fix='tw.build(g, target="llvm")')
+    return Model(g, str(target), options, tuned, exact)

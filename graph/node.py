@@ -1,0 +1,91 @@
+"""The parts of a graph: typed nodes in single assignment form over the table of operators, and values that are known."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import user_source
+from ..ir.constant import aligned_copy
+from .errors import UnboundParam
+from .operators.row import Attribute
+from .types import TensorType, array_dtype, symbols_of, type_of_array
+
+__all__ = ["Node", "Param", "Parts"]
+
+@dataclass(frozen=True)
+class Node:
+    """outputs = operator(inputs, attributes), the values by their names.
+
+    inputs: "" where an optional one is absent. types: of the outputs. source: what the user knows it by: the name of a node of the
+    model, or a line.
+    """
+
+    operator: str
+    inputs: tuple[str, ...]
+    attributes: dict[str, Attribute]
+    outputs: tuple[str, ...]
+    types: tuple[TensorType, ...]
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Param:
+    """A value that is known. digest: of its type and bytes, by which two are the same; data: None where only a text was parsed."""
+
+    type: TensorType
+    digest: str
+    data: NDArray[Any] | None = field(default=None, compare=False, repr=False)
+
+    @staticmethod
+    def of(array: NDArray[Any]) -> Param:
+        """The parameter that holds a copy of an array, aligned as kernels like it."""
+        kind = type_of_array(array)
+        data = aligned_copy(array.astype(array_dtype(kind.dtype), copy=False))
+        digest = hashlib.sha256(str(kind).encode())
+        digest.update(data.reshape(-1).view(np.uint8).data if data.size else b"")
+        return Param(kind, digest.hexdigest()[:32], data)
+
+
+@dataclass(frozen=True, repr=False)
+class Parts:
+    """What a graph is made of. Nodes stand after those whose values they use."""
+
+    name: str
+    inputs: dict[str, TensorType]
+    constants: dict[str, Param]
+    nodes: tuple[Node, ...]
+    results: dict[str, str]
+    """The value that each output is, by the output's name."""
+
+    @property
+    def types(self) -> dict[str, TensorType]:
+        """The type of every value by its name."""
+        return {**self.inputs, **{name: param.type for name, param in self.constants.items()},
+                **{name: kind for node in self.nodes for name, kind in zip(node.outputs, node.types, strict=True)}}
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """The shape and the dtype of each output by its name."""
+        types = self.types
+        return {name: types[value] for name, value in self.results.items()}
+
+    @property
+    def params(self) -> dict[str, NDArray[Any]]:
+        """The values that are known, by name. Raises UnboundParam (TW0907)."""
+        missing = [name for name, param in self.constants.items() if param.data is None]
+        if missing:
+            raise UnboundParam(f"graph {self.name} has no value for {', '.join(missing[:10])}{' ...' if missing[10:] else ''}",
+                               reason="it was parsed from a text, which has large parameters by their digest only",
+                               called=user_source(), fix="tw.graph.parse(text, params=g.params), or g.save and tw.graph.load")
+        return {name: param.data for name, param in self.constants.items() if param.data is not None}
+
+    @property
+    def symbols(self) -> list[str]:
+        """The symbols of the inputs' shapes, in order."""
+        return list(dict.fromkeys(name for kind in self.inputs.values() for extent in kind.shape
+                                  for name in sorted(symbols_of([extent]))))

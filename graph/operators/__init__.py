@@ -1,0 +1,11 @@
+"""The table of operators, a file for each family: what a node may be, what it computes, and what numpy says of it."""
+
+from __future__ import annotations
+
+from . import activations, elementwise, movement, norms, places, pools, products, reductions, windows
+from .row import OPERATORS, Attribute, Operator, declared, result_types, row_of, whole_attributes
+
+__all__ = ["OPERATORS", "Attribute", "Operator", "declared", "result_types", "row_of", "whole_attributes"]
+
+FAMILIES = (activations, elementwise, movement, norms, places, pools, products, reductions, windows)
+"""Importing them fills the table."""

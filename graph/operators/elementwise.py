@@ -1,0 +1,113 @@
+"""Operators element by element, with numpy's broadcasting: arithmetic, comparisons, logic, bits, mathematics.
+
+They mean what topi's operators of their names mean; numpy's function of the third column says it a second time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import topi
+from ..types import array_dtype
+from .row import operator
+
+__all__: list[str] = []
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def wide(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference that computes in float64 what is given in floats, and integers as float32s."""
+    def computed(*arrays: Any, **attributes: Any) -> Any:
+        return function(*(x if x.dtype.kind in "iub" else x.astype(np.float64) for x in arrays), **attributes)
+
+    return computed
+
+
+def _floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arrays: function(*(x.astype(np.float64) for x in arrays))
+
+
+_UNARY = {
+    "abs": (topi.abs, np.abs), "negative": (topi.negative, np.negative), "sign": (topi.sign, np.sign),
+    "square": (topi.square, np.square), "identity": (topi.identity, np.copy),
+    "floor": (topi.floor, np.floor), "ceil": (topi.ceil, np.ceil), "trunc": (topi.trunc, np.trunc),
+    "nearbyint": (topi.nearbyint, np.rint),
+    "exp": (topi.exp, _floats(np.exp)), "log": (topi.log, _floats(np.log)), "log1p": (topi.log1p, _floats(np.log1p)),
+    "sqrt": (topi.sqrt, _floats(np.sqrt)), "rsqrt": (topi.rsqrt, _floats(lambda x: 1 / np.sqrt(x))),
+    "erf": (topi.erf, _floats(erf)),
+    "sin": (topi.sin, _floats(np.sin)), "cos": (topi.cos, _floats(np.cos)), "tan": (topi.tan, _floats(np.tan)),
+    "asin": (topi.asin, _floats(np.arcsin)), "acos": (topi.acos, _floats(np.arccos)), "atan": (topi.atan, _floats(np.arctan)),
+    "sinh": (topi.sinh, _floats(np.sinh)), "cosh": (topi.cosh, _floats(np.cosh)), "tanh": (topi.tanh, _floats(np.tanh)),
+    "asinh": (topi.asinh, _floats(np.arcsinh)), "acosh": (topi.acosh, _floats(np.arccosh)),
+    "atanh": (topi.atanh, _floats(np.arctanh)),
+    "isnan": (topi.isnan, np.isnan), "isinf": (topi.isinf, np.isinf), "isfinite": (topi.isfinite, np.isfinite),
+    "logical_not": (topi.logical_not, np.logical_not), "bitwise_not": (topi.bitwise_not, np.invert),
+}
+
+_BINARY = {
+    "add": (topi.add, np.add), "subtract": (topi.subtract, np.subtract), "multiply": (topi.multiply, np.multiply),
+    "divide": (topi.divide, np.divide),
+    "floor_divide": (topi.floor_divide, lambda a, b: _whole(a, b, np.floor_divide)),
+    "trunc_divide": (topi.trunc_divide, lambda a, b: _whole(a, b, _trunc_divide)),
+    "floor_mod": (topi.floor_mod, np.mod), "trunc_mod": (topi.trunc_mod, np.fmod),
+    "maximum": (topi.maximum, np.maximum), "minimum": (topi.minimum, np.minimum),
+    "power": (topi.power, np.power), "atan2": (topi.atan2, np.arctan2),
+    "equal": (topi.equal, np.equal), "not_equal": (topi.not_equal, np.not_equal), "less": (topi.less, np.less),
+    "less_equal": (topi.less_equal, np.less_equal), "greater": (topi.greater, np.greater),
+    "greater_equal": (topi.greater_equal, np.greater_equal),
+    "logical_and": (topi.logical_and, np.logical_and), "logical_or": (topi.logical_or, np.logical_or),
+    "logical_xor": (topi.logical_xor, np.logical_xor),
+    "bitwise_and": (topi.bitwise_and, np.bitwise_and), "bitwise_or": (topi.bitwise_or, np.bitwise_or),
+    "bitwise_xor": (topi.bitwise_xor, np.bitwise_xor),
+    "left_shift": (topi.left_shift, np.left_shift), "right_shift": (topi.right_shift, np.right_shift),
+}
+
+
+def _whole(a: Any, b: Any, function: Callable[[Any, Any], Any]) -> Any:
+    """Integers divided by 0 are 0."""
+    return function(a, b) if a.dtype.kind == "f" else np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
+
+
+def _trunc_divide(a: Any, b: Any) -> Any:
+    if a.dtype.kind == "f":
+        return np.trunc(a / b)
+    return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+
+
+def _unary_row(name: str, function: Callable[..., Any], reference: Callable[..., Any]) -> None:
+    operator(name, reference, "elementwise", lambda x: function(x))
+
+
+def _binary_row(name: str, function: Callable[..., Any], reference: Callable[..., Any]) -> None:
+    operator(name, reference, "elementwise", lambda x, y: function(x, y))
+
+
+for _name, (_function, _reference) in _UNARY.items():
+    _unary_row(_name, _function, _reference)
+for _name, (_function, _reference) in _BINARY.items():
+    _binary_row(_name, _function, _reference)
+
+
+@operator("where", np.where, "elementwise")
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return topi.where(condition, x, y)
+
+
+@operator("cast", lambda x, *, dtype: _converted(x, dtype), "elementwise")
+def _cast(x: Any, *, dtype: str) -> Any:
+    return topi.cast(x, dtype)
+
+
+def _converted(x: Any, dtype: str) -> Any:
+    """numpy's conversion; of floats to bool, whether they are not 0."""
+    return x != 0 if dtype == "bool" else x.astype(array_dtype(dtype))
+
+
+@operator("clip", lambda x, *, low, high: np.clip(x, low, high), "elementwise")
+def _clip(x: Any, *, low: float, high: float) -> Any:
+    return topi.clip(x, low, high)

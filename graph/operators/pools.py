@@ -1,0 +1,146 @@
+"""Pooling over windows of one to three dimensions, channels first; stride, padding and dilation as of convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import te, topi
+from ...topi.nn.convolutions import tap_count
+from .row import operator
+from .windows import padded, spatial, strided_windows
+
+__all__: list[str] = []
+
+
+def _more(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple[int, ...]:
+    """Padding after each dimension for the windows that begin within the image or the padding before it."""
+    rank = len(kernel)
+    if not ceil_mode:
+        return tuple(padding[rank:])
+    after: list[int] = []
+    for d in range(rank):
+        reach = (kernel[d] - 1) * dilation[d] + 1
+        extent = tap_count(size[d])
+        count = -(-(extent + padding[d] + padding[rank + d] - reach) // stride[d]) + 1
+        count -= (count - 1) * stride[d] >= extent + padding[d]
+        after.append(max(padding[rank + d], (count - 1) * stride[d] + reach - extent - padding[d]))
+    return tuple(after)
+
+
+def _least(dtype: Any) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+def _pooled(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, value: Any) -> Any:
+    stride, padding, dilation = spatial(len(kernel), stride, padding, dilation)
+    after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    return strided_windows(padded(x, (*padding[:len(kernel)], *after), value), kernel, stride, dilation)
+
+
+def _taps(kernel: Any) -> tuple[int, ...]:
+    return tuple(range(-len(kernel), 0))
+
+
+def _greatest(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    return _pooled(x, kernel, stride, padding, dilation, ceil_mode, _least(x.dtype)).max(_taps(kernel))
+
+
+@operator("max_pool", _greatest)
+def _max_pool(x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = (), ceil_mode: bool = False) -> Any:
+    """The greatest element of each window. ceil_mode: windows may end beyond the padding."""
+    return _pool(x, kernel, stride, padding, dilation, ceil_mode, "max", True)
+
+
+def _mean(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, count_padding: bool) -> Any:
+    windows = _pooled(x.astype(np.float64), kernel, stride, padding, dilation, ceil_mode, 0)
+    ones = np.ones(x.shape)
+    if count_padding:
+        rank = len(kernel)
+        step, pads, far = spatial(rank, stride, padding, dilation)
+        beyond = [high - low for high, low in zip(_more(x.shape[2:], kernel, step, pads, far, ceil_mode), pads[rank:], strict=True)]
+        counted = padded(padded(ones, pads, 1), (*[0] * rank, *beyond), 0)
+        counts = strided_windows(counted, kernel, step, far)
+    else:
+        counts = _pooled(ones, kernel, stride, padding, dilation, ceil_mode, 0)
+    return windows.sum(_taps(kernel)) / counts.sum(_taps(kernel))
+
+
+@operator("avg_pool", _mean)
+def _avg_pool(
+    x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = (), ceil_mode: bool = False,
+    count_padding: bool = False,
+) -> Any:
+    """The mean of each window. count_padding: padding counts as zeros; what lies beyond it never counts."""
+    return _pool(x, kernel, stride, padding, dilation, ceil_mode, "avg", count_padding)
+
+
+def _pool(
+    x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, kind: str, count_padding: bool,
+) -> Any:
+    rank = x.ndim - 2
+    if rank not in (1, 2, 3) or len(kernel) != rank:
+        raise ValueError(f"pooling runs over one to three dimensions, not {rank} by windows of {len(kernel)}")
+    stride, padding, dilation = spatial(rank, stride, padding, dilation)
+    after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    if kind == "avg" and count_padding and after != padding[rank:]:
+        return _counted(x, kernel, stride, padding, dilation, after)
+    pads = (*padding[:rank], *after)
+    if rank == 1:
+        return topi.nn.pool1d(x, kernel, stride, dilation, pads, kind, False, "NCW", count_padding)
+    if rank == 2:
+        return topi.nn.pool2d(x, kernel, stride, dilation, pads, kind, False, "NCHW", count_padding)
+    return topi.nn.pool3d(x, kernel, stride, dilation, pads, kind, False, "NCDHW", count_padding)
+
+
+def _counted(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, after: Any) -> Any:
+    """The mean where windows end beyond the padding: what is padding counts, what is beyond does not."""
+    rank = len(kernel)
+    image = topi.pad(x, (0, 0, *padding[:rank]), (0, 0, *after))
+    ends = [tap_count(extent) + padding[d] + padding[rank + d] for d, extent in enumerate(x.shape[2:])]
+    size = [(ends[d] - padding[rank + d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1 for d in range(rank)]
+    axes = [te.reduce_axis((0, taps), f"k{d}") for d, taps in enumerate(kernel)]
+
+    def total(n: Any, c: Any, *i: Any) -> Any:
+        return te.sum(image[(n, c, *(i[d] * stride[d] + axes[d] * dilation[d] for d in range(rank)))], axis=axes)
+
+    sums = te.compute((*x.shape[:2], *size), total, name="pool_sum", tag="comm_reduce")
+
+    def count(i: Any) -> Any:
+        number: Any = te.const(1, "int32")
+        for d in range(rank):
+            room = te.indexdiv(te.max(ends[d] - i[d] * stride[d], 0) + dilation[d] - 1, dilation[d])
+            number = number * te.min(room, kernel[d])
+        return number.astype(x.dtype)
+
+    return te.compute(sums.shape, lambda n, c, *i: sums[(n, c, *i)] / count(i), name="avg_pool", tag="elemwise")
+
+
+def _powered(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, p: int) -> Any:
+    windows = _pooled(np.abs(x.astype(np.float64)) ** p, kernel, stride, padding, dilation, ceil_mode, 0)
+    return windows.sum(_taps(kernel)) ** (1 / p)
+
+
+@operator("lp_pool", _powered)
+def _lp_pool(
+    x: Any, *, kernel: Any, stride: Any = (), padding: Any = (), dilation: Any = (), ceil_mode: bool = False, p: int = 2,
+) -> Any:
+    """The p-norm of each window."""
+    rank = len(kernel)
+    stride, padding, dilation = spatial(rank, stride, padding, dilation)
+    after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    image = topi.pad(x, (0, 0, *padding[:rank]), (0, 0, *after))
+    size = [(tap_count(x.shape[2 + d]) + padding[d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1
+            for d in range(rank)]
+    axes = [te.reduce_axis((0, taps), f"k{d}") for d, taps in enumerate(kernel)]
+
+    def total(n: Any, c: Any, *i: Any) -> Any:
+        value = te.abs(image[(n, c, *(i[d] * stride[d] + axes[d] * dilation[d] for d in range(rank)))])
+        return te.sum(value if p == 1 else value * value if p == 2 else te.pow(value, te.const(p, x.dtype)), axis=axes)
+
+    sums = te.compute((*x.shape[:2], *size), total, name="lp_sum", tag="comm_reduce")
+    if p == 1:
+        return sums
+    return te.compute(sums.shape, lambda *i: te.sqrt(sums[i]) if p == 2 else te.pow(sums[i], te.const(1 / p, x.dtype)),
+                      name="lp_pool", tag="elemwise")

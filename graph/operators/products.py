@@ -1,0 +1,87 @@
+"""Products summed over dimensions: matrices in any batches, and einsum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import te, topi
+from ...ir.ops import common_dtype, is_const
+from ...te.shape import same_extent
+from ...topi.matmul import product
+from .elementwise import wide
+from .row import operator
+
+__all__: list[str] = []
+
+
+def _product(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+    a, b = (np.swapaxes(x, -1, -2) if swapped else x for x, swapped in ((a, transpose_a), (b, transpose_b)))
+    return np.matmul(a, b)
+
+
+@operator("matmul", wide(_product))
+def _matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+    """numpy's matmul: of vectors, matrices, and batches of matrices that broadcast. transpose: the last two dimensions."""
+    if a.ndim == b.ndim == 2:
+        return topi.matmul(a, b, transpose_a, transpose_b)
+    if a.ndim < 2 or b.ndim < 2:
+        return _of_vectors(a, b)
+    if a.ndim == b.ndim == 3 and same_extent(a.shape[0], b.shape[0]):
+        return topi.batch_matmul(a, b, None, transpose_a, transpose_b)
+    if b.ndim == 2 and not transpose_a:
+        rows = topi.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+        return topi.reshape(topi.matmul(rows, b, False, transpose_b), (*a.shape[:-1], b.shape[-2 if transpose_b else -1]))
+    if a.ndim == b.ndim and all(map(same_extent, a.shape[:-2], b.shape[:-2])):
+        batch = math.prod(a.shape[:-2])
+        one, other = (topi.reshape(x, (batch, *x.shape[-2:])) for x in (a, b))
+        products = topi.batch_matmul(one, other, None, transpose_a, transpose_b)
+        return topi.reshape(products, (*a.shape[:-2], *products.shape[1:]))
+    return _broadcast(a, b, transpose_a, transpose_b)
+
+
+def _of_vectors(a: Any, b: Any) -> Any:
+    left = topi.expand_dims(a, 0) if a.ndim == 1 else a
+    right = topi.expand_dims(b, 1) if b.ndim == 1 else b
+    products = _matmul(left, right)
+    dropped = [products.ndim - 2] * (a.ndim == 1) + [products.ndim - 1] * (b.ndim == 1)
+    return topi.reshape(products, [extent for at, extent in enumerate(products.shape) if at not in dropped])
+
+
+def _broadcast(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+    rank = max(a.ndim, b.ndim) - 2
+    kind = common_dtype(a.dtype, b.dtype)
+    depth, deep = a.shape[-2 if transpose_a else -1], b.shape[-1 if transpose_b else -2]
+    if not same_extent(depth, deep):
+        raise ValueError(f"the sum would run over {depth} elements of one and {deep} of the other")
+    k = te.reduce_axis((0, depth), "k")
+
+    def batch(x: Any, i: Any) -> tuple[Any, ...]:
+        own = i[rank - (x.ndim - 2):]
+        return tuple(0 if is_const(extent, 1) else index for index, extent in zip(own, x.shape[:-2], strict=True))
+
+    shape = [_joined(*(x.shape[at - rank + x.ndim - 2] if at - rank + x.ndim - 2 >= 0 else 1 for x in (a, b)))
+             for at in range(rank)]
+
+    def element(*i: Any) -> Any:
+        left = a[(*batch(a, i[:rank]), *((k, i[-2]) if transpose_a else (i[-2], k)))]
+        right = b[(*batch(b, i[:rank]), *((i[-1], k) if transpose_b else (k, i[-1])))]
+        return te.sum(product(left, right, kind), axis=k)
+
+    return te.compute((*shape, a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1]), element, name="matmul")
+
+
+def _joined(x: Any, y: Any) -> Any:
+    """The extent of two that broadcast."""
+    if is_const(x, 1) or isinstance(x, int):
+        return y
+    if not (is_const(y, 1) or isinstance(y, int) or same_extent(x, y)):
+        raise ValueError(f"batches of {x} and {y} do not broadcast")
+    return x
+
+
+@operator("einsum", wide(lambda *xs, equation: np.einsum(equation, *xs)))
+def _einsum(*xs: Any, equation: str) -> Any:
+    return topi.einsum(equation, *xs)

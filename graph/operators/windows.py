@@ -1,0 +1,130 @@
+"""Convolutions over one to three dimensions, channels first.
+
+stride, dilation: a number for each dimension, () for ones. padding: before each dimension, then after each, () for none.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ... import te, topi
+from ...ir import ops
+from ...te.shape import same_extent
+from ...topi.nn.convolutions import tap_count
+from .elementwise import wide
+from .row import operator
+
+__all__ = ["padded", "spatial", "strided_windows"]
+
+
+def spatial(rank: int, stride: Any, padding: Any, dilation: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Stride, padding and dilation for so many dimensions. Raises ValueError where they are of another number."""
+    whole = (tuple(stride) or (1,) * rank, tuple(padding) or (0,) * 2 * rank, tuple(dilation) or (1,) * rank)
+    if tuple(map(len, whole)) != (rank, 2 * rank, rank):
+        raise ValueError(f"stride {stride}, padding {padding} and dilation {dilation} are not those of {rank} dimensions")
+    return whole
+
+
+def padded(x: Any, padding: Any, value: Any) -> Any:
+    """An array with `value` around its last dimensions."""
+    rank = len(padding) // 2
+    return np.pad(x, [(0, 0)] * (x.ndim - rank) + list(zip(padding[:rank], padding[rank:], strict=True)), constant_values=value)
+
+
+def strided_windows(x: Any, reach: Any, stride: Any, dilation: Any) -> Any:
+    """The windows over the last dimensions of an array, as its last dimensions."""
+    rank = len(reach)
+    sizes = [(taps - 1) * far + 1 for taps, far in zip(reach, dilation, strict=True)]
+    windows = sliding_window_view(x, sizes, tuple(range(x.ndim - rank, x.ndim)))
+    return windows[(..., *(slice(None, None, step) for step in stride), *(slice(None, None, far) for far in dilation))]
+
+
+def _convolved(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    rank = x.ndim - 2
+    stride, padding, dilation = spatial(rank, stride, padding, dilation)
+    windows = strided_windows(padded(x, padding, 0), w.shape[2:], stride, dilation)
+    taps = "xyz"[:rank]
+    parts = [np.einsum(f"ncABC{taps},oc{taps}->noABC".replace("ABC", "ABC"[:rank]), part, weight, optimize=True)
+             for part, weight in zip(np.split(windows, groups, 1), np.split(w, groups, 0), strict=True)]
+    result = np.concatenate(parts, 1)
+    return result if bias is None else result + bias.reshape(-1, *[1] * rank)
+
+
+@operator("conv", lambda x, w, bias=None, **attributes: wide(_convolved)(x, w, *([] if bias is None else [bias]), **attributes))
+def _conv(x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1) -> Any:
+    """x (N, C, ...) with w (O, C / groups, ...) and bias (O,): (N, O, ...)."""
+    rank = x.ndim - 2
+    stride, padding, dilation = spatial(rank, stride, padding, dilation)
+    if rank == 1:
+        result = topi.nn.conv1d(x, w, stride, padding, dilation, groups)
+    elif rank == 2 and groups > 1 and same_extent(x.shape[1], ops.convert(groups)) and same_extent(w.shape[1], ops.convert(1)):
+        result = topi.nn.depthwise_conv2d(x, w, stride, padding, dilation)
+    elif rank == 2:
+        result = topi.nn.conv2d(x, w, stride, padding, dilation, groups)
+    elif rank == 3:
+        result = topi.nn.conv3d_ncdhw(x, w, stride, padding, dilation, groups)
+    else:
+        raise ValueError(f"convolutions run over one to three dimensions, not {rank}")
+    return result if bias is None else topi.nn.bias_add(result, bias, 1)
+
+
+def _transposed(
+    x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int, output_padding: Any,
+) -> Any:
+    rank = x.ndim - 2
+    stride, padding, dilation = spatial(rank, stride, padding, dilation)
+    more = tuple(output_padding) or (0,) * rank
+    reach = w.shape[2:]
+    size = [(extent - 1) * step + (taps - 1) * far + 1 + extra
+            for extent, step, taps, far, extra in zip(x.shape[2:], stride, reach, dilation, more, strict=True)]
+    beyond = [extent + max(0, -high) for extent, high in zip(size, padding[rank:], strict=True)]
+    whole = np.zeros((x.shape[0], w.shape[1] * groups, *beyond), x.dtype)
+    weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    data = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+    for tap in itertools.product(*map(range, reach)):
+        part = np.einsum("ngc...,gco->ngo...", data, weights[(..., *tap)])
+        place = tuple(slice(at * far, at * far + (extent - 1) * step + 1, step)
+                      for at, far, extent, step in zip(tap, dilation, x.shape[2:], stride, strict=True))
+        whole[(..., *place)] += part.reshape(x.shape[0], -1, *x.shape[2:])
+    inside = (slice(low, extent - high) for low, high, extent in zip(padding[:rank], padding[rank:], size, strict=True))
+    result = whole[(..., *inside)]
+    return result if bias is None else result + bias.reshape(-1, *[1] * rank)
+
+
+@operator("conv_transpose",
+          lambda x, w, bias=None, **attributes: wide(_transposed)(x, w, *([] if bias is None else [bias]), **attributes))
+def _conv_transpose(
+    x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1,
+    output_padding: Any = (),
+) -> Any:
+    """The gradient of a convolution towards its data, of x (N, C, ...) with w (C, O / groups, ...): a convolution of x with zeros
+    between its elements. padding is taken away from the result, output_padding is added at its ends."""
+    rank = x.ndim - 2
+    stride, padding, dilation = spatial(rank, stride, padding, dilation)
+    more = tuple(output_padding) or (0,) * rank
+    reach = [tap_count(extent) for extent in w.shape[2:]]
+    inputs, outputs = tap_count(w.shape[0]), tap_count(w.shape[1])
+    before = [(reach[d] - 1) * dilation[d] - padding[d] for d in range(rank)]
+    size = [(x.shape[2 + d] - 1) * stride[d] + 1 + more[d] - padding[d] - padding[rank + d] + 2 * (reach[d] - 1) * dilation[d]
+            for d in range(rank)]
+
+    def spread(n: Any, c: Any, *i: Any) -> Any:
+        there = [index - low for index, low in zip(i, before, strict=True)]
+        inside = [condition for at, extent, step in zip(there, x.shape[2:], stride, strict=True)
+                  for condition in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))]
+        places = [te.indexdiv(at, step) for at, step in zip(there, stride, strict=True)]
+        return te.if_then_else(te.all(*inside), x[(n, c, *places)], te.const(0, x.dtype))
+
+    image = te.compute((*x.shape[:2], *size), spread, name="spread", tag="injective,pad")
+
+    def turned(o: Any, c: Any, *taps: Any) -> Any:
+        group = te.indexdiv(o, outputs)
+        return w[(group * (inputs // groups) + c, te.indexmod(o, outputs),
+                  *(extent - 1 - at for extent, at in zip(reach, taps, strict=True)))]
+
+    kernel = te.compute((outputs * groups, inputs // groups, *reach), turned, name="turned", tag="injective")
+    return _conv(image, kernel, bias, dilation=dilation, groups=groups)

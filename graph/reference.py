@@ -1,0 +1,108 @@
+"""The reference: a graph run node by node by numpy. What is built is compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import user_source
+from .errors import BadGraphInput
+from .node import Node, Parts
+from .operators import row_of
+from .types import array_dtype, resolved, sized, symbols_of
+
+__all__ = ["bound_inputs", "run", "run_node", "sizes_of", "values_of"]
+
+
+def run(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[NDArray[Any]]:
+    """The outputs, in order."""
+    given = bound_inputs(g, arrays, named)
+    last_use = {name: node for node in g.nodes for name in node.inputs}
+    values = {**g.params, **given}
+    kept = set(g.results.values())
+    for node, results in values_of(g, values):
+        values.update(results)
+        for name in node.inputs:
+            if name and name not in kept and last_use[name] is node:
+                values.pop(name, None)
+    return [values[name] for name in g.results.values()]
+
+
+def values_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Node, dict[str, NDArray[Any]]]]:
+    """Each node with what it gives; values: those there are, to which the caller adds what comes."""
+    sizes = sizes_of(g, values)
+    for node in g.nodes:
+        results = run_node(node, [values[name] if name else None for name in node.inputs], sizes)
+        yield node, dict(zip(node.outputs, results, strict=True))
+
+
+def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[str, int]) -> list[NDArray[Any]]:
+    """What a node gives for these arrays, of the types that it says."""
+    attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
+    with np.errstate(all="ignore"):
+        results = row_of(node.operator).reference(*inputs, **attributes)
+        several = list(results) if isinstance(results, (list, tuple)) else [results]
+        typed = [np.asarray(result).astype(array_dtype(kind.dtype), copy=False)
+                 for result, kind in zip(several, node.types, strict=True)]
+    for result, kind in zip(typed, node.types, strict=True):
+        expected = tuple(resolved(extent, sizes) for extent in kind.shape)
+        assert result.shape == expected, f"the reference of {node.operator} gives {result.shape}, and declares {expected}"
+    return typed
+
+
+def bound_inputs(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """The inputs by name, each of its dtype and shape. Raises BadGraphInput (TW0906)."""
+    if len(arrays) > len(g.inputs):
+        raise _bad(g, f"it takes {len(g.inputs)} inputs, and got {len(arrays)}")
+    given = dict(zip(g.inputs, arrays, strict=False))
+    for name, array in named.items():
+        if name not in g.inputs or name in given:
+            raise _bad(g, f"{name!r} is {'given twice' if name in given else 'none of its inputs'}")
+        given[name] = array
+    missing = [name for name in g.inputs if name not in given]
+    if missing:
+        raise _bad(g, f"it is not given {', '.join(missing)}")
+    bound = {name: _as_array(g, name, given[name]) for name in g.inputs}
+    sizes = sizes_of(g, bound)
+    for name, kind in g.inputs.items():
+        expected = tuple(resolved(extent, sizes) for extent in kind.shape)
+        if bound[name].shape != expected:
+            raise _bad(g, f"{name} is {kind}, and got the shape {bound[name].shape}"
+                       + (f", where {', '.join(f'{key} is {size}' for key, size in sizes.items())}" if sizes else ""))
+    return bound
+
+
+def _as_array(g: Parts, name: str, given: Any) -> NDArray[Any]:
+    kind = g.inputs[name]
+    try:
+        foreign = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
+        array = np.from_dlpack(given) if foreign else np.asarray(given)
+    except (TypeError, ValueError, RuntimeError, BufferError) as problem:
+        raise _bad(g, f"numpy makes no array of what is given for {name}: {problem}"[:300]) from None
+    if not hasattr(given, "dtype") and array.dtype.kind in "fiub" and not kind.dtype.startswith("bool"):
+        array = array.astype(array_dtype(kind.dtype))
+    if str(array.dtype) != kind.dtype or array.ndim != len(kind.shape):
+        raise _bad(g, f"{name} is {kind}, and got {array.dtype} of {array.ndim} dimensions")
+    return array
+
+
+def sizes_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """What the inputs say of the symbols. Raises BadGraphInput (TW0906) where one is not told."""
+    sizes = {str(extent): size for name, kind in g.inputs.items()
+             for extent, size in zip(kind.shape, values[name].shape, strict=True)
+             if isinstance(extent, str) and symbols_of([extent]) == {extent}}
+    untold = [symbol for symbol in g.symbols if symbol not in sizes]
+    if untold:
+        raise _bad(g, f"no extent of an input is {', '.join(untold)} alone")
+    return sizes
+
+
+def _bad(g: Parts, reason: str) -> BadGraphInput:
+    takes = ", ".join(f"{name}: {kind}" for name, kind in g.inputs.items())
+    return BadGraphInput(f"graph {g.name} cannot be called like this", reason=reason, called=user_source(), allowed=takes,
+                         fix="its inputs in order, or by name, as arrays of these types")
+
+

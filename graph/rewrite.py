@@ -1,0 +1,56 @@
+"""Graphs made from graphs: with sizes for their symbols, with other outputs, without what nobody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from .assembly import Assembly
+from .node import Node, Parts
+from .types import resolved, sized
+
+__all__ = ["specialised", "with_results", "without_dead"]
+
+
+def without_dead(g: Parts) -> Parts:
+    """The graph without the nodes and parameters that no output needs."""
+    needed = set(g.results.values())
+    nodes: list[Node] = []
+    for node in reversed(g.nodes):
+        if needed & set(node.outputs):
+            needed.update(node.inputs)
+            nodes.append(node)
+    if len(nodes) == len(g.nodes) and needed >= set(g.constants):
+        return g
+    return replace(g, nodes=tuple(reversed(nodes)), constants={name: held for name, held in g.constants.items() if name in needed})
+
+
+def with_results(g: Parts, results: Mapping[str, str]) -> Parts:
+    """The graph with these outputs, each a value of its own that a node computes: what is passed through is copied."""
+    b = assembly_of(g, {})
+    computed = {name for node in g.nodes for name in node.outputs}
+    for name, value in results.items():
+        b.output(name, value if value in computed else b.node("identity", value))
+        computed.discard(value)
+    return b.parts()
+
+
+def specialised(g: Parts, sizes: Mapping[str, int]) -> Parts:
+    """The graph in which symbols have these sizes."""
+    b = assembly_of(g, sizes)
+    for name, value in g.results.items():
+        b.output(name, value)
+    return b.parts()
+
+
+def assembly_of(g: Parts, sizes: Mapping[str, int]) -> Assembly:
+    """An Assembly of the graph's inputs, parameters and nodes."""
+    b = Assembly(g.name)
+    for name, kind in g.inputs.items():
+        b.input(name, [resolved(extent, sizes) for extent in kind.shape] if sizes else kind.shape, kind.dtype)
+    for name, param in g.constants.items():
+        b.param(name, param)
+    for node in g.nodes:
+        attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
+        b.nodes(node.operator, *node.inputs, outputs=node.outputs, source=node.source, **attributes)
+    return b

@@ -1,0 +1,140 @@
+"""What values of a graph are: a shape and a dtype.
+
+Extents are numbers, or texts over symbols: "n", "n * 2 + 1". Symbols of one name are one symbol everywhere, so that types compare
+as plain tuples do, and print and parse without a context.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, cast
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import te
+from ..errors import TilewrightError, user_source
+from ..ir.arith.analyzer import simplify
+from ..ir.expr import Expr, IntImm, Var
+from ..ir.text.parser import parse_expression
+from ..ir.visit import free_vars, substitute
+from ..te.shape import scalar_dtype
+from .errors import BadGraph
+
+__all__ = ["Extent", "TensorType", "array_dtype", "extent_of", "extents", "resolved", "sized", "symbols_of", "tensor_type",
+           "type_of_array"]
+
+Extent = int | str
+"""A number from 0 on, or a text over symbols."""
+
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+(?! *\()")
+"""The name of a symbol in a text, which calls no function."""
+_MOST_CHARACTERS = 2000
+_MOST_ELEMENTS = 1 << 44
+
+
+class TensorType(NamedTuple):
+    """shape: extents, outermost first. dtype: its name, as numpy and tilewright write it."""
+
+    shape: tuple[Extent, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every extent is a number."""
+        return all(isinstance(extent, int) for extent in self.shape)
+
+
+def tensor_type(shape: Sequence[Any], dtype: object) -> TensorType:
+    """The type of a shape as users write it (numbers, and texts over symbols) and a dtype. Raises BadGraph (TW0901)."""
+    try:
+        kind = str(scalar_dtype(str(dtype)))
+    except TilewrightError as problem:
+        raise BadGraph(f"values of a graph are not of {dtype}", reason=problem.headline, called=user_source(),
+                       fix='dtypes such as "float32", "int64" and "bool"') from None
+    return TensorType(tuple(map(_extent, shape)), kind)
+
+
+def _extent(extent: Any) -> Extent:
+    if isinstance(extent, str):
+        return extent_of(_expression(extent))
+    if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or not 0 <= extent < _MOST_ELEMENTS:
+        raise BadGraph("a shape has an extent that is none", reason=f"got {extent!r}"[:200], called=user_source(),
+                       allowed="numbers from 0 on, and texts over symbols", fix='(1, 3, "h", "w")')
+    return int(extent)
+
+
+def type_of_array(array: NDArray[Any]) -> TensorType:
+    """The type that an array has. Raises BadGraph (TW0901) for dtypes that values cannot have."""
+    return tensor_type(array.shape, array.dtype)
+
+
+def array_dtype(name: str) -> np.dtype[Any]:
+    """numpy's dtype of this name."""
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+@cache
+def symbol(name: str) -> Var:
+    """The one symbol of this name, wide enough for products of extents."""
+    return te.size_var(name, "int64")
+
+
+@lru_cache(4096)
+def _expression(text: str) -> Expr:
+    """The extent that a text describes. Raises BadGraph (TW0901)."""
+    if len(text) <= _MOST_CHARACTERS and (names := set(_SYMBOL.findall(text))):
+        try:
+            value = parse_expression(text, **{name: symbol(name) for name in names})
+        except TilewrightError as problem:
+            raise _no_extent(text, problem.headline) from None
+        if value.dtype.is_integer and value.dtype.lanes == 1:
+            return value
+    raise _no_extent(text, "it is no integer expression over symbols")
+
+
+def _no_extent(text: str, reason: str) -> BadGraph:
+    return BadGraph(f"a shape has an extent that is none: {text[:200]!r}", reason=reason, called=user_source(),
+                    allowed="numbers from 0 on, and texts over symbols", fix='(1, 3, "h", "w")')
+
+
+def extents(shape: Sequence[Extent]) -> tuple[Any, ...]:
+    """A shape as topi takes it."""
+    return tuple(_expression(extent) if isinstance(extent, str) else extent for extent in shape)
+
+
+def extent_of(extent: Any) -> Extent:
+    """An extent of topi's as types have it."""
+    if isinstance(extent, Expr):
+        value = simplify(extent)
+        return value.value if isinstance(value, IntImm) else str(value)
+    return int(extent)
+
+
+def symbols_of(shape: Sequence[Extent]) -> set[str]:
+    """The symbols that a shape speaks of."""
+    return {var.name for extent in shape if isinstance(extent, str) for var in free_vars(_expression(extent))}
+
+
+def resolved(extent: Extent, sizes: Mapping[str, int]) -> int:
+    """What an extent is where symbols have these sizes."""
+    if isinstance(extent, int):
+        return extent
+    value = _expression(extent)
+    number = simplify(substitute(value, {var: te.const(sizes[var.name], str(var.dtype)) for var in free_vars(value)}))
+    assert isinstance(number, IntImm), "an expression over numbers is a number"
+    return number.value
+
+
+def sized(value: Any, sizes: Mapping[str, int]) -> Any:
+    """An attribute with its extents, the texts inside of tuples, as numbers."""
+    if isinstance(value, tuple):
+        parts = cast("tuple[Any, ...]", value)
+        return tuple(resolved(part, sizes) if isinstance(part, str) else sized(part, sizes) for part in parts)
+    return value

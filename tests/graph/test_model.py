@@ -1,0 +1,146 @@
+"""Graphs that are built: one native call, compared with the reference."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.graph import Builder
+from tilewright.graph.arena import Lifetime, places
+from tilewright.graph.comparison import difference
+from tilewright.graph.kernels import steps_of
+
+
+def blocks(count: int) -> tw.graph.Graph:
+    """Equal residual blocks: relu(x + conv(x))."""
+    random = np.random.default_rng(1)
+    b = Builder("blocks")
+    x = b.input("x", (1, 5, 7, 6))
+    for at in range(count):
+        w = b.param(f"w{at}", (random.standard_normal((5, 5, 3, 3)) / 7).astype("float32"))
+        x = b.node("relu", b.node("add", b.node("conv", x, w, padding=(1, 1, 1, 1)), x), source=f"block {at}")
+    b.output("y", x)
+    return b.graph()
+
+
+def test_equal_layers_share_one_kernel() -> None:
+    g = blocks(6)
+    m = tw.build(g)
+    assert m.kernels == {"k0": 6}
+    x = np.random.default_rng(0).standard_normal((1, 5, 7, 6)).astype("float32")
+    np.testing.assert_allclose(m(x), g.run(x)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_tails_are_fused_into_the_heavy_node_before_them() -> None:
+    steps = steps_of(blocks(2))
+    assert [[node.operator for node in step.nodes] for step in steps] == [["conv", "add", "relu"]] * 2
+
+
+def test_a_value_that_two_nodes_read_is_a_kernel_of_its_own() -> None:
+    b = Builder()
+    y = b.node("exp", b.input("x", (7,)))
+    b.output("z", b.node("add", b.node("relu", y), b.node("negative", y)))
+    assert [[node.operator for node in step.nodes] for step in steps_of(b.graph())] == [["exp"], ["negative", "relu", "add"]]
+
+
+def test_the_arena_reuses_what_nobody_reads_any_more() -> None:
+    m = tw.build(blocks(6))
+    assert m.arena_bytes == 2 * 896                        # two values of 840 bytes live at a time, each at a cache line
+
+
+def test_values_that_live_at_one_time_lie_apart() -> None:
+    random = np.random.default_rng(3)
+    lives = {}
+    for at in range(60):
+        first = int(random.integers(0, 40))
+        lives[f"v{at}"] = Lifetime(int(random.integers(0, 1000)), first, first + int(random.integers(0, 9)))
+    offsets, size = places(lives)
+    for a, one in lives.items():
+        assert offsets[a] % 64 == 0 and offsets[a] + one.size <= size
+        for b, other in lives.items():
+            apart = offsets[a] + one.size <= offsets[b] or offsets[b] + other.size <= offsets[a]
+            assert a == b or apart or one.last < other.first or other.last < one.first or not one.size or not other.size
+
+
+def symbolic() -> tw.graph.Graph:
+    b = Builder()
+    x = b.input("x", ("n", 3))
+    b.output("y", b.node("softmax", b.node("reshape", x, shape=("n * 3",))))
+    b.output("same", x)
+    b.output("again", x)
+    b.output("held", b.param("p", np.arange(3)))
+    return b.graph()
+
+
+def test_sizes_are_read_from_the_arrays() -> None:
+    m = tw.build(symbolic())
+    for n in (1, 4, 0, 7, 4):
+        x = np.random.default_rng(n).standard_normal((n, 3)).astype("float32")
+        y, same, again, held = m(x)
+        assert y.shape == (3 * n,) and np.allclose(y, m._graph.run(x)[0], atol=1e-6)
+        assert np.array_equal(same, x) and np.array_equal(again, x) and np.array_equal(held, [0, 1, 2])
+        assert m.outputs["y"] == (("n * 3",), "float32")
+
+
+def test_calls_take_names_views_and_outputs() -> None:
+    b = Builder()
+    b.output("y", b.node("subtract", b.input("x", (2, 3)), b.input("z", (3,))))
+    m = tw.build(b.graph())
+    x, z = np.arange(6, dtype="float32").reshape(3, 2).T, np.ones(3, "float32")
+    y = np.empty((2, 3), "float32")
+    assert m(x, z=z, out=y) is y and np.array_equal(y, x - z) and np.array_equal(m(z=z, x=x), y)
+    assert m.inputs == {"x": ((2, 3), "float32"), "z": ((3,), "float32")} and m.time(x, z).median > 0
+    for out in (np.empty((3, 2), "float32"), [y, y], np.empty((2, 3)), 1):
+        with pytest.raises(tw.GraphError, match="TW0906: graph main cannot write to out"):
+            m(x, z, out=out)
+    with pytest.raises(tw.GraphError, match="TW0906"):
+        m(x)
+
+
+def test_threads_call_one_model_at_once() -> None:
+    g = blocks(3)
+    m = tw.build(g)
+    inputs = [np.random.default_rng(at).standard_normal((1, 5, 7, 6)).astype("float32") for at in range(4)]
+    expected = [m(x) for x in inputs]
+    wrong: list[int] = []
+
+    def work(at: int) -> None:
+        for _ in range(50):
+            if not np.array_equal(m(inputs[at]), expected[at]):
+                wrong.append(at)
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_verify_finds_the_node_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.graph.operators import OPERATORS
+
+    g = blocks(3)
+    m = tw.build(g)
+    x = np.ones((1, 5, 7, 6), "float32")
+    assert m.verify(x) and "every value agrees" in str(m.verify(x))
+    row = OPERATORS["relu"]
+    wrong: Any = type(row)(row.name, row.declare, lambda x: np.maximum(x, 0) + 1, row.fusion, row.attributes, row.inputs)
+    monkeypatch.setitem(OPERATORS, "relu", wrong)
+    found = m.verify(x)
+    assert not found and found.node is not None and found.node.source == "block 0" and "relu (block 0) gives" in str(found)
+
+
+@pytest.mark.parametrize("ours, theirs, expected", [
+    ([1.0, np.nan], [1.0, np.nan], 0), ([1.0, np.nan], [1.0, 2.0], np.inf), ([1.0, 4.0], [2.0, 4.0], 0.25), ([np.inf], [np.inf], 0),
+])
+def test_differences_are_relative_to_the_greatest_magnitude(ours: list[float], theirs: list[float], expected: float) -> None:
+    assert difference(np.asarray(ours), np.asarray(theirs)) == expected
+
+
+def test_other_targets_are_refused() -> None:
+    with pytest.raises(tw.GraphError, match="TW0908: graph blocks cannot be built for 'c'"):
+        tw.build(blocks(1), target="c")
