@@ -1,6 +1,8 @@
 """Rules that choose schedules: how, for what topi and users declare.
 
     s = tw.autoschedule.schedule([C], target="llvm", exact=True)        # also topi.schedule
+    print(s.plan)                                                       # what was chosen, among what, and what binds it
+    print(tw.autoschedule.rules())                                      # which rules there are; register(rule) adds one
 
 What measures is above; `schedule` is a door to the one place that knows both rules and measured results.
 """
@@ -9,4 +11,7 @@ from __future__ import annotations
 
 from ..topi.lazy import lazily
 
-__getattr__, __dir__ = lazily(__name__, {"schedule": "..driver.schedule"})
+__getattr__, __dir__ = lazily(__name__, {
+    "schedule": "..driver.schedule", "rules": "rules", "Rule": "registry", "register": "registry", "Candidate": "plan",
+    "Estimate": "estimate", "Plan": "plan",
+})

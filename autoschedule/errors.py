@@ -1,10 +1,10 @@
-"""What can go wrong with spaces of schedules (of TW0601 to TW0619, which are tuning's)."""
+"""What can go wrong with spaces of schedules (of TW0601 to TW0619, which are tuning's) and with rules."""
 
 from __future__ import annotations
 
-from ..errors import TuningError
+from ..errors import ScheduleError, TuningError
 
-__all__ = ["BadDefinition", "UnknownPart"]
+__all__ = ["BadDefinition", "BadRule", "UnknownPart"]
 
 
 class BadDefinition(TuningError):
@@ -17,3 +17,9 @@ class UnknownPart(TuningError):
     """A part of a search space that the template does not define."""
 
     code = "TW0606"
+
+
+class BadRule(ScheduleError):
+    """A rule of one's own that is none: without a name, without what it matches or does, or with nothing to choose from."""
+
+    code = "TW0228"

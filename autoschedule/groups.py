@@ -15,7 +15,7 @@ An operator of several operations tags its last one, "softmax", and the others a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf, prod
 
@@ -29,6 +29,7 @@ from ..te.rewrite import collect_loads, inline
 from ..te.shape import constant_extent, same_extent
 from ..te.tensor import Tensor
 from .operations import elements, is_expensive, is_plain, loads_of, weight
+from .plan import Candidate, Chooser, Decision, cheapest
 from .row_chain import row_chain
 
 __all__ = ["ROWS", "Group", "Piece", "cut"]
@@ -53,7 +54,8 @@ class Group:
     without reductions that this group alone reads, not placed yet (pad, cast, dequantise, transpose), producers first: the
     rule inlines or packs them; those that it leaves at root are scheduled as groups of their own. parts: the operations that
     belong to the anchor's operator, producers first, not placed either. Operations are those that were declared, and stay
-    keys of the schedule whatever primitives make of them.
+    keys of the schedule whatever primitives make of them. between: what is inlined from the anchor to the output.
+    chooser: who takes one of several candidates; decisions: what was taken, for `s.plan`.
     """
 
     s: Schedule
@@ -63,6 +65,20 @@ class Group:
     target: Target
     machine: Machine
     parts: tuple[Operation, ...] = ()
+    between: tuple[Operation, ...] = ()
+    chooser: Chooser = cheapest
+    decisions: list[Decision] = field(default_factory=list[Decision])
+
+    def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
+        """Applies one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
+        searches, and notes it. rule: names the decision."""
+        chosen = self.chooser(f"{rule} of {self.anchor.name}", candidates)
+        after = (self.output,) if self.output is not self.anchor else ()
+        fused = tuple(op.name for op in (*self.heads, *self.parts, *self.between, *after) if op.values)
+        self.decisions.append(Decision(
+            rule, self.anchor.name, fused, self.output, self.machine,
+            tuple((candidate.description, candidate.estimate) for candidate in candidates), chosen, candidates[chosen].estimate))
+        candidates[chosen].apply()
 
     def inline_cheap_heads(self) -> None:
         """Inline the heads whose values cost little; the others stay stages of their own."""

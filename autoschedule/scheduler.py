@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import cast
 
-from ..codegen.machine import machine_of
+from ..codegen.machine import Machine, machine_of
 from ..codegen.target import Target
+from ..errors import user_source
 from ..schedule import Schedule, create_schedule
 from ..te import Tensor
 from ..te.operation import Operation
 from .cpu.rules import rule_in_order
+from .errors import BadRule
 from .groups import APART, Group, Piece, cut
+from .plan import Candidate, Chooser, Decision, cheapest
+from .registry import Rule, registered
 
 __all__ = ["schedule"]
 
 
 def schedule(
     outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm", *, exact: bool = False,
+    chooser: Chooser = cheapest,
 ) -> Schedule:
     """The schedule that the rules choose for `outputs` and what they are computed from (see driver.schedule). exact: sums keep
-    their declared order, so that every bit is that of the program without a schedule.
+    their declared order, so that every bit is that of the program without a schedule. chooser: takes one of the candidates
+    wherever a rule has several.
 
-    Raises NothingToSchedule (TW02), and a CodegenError (TW04) for an unknown target.
+    Raises NothingToSchedule (TW02), BadRule (TW0228), and a CodegenError (TW04) for an unknown target.
     """
     chosen = Target.parse(target)
     s = create_schedule(outputs)
-    return _scheduled(s, chosen, exact) if chosen.backend.rules else s
+    return _scheduled(s, chosen, exact, chooser) if chosen.backend.rules else s
 
 
-def _scheduled(s: Schedule, target: Target, exact: bool) -> Schedule:
+def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Schedule:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule; where sums are to keep their order and the rule
     does not, another that does."""
     fusion = APART
@@ -46,28 +54,60 @@ def _scheduled(s: Schedule, target: Target, exact: bool) -> Schedule:
 
         fusion = fusion_on(machine)
     tags: Collection[str] = RULES
+    decisions: list[Decision] = []
     for piece in cut(s, tags, fusion):
         before = s.copy() if exact else None
-        rule_for(piece.tag, piece.anchor)(_begin(s, piece, target))
+        group = _begin(s, piece, target, machine, chooser)
+        _apply(group, rule_for(piece.tag, piece.anchor))
         if before is not None and not s.is_exact:
             s = before
-            _one_by_one(_begin(s, piece, target))
+            group = _begin(s, piece, target, machine, chooser)
+            _one_by_one(group)
+        decisions += group.decisions
         for head in piece.heads:
             if s[head].attach_type == "root" and not s[head].is_scheduled() and head.values:
-                rule_for("", head)(Group(s, head, head, (), target, machine))
+                alone = Group(s, head, head, (), target, machine, chooser=chooser)
+                _apply(alone, rule_for("", head))
+                decisions += alone.decisions
+    s.decisions = tuple(decisions)
     return s
+
+
+def _apply(group: Group, usual: Callable[[Group], None]) -> None:
+    """Schedules a group: by a rule of the user's that matches it, or by the usual one. A rule that says nothing of what it chose
+    had one way."""
+    own = next((rule for rule in registered() if rule.matches(group)), None)
+    if own is not None:
+        group.choose(own.name, _ways(own, group))
+        return
+    usual(group)
+    if not group.decisions:
+        replace(group, chooser=cheapest).choose(usual.__name__, [Candidate("its one way", lambda: None)])
+
+
+def _ways(rule: Rule, group: Group) -> Sequence[Candidate]:
+    """The candidates of a rule of the user's."""
+    ways = list(rule.candidates(group))
+    if not ways or not all(isinstance(way, Candidate) for way in cast("Sequence[object]", ways)):
+        raise BadRule(f"rule {rule.name!r} cannot schedule {group.anchor.name}", declared=group.anchor.source, called=user_source(),
+                      reason="its candidates are no list of tw.autoschedule.Candidate" if ways else "it has no candidates",
+                      fix="candidates(self, group) returns at least one Candidate(description, apply), or matches says no")
+    return ways
 
 
 def _one_by_one(group: Group) -> None:
     """Schedules the operations of a group each for itself, so that every sum takes up its terms as they were declared."""
     for op in (*group.parts, group.anchor):
         last = op is group.anchor
-        own = replace(group, anchor=op, output=group.output if last else op, heads=group.heads if last else (), parts=())
-        rule_in_order(op)(own)
+        own = replace(group, anchor=op, output=group.output if last else op, heads=group.heads if last else (), parts=(),
+                      between=group.between if last else ())
+        rule = rule_in_order(op)
+        own.choose(rule.__name__, [Candidate("sums in their order", partial(rule, own))])
 
 
-def _begin(s: Schedule, piece: Piece, target: Target) -> Group:
+def _begin(s: Schedule, piece: Piece, target: Target, machine: Machine, chooser: Chooser) -> Group:
     """The group of a piece: what lies within its tail is inlined."""
     for op in (*piece.inlined, *piece.between):
         s[op].compute_inline()
-    return Group(s, piece.anchor, piece.output, piece.heads, target, machine_of(target), piece.parts)
+    inlined = (*piece.inlined, *piece.between)
+    return Group(s, piece.anchor, piece.output, piece.heads, target, machine, piece.parts, inlined, chooser)

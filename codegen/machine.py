@@ -1,9 +1,12 @@
 """Machines, as far as schedules depend on them.
 
-A row says what a class of processors has in common. Latencies and rates are those of fused multiply-adds on whole vectors
-(of a multiplication followed by an addition where there is none), as the makers' optimization manuals and
-instruction tables give them for the cores of that class; caches are the smallest that its common cores have. On the
-machine that the code is made on, the caches are the machine's own.
+A row says what a class of processors has in common, in cycles of one core and whole vectors. The facts are those of the makers'
+optimization manuals (Intel 64 and IA-32 Architectures Optimization Reference Manual; AMD's Software Optimization Guides for
+families 17h, 19h and 1Ah; Arm's Neoverse Software Optimization Guides), of Fog's Instruction Tables and of uops.info (Abel and
+Reineke 2019), rounded; what is sustained from a level of the caches and from memory is about two thirds of what the
+manuals name as the peak. A row for the cores of one design is taken where LLVM's name of the processor says so, or else that of
+the features. On the machine that the code is made on, sizes of caches are the machine's own, and what `tilewright doctor
+--calibrate` measured takes the place of what a row only supposes (calibration.py).
 """
 
 from __future__ import annotations
@@ -11,52 +14,161 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 
 from ..runtime.threads import available_cpus
 from .llvm.features import target_has
 from .target import Target
 
-__all__ = ["MACHINES", "Machine", "RegisterTile", "machine_of", "register_tiles"]
+__all__ = ["MACHINES", "Instruction", "Instructions", "Level", "Machine", "RegisterTile", "machine_of", "register_tiles"]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """latency: cycles until the result can be used. rate: how many whole vectors a cycle."""
+
+    latency: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What is told apart of vectors of 32-bit floats. call: a function of mathematics such as exp, as our own code computes it.
+    select: a comparison's choice, or a minimum's; shuffle: lanes exchanged, or a conversion. gather: as many elements as a vector
+    has from as many places."""
+
+    fma: Instruction
+    add: Instruction
+    mul: Instruction
+    div: Instruction
+    sqrt: Instruction
+    call: Instruction
+    select: Instruction
+    shuffle: Instruction
+    gather: Instruction
+    load: Instruction
+    store: Instruction
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache, or memory. size: bytes. rate: bytes a cycle that one core takes from it; shared: that all cores take together."""
+
+    name: str
+    size: float
+    rate: float
+    shared: float = inf
 
 
 @dataclass(frozen=True)
 class Machine:
-    """vector_bytes, registers: of the vector registers. fma_latency: cycles until a result can be used; fma_rate: vectors
-    a cycle. l1, l2, line: bytes of the data caches of one core, and of a line. features: what LLVM calls those that a
-    target needs for this row; cores: how many
-    threads work is shared among, those of this machine for code that is made for it."""
+    """vector_bytes, registers: of the vector registers. instructions: see there. l1, l2, l3, line: bytes of the data caches of one
+    core, of that which cores share (0: there is none), and of a line. l2_rate, l3_rate, memory_rate: bytes a cycle that one core
+    takes from there; memory_shared: that all cores take from memory. clock: 10^9 cycles a second. width: instructions
+    begun in a cycle; window: that are looked ahead over. fork: cycles until all threads have begun and ended. features: what LLVM
+    calls those that a target needs for this row; cpus: its names for the processors; cores: how many threads work is shared
+    among, those of this machine for code that is made for it."""
 
     name: str
     architecture: str
     vector_bytes: int
     registers: int
-    fma_latency: int
-    fma_rate: int
+    instructions: Instructions
     l1: int
     l2: int
+    l3: int = 8 << 20
     line: int = 64
+    l2_rate: float = 32
+    l3_rate: float = 12
+    memory_rate: float = 4
+    memory_shared: float = 12
+    clock: float = 3.0
+    width: float = 4
+    window: int = 224
+    fork: float = 15000
     cores: int = 16
     features: tuple[str, ...] = ()
+    cpus: tuple[str, ...] = ()
 
     def lanes(self, bits: int) -> int:
         """How many values of `bits` bits a vector register holds."""
         return max(self.vector_bytes * 8 // max(bits, 8), 1)
 
     @property
+    def fma_latency(self) -> int:
+        """Cycles until a multiply-add's result can be used, or that of a multiplication and an addition."""
+        return int(self.instructions.fma.latency)
+
+    @property
+    def fma_rate(self) -> int:
+        """Multiply-adds of whole vectors a cycle."""
+        return int(self.instructions.fma.rate)
+
+    @property
     def accumulators(self) -> int:
         """How many independent sums keep the multiply-add units busy."""
         return self.fma_latency * self.fma_rate
 
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The caches, the smallest first, and memory. What is loaded from the first costs its load."""
+        shared = (Level("L3", self.l3, self.l3_rate),) if self.l3 else ()
+        return (Level("L1", self.l1, inf), Level("L2", self.l2, self.l2_rate), *shared,
+                Level("memory", inf, self.memory_rate, self.memory_shared))
 
-KIB = 1024
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+def _units(fma: tuple[float, float], add: tuple[float, float], mul: tuple[float, float], div: tuple[float, float],
+           sqrt: tuple[float, float], select: tuple[float, float], gather: float, loads: float, stores: float) -> Instructions:
+    """A processor's: (latency, rate) each; gather, loads and stores by their rates alone. A call is some twenty multiply-adds
+    and what decides between them; what exchanges lanes has one unit."""
+    call = Instruction(12 * fma[0], fma[1] / 22)
+    return Instructions(Instruction(*fma), Instruction(*add), Instruction(*mul), Instruction(*div), Instruction(*sqrt), call,
+                        Instruction(*select), Instruction(3, 1), Instruction(20, gather), Instruction(5, loads),
+                        Instruction(1, stores))
+
+
+_SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 1.5), 1 / 5, 2, 1)
+_SKYLAKE_512 = _units((4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 1), 1 / 10, 2, 1)
+_HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 0.75), 1 / 12, 2, 1)
+_SANDYBRIDGE = _units((8, 1), (3, 1), (5, 1), (29, 1 / 28), (29, 1 / 28), (3, 0.5), 1 / 24, 1, 0.5)
+_ZEN2 = _units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 16, 2, 1)
+_ZEN3 = _units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 8, 2, 1)
+_ZEN4 = _units((4, 1), (3, 1), (3, 1), (11, 1 / 10), (15, 1 / 14), (2, 1), 1 / 40, 1, 0.5)
+_ZEN5 = _units((4, 2), (2, 2), (3, 2), (11, 1 / 10), (15, 1 / 14), (2, 2), 1 / 24, 2, 1)
+_SSE2 = _units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 0.5), 1 / 8, 1, 1)
+_NEON = _units((4, 2), (2, 2), (3, 2), (10, 1 / 5), (10, 1 / 5), (2, 2), 1 / 4, 2, 2)
+
 MACHINES = (
-    Machine("avx512", "x86_64", 64, 32, 4, 2, 32 * KIB, 1024 * KIB, features=("avx512f",)),
-    Machine("avx2", "x86_64", 32, 16, 4, 2, 32 * KIB, 256 * KIB, features=("avx2", "fma")),
-    Machine("avx", "x86_64", 32, 16, 8, 1, 32 * KIB, 256 * KIB, features=("avx",)),
-    Machine("sse2", "x86_64", 16, 16, 8, 1, 32 * KIB, 256 * KIB),
-    Machine("sve", "aarch64", 16, 32, 4, 2, 64 * KIB, 1024 * KIB, features=("sve",)),
-    Machine("neon", "aarch64", 16, 32, 4, 2, 32 * KIB, 512 * KIB),
-    Machine("generic", "", 16, 16, 8, 1, 32 * KIB, 256 * KIB),
+    Machine("avx512", "x86_64", 64, 32, _ZEN5, 48 * KIB, 1 * MIB, 32 * MIB, l2_rate=44, l3_rate=16, memory_rate=8, memory_shared=24,
+            clock=4.0, width=6, window=448, features=("avx512f",), cpus=("znver5",)),
+    Machine("avx512", "x86_64", 64, 32, _ZEN4, 32 * KIB, 1 * MIB, 32 * MIB, l2_rate=24, l3_rate=16, memory_rate=7, memory_shared=20,
+            clock=3.7, width=6, window=320, features=("avx512f",), cpus=("znver4",)),
+    Machine("avx512", "x86_64", 64, 32, _SKYLAKE_512, 48 * KIB, 2 * MIB, 32 * MIB, l2_rate=40, l3_rate=8, memory_shared=24,
+            width=6, window=512, features=("avx512f",),
+            cpus=("sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d")),
+    Machine("avx512", "x86_64", 64, 32, _SKYLAKE_512, 48 * KIB, 1280 * KIB, 24 * MIB, l2_rate=40, l3_rate=8, memory_shared=24,
+            width=5, window=352, features=("avx512f",),
+            cpus=("icelake-server", "icelake-client", "tigerlake", "rocketlake")),
+    Machine("avx512", "x86_64", 64, 32, _SKYLAKE_512, 32 * KIB, 1024 * KIB, 16 * MIB, l2_rate=40, l3_rate=8, memory_shared=24,
+            features=("avx512f",)),
+    Machine("avx2", "x86_64", 32, 16, _ZEN3, 32 * KIB, 512 * KIB, 32 * MIB, l2_rate=24, l3_rate=16, memory_rate=6, memory_shared=16,
+            clock=3.4, width=6, window=256, features=("avx2", "fma"), cpus=("znver3",)),
+    Machine("avx2", "x86_64", 32, 16, _ZEN2, 32 * KIB, 512 * KIB, 16 * MIB, l2_rate=24, l3_rate=14, memory_rate=6, memory_shared=16,
+            clock=3.3, width=5, features=("avx2", "fma"), cpus=("znver2",)),
+    Machine("avx2", "x86_64", 32, 16, _SKYLAKE, 32 * KIB, 256 * KIB, l3_rate=16, memory_rate=5, clock=3.8, features=("avx2", "fma"),
+            cpus=("skylake",)),
+    Machine("avx2", "x86_64", 32, 16, _HASWELL, 32 * KIB, 256 * KIB, l3_rate=14, memory_rate=5, window=192,
+            features=("avx2", "fma"), cpus=("haswell", "broadwell")),
+    Machine("avx2", "x86_64", 32, 16, _SKYLAKE, 32 * KIB, 256 * KIB, features=("avx2", "fma")),
+    Machine("avx", "x86_64", 32, 16, _SANDYBRIDGE, 32 * KIB, 256 * KIB, l2_rate=20, window=168, features=("avx",)),
+    Machine("sse2", "x86_64", 16, 16, _SSE2, 32 * KIB, 256 * KIB, l2_rate=16, window=128),
+    Machine("sve", "aarch64", 16, 32, _NEON, 64 * KIB, 1024 * KIB, 32 * MIB, memory_rate=8, memory_shared=40, width=5,
+            features=("sve",)),
+    Machine("neon", "aarch64", 16, 32, _NEON, 32 * KIB, 512 * KIB, window=128),
+    Machine("generic", "", 16, 16, _SSE2, 32 * KIB, 256 * KIB, l2_rate=16, window=128),
 )
 """The first row that fits a target is its machine. SVE's vectors have 128 bits, which every SVE core runs, where no length
 is known (Target.sve_bits)."""
@@ -70,13 +182,15 @@ def machine_of(target: Target) -> Machine:
     row = next(row for row in MACHINES if _fits(row, target))
     row = replace(row, vector_bytes=max(row.vector_bytes, target.sve_bits // 8))
     here = not (target.cpu or target.triple)
-    return replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), cores=available_cpus()) if here else row
+    if not here:
+        return row
+    return replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), l3=_cache(3, row.l3), cores=available_cpus())
 
 
 def _fits(row: Machine, target: Target) -> bool:
     """Whether a target has what a row needs. What a processor has that is named without features is seen in what LLVM
     makes of it: the width of its vectors."""
-    if row.architecture not in ("", target.architecture):
+    if row.architecture not in ("", target.architecture) or row.cpus and target.llvm_cpu not in row.cpus:
         return False
     if row.architecture == "x86_64":
         return target.vector_bits >= row.vector_bytes * 8 and all(target_has(target, feature) for feature in row.features)

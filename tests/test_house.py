@@ -111,7 +111,7 @@ def allowed(own: str, module: str) -> bool:
 
 DOORS = {("te/__init__.py", "schedule")} | {("schedule/model/doors.py", module) for module in (
     "schedule.lowering.normalize", "schedule.lowering.text", "schedule.model.exactness", "schedule.model.python_code",
-    "schedule.model.replay",
+    "schedule.model.replay", "autoschedule.lowered",
     "views.explain", "views.options", "views.report", "views.verify",
 )}
 """Names of an upper floor in the face of a lower one, where a user looks for them: te.create_schedule, print(s), s.show(). They
@@ -119,6 +119,7 @@ are loaded when they are asked for, and make no circle. What a face imports by a
 
 LATE = {
     "__init__.py": "te.errors te.unknown_names",
+    "autoschedule/registry.py": "autoschedule.plan",
     "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.gpu.rules",
     "autotune/report.py": "schedule",
     "cli/command.py": "cli.doctor cli.explain demo driver.build driver.cache.store "
@@ -136,7 +137,7 @@ LATE = {
     "driver/schedule.py": "autoschedule.scheduler autotune.checked",
     "ir/passes/common/runner.py": "ir.errors ir.verify",
     "runtime/device.py": "runtime.cuda_driver",
-    "schedule/model/doors.py": "schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
+    "schedule/model/doors.py": "autoschedule.lowered schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
         "schedule.model.python_code schedule.model.replay views.explain views.options views.report views.verify",
     "schedule/model/replay.py": "te.intrinsics",
     "schedule/primitives/tensorize.py": "te.intrinsics",

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 
 from ...codegen.machine import Machine
 from ...te.operation import Operation
 from ..groups import ROWS, Fusion, Group
 from .fusion import axes_shared, cheap, computed_again
 
-__all__ = ["RULES", "fusion_on", "rule_for", "rule_in_order"]
+__all__ = ["BY_FORM", "RULES", "fusion_on", "module_of", "rule_for", "rule_in_order"]
 
 RULES: dict[str, tuple[str, str]] = {
     "conv2d_nchw": ("conv", "conv2d_nchw"),
@@ -56,6 +57,9 @@ INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 SCRIPT = (".scripts", "on_cores")
 """For operations that are loops already; its module stands beside this folder, since it serves GPUs too."""
+BY_FORM = ((REDUCTION, "any reduction"), (IN_ORDER, "sums in their order"), (INJECTIVE, "operations without a reduction"),
+           (SCRIPT, "hybrid scripts"))
+"""The rules that no tag asks for, and what they are for."""
 
 
 def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
@@ -70,9 +74,13 @@ def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
     return _rule(SCRIPT if not anchor.values else INJECTIVE if anchor.reduction is None else IN_ORDER)
 
 
+def module_of(row: tuple[str, str]) -> ModuleType:
+    """The module of a row of the table."""
+    return import_module(f".{row[0]}", __package__)
+
+
 def _rule(row: tuple[str, str]) -> Callable[[Group], None]:
-    module, function = row
-    return getattr(import_module(f".{module}", __package__), function)
+    return getattr(module_of(row), row[1])
 
 
 def fusion_on(machine: Machine) -> Fusion:

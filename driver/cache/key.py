@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from ...arguments import is_sequence
+from ...autoschedule.registry import registered
 from ...codegen.target import Target
 from ...ir.expr import Var
 from ...runtime.threads import available_cpus
@@ -29,7 +30,7 @@ __all__ = ["build_key", "code_version"]
 
 def build_key(request: Request) -> str | None:
     """The key of kernels built together; None where they are not kept: only schedules and lists of tensors for this
-    machine's CPU are, of which everything can be written down."""
+    machine's CPU are, of which everything can be written down: not what rules of the user's do."""
     target, options = request.target, request.options
     if not target.is_native or not code_version():
         return None
@@ -48,7 +49,7 @@ def _whole(name: str, what: Any, args: Any) -> Any:
         what, args = what
     if isinstance(what, Schedule) and is_sequence(args):
         return (name, list(what.outputs), list(args), list(what.records))
-    if is_sequence(what) and all(isinstance(tensor, (Tensor, Var)) for tensor in what):
+    if is_sequence(what) and all(isinstance(tensor, (Tensor, Var)) for tensor in what) and not registered():
         return (name, list(what))
     raise NoStructure(type(what).__name__)
 

@@ -88,12 +88,17 @@ def box_of(access: Access, widths: Widths, spread: Sequence[int] = ()) -> Box:
     return tuple(box)
 
 
-def line_bytes(box: Box, size: int, unknown: int = 1) -> float:
+def line_bytes(box: Box, size: int, unknown: int = 1, shape: Sequence[Number] = ()) -> float:
     """Bytes of the cache lines under a box of elements of `size` bytes each: rows of neighbours, each of a line at least.
-    unknown: what a width counts as that is a symbol."""
+    unknown: what a width counts as that is a symbol. shape: of the array, where rows that the box has in whole are to count as
+    neighbours too."""
     if not box:
         return size
-    *rows, row = (unknown if value is None else value for value in map(value_of, box))
+    *rows, row = widths = [unknown if value is None else value for value in map(value_of, box)]
+    for extent, width in zip(reversed(shape), reversed(widths), strict=False):
+        if not rows or value_of(extent) != width:
+            break
+        row *= rows.pop()
     return float(prod(rows) * max(row * size, LINE))
 
 

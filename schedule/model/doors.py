@@ -46,6 +46,13 @@ class ScheduleDoors:
         """
         return _room(".exactness").exactness(self)
 
+    @property
+    def plan(self) -> Any:
+        """What the rules chose for each group of operations, among what, and by which estimate: a table to print, and a sequence
+        of rows (rule, anchor, fused, candidates, chosen, seconds, binds). Empty for schedules by hand, and for replayed ones.
+        """
+        return _room("...autoschedule.lowered").plan_of(self)
+
     def as_python(self) -> str:
         """Python code that makes this schedule again in `s`, given `te` and `ops` (what create_schedule took); and, where
         it uses tensor intrinsics of one's own, `intrinsics`, these by name."""

@@ -61,7 +61,8 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     outputs: the operations it was created for, as declared (s[op].op is what computes one now). stages: in topological
     order, producers first. stage_map: from every operation that a stage has had to the stage. retired: axes that
-    cache_write or rfactor took away, with what to say of them. groups: what create_group made.
+    cache_write or rfactor took away, with what to say of them. groups: what create_group made. decisions: what rules chose
+    for it, where they made it: `plan` tells.
     """
 
     def __init__(self, outputs: list[Operation]) -> None:
@@ -71,6 +72,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         self.stage_map: dict[Operation, Stage] = {stage.op: stage for stage in self.stages}
         self.retired: dict[IterVar, str] = {}
         self.groups: list[Group] = []
+        self.decisions: tuple[Any, ...] = ()
         self._records: list[Record] = []
         self._threads: list[IterVar] = []
         self._symbols: list[Var] | None = None
@@ -204,7 +206,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
     def copy(self) -> Schedule:
         """A schedule of its own with the same stages, axes and records."""
         twin = Schedule.__new__(Schedule)
-        twin.outputs, twin.retired = self.outputs, dict(self.retired)
+        twin.outputs, twin.retired, twin.decisions = self.outputs, dict(self.retired), self.decisions
         twin._records, twin._threads = list(self._records), list(self._threads)
         twin._symbols = None if self._symbols is None else list(self._symbols)
         twin._within_compound = False

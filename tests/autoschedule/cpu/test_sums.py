@@ -14,7 +14,7 @@ from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, gathers, te
 from tilewright.autoschedule.operations import loads_of
 from tilewright.codegen.machine import MACHINES
 
-AVX512, AVX2 = MACHINES[0], MACHINES[1]
+AVX512, AVX2 = (next(row for row in MACHINES if row.name == name and not row.cpus) for name in ("avx512", "avx2"))
 HASWELL = "llvm -mcpu=haswell"
 
 

@@ -1,0 +1,247 @@
+"""How long a nest of loops takes on a machine, in closed form: nothing is lowered, compiled or run.
+
+    nest                                     is counted as
+    for task in parallel:                    tasks, shared among the threads; a fork
+      for panel:                             bytes that cross into each cache, by what fits
+        for k:                               cycles of a body: arithmetic, loads, stores, or waiting for the sum
+          c[6, 16] += a[6, k] * b[k, 16]     a body: 12 multiply-adds, 6 + 2 loads, one link of a chain
+
+**Cycles of a body**: the largest of what each kind of unit takes (instructions by their rates), of what is begun at once, and
+of the latency of the instructions that wait for those of the iteration before; several runs of a short loop overlap as far as
+the processor looks ahead. That is the analytical model for register tiles of Low, Igual, Smith and Quintana-Ortí (Analytical
+Modeling Is Enough for High-Performance BLIS, 2016), for any body.
+
+**Bytes that cross into a cache**: a loop whose whole run touches no more than the cache holds costs the bytes that it touches,
+once. So does one of which an iteration does, since what iterations share stays. Any other costs the sum of its iterations.
+(Mullapudi et al., Automatically Scheduling Halide Image Processing Pipelines, 2016, count so for one cache; Springer and
+Bientinesi, Design of a High-Performance GEMM-like Tensor-Tensor Multiplication, 2018, order loops of contractions by it.) Bytes
+touched are those of the lines under the boxes of footprint.py.
+
+**Time**: the larger of cycles and transfers, and a part of the smaller one; what is shared among threads takes as long as that
+with the most tasks; and the fork. An estimate says what its time goes to, so that the largest part is what binds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from ..codegen.machine import Machine
+from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
+from ..ir.cached import cached_property
+from ..ir.expr import Var
+
+__all__ = ["Body", "Estimate", "Nest", "estimate"]
+
+ROOM = 0.75
+"""The part of a cache that a program's own data can have."""
+BESIDE = 0.2
+"""The part of the smaller one of cycles and transfers that the larger one does not hide."""
+LOOP, LEAVE = 2, 4
+"""Instructions of a loop's own in each iteration, and cycles at its end."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """parts: seconds by what they are spent on ("fma throughput", "latency of the sum", "L2 bandwidth", "memory bandwidth",
+    "fork-join" ...). An estimate for a processor with other units has other names, and the same form."""
+
+    parts: tuple[tuple[str, float], ...]
+
+    @cached_property
+    def seconds(self) -> float:
+        """All of it."""
+        return sum(seconds for _, seconds in self.parts)
+
+    @property
+    def binds(self) -> str:
+        """What takes the largest part; empty where there is nothing to do."""
+        return max(self.parts, key=lambda part: part[1], default=("", 0.0))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """What one iteration of the loops around it does in one piece. instructions: on whole vectors, by the names of
+    machine.Instructions. accesses: the elements that are read and written in memory, whatever is kept in registers. inner: the
+    loops that are written out in it or are lanes, each axis with how many values it takes. chain: the instructions that wait for
+    those of the iteration before, as name and number one after the other."""
+
+    instructions: Mapping[str, float]
+    accesses: tuple[Access, ...] = ()
+    inner: tuple[tuple[Var, int], ...] = ()
+    chain: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """A loop, or a sequence (axis None, trips 1). Several loops may be over one axis: each takes it `trips` times as far as those
+    inside. parallel: its iterations are tasks."""
+
+    axis: Var | None
+    trips: int
+    body: tuple[Nest | Body, ...]
+    parallel: bool = False
+
+
+def estimate(nest: Nest, machine: Machine) -> Estimate:
+    """The time of a nest, of data that stay where they fit when it runs again and again."""
+    sizes = _Sizes()
+    warm = sizes.of_run(nest)[0]
+    total: dict[str, float] = {}
+    for part in _pieces(nest):
+        tasks = part.trips if part.parallel else 1
+        threads = min(machine.cores, tasks) if part.parallel else 1
+        core: dict[str, float] = {}
+        _add_core(part, 1.0, machine, core)
+        transfers = _transfers(part, machine, sizes, warm, threads)
+        share = ceil(tasks / threads) / max(tasks, 1)
+        for name, cycles in _overlapped(core, transfers).items():
+            total[name] = total.get(name, 0.0) + cycles * share
+        if threads > 1:
+            total["fork-join"] = total.get("fork-join", 0.0) + machine.fork
+    second = machine.clock * 1e9
+    return Estimate(tuple((name, cycles / second) for name, cycles in total.items() if cycles))
+
+
+def _pieces(nest: Nest) -> Iterable[Nest]:
+    """What runs one after the other, each with its tasks."""
+    if nest.axis is not None or any(isinstance(part, Body) for part in nest.body):
+        yield nest
+        return
+    for part in nest.body:
+        assert isinstance(part, Nest)
+        yield from _pieces(part)
+
+
+def _overlapped(core: Mapping[str, float], transfers: Mapping[str, float]) -> dict[str, float]:
+    """What cycles and transfers take together, by what they are spent on."""
+    computing, moving = sum(core.values()), sum(transfers.values())
+    own, other = (1.0, BESIDE) if computing >= moving else (BESIDE, 1.0)
+    parts = {name: cycles * own for name, cycles in core.items()}
+    for name, cycles in transfers.items():
+        parts[name] = parts.get(name, 0.0) + cycles * other
+    return parts
+
+
+# Cycles
+
+
+def _add_core(nest: Nest, runs: float, machine: Machine, core: dict[str, float]) -> None:
+    """Adds the cycles of `runs` runs of a nest to what binds each body."""
+    times = runs * nest.trips
+    if nest.axis is not None and nest.trips > 1:
+        core["loops"] = core.get("loops", 0.0) + runs * LEAVE
+    for part in nest.body:
+        if isinstance(part, Nest):
+            _add_core(part, times, machine, core)
+        else:
+            name, cycles = _body_cycles(part, nest.trips, machine)
+            core[name] = core.get(name, 0.0) + times * cycles
+
+
+def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float]:
+    """What binds a body in a loop of `trips` iterations, and its cycles."""
+    units = {name: count / getattr(machine.instructions, name).rate for name, count in body.instructions.items()}
+    arithmetic = {name: cycles for name, cycles in units.items() if name not in ("load", "store", "gather", "shuffle")}
+    begun, loads = sum(body.instructions.values()) + LOOP, units.get("load", 0.0)
+    bounds = [
+        (f"{max(arithmetic, key=lambda name: arithmetic[name])} throughput" if arithmetic else "", sum(arithmetic.values())),
+        ("gathers" if units.get("gather", 0.0) > loads else "loads", loads + units.get("gather", 0.0)),
+        ("stores", units.get("store", 0.0)),
+        ("shuffles", units.get("shuffle", 0.0)),
+        ("instructions", begun / machine.width),
+    ]
+    if body.chain is not None:
+        name, links = body.chain
+        runs = max(machine.window / (begun * trips), 1.0)
+        bounds.append(("latency of the sum", getattr(machine.instructions, name).latency * links / runs))
+    return max(bounds, key=lambda bound: bound[1])
+
+
+# Bytes
+
+
+_Touched = list[tuple[Access, dict[Var, int]]]
+
+
+class _Sizes:
+    """The bytes that nests touch, each looked for once: what stays in a cache, and what crosses into it, where lines that are
+    written go back too."""
+
+    def __init__(self) -> None:
+        self.touched: dict[int, _Touched] = {}
+        self.sizes: dict[tuple[int, bool], tuple[float, float]] = {}
+
+    def of_run(self, nest: Nest) -> tuple[float, float]:
+        """Of a whole run."""
+        return self._size(nest, True)
+
+    def of_iteration(self, nest: Nest) -> tuple[float, float]:
+        """Of one iteration."""
+        return self._size(nest, False)
+
+    def _size(self, nest: Nest, whole: bool) -> tuple[float, float]:
+        size = self.sizes.get((id(nest), whole))
+        if size is None:
+            size = self.sizes[id(nest), whole] = _bytes(self._run(nest) if whole else self._iteration(nest))
+        return size
+
+    def _run(self, nest: Nest) -> _Touched:
+        known = self.touched.get(id(nest))
+        if known is None:
+            axis, known = nest.axis, self._iteration(nest)
+            if axis is not None:
+                known = [(access, {**widths, axis: widths.get(axis, 1) * nest.trips}) for access, widths in known]
+            self.touched[id(nest)] = known
+        return known
+
+    def _iteration(self, nest: Nest) -> _Touched:
+        touched: _Touched = []
+        for part in nest.body:
+            touched += self._run(part) if isinstance(part, Nest) else _once(part)
+        return touched
+
+
+def _once(body: Body) -> _Touched:
+    widths: dict[Var, int] = {}
+    for axis, values in body.inner:
+        widths[axis] = widths.get(axis, 1) * values
+    return [(access, widths) for access in body.accesses]
+
+
+def _bytes(touched: _Touched) -> tuple[float, float]:
+    """The bytes of the lines that accesses touch, and those that cross: of those of one form to one array the largest box."""
+    held: dict[tuple[Array, object], float] = {}
+    moved: dict[tuple[Array, object], float] = {}
+    for access, widths in touched:
+        size = line_bytes(box_of(access, widths), access.bytes, ASSUMED, access.shape)
+        key = access.array, access.pattern[0] if access.indices is not None else None
+        held[key] = max(held.get(key, 0.0), size)
+        moved[key] = max(moved.get(key, 0.0), size * (2 if access.stored else 1))
+    return sum(held.values()), sum(moved.values())
+
+
+ASSUMED = 1024
+"""Taken for an extent that the call decides."""
+
+
+def _transfers(nest: Nest, machine: Machine, sizes: _Sizes, warm: float, threads: int) -> dict[str, float]:
+    """Cycles by the level that bytes come from. warm: the bytes of the whole program, which stay where they fit."""
+    transfers: dict[str, float] = {}
+    for level, below in zip(machine.levels, machine.levels[1:], strict=False):
+        if warm > level.size:
+            rate = min(below.rate, below.shared / threads)
+            cycles = _crossing(nest, level.size * ROOM, sizes) / rate
+            if cycles:
+                transfers[f"{below.name} bandwidth"] = cycles
+    return transfers
+
+
+def _crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
+    """The bytes that cross into a cache with so much room in one run of a nest."""
+    held, moved = sizes.of_run(nest)
+    if held <= room or sizes.of_iteration(nest)[0] <= room:
+        return moved
+    inside = sum(_crossing(part, room, sizes) if isinstance(part, Nest) else _bytes(_once(part))[1] for part in nest.body)
+    return nest.trips * inside

@@ -1,0 +1,110 @@
+"""What expressions take in instructions on vectors, inside of loops that are written out or are lanes.
+
+    a[i, k] * b[k, j] + c[i, j]    i in 6 written out, j in 16 lanes of 8       12 multiply-adds, 6 loads of a, 2 of b
+
+What does not depend on an axis is computed once for all of its values; what the loop around does not change is computed before it.
+Arithmetic of indices is free: loops do it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import ceil, prod
+
+from ..codegen.machine import Machine
+from ..ir.analysis.footprint import Access
+from ..ir.analysis.linear import is_index
+from ..ir.combine import FUSED
+from ..ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Max,
+    Min,
+    Mul,
+    Node,
+    ProducerLoad,
+    Select,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
+from ..ir.visit import children, post_order
+
+__all__ = ["class_of", "instructions_of"]
+
+_CLASSES: dict[type[Node], str] = {
+    Add: "add", Sub: "add", Mul: "mul", Cast: "shuffle",
+    **dict.fromkeys((Min, Max, Select, IfThenElse, EQ, NE, LT, LE, GT, GE), "select"),
+    **dict.fromkeys((Div, FloorDiv, FloorMod, TruncDiv, TruncMod), "div"),
+}
+_CALLS = {**dict.fromkeys(FUSED, "fma"), "sqrt": "sqrt", "rsqrt": "sqrt", "abs": "select", "popcount": "shuffle", "clz": "shuffle",
+          **dict.fromkeys(("floor", "ceil", "trunc", "round"), "add"), **dict.fromkeys(("isnan", "isfinite", "isinf"), "select")}
+_FREE = ("likely", "reinterpret", "target_has", "address_of", "access_ptr")
+
+
+def class_of(node: Node) -> str:
+    """The class of a node's instruction, of machine.Instructions; empty for what takes none."""
+    if isinstance(node, Call):
+        return "" if node.name in _FREE else _CALLS.get(node.name, "call")
+    return _CLASSES.get(type(node), "")
+
+
+def instructions_of(
+    values: Iterable[Expr], machine: Machine, written_out: Mapping[Var, int], lanes: Mapping[Var, int], around: Collection[Var],
+    access: Callable[[BufferLoad | ProducerLoad], Access],
+) -> Counter[str]:
+    """How many instructions one evaluation takes, by class. written_out, lanes: the loops in the body, each with the values it
+    takes. around: the loop around, if any; what depends on none of all these is hoisted. access: what a load touches."""
+    count: Counter[str] = Counter()
+    moving = {*written_out, *lanes, *around}
+    variables: dict[int, frozenset[Var]] = {}
+    for node in post_order(*values, below=_outside_of_indices):
+        if isinstance(node, (BufferLoad, ProducerLoad)):
+            own = frozenset(each for each in post_order(*node.indices) if isinstance(each, Var))
+        else:
+            own = frozenset({node} if isinstance(node, Var) else ()).union(*(variables[id(child)] for child in children(node)))
+        variables[id(node)] = own
+        if not isinstance(node, Expr) or around and own.isdisjoint(around) or own.isdisjoint(moving):
+            continue
+        times = prod(trips for axis, trips in written_out.items() if axis in own)
+        if isinstance(node, (BufferLoad, ProducerLoad)):
+            name, many = load_of(access(node), lanes, machine)
+            count[name] += times * many
+        elif class_of(node) and not is_index(node):
+            count[class_of(node)] += times * vectors(lanes, own, machine.lanes(node.dtype.bits))
+    return count
+
+
+def _outside_of_indices(node: Node) -> Sequence[Node]:
+    return [] if isinstance(node, (BufferLoad, ProducerLoad)) else children(node)
+
+
+def vectors(lanes: Mapping[Var, int], own: Collection[Var], width: int) -> int:
+    """How many vectors what depends on the variables `own` fills."""
+    values = prod(trips for axis, trips in lanes.items() if axis in own)
+    return ceil(values / width)
+
+
+def load_of(access: Access, lanes: Mapping[Var, int], machine: Machine) -> tuple[str, int]:
+    """The class of what loads or stores along the lanes, and how many: whole vectors where neighbours lie side by side, one element
+    where all lanes read the same, gathers else."""
+    steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}
+    own = [axis for axis, step in steps.items() if step]
+    many = vectors(lanes, own, machine.lanes(access.bytes * 8))
+    together = not own or min(abs(steps[axis]) for axis in own) == 1
+    return ("store" if access.stored else "load") if together else "gather", many

@@ -1,0 +1,134 @@
+"""Loops as they were lowered, as nests that can be estimated: what a plan says of a choice that its rule did not estimate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+
+from ..codegen.machine import Machine
+from ..errors import LoweringError
+from ..ir.analysis.footprint import Access
+from ..ir.analysis.work import Statement, Work, work_of
+from ..ir.expr import BufferLoad, Call, Expr, ProducerLoad, Var
+from ..ir.stmt import BufferStore, For, LoopKind
+from ..ir.visit import post_order
+from ..schedule import Schedule
+from ..schedule.lowering.lower import Lowered, lower_whole
+from ..schedule.lowering.text import all_arguments
+from .estimate import ASSUMED, Body, Estimate, Nest, estimate
+from .instructions import class_of, instructions_of, load_of
+from .plan import Decision, Plan
+
+__all__ = ["estimate_of", "nest_of", "plan_of"]
+
+
+def plan_of(s: Schedule) -> Plan:
+    """What rules chose for a schedule. What they did not estimate is estimated here, from the loops as they are now."""
+    rows: tuple[Decision, ...] = s.decisions
+    if all(row.estimate is not None for row in rows):
+        return Plan(rows)
+    try:
+        lowered = lower_whole(s, all_arguments(s))
+    except LoweringError:  # changed further, and not whole yet
+        return Plan(rows)
+    nests = _nests(s, lowered, rows)
+    return Plan(tuple(replace(row, estimate=row.estimate or estimate(nests[at], row.machine)) if at in nests else row
+                      for at, row in enumerate(rows)))
+
+
+def estimate_of(s: Schedule, machine: Machine) -> Estimate:
+    """Of a whole schedule, from its loops. Raises LoweringError where it does not hold together."""
+    return estimate(nest_of(work_of(lower_whole(s, all_arguments(s)).function), machine), machine)
+
+
+def _nests(s: Schedule, lowered: Lowered, rows: tuple[Decision, ...]) -> dict[int, Nest]:
+    """By the place of a row, the loops at root that store its output, with those before that no row owns: its copies and parts."""
+    owners = {id(s[row.output]): at for at, row in enumerate(rows)}
+    nests: dict[int, list[Nest | Body]] = {}
+    waiting: list[Statement | Work] = []
+    for item in work_of(lowered.function).body:
+        waiting.append(item)
+        statements = item.all_statements() if isinstance(item, Work) else [item]
+        tensors = [lowered.tensors.get(each.node.buffer) for each in statements if isinstance(each.node, BufferStore)]
+        stages = [id(s[tensor]) for tensor in tensors if tensor is not None and tensor in s]
+        at = next((owners[stage] for stage in stages if stage in owners), None)
+        if at is not None:
+            parts = nests.setdefault(at, [])
+            for each in waiting:
+                parts += _parts(each, rows[at].machine, {}, {}, None)
+            waiting.clear()
+    return {at: Nest(None, 1, tuple(parts)) for at, parts in nests.items()}
+
+
+def nest_of(work: Work, machine: Machine) -> Nest:
+    """The loops of a program."""
+    return Nest(None, 1, tuple(part for item in work.body for part in _parts(item, machine, {}, {}, None)))
+
+
+def _parts(
+    item: Statement | Work, machine: Machine, written_out: Mapping[Var, int], lanes: Mapping[Var, int], around: For | None,
+) -> Iterator[Nest | Body]:
+    """What stands for a loop or a statement. written_out, lanes: the loops of the body that it is in; around: the loop of which
+    that is one iteration."""
+    if isinstance(item, Statement):
+        yield from _body(item, machine, written_out, lanes, around)
+        return
+    loop = item.loop
+    assert loop is not None
+    trips = item.number(ASSUMED)
+    if loop.kind is LoopKind.VECTORIZED or loop.kind is LoopKind.UNROLLED and _is_body(item):
+        into = {loop.var: trips}
+        more = (written_out, {**lanes, **into}) if loop.kind is LoopKind.VECTORIZED else ({**written_out, **into}, lanes)
+        for inside in item.body:
+            yield from _parts(inside, machine, *more, around)
+        return
+    body = tuple(part for inside in item.body for part in _parts(inside, machine, {}, {}, loop))
+    nest = Nest(loop.var, trips, body, loop.kind is LoopKind.PARALLEL)
+    for axis, values in {**written_out, **lanes}.items():  # loops written out around a loop
+        nest = Nest(axis, values, (nest,))
+    yield nest
+
+
+def _is_body(work: Work) -> bool:
+    """Whether all loops inside are written out or lanes."""
+    kinds = {inner.loop.kind for inner in work.nested() if inner.loop is not None}
+    return kinds <= {LoopKind.UNROLLED, LoopKind.VECTORIZED}
+
+
+def _body(
+    statement: Statement, machine: Machine, written_out: Mapping[Var, int], lanes: Mapping[Var, int], around: For | None,
+) -> Iterator[Body]:
+    """A statement. A sum whose elements the loop around does not change is kept in registers, as far as there are any."""
+    if any(isinstance(value, Call) and value.name == "prefetch" for value in statement.values):
+        return  # asks for what is counted where it is read
+    accesses = {id(access): access for access in statement.accesses}
+    stored = next((access for access in accesses.values() if access.stored), None)
+    loads = iter(access for access in accesses.values() if not access.stored)
+    values = [*statement.values, *statement.conditions]
+    found = {id(node): next(loads) for node in post_order(*values) if isinstance(node, (BufferLoad, ProducerLoad))}
+    loop = (around.var,) if around is not None else ()
+    inner = (*written_out.items(), *lanes.items())
+    kept = stored is not None and around is not None and not _moves(stored, around.var)
+    count: Counter[str] = instructions_of(statement.values, machine, written_out, lanes, loop, lambda node: found[id(node)])
+    chain: tuple[str, int] | None = None
+    if stored is not None:
+        own = {axis: trips for axis, trips in written_out.items() if stored.step(axis)}
+        name, many = load_of(stored, lanes, machine)
+        many *= prod(own.values())
+        if kept and any(load.array is stored.array for load in accesses.values() if load is not stored):
+            links = prod(trips for axis, trips in written_out.items() if axis not in own)
+            chain = (_combiner(statement.values[0]), links)
+        if not kept or many > machine.registers:
+            count[name] += many
+    if accesses or count:
+        yield Body(count, tuple(accesses.values()), inner, chain)
+
+
+def _moves(access: Access, var: Var) -> bool:
+    return access.indices is None or access.step(var) != 0
+
+
+def _combiner(value: Expr) -> str:
+    return class_of(value) or "add"

@@ -1,0 +1,121 @@
+"""What was chosen, among what, and why: `s.plan`.
+
+    rule          anchor  fused       chosen                     of   time     bound by
+    conv2d_nchw   conv    pad, relu   channels, tile 6 x 2 x 8   31   1.2 ms   fma throughput
+
+A rule that chooses says what it chooses from, `group.choose(name, candidates)`: a candidate knows its estimate and how it applies
+itself to the group's schedule. Whoever asks for a schedule may choose otherwise (`chooser`), from the very same candidates, so what
+searches begins at the rules' choice. A plan stands beside a schedule and is no part of its records: a replayed one has
+none, nor has one by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from ..codegen.machine import Machine
+from ..te.operation import Operation
+from .estimate import Estimate
+
+__all__ = ["Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text", "time_text"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """description: what it is, in a few words, by which those of one decision are told apart. apply: gives the group its
+    schedule. estimate: its time, where the rule knows it beforehand."""
+
+    description: str
+    apply: Callable[[], None]
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A row of a plan: what a rule chose for a group. anchor, fused: the names of the operation that the rule is about, and of
+    those that are computed with it. output: the operation that the group stores. candidates: each with its estimate, where the
+    rule made one; chosen: the place of the one taken among them. estimate: of what was taken, on the machine that it is for."""
+
+    rule: str
+    anchor: str
+    fused: tuple[str, ...]
+    output: Operation
+    machine: Machine
+    candidates: tuple[tuple[str, Estimate | None], ...]
+    chosen: int
+    estimate: Estimate | None
+
+    @property
+    def description(self) -> str:
+        """Of the candidate that was taken."""
+        return self.candidates[self.chosen][0]
+
+    @property
+    def seconds(self) -> float | None:
+        """As estimated; None where nothing is."""
+        return None if self.estimate is None else self.estimate.seconds
+
+    @property
+    def binds(self) -> str:
+        """What most of the time goes to; empty where nothing is estimated."""
+        return "" if self.estimate is None else self.estimate.binds
+
+
+Chooser = Callable[[str, Sequence[Candidate]], int]
+"""(name of the decision, candidates) -> the place of the one to take."""
+
+
+def cheapest(_: str, candidates: Sequence[Candidate]) -> int:
+    """The chooser of rules: the least estimate, the first of equals; the first where some have none."""
+    times = [candidate.estimate.seconds for candidate in candidates if candidate.estimate is not None]
+    return times.index(min(times)) if len(times) == len(candidates) else 0
+
+
+@dataclass(frozen=True)
+class Plan(Sequence[Decision]):
+    """The decisions about a schedule, in the order in which they were made: a sequence of rows, and a table to print."""
+
+    decisions: tuple[Decision, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    @overload
+    def __getitem__(self, at: int) -> Decision: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Decision]: ...
+
+    def __getitem__(self, at: int | slice) -> Decision | Sequence[Decision]:
+        return self.decisions[at]
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self.decisions)
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """What is printed, with the titles."""
+        titles = ("rule", "anchor", "fused", "chosen", "of", "time", "bound by")
+        return [titles, *((row.rule, row.anchor, ", ".join(row.fused), row.description, str(len(row.candidates)),
+                           time_text(row.seconds), row.binds) for row in self.decisions)]
+
+    def __str__(self) -> str:
+        if not self.decisions:
+            return "nothing was chosen by rules"
+        return table_text(self.rows)
+
+
+def table_text(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as lines, their columns side by side."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def time_text(seconds: float | None) -> str:
+    """A time with a unit that suits it."""
+    if seconds is None:
+        return ""
+    unit, scale = next(((unit, scale) for unit, scale in (("s", 1.0), ("ms", 1e3)) if seconds * scale >= 1), ("us", 1e6))
+    return f"{seconds * scale:.3g} {unit}"
+

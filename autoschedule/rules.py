@@ -1,0 +1,58 @@
+"""Which rules there are: `print(tw.autoschedule.rules())`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NamedTuple
+
+from ..codegen.target import Target
+from . import scripts
+from .cpu import rules as cpu
+from .gpu import rules as gpu
+from .plan import table_text
+from .registry import registered
+
+__all__ = ["Rules", "RuleRow", "rules"]
+
+
+class RuleRow(NamedTuple):
+    """name: as `s.plan` shows it. matches: which operations it is for. does: what it makes of them, in one line."""
+
+    name: str
+    matches: str
+    does: str
+
+
+class Rules(tuple[RuleRow, ...]):
+    """Rows, in the order in which they are asked: a table to print."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return table_text([RuleRow._fields, *self])
+
+
+def rules(target: str | Target = "llvm") -> Rules:
+    """The rules that choose schedules for a target, those of one's own first. Raises a CodegenError for an unknown target."""
+    kind = Target.parse(target).backend.rules
+    own = [RuleRow(rule.name, rule.what or "what its matches() says", rule.does) for rule in registered()]
+    if kind == "gpu":
+        return Rules((*own, RuleRow("element_a_thread", "any operation", _first_line(gpu)),
+                      RuleRow("on_gpu", "hybrid scripts", _first_line(scripts))))
+    return Rules((*own, *_of_processors())) if kind else Rules()
+
+
+def _of_processors() -> Sequence[RuleRow]:
+    """A row for each function of the table, with all the tags that are its."""
+    matches: dict[tuple[str, str], list[str]] = {}
+    for tag, row in cpu.RULES.items():
+        matches.setdefault(row, []).append(tag)
+    for row, what in cpu.BY_FORM:
+        matches.setdefault(row, []).append(what)
+    return [RuleRow(row[1], ", ".join(tags), _first_line(cpu.module_of(row))) for row, tags in matches.items()]
+
+
+def _first_line(module: ModuleType) -> str:
+    """What a module says of itself first."""
+    return ((module.__doc__ or "").strip().splitlines() or [""])[0].rstrip(":.,")

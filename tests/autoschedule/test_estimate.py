@@ -1,0 +1,155 @@
+"""The estimate: nests whose times can be counted by hand, on machines of round numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.autoschedule.estimate import LEAVE, Body, Estimate, Nest, estimate
+from tilewright.autoschedule.instructions import instructions_of
+from tilewright.autoschedule.lowered import estimate_of
+from tilewright.codegen.machine import MACHINES, Instruction, Machine, machine_of
+from tilewright.codegen.target import Target
+from tilewright.ir.analysis.footprint import Access, line_bytes
+from tilewright.ir.expr import Var
+
+ROW = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
+PLAIN = replace(ROW, clock=1.0, cores=4, fork=1000.0, window=1, l1=32 << 10, l2=256 << 10, l3=0, l2_rate=32.0, memory_rate=4.0,
+                memory_shared=8.0, instructions=replace(ROW.instructions, fma=Instruction(4, 2), load=Instruction(5, 2)))
+"""Cycles are nanoseconds; short loops do not overlap."""
+
+
+def nanoseconds(found: Estimate) -> dict[str, float]:
+    return {name: round(seconds * 1e9, 3) for name, seconds in found.parts}
+
+
+def access(array: Any, *indices: Any) -> Access:
+    return Access(array, indices, array.shape and tuple(extent.value for extent in array.shape))
+
+
+@pytest.mark.parametrize("sums, bound, cycles", [
+    (1, "latency of the sum", 4.0), (7, "latency of the sum", 4.0), (9, "fma throughput", 4.5)])
+def test_few_sums_wait_for_each_other_and_many_for_the_units(sums: int, bound: str, cycles: float) -> None:
+    k = Var("k")
+    nest = Nest(k, 1000, (Body({"fma": sums, "load": 1}, chain=("fma", 1)),))
+    found = estimate(nest, PLAIN)
+    assert found.binds == bound and nanoseconds(found) == {"loops": LEAVE, bound: 1000 * cycles}
+
+
+def test_short_sums_overlap_as_far_as_is_looked_ahead() -> None:
+    k, i = Var("k"), Var("i")
+    nest = Nest(i, 100, (Nest(k, 4, (Body({"fma": 1, "load": 1}, chain=("fma", 1)),)),))
+    assert estimate(nest, replace(PLAIN, window=256)).seconds < estimate(nest, PLAIN).seconds / 2
+
+
+def test_tasks_are_shared_evenly_or_not_and_a_fork_costs() -> None:
+    i, j = Var("i"), Var("j")
+    body = Nest(j, 1000, (Body({"add": 2}),))
+    times = {tasks: nanoseconds(estimate(Nest(i, tasks, (body,), parallel=True), PLAIN)) for tasks in (4, 5, 8)}
+    assert times[4]["fork-join"] == 1000 and times[4]["add throughput"] == 1000
+    assert times[5]["add throughput"] == times[8]["add throughput"] == 2000, "five tasks take four threads as long as eight"
+
+
+def test_what_is_read_again_comes_from_the_smallest_cache_that_holds_it() -> None:
+    i, j = Var("i"), Var("j")
+
+    def times(elements: int) -> dict[str, float]:
+        a = te.placeholder((elements,), name="a")
+        vectors = elements // 8
+        read = Nest(j, vectors, (Body({"load": 1, "add": 1}, (access(a, j * 8),), ((j, 8),)),))
+        return nanoseconds(estimate(Nest(i, 10, (read,)), PLAIN))
+
+    assert not any("bandwidth" in name for name in times(2048))
+    assert times(16384)["L2 bandwidth"] == pytest.approx(10 * 65536 / 32 * 0.2, rel=0.3)
+    large = times(1 << 20)
+    assert large["memory bandwidth"] == pytest.approx(10 * (4 << 20) / 4)
+    assert large["L2 bandwidth"] == pytest.approx(10 * (4 << 20) / 32)
+
+
+def test_a_panel_that_stays_is_fetched_once_for_all_rows() -> None:
+    i, j, k = Var("i"), Var("j"), Var("k")
+    b = te.placeholder((128, 128), name="b")
+    body = Body({"load": 1, "fma": 1}, (access(b, k, j),), ((j, 8),))
+    inner = Nest(k, 128, (body,))
+    by_panels = Nest(j, 16, (Nest(i, 50, (inner,)),))
+    by_rows = Nest(i, 50, (Nest(j, 16, (inner,)),))
+    panels, rows = (nanoseconds(estimate(nest, PLAIN))["L2 bandwidth"] for nest in (by_panels, by_rows))
+    assert rows > 20 * panels, "64 KB do not stay in the first cache, a panel does"
+
+
+def test_rows_that_a_box_has_in_whole_are_neighbours() -> None:
+    assert line_bytes((5, 3), 4) == 5 * 64 and line_bytes((5, 3), 4, shape=(9, 3)) == 64
+    assert line_bytes((2, 5, 3), 4, shape=(7, 9, 3)) == 2 * 64 and line_bytes((2, 9, 3), 4, shape=(7, 9, 3)) == 216
+
+
+def test_instructions_are_of_whole_vectors_and_what_stays_is_not_counted() -> None:
+    a, b = te.placeholder((6, 100), name="a"), te.placeholder((100, 16), name="b")
+    i, j, k = Var("i"), Var("j"), Var("k")
+    value = a[i, k] * b[k, j] + te.exp(b[k, j])
+    counted = instructions_of([value], PLAIN, {i: 6}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
+    assert counted == {"load": 6 + 2 + 2 - 2 * (value.b.args[0] is value.a.b), "mul": 12, "add": 12, "call": 2}
+    still = instructions_of([a[i, 0] * b[0, j]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
+    assert not still, "k changes nothing of it"
+    across = instructions_of([b[j, k]], PLAIN, {}, {j: 16}, (k,), lambda load: access(load.producer, *load.indices))
+    assert across == {"gather": 2}
+
+
+def product(tile: int, vectors: int) -> te.Schedule:
+    a, b = te.placeholder((240, 240), name="a"), te.placeholder((240, 240), name="b")
+    k = te.reduce_axis((0, 240), "k")
+    c = te.compute((240, 240), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
+    s = te.create_schedule(c.op)
+    sums = s.cache_write(c, "local")
+    i, j = c.op.axis
+    io, ii = s[c].split(i, factor=tile)
+    jo, ji = s[c].split(j, factor=8 * vectors)
+    s[c].reorder(jo, io, ii, ji)
+    s[c].unroll(ii)
+    s[c].vectorize(ji)
+    s[sums].compute_at(s[c], io)
+    s[sums].reorder(s[sums].op.reduce_axis[0], *s[sums].op.axis)
+    s[sums].unroll(s[sums].op.axis[0])
+    s[sums].vectorize(s[sums].op.axis[1])
+    return s
+
+
+def test_tiles_of_lowered_loops_are_ordered_as_registers_and_units_ask_for() -> None:
+    machine = replace(PLAIN, l2=1 << 20)
+    times = {tile: estimate_of(product(*tile), machine) for tile in ((1, 1), (4, 1), (6, 2), (12, 3))}
+    assert times[1, 1].binds == "latency of the sum" and times[6, 2].binds == "fma throughput"
+    assert times[6, 2].seconds < times[4, 1].seconds < times[1, 1].seconds
+    assert times[12, 3].seconds > times[6, 2].seconds, "36 sums are more than there are registers"
+    least = 240**3 / 16 * 1e-9
+    assert least < times[6, 2].seconds < 1.5 * least
+
+
+def test_every_row_of_the_table_estimates() -> None:
+    s = product(4, 2)
+    times = [estimate_of(s, row).seconds for row in MACHINES]
+    assert all(1e-6 < seconds < 1e-1 for seconds in times)
+
+
+@pytest.mark.parametrize("target, has", [
+    ("llvm -mcpu=znver4", {"fma_rate": 1, "l2": 1 << 20}), ("llvm -mcpu=haswell", {"fma_latency": 5, "l2": 256 << 10}),
+    ("llvm -mcpu=sapphirerapids", {"l1": 48 << 10, "l2": 2 << 20}), ("llvm -mcpu=cascadelake", {"l2": 1 << 20}),
+    ("llvm -mcpu=znver4 -mattr=-avx512f", {"name": "avx2", "cpus": ()}),
+])
+def test_processors_have_the_row_of_their_design(target: str, has: dict[str, Any]) -> None:
+    machine = machine_of(Target.parse(target))
+    assert {name: getattr(machine, name) for name in has} == has
+
+
+def test_levels_are_ordered_and_memory_comes_last() -> None:
+    for row in MACHINES:
+        sizes, rates = [level.size for level in row.levels], [level.rate for level in row.levels]
+        assert sizes == sorted(sizes) and rates == sorted(rates, reverse=True) and row.levels[-1].name == "memory"
+        assert isinstance(row, Machine) and row.memory_shared >= row.memory_rate
+
+
+def test_the_parts_of_an_estimate_are_its_time() -> None:
+    found = Estimate((("loads", 2.0), ("fork-join", 3.0)))
+    assert (found.seconds, found.binds) == (5.0, "fork-join") and Estimate(()).binds == ""
+    assert tw.autoschedule.Estimate is Estimate
