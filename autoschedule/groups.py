@@ -203,7 +203,7 @@ class _Cutter:
         own = {op, *parts}
         if any(member in self.outputs or member in self.claimed or not own.issuperset(self.readers[member]) for member in parts):
             return None
-        return tuple(op for op in self.order if op in parts)
+        return tuple(sorted(parts, key=self.place.__getitem__))
 
     def _row_chain(self, op: Operation) -> tuple[Operation, ...] | None:
         """The other operations of a chain of reductions over the same axes that ends with `op`."""
@@ -230,7 +230,7 @@ class _Cutter:
             if axes is not None and shared in (None, axes):
                 parts.append(producer)
                 shared = axes
-        return tuple(op for op in self.order if op in parts)
+        return tuple(sorted(parts, key=self.place.__getitem__))
 
     def _clones(self, reductions: Collection[Operation]) -> Iterator[tuple[Operation, Operation]]:
         """The reductions that several of these read, but that cost less computed for each of them, as a part of it, than stored;

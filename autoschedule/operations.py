@@ -16,6 +16,7 @@ from ..te.tensor import Tensor
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
+    from ..schedule.model.stage import Stage
 
 __all__ = ["axes_in", "contiguous", "depends_on", "elements", "extents_of", "fixed_extent", "inlined_into", "is_expensive",
            "is_known", "is_plain", "loads_of", "weight"]
@@ -99,14 +100,14 @@ def is_plain(op: Operation) -> bool:
 
 def inlined_into(s: Schedule, op: Operation) -> list[Operation]:
     """The operations, as they are computed now, whose expressions stand in that of `op`: readers before what they read."""
-    readers: set[Operation] = set()
-    stack = [s[op].op]
+    inlined: set[Stage] = set()
+    stack = [s[op]]
     while stack:
-        for tensor in stack.pop().input_tensors:
-            if tensor.op not in readers and tensor in s and s[tensor].attach_type == "inline":
-                readers.add(tensor.op)
-                stack.append(tensor.op)
-    return [stage.op for stage in reversed(s.stages) if stage.op in readers and stage.op.values] if readers else []
+        for producer in stack.pop().producers:
+            if producer not in inlined and producer.attach_type == "inline":
+                inlined.add(producer)
+                stack.append(producer)
+    return [stage.op for stage in reversed(s.in_order(inlined)) if stage.op.values]
 
 
 def weight(op: Operation) -> int:

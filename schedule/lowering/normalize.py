@@ -7,7 +7,6 @@ from dataclasses import replace
 from ...ir.expr import Expr, IterVar
 from ...te.rewrite import inline
 from ...te.tensor import Tensor
-from ..model.redirect import Redirection
 from ..model.relations import Rebase
 from ..model.schedule import Schedule
 from ..model.stage import Stage
@@ -27,22 +26,18 @@ def normalize(schedule: Schedule) -> Schedule:
 
 def _inject_inline(schedule: Schedule) -> None:
     """Put the expressions of inlined stages in place of the reads of them. The schedule is changed: it is a copy."""
-    for at in reversed(range(len(schedule.stages))):
-        stage = schedule.stages[at]
+    for stage in reversed(schedule.stages):
         if stage.attach_type != "inline":
             continue
         op = stage.op
         stage.attach("inlined")
         tensor, axes, value = op.output(0), op.axis, op.values[0]
-        redirection = Redirection(schedule)
 
         def rule(expr: Expr, tensor: Tensor = tensor, axes: tuple[IterVar, ...] = axes, value: Expr = value) -> Expr:
             return inline(expr, tensor, axes, value)
 
-        for consumer in schedule.stages[at + 1 :]:
-            redirection.follow(consumer)
-            if consumer.op.takes_definitions and any(read is tensor for read in consumer.op.input_tensors):
-                redirection.change(consumer, consumer.op.rewritten(rule))
+        consumers = [consumer for consumer in schedule.in_order(stage.readers) if consumer.op.takes_definitions]
+        schedule.rewrite({consumer: consumer.op.rewritten(rule) for consumer in consumers})
 
 
 def _count_from_zero(stage: Stage) -> None:

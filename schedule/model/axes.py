@@ -99,7 +99,7 @@ def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
 def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
     schedule, name = stage.schedule, stage.name
     fix = f"use an axis of {name}: {_names(stage.leaf_iter_vars)}"
-    gone = schedule.retired.get(axis)
+    gone = next((sentence for retired, sentence in reversed(schedule.retired) if retired is axis), None)
     owner = next((stage for stage in schedule.stages if place_of(stage.all_iter_vars, axis) >= 0), None)
     if owner is not None:
         reason = f"{axis.name} is an axis of stage {owner.name}, not of {name}"

@@ -4,6 +4,7 @@ back."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import InternalError
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["encode"]
 
 
-def encode(schedule: Schedule, value: Any) -> Any:
-    """An argument of a primitive as a record holds it."""
+def encode(schedule: Schedule, value: Any, near: Sequence[Stage] = ()) -> Any:
+    """An argument of a primitive as a record holds it. near: the stages that the call is about, whose axes it most likely is."""
     if isinstance(value, Stage):
         return StageRef(schedule.place_of(value))
     if isinstance(value, Group):
@@ -43,29 +44,33 @@ def encode(schedule: Schedule, value: Any) -> Any:
     if isinstance(value, Tensor):
         return TensorRef(schedule.place_of(schedule[value]), value.value_index)
     if isinstance(value, IterVar):
-        return _variable(schedule, value)
+        return _variable(schedule, value, near)
     if isinstance(value, Expr):
-        return ExprRef(value, tuple((var, _variable(schedule, var)) for var in free_vars(value)))
+        return ExprRef(value, tuple((var, _variable(schedule, var, near)) for var in free_vars(value)))
     if isinstance(value, TensorIntrin):
         return IntrinsicRef(*value.shipped) if value.shipped is not None else IntrinsicRef(value.name, None, value)
     if isinstance(value, IndexMap):
         places: dict[Var, VarRef] = {var: ParameterRef(at) for at, var in enumerate(value.parameters)}
         return IndexMapRef(tuple(var.name for var in value.parameters), tuple(str(var.dtype) for var in value.parameters), tuple(
-            ExprRef(index, tuple((var, places.get(var) or _variable(schedule, var)) for var in free_vars(index)))
+            ExprRef(index, tuple((var, places.get(var) or _variable(schedule, var, near)) for var in free_vars(index)))
             for index in value.indices))
     if isinstance(value, (list, tuple)):
-        return tuple(encode(schedule, item) for item in cast("Sequence[Any]", value))
+        return tuple(encode(schedule, item, near) for item in cast("Sequence[Any]", value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise InternalError(f"a record cannot hold {type(value).__name__}")
 
 
-def _variable(schedule: Schedule, var: Var) -> VarRef:
-    for at, stage in enumerate(schedule.stages):
-        for place, axis in enumerate(stage.all_iter_vars):
-            if axis is var:
-                return AxisRef(at, place)
-    if isinstance(var, IterVar) and var.kind == "thread":
+def _variable(schedule: Schedule, var: Var, near: Sequence[Stage]) -> VarRef:
+    if not isinstance(var, IterVar):
+        return SymbolRef(schedule.symbol_place(var))
+    is_thread = var.kind == "thread"  # as loops only scans have them
+    for stage in chain(near, schedule.stages):
+        if not is_thread or stage.written_op.is_stepwise:
+            for place, axis in enumerate(stage.all_iter_vars):
+                if axis is var:
+                    return AxisRef(schedule.place_of(stage), place)
+    if is_thread:
         extent = None if var.dom is None else int(var.dom.extent)
         return ThreadRef(schedule.thread_place(var), var.thread_tag, extent)
     return SymbolRef(schedule.symbol_place(var))

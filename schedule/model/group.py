@@ -55,14 +55,27 @@ class Group(GroupPrimitives):
 
     def attach(self, kind: AttachType, stage: Stage | None = None, axis: IterVar | None = None) -> None:
         """Say where it is computed. For the primitives alone."""
+        self.schedule.keep(self)
+        self.unlink()
         self._attachment = Attachment(kind, stage, axis)
+        self.link()
+
+    def link(self) -> None:
+        """Be known to the stage that it is placed at."""
+        if self._attachment.stage is not None:
+            self._attachment.stage.placed[self] = None
+
+    def unlink(self) -> None:
+        """Be known to it no longer."""
+        if self._attachment.stage is not None:
+            self._attachment.stage.placed.pop(self, None)
 
     def saved(self) -> tuple[Group | None, Attachment]:
         """Its state, for `restore`."""
         return self.outer, self._attachment
 
     def restore(self, state: tuple[Group | None, Attachment]) -> None:
-        """Back to the state that `saved` gave."""
+        """Back to the state that `saved` gave; links are made by `link`."""
         self.outer, self._attachment = state
 
     def __repr__(self) -> str:

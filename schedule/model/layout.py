@@ -143,7 +143,7 @@ def retire(schedule: Schedule, axes: Iterable[IterVar], sentence: str) -> None:
     source = user_source()
     at = f" at {source}" if source is not None else ""
     for axis in axes:
-        schedule.retired[axis] = f"{axis.name} {sentence.format(at=at)}"
+        schedule.retired.append((axis, f"{axis.name} {sentence.format(at=at)}"))
 
 
 def move_attachments(stage: Stage, kept: Sequence[IterVar], to: Stage, moved: Mapping[IterVar, IterVar]) -> None:

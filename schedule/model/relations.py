@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TypeVar
 
 from ...errors import SourceLine
@@ -73,6 +73,13 @@ class Relation(ABC):
     @abstractmethod
     def sentence(self, axis: IterVar) -> str:
         """What became of `axis`, a parent, in words: "i was split into i.outer, i.inner"."""
+
+    def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
+        """The same of other root axes, which are nobody's children."""
+        assert is_dataclass(self)
+        changed = {field.name: axes[axis] for field in fields(self)
+                   if isinstance(axis := getattr(self, field.name), IterVar) and axis in axes}
+        return replace(self, **changed) if changed else self
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...errors import InternalError, user_source
@@ -44,16 +44,22 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
 
 
 class Compound:
-    """Several changes to a schedule as one."""
+    """Several changes to a schedule as one: where an error comes out of any, all are undone.
 
-    def __init__(self, schedule: Schedule, saved: tuple[Any, ...]) -> None:
-        self.schedule, self.saved, self.outermost = schedule, saved, False
+    kept: the states, before they were first changed, of the stages and groups that these changes are about.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.stages, self.lengths = schedule, list(schedule.stages), schedule.lengths()
+        self.kept: dict[Stage | Group, tuple[Any, ...]] = {}
 
     def __enter__(self) -> None:
-        self.outermost = self.schedule.enter_compound()
+        self.schedule.compounds.append(self)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.schedule.leave_compound(self.outermost, None if error is None else self.saved)
+        self.schedule.compounds.remove(self)
+        if error is not None:
+            self.schedule.undo(self)
 
 
 class Schedule(SchedulePrimitives, ScheduleDoors):
@@ -61,22 +67,25 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     outputs: the operations it was created for, as declared (s[op].op is what computes one now). stages: in topological
     order, producers first. stage_map: from every operation that a stage has had to the stage. retired: axes that
-    cache_write or rfactor took away, with what to say of them. groups: what create_group made. decisions: what rules chose
-    for it, where they made it: `plan` tells.
+    cache_write or rfactor took away, with what to say of them, the latest last. groups: what create_group made. decisions: what
+    rules chose for it, where they made it: `plan` tells. compounds: the compound primitives that are under way, the outermost
+    first.
     """
 
     def __init__(self, outputs: list[Operation]) -> None:
         self.outputs = outputs
         results = set(outputs)
         self.stages = [Stage(op, self, op in results) for op in producers_first(outputs)]
-        self.stage_map: dict[Operation, Stage] = {stage.op: stage for stage in self.stages}
-        self.retired: dict[IterVar, str] = {}
+        self.stage_map: dict[Operation, Stage] = {stage.origin_op: stage for stage in self.stages}
+        self.retired: list[tuple[IterVar, str]] = []
         self.groups: list[Group] = []
         self.decisions: tuple[Any, ...] = ()
+        self.compounds: list[Compound] = []
         self._records: list[Record] = []
         self._threads: list[IterVar] = []
         self._symbols: list[Var] | None = None
-        self._within_compound = False
+        self._places: dict[Stage, int] = {}
+        self._link()
 
     def __getitem__(self, key: Tensor | Operation) -> Stage:
         """The stage of a tensor or an operation. Raises UnknownStage."""
@@ -108,10 +117,16 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def place_of(self, stage: Stage) -> int:
         """The place of `stage` in stages."""
-        for at, other in enumerate(self.stages):
-            if other is stage:
-                return at
-        raise InternalError(f"stage {stage.name} is not of this schedule")
+        if not self._places:
+            self._places = {stage: at for at, stage in enumerate(self.stages)}
+        place = self._places.get(stage)
+        if place is None:
+            raise InternalError(f"stage {stage.name} is not of this schedule")
+        return place
+
+    def in_order(self, stages: Iterable[Stage]) -> list[Stage]:
+        """These stages, producers first."""
+        return sorted(stages, key=self.place_of)
 
     def group_place(self, group: Group) -> int:
         """The place of `group` in groups."""
@@ -122,7 +137,15 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def placed_at(self, stage: Stage) -> list[Stage | Group]:
         """The stages and groups that were told to be computed at a loop of `stage`."""
-        return [member for member in (*self.stages, *self.groups) if member.own_placement.stage is stage]
+        groups = [member for member in stage.placed if isinstance(member, Group)]
+        return [*self.in_order(member for member in stage.placed if isinstance(member, Stage)),
+                *sorted(groups, key=self.group_place)]
+
+    def computed_at(self, stage: Stage) -> list[Stage]:
+        """The stages that are computed at a loop of `stage`, by themselves or with their groups."""
+        if any(isinstance(member, Group) for member in stage.placed):
+            return [other for other in self.stages if other.attach_type == "at" and other.attach_stage is stage]
+        return self.in_order(member for member in stage.placed if isinstance(member, Stage))
 
     @property
     def symbols(self) -> list[Var]:
@@ -147,13 +170,63 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         self._threads.append(thread)
         return len(self._threads) - 1
 
+    # Changes, for the primitives alone
+
     def insert_stage(self, place: int, op: Operation, beside: Stage) -> Stage:
-        """A new stage for `op` at `place` in stages, of the group that `beside` belongs to. For the primitives alone."""
+        """A new stage for `op` at `place` in stages, of the group that `beside` belongs to."""
         stage = Stage(op, self)
         stage.group = beside.group
         self.stages.insert(place, stage)
+        self._places = {}
         self.stage_map[op] = stage
+        stage.link()
         return stage
+
+    def rewrite(self, changed: Mapping[Stage, Operation], anew: Mapping[Stage, Operation] | None = None) -> None:
+        """Give stages other operations, all at once; whoever reads them is to read what these compute. changed: of axes that
+        take the places of those before, which may read any outputs that their stages had until now. anew: of other axes,
+        whose loops start anew."""
+        started = anew or {}
+        for stage, op in started.items():
+            stage.begin_anew(op)
+        for stage, op in changed.items():
+            stage.change(op)
+        for stage in (*started, *changed):
+            stage.mark_readers()
+
+    def refresh(self) -> None:
+        """Let the operations of all stages read what is computed now."""
+        for stage in self.stages:
+            _ = stage.op
+
+    def keep(self, member: Stage | Group) -> None:
+        """Note a stage or a group that is about to change, so that a compound primitive can be undone."""
+        for compound in self.compounds:
+            if member not in compound.kept:
+                compound.kept[member] = member.saved()
+
+    def _link(self) -> None:
+        """Make what stages and groups know of each other from what they are."""
+        for stage in self.stages:
+            stage.readers, stage.placed = {}, {}
+        for member in (*self.stages, *self.groups):
+            member.link()
+
+    def lengths(self) -> tuple[int, ...]:
+        """Of what only grows."""
+        return len(self.stage_map), len(self.retired), len(self._records), len(self._threads)
+
+    def undo(self, compound: Compound) -> None:
+        """Back to where the compound primitive began."""
+        self.stages, self._places = compound.stages, {}
+        for member, state in compound.kept.items():
+            member.restore(state)
+        operations, *lengths = compound.lengths
+        while len(self.stage_map) > operations:
+            self.stage_map.popitem()
+        for growing, length in zip((self.retired, self._records, self._threads), lengths, strict=True):
+            del growing[length:]
+        self._link()
 
     # Records
 
@@ -166,50 +239,28 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def record(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> None:
         """Note a primitive that is about to change the schedule, unless it is part of another. For primitives alone."""
-        if not self._within_compound:
-            encoded = {name: encode(self, value) for name, value in arguments.items()}
+        if not self.compounds:
+            named = (stage, *arguments.values())
+            near = [self[item] if isinstance(item, Tensor) else item for item in named if isinstance(item, (Stage, Tensor))]
+            encoded = {name: encode(self, value, near) for name, value in arguments.items()}
             place = None if stage is None else self.place_of(stage)
             self._records.append(Record(primitive, place, encoded, user_source()))
 
     def compound(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> Compound:
         """Note a primitive that consists of several changes, made within `with`: an error in any undoes all, and those
         that are primitives are not noted by themselves. For primitives alone."""
-        saved = self._saved()
+        compound = Compound(self)
         self.record(primitive, stage, **arguments)
-        return Compound(self, saved)
-
-    def leave_compound(self, outermost: bool, undo: tuple[Any, ...] | None) -> None:
-        """The end of a compound primitive; `undo` is the state to go back to, if any."""
-        if undo is not None:
-            self._restore(undo)
-        if outermost:
-            self._within_compound = False
-
-    def enter_compound(self) -> bool:
-        """The begin of a compound primitive; whether it is part of no other."""
-        outermost, self._within_compound = not self._within_compound, True
-        return outermost
-
-    def _saved(self) -> tuple[Any, ...]:
-        return ([(stage, stage.saved()) for stage in self.stages], dict(self.stage_map), dict(self.retired),
-                list(self._records), list(self._threads), [(group, group.saved()) for group in self.groups])
-
-    def _restore(self, saved: tuple[Any, ...]) -> None:
-        stages, self.stage_map, self.retired, self._records, self._threads, groups = saved
-        self.stages = [stage for stage, _ in stages]
-        for stage, state in stages:
-            stage.restore(state)
-        self.groups = [group for group, _ in groups]
-        for group, state in groups:
-            group.restore(state)
+        return compound
 
     def copy(self) -> Schedule:
         """A schedule of its own with the same stages, axes and records."""
+        self.refresh()  # both are to have the same operations
         twin = Schedule.__new__(Schedule)
-        twin.outputs, twin.retired, twin.decisions = self.outputs, dict(self.retired), self.decisions
+        twin.outputs, twin.retired, twin.decisions = self.outputs, list(self.retired), self.decisions
         twin._records, twin._threads = list(self._records), list(self._threads)
         twin._symbols = None if self._symbols is None else list(self._symbols)
-        twin._within_compound = False
+        twin.compounds, twin._places = [], {}
         stages = {id(stage): stage.copied(twin) for stage in self.stages}
         twin.stages = list(stages.values())
         twin.stage_map = {op: stages[id(stage)] for op, stage in self.stage_map.items()}
@@ -223,6 +274,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
             placed = member.own_placement
             if placed.stage is not None:
                 member.attach(placed.type, stages[id(placed.stage)], placed.axis)
+        twin._link()
         return twin
 
     __copy__ = copy

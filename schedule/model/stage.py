@@ -2,6 +2,10 @@
 
 This is TVM's model. The root axes are the operation's; relations derive further axes; the leaf axes, in order, are the
 loops. What a primitive checks and does stands in its row (see primitive.py), which also makes it a method of the stage.
+
+Operations never change, so that a stage which gets another one leaves all that read it, directly or through others, with
+operations that read what is no longer computed. These stages are only marked, and an operation is written anew when somebody
+asks for it: what a primitive costs is up to the stages that it speaks of, not to those that follow them.
 """
 
 from __future__ import annotations
@@ -10,8 +14,10 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from ...ir.expr import Expr, IterVar
+from ...ir.expr import Expr, IterVar, Var
+from ...ir.visit import substitute
 from ...te.operation import Operation
+from ...te.rewrite import collect_loads
 from .attachment import ATTACHED_AT_ROOT, Attachment
 from .attributes import AttachType, AxisKind, IterAttr
 from .first_loops import first_loops
@@ -28,20 +34,23 @@ __all__ = ["AttachType", "AxisKind", "IterAttr", "Stage"]
 class Stage(StagePrimitives):
     """One operation of a schedule.
 
-    op: what it computes now (cache_read, cache_write and rfactor rewrite it); origin_op: what it was declared as.
+    origin_op: what it was declared as.
     all_iter_vars: root axes (op.axis, then op.reduce_axis), then derived ones in the order they were made.
     leaf_iter_vars: the loops, outermost first. relations: how axes derive, in the order they were made.
     iter_var_attrs: what is noted about an axis (absent: nothing). attach_type: "root", "at", "inline" or "inlined".
     scope: "" is the default for its place. store_predicate: a condition under which results are stored. group: of
     s.create_group, the innermost that it belongs to. overlap: how its storage outlives an iteration of the loop that it is
     computed at, by the word that the primitive which says so has for it; "" where it does not.
+    readers: the stages that read a result of it. placed: the stages and groups that were told to be computed at a loop of it.
     """
 
-    __slots__ = ("_attachment", "all_iter_vars", "group", "is_output", "iter_var_attrs", "leaf_iter_vars", "op",
-                 "origin_op", "overlap", "relations", "schedule", "scope", "store_predicate")
+    _STATE = ("_attachment", "all_iter_vars", "group", "is_output", "iter_var_attrs", "leaf_iter_vars", "_op", "_is_stale",
+              "origin_op", "overlap", "relations", "scope", "store_predicate")
+    __slots__ = (*_STATE, "placed", "readers", "schedule")
 
     def __init__(self, op: Operation, schedule: Schedule, is_output: bool = False) -> None:
-        self.op = self.origin_op = op
+        self._op = self.origin_op = op
+        self._is_stale = False
         self.schedule = schedule
         self.is_output = is_output
         loops = first_loops(op)
@@ -54,11 +63,13 @@ class Stage(StagePrimitives):
         self.overlap = ""
         self.scope = ""
         self.store_predicate: Expr | None = None
+        self.readers: dict[Stage, None] = {}
+        self.placed: dict[Stage | Group, None] = {}
 
     @property
     def name(self) -> str:
         """The name of its operation."""
-        return self.op.name
+        return self._op.name
 
     @property
     def root_iter_vars(self) -> tuple[IterVar, ...]:
@@ -91,17 +102,138 @@ class Stage(StagePrimitives):
         the inner one; where it was fused, the fused one."""
         return self.placement.loop
 
+    # Its operation
+
+    @property
+    def op(self) -> Operation:
+        """What it computes now (cache_read, cache_write and rfactor rewrite it), reading what others compute now."""
+        if self._is_stale:
+            self._read_anew()
+        return self._op
+
+    @property
+    def written_op(self) -> Operation:
+        """Its operation as it was last written: in place of what others compute now it may read what they did before. For
+        what does not depend on that, it is cheaper to ask."""
+        return self._op
+
+    @property
+    def producers(self) -> list[Stage]:
+        """The stages that it reads, one for each tensor."""
+        return [self.schedule.stage_map[tensor.op] for tensor in self._op.input_tensors]
+
     def reads(self, other: Stage) -> bool:
         """Whether it reads a result of `other`, directly or through other stages."""
-        seen: set[Operation] = set()
-        stack = [self.op]
+        place_of = self.schedule.place_of
+        first = place_of(other)
+        seen: set[Stage] = set()
+        stack: list[Stage] = [self]
         while stack:
-            op = stack.pop()
-            if op in seen:
+            for producer in stack.pop().producers:
+                if producer is other:
+                    return True
+                if producer not in seen and place_of(producer) > first:
+                    seen.add(producer)
+                    stack.append(producer)
+        return False
+
+    def change(self, op: Operation) -> None:
+        """Give it another operation, whose axes take the places of the old one's. For Schedule.rewrite alone."""
+        before = self.op
+        self._take(op)
+        pairs = zip((*before.axis, *before.reduce_axis), (*op.axis, *op.reduce_axis), strict=True)
+        self.rename_axes({old: new for old, new in pairs if old is not new})
+
+    def begin_anew(self, op: Operation) -> None:
+        """Give it an operation of other axes: its loops start anew; what is noted about axes that stay is kept. For
+        Schedule.rewrite alone."""
+        self._take(op)
+        self.all_iter_vars = [*op.axis, *op.reduce_axis]
+        self.leaf_iter_vars = list(self.all_iter_vars)
+        self.relations = []
+        kept = {*op.axis}
+        self.iter_var_attrs = {axis: attr for axis, attr in self.iter_var_attrs.items() if axis in kept}
+
+    def _take(self, op: Operation) -> None:
+        self.schedule.keep(self)
+        self.schedule.stage_map[op] = self
+        self.unlink()
+        self._op, self._is_stale = op, False
+        self.link()
+
+    def mark_readers(self) -> None:
+        """Note that it has another operation: all that read its results, directly or through others, read what is no longer
+        computed. Those whose axes depend on what they read are written at once, since users hold axes."""
+        remade: list[Stage] = []
+        waiting = list(self.readers)
+        while waiting:
+            reader = waiting.pop()
+            if reader._is_stale:  # and so are its own readers
                 continue
-            seen.add(op)
-            stack.extend(tensor.op for tensor in op.input_tensors)
-        return self is not other and other.op in seen
+            self.schedule.keep(reader)
+            reader._is_stale = True
+            waiting.extend(reader.readers)
+            domains = [axis.dom for axis in reader._op.reduce_axis if axis.dom is not None]
+            if any(collect_loads(dom.begin, dom.extent) for dom in domains):
+                remade.append(reader)
+        for reader in remade:
+            if reader._is_stale:
+                reader._read_anew()
+
+    def _read_anew(self) -> None:
+        """Write its operation, and those that it depends on, so that they read what is computed now."""
+        waiting: list[Stage] = [self]
+        while waiting:
+            stage = waiting[-1]
+            stale = [producer for producer in stage.producers if producer._is_stale]
+            waiting.extend(stale)
+            if stale:
+                continue
+            waiting.pop()
+            if stage._is_stale:
+                self.schedule.keep(stage)
+                stage._is_stale = False
+                reads = zip(stage._op.input_tensors, stage.producers, strict=True)
+                now = {tensor: producer._op.outputs[tensor.value_index] for tensor, producer in reads}
+                replaced = {old: new for old, new in now.items() if old is not new}
+                if replaced:
+                    stage.change(stage._op.replace_inputs(replaced))
+
+    def link(self) -> None:
+        """Be known to the stages that it reads, and to the one that it is placed at."""
+        for producer in self.producers:
+            producer.readers[self] = None
+        if self._attachment.stage is not None:
+            self._attachment.stage.placed[self] = None
+
+    def unlink(self) -> None:
+        """Be known to these no longer."""
+        for producer in self.producers:
+            producer.readers.pop(self, None)
+        if self._attachment.stage is not None:
+            self._attachment.stage.placed.pop(self, None)
+
+    # Its axes and its place
+
+    def rename_axes(self, renamed: dict[IterVar, IterVar]) -> None:
+        """Root axes made anew, since their domain reads something that was replaced, take the old ones' places."""
+        if not renamed:
+            return
+        self.schedule.keep(self)
+        self.all_iter_vars = [renamed.get(axis, axis) for axis in self.all_iter_vars]
+        self.leaf_iter_vars = [renamed.get(axis, axis) for axis in self.leaf_iter_vars]
+        self.relations = [relation.renamed(renamed) for relation in self.relations]
+        self.iter_var_attrs = {renamed.get(axis, axis): attr for axis, attr in self.iter_var_attrs.items()}
+        if self.store_predicate is not None:
+            values: dict[Var, Expr] = {**renamed}
+            self.store_predicate = substitute(self.store_predicate, values)
+        for other in list(self.placed):
+            placed = other.own_placement
+            if placed.axis is not None and placed.axis in renamed:
+                other.attach(placed.type, self, renamed[placed.axis])
+        for old in renamed:
+            self.schedule.retired.append((
+                old, f"{old.name} was made anew when what its extent depends on was replaced: s[{self.name}].op has the new one"))
 
     def attr(self, axis: IterVar) -> IterAttr:
         """What is noted about `axis`; a plain serial loop where nothing is."""
@@ -109,33 +241,42 @@ class Stage(StagePrimitives):
 
     def derive(self, relation: Relation, place: int, count: int, axes: tuple[IterVar, ...]) -> None:
         """Put the axes that `relation` makes where `count` loops stood from `place` on. For the primitives alone."""
+        self.schedule.keep(self)
         self.relations.append(relation)
         self.all_iter_vars.extend(axes)
         self.leaf_iter_vars[place : place + count] = axes
 
     def annotate(self, axis: IterVar, **changes: Any) -> None:
         """Note something about `axis`: changes of its IterAttr. For the primitives alone."""
+        self.schedule.keep(self)
         self.iter_var_attrs[axis] = replace(self.attr(axis), **changes)
 
     def attach(self, kind: AttachType, stage: Stage | None = None, axis: IterVar | None = None) -> None:
         """Say where it is computed. For the primitives alone."""
+        self.schedule.keep(self)
+        if self._attachment.stage is not None:
+            self._attachment.stage.placed.pop(self, None)
         self._attachment = Attachment(kind, stage, axis)
+        if stage is not None:
+            stage.placed[self] = None
+
+    # Its state
 
     def copied(self, schedule: Schedule) -> Stage:
-        """The same stage for a copy of its schedule; attach_stage still is the original's."""
+        """The same stage for a copy of its schedule, without its links; attach_stage still is the original's."""
         twin = Stage.__new__(Stage)
         twin.restore(self.saved())
-        twin.schedule = schedule
+        twin.schedule, twin.readers, twin.placed = schedule, {}, {}
         return twin
 
     def saved(self) -> tuple[Any, ...]:
         """Its state, for `restore`: lists and dicts are copied."""
-        values: list[Any] = [getattr(self, name) for name in self.__slots__]
+        values: list[Any] = [getattr(self, name) for name in self._STATE]
         return tuple(copy(cast(Any, value)) if isinstance(value, (list, dict)) else value for value in values)
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Back to the state that `saved` gave."""
-        for name, value in zip(self.__slots__, state, strict=True):
+        """Back to the state that `saved` gave; links are made by `link`."""
+        for name, value in zip(self._STATE, state, strict=True):
             setattr(self, name, value)
 
     @property

@@ -16,7 +16,6 @@ from ..model.checks import as_list, check_scope
 from ..model.foreign import SCOPE, TENSORS
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
-from ..model.redirect import Redirection
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .trials import readers_of
@@ -36,7 +35,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     tensor = drawer.pick(stage.op.input_tensors)
-    everyone = [other for other in drawer.s.stages if tensor in other.op.input_tensors]
+    everyone = drawer.s.in_order(other for other in drawer.s[tensor].readers if _reads(other, tensor))
     readers = everyone if drawer.chance(0.5) else [stage]
     scope = drawer.pick(["local", "shared", "global"])
     ops = [reader.op for reader in readers]
@@ -72,13 +71,8 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     stages = _reader_stages(schedule, current, readers)
     with schedule.compound("cache_read", tensor=tensor, scope=scope, readers=tuple(stages)):
         cache = _copy_of(current, scope)
-        redirection = Redirection(schedule)
-        place = schedule.place_of(source)
-        for stage in schedule.stages[place + 1 :]:
-            redirection.follow(stage)
-            if any(stage is reader for reader in stages):
-                redirection.change(stage, stage.op.replace_inputs({current: cache}))
-        schedule.insert_stage(place + 1, cache.op, source).scope = scope
+        schedule.insert_stage(schedule.place_of(source) + 1, cache.op, source).scope = scope
+        schedule.rewrite({stage: stage.op.replace_inputs({current: cache}) for stage in stages})
     return cache
 
 
@@ -94,10 +88,10 @@ def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Sta
     """The stages of the readers, each once. Raises BadCacheRead where one does not read the tensor."""
     given = as_list(readers)
     stages = [reader if isinstance(reader, Stage) else schedule[reader] for reader in given]
-    actual = [stage.name for stage in schedule.stages if any(read is tensor for read in stage.op.input_tensors)]
-    known = f"{tensor.name} is read by {', '.join(actual)}" if actual else f"no stage reads {tensor.name} now"
-    wrong = next((stage for stage in stages if not any(input_ is tensor for input_ in stage.op.input_tensors)), None)
+    wrong = next((stage for stage in stages if not _reads(stage, tensor)), None)
     if wrong is not None or not stages:
+        actual = [stage.name for stage in schedule.in_order(schedule[tensor].readers) if _reads(stage, tensor)]
+        known = f"{tensor.name} is read by {', '.join(actual)}" if actual else f"no stage reads {tensor.name} now"
         reason = "no readers were given" if wrong is None else f"stage {wrong.name} does not read {tensor.name}"
         if wrong is not None and wrong.origin_op is not wrong.op:
             reason += " any more: " + ", ".join(tensor.name for tensor in wrong.op.input_tensors) + " is what it reads"
@@ -110,3 +104,7 @@ def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Sta
             fix=f's.cache_read({tensor.name}, "local", [{actual[0]}])' if actual else "",
         )
     return list(dict.fromkeys(stages))
+
+
+def _reads(stage: Stage, tensor: Tensor) -> bool:
+    return any(read is tensor for read in stage.op.input_tensors)

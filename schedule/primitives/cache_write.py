@@ -30,7 +30,6 @@ from ..model.layout import (
 )
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
-from ..model.redirect import Redirection, rename_axes
 from ..model.relations import Relation, pass_down_value, pass_up_value, spread_down
 from ..model.schedule import Schedule
 from ..model.stage import Stage
@@ -168,10 +167,11 @@ def _take_over(stage: Stage, op: ComputeOp, cache: Stage, fresh: dict[IterVar, I
     cache.iter_var_attrs = {axis: attr for axis, attr in stage.iter_var_attrs.items() if axis in reduce_axes}
     for axis in stage.leaf_iter_vars:
         if stage.attr(axis).kind == "tensorized":  # what computes goes along
+            stage.schedule.keep(stage)
             cache.iter_var_attrs[fresh.get(axis, axis)] = stage.iter_var_attrs.pop(axis)
     renamed = {old: new for old, new in zip(op.reduce_axis, new_roots, strict=True) if old is not new}
     if renamed:
-        rename_axes(cache, renamed)
+        cache.rename_axes(renamed)
         fresh.update(renamed)
 
 
@@ -184,6 +184,4 @@ def _become_copy(stage: Stage, cache: Stage, copy_op: Operation, fresh: dict[Ite
     retire(
         schedule, gone, f"was a loop of {stage.name} until cache_write made it part of the layout of {cache.name}{{at}}"
     )
-    redirection = Redirection(schedule)
-    redirection.replace_whole(stage, copy_op)
-    redirection.follow_all(schedule.place_of(stage) + 1)
+    schedule.rewrite({}, anew={stage: copy_op})

@@ -25,7 +25,6 @@ from ..model.foreign import TENSORS
 from ..model.layout import as_axis, check_outputs
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
-from ..model.redirect import Redirection
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .trials import readers_of
@@ -76,14 +75,9 @@ def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any
     chosen = _reader_stages(schedule, stage, readers)
     with schedule.compound("clone_in", tensor=tensor, readers=tuple(chosen)):
         clone = _again(op)
-        place = schedule.place_of(stage)
-        redirection = Redirection(schedule)
+        schedule.insert_stage(schedule.place_of(stage) + 1, clone, stage).scope = stage.scope
         pairs = dict(zip(op.outputs, clone.outputs, strict=True))
-        for later in schedule.stages[place + 1:]:
-            redirection.follow(later)
-            if any(later is reader for reader in chosen):
-                redirection.change(later, later.op.replace_inputs(pairs))
-        schedule.insert_stage(place + 1, clone, stage).scope = stage.scope
+        schedule.rewrite({reader: reader.op.replace_inputs(pairs) for reader in chosen})
     clones = [clone.output(tensor.value_index) for tensor in tensors]
     return clones[0] if isinstance(tensor, Tensor) else clones
 
@@ -113,7 +107,7 @@ def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage
     """The stages of the readers, each once. Raises BadClone where one does not read the stage, or nobody else is left."""
     given = as_list(readers)
     chosen = list(dict.fromkeys(reader if isinstance(reader, Stage) else schedule[reader] for reader in given))
-    actual = [other for other in schedule.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]
+    actual = schedule.in_order(stage.readers)
     wrong = next((reader for reader in chosen if reader not in actual), None)
     alone = not stage.is_output and set(actual) <= set(chosen)
     if chosen and wrong is None and not alone:

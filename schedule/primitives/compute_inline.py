@@ -64,19 +64,17 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     if op.num_outputs > 1:
         return (f"{name} has {op.num_outputs} outputs, and only a stage with one is inlined",
                 f"s[{name}].compute_at(s[consumer], axis), or declare its outputs as tensors of their own")
-    reader = next((other for other in stage.schedule.stages if op.output(0) in other.op.input_tensors
-                   and not other.op.takes_definitions), None)
+    readers = stage.schedule.in_order(stage.readers)
+    reader = next((other for other in readers if not other.written_op.takes_definitions), None)
     if reader is not None:
         return (f"{reader.name}, which reads it, is {reader.op.noun}: it reads memory, no expression",
                 f"s[{name}].compute_at(s[{reader.name}], axis), or leave it at root")
-    caller = next((other for other in stage.schedule.stages
-                   if any(operand is op.output(0) for operand in other.op.operands)), None)
+    caller = next((other for other in readers if any(stage.schedule[operand] is stage for operand in other.written_op.operands)),
+                  None)
     if caller is not None:
         return (f"{caller.name} calls a tensor intrinsic on {name}, which reads memory",
                 f"s[{name}].compute_at(s[{caller.name}], axis) keeps it close to where it is read")
-    attached = next(
-        (other for other in stage.schedule.stages if other.attach_type == "at" and other.attach_stage is stage), None
-    )
+    attached = next(iter(stage.schedule.computed_at(stage)), None)
     if attached is not None:
         return (f"stage {attached.name} is computed at a loop of {name}, which would vanish",
                 f"s[{attached.name}].compute_root() first, or compute it at a stage that reads {name}")

@@ -58,4 +58,5 @@ def reorder(stage: Stage, *axes: IterVar) -> None:
     refuse_swapped(stage, leaves, "cannot reorder")
     check_reordered(stage, leaves, axes)
     stage.schedule.record("reorder", stage, axes=axes)
+    stage.schedule.keep(stage)
     stage.leaf_iter_vars = leaves

@@ -39,7 +39,6 @@ from ..model.layout import (
 )
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
-from ..model.redirect import Redirection
 from ..model.relations import pass_up_value
 from ..model.schedule import Schedule
 from ..model.stage import Stage
@@ -101,9 +100,7 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
         gone = [var for var in stage.all_iter_vars if not any(var is kept for kept in op.axis)]
         retire(schedule, gone, f"was an axis of {stage.name} until rfactor made two stages of it{{at}}: "
                f"{partial.name} over {', '.join(leaf.name for leaf in partial.leaf_iter_vars)}, and {stage.name}")
-        redirection = Redirection(schedule)
-        redirection.replace_whole(stage, final_op)
-        redirection.follow_all(schedule.place_of(stage) + 1)
+        schedule.rewrite({}, anew={stage: final_op})
     if isinstance(tensor, Tensor):
         return partial_op.output(0) if partial_op.num_outputs == 1 else list(partial_op.outputs)
     return [partial_op.output(tensor.value_index) for tensor in tensors]

@@ -24,7 +24,6 @@ from ..model.index_map import IndexMap, Inverse, NoLayout, invert
 from ..model.layout import first_then, refuse_dangling_predicate, retire
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
-from ..model.redirect import Redirection
 from ..model.stage import Stage
 
 __all__ = ["transform_layout"]
@@ -116,8 +115,7 @@ def _check_stage(stage: Stage) -> None:
         raise _bad(stage, f"{placed[0].name} is computed at a loop of it, which would vanish",
                    f"call transform_layout first, then place {placed[0].name} at a loop that it returns")
     refuse_dangling_predicate(stage, op.reduce_axis, BadLayout, "cannot transform the layout of")
-    reader = next((other for other in stage.schedule.stages if not other.op.values
-                   and any(tensor.op is op for tensor in other.op.input_tensors)), None)
+    reader = next((other for other in stage.schedule.in_order(stage.readers) if not other.op.values), None)
     if reader is not None:
         raise _bad(stage, f"{reader.name}, a {reader.op.kind}, reads it as it is",
                    f's.cache_read({stage.name}, "global", readers) gives a copy to transform')
@@ -191,9 +189,5 @@ def _read_there(stage: Stage, laid_out: Operation, layout: IndexMap) -> None:
     def moved(value: Expr) -> Expr:
         return rewrite(value, rule)
 
-    redirection = Redirection(schedule)
-    redirection.replace_whole(stage, laid_out)
-    for reader in schedule.stages[schedule.place_of(stage) + 1 :]:
-        if reader.op.values and any(tensor in now for tensor in reader.op.input_tensors):
-            redirection.change(reader, reader.op.rewritten(moved))
-        redirection.follow(reader)
+    readers = [reader for reader in schedule.in_order(stage.readers) if reader.op.values]
+    schedule.rewrite({reader: reader.op.rewritten(moved) for reader in readers}, anew={stage: laid_out})

@@ -58,4 +58,4 @@ def each_dimension(call: Callable[[Stage, IterVar], object]) -> Callable[[Stage]
 
 def readers_of(stage: Stage) -> list[Operation]:
     """The operations that read a result of the stage."""
-    return [other.op for other in stage.schedule.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]
+    return [other.op for other in stage.schedule.in_order(stage.readers)]

@@ -144,7 +144,7 @@ class Mutator:
         """Any primitive on any stage, with arguments of the types that it takes and no regard to what else they are: axes of
         other stages, among them those that are gone, numbers that are too small."""
         stage = self.pick(self.s.stages)
-        axes = [axis for stage in self.s.stages for axis in stage.all_iter_vars] + list(self.s.retired)
+        axes = [axis for stage in self.s.stages for axis in stage.all_iter_vars] + [axis for axis, _ in self.s.retired]
         row = self.pick(WILD_ROWS)
         if not axes:
             return "wild root", stage.compute_root

@@ -11,6 +11,7 @@ __all__ = ["exact"]
 
 def exact(schedule: Any) -> Any:
     """The schedule as plain data, in which objects stand for themselves: equal before and after where nothing changed."""
+    schedule.refresh()
     stages = [(id(stage), _ids(stage.saved())) for stage in schedule.stages]
     return stages, {id(op): id(stage) for op, stage in schedule.stage_map.items()}, _ids(schedule.records)
 
