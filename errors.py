@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import linecache
 import sys
-import threading
+from _thread import get_ident
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import ClassVar
-
-from .untrusted import printable
 
 __all__ = [
     "CATALOGUE", "CallError", "CodegenError", "CudaError", "ExportError", "FAULTS", "GraphError", "InternalError", "LoweringError",
@@ -55,15 +53,15 @@ class SourceLine:
 _OWN_PACKAGE = __name__.rpartition(".")[0]
 _BETWEEN = ("contextlib", "functools", "numpy")
 """Packages that call back into ours on a user's behalf."""
-waiting_callers = threading.local()
-"""frame: on a thread that works for another one (runtime.shield), where that one waits."""
+waiting_callers: dict[int, FrameType] = {}
+"""By the number of a thread that works for another one (runtime.shield): where that one waits."""
 
 
 def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
     """The innermost line on the call stack that is not tilewright's own: where the user called us. through: None where another of
     our modules than these lies between."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    waiting: FrameType | None = getattr(waiting_callers, "frame", None)
+    waiting = waiting_callers.get(get_ident())
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         between = module.partition(".")[0] in _BETWEEN
@@ -111,6 +109,8 @@ class TilewrightError(Exception):
 
     def render(self) -> str:
         """The whole message, in the form that every error of ours has, without control characters: parts of it may be foreign."""
+        from .untrusted import printable  # what JSON takes to load is not for those who meet no error
+
         lines = [f"{self.family()} {self.code}: {self.headline}"]
         if self.reason:
             lines += _indented(self.reason + (f"   ({self.declared})" if self.declared else ""), 2)

@@ -37,14 +37,16 @@ class _Job(Generic[T]):
 
     def run(self) -> None:
         _running.add(self)
-        waiting_callers.frame = self.caller
+        thread = _thread.get_ident()
+        waiting_callers[thread] = self.caller
         try:
             assert self.work is not None
             self.result = self.work()
         except BaseException as error:  # noqa: BLE001  (whoever waits gets it)
             self.error = error
         finally:
-            self.work = self.caller = waiting_callers.frame = None
+            waiting_callers.pop(thread)
+            self.work = self.caller = None
             _running.discard(self)
             self.done.release()
 
@@ -69,7 +71,7 @@ _running: set[_Job[Any]] = set()
 
 def shielded(work: Callable[[], T]) -> T:
     """What `work` returns. Raises what it raises; or what strikes meanwhile, which leaves `work` running to its end."""
-    if getattr(waiting_callers, "frame", None) is not None:  # this thread is out of reach already
+    if _thread.get_ident() in waiting_callers:  # this thread is out of reach already
         return work()
     job = _Job(work, sys._getframe())  # pyright: ignore[reportPrivateUsage]
     try:
@@ -138,7 +140,7 @@ def _in_child() -> None:
     global _turn
     _turn = threading.RLock()
     _running.clear()
-    waiting_callers.frame = None
+    waiting_callers.clear()
 
 
 def _let_end() -> None:

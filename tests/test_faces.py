@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
@@ -22,3 +24,15 @@ def test_every_name_of_a_face_can_be_had(name: str) -> None:
 def test_a_name_that_no_module_has_is_told() -> None:
     with pytest.raises(AttributeError, match="has no dilating"):
         _ = import_module("tilewright.topi.nn").dilating
+
+
+def test_importing_the_package_loads_what_errors_are_and_nothing_else() -> None:
+    program = """
+import sys
+before = set(sys.modules)
+import tilewright
+loaded = set(sys.modules) - before
+print(*sorted(name for name in loaded if name.partition(".")[0] in ("tilewright", "json", "threading", "numpy")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["tilewright", "tilewright.errors"]
