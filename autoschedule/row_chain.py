@@ -24,7 +24,7 @@ from ..te.shape import same_extent
 from ..te.tensor import Tensor
 from .operations import depends_on, is_plain, loads_of
 
-__all__ = ["RowChain", "row_chain"]
+__all__ = ["RowChain", "row_chain", "whole_load"]
 
 Places: TypeAlias = tuple[int | None, ...]
 """For each axis of an operation the dimension of the chain that it runs along; None for one of extent 1 that runs along none."""
@@ -107,7 +107,7 @@ def _space(
 def _reduced_space(op: Operation, along: Places, count: int) -> _Space | None:
     """The dimensions that a reduction reads, in the order in which they lie there. along: for each of its data axes the one of the
     `count` axes of the chain's last operation."""
-    load = _whole_load(op)
+    load = whole_load(op)
     if load is None:
         return None
     axes = [index for index in load.indices if isinstance(index, IterVar)]
@@ -122,10 +122,10 @@ def _reduced_space(op: Operation, along: Places, count: int) -> _Space | None:
 def _reduces(op: Operation, extents: Sequence[Expr]) -> bool:
     """Whether a reduction runs over dimensions of these extents, and reads each of its terms once."""
     reduced = [extent for extent in map(extent_of, op.reduce_axis) if not is_const(extent, 1)]
-    return len(reduced) == len(extents) and all(map(same_extent, reduced, extents)) and _whole_load(op) is not None
+    return len(reduced) == len(extents) and all(map(same_extent, reduced, extents)) and whole_load(op) is not None
 
 
-def _whole_load(op: Operation) -> ProducerLoad | None:
+def whole_load(op: Operation) -> ProducerLoad | None:
     """A load of a reduction that reads another element for each of its terms, without a window; None where there is none, so that
     all its operands are read again and again."""
     if any(depends_on(axis) for axis in op.reduce_axis):

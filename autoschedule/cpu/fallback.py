@@ -20,6 +20,7 @@ from ...te.shape import constant_extent
 from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loads_of
 from .cells import into_cells
 from .injective import worth_threads
+from .reduce import reads_once, reduce
 from .sums import sums
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
     s, anchor = group.s, group.anchor
     if into_cells(group):
+        return
+    if reads_once(group):
+        reduce(group)
         return
     lane = _lane_axis(group, anchor)
     if sums(group, lane, VECTORS):

@@ -21,10 +21,10 @@ from ...schedule import Schedule, Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 
-__all__ = ["across_lanes", "fused", "halves", "length", "power_below", "with_lane_last"]
+__all__ = ["ROUNDS", "across_lanes", "fused", "halves", "length", "power_below", "with_lane_last"]
 
 MOST_ACCUMULATORS = 8
-ROUNDS = 12
+ROUNDS = 6
 """Iterations that each accumulator takes part in at least: the tree above it has to pay, and shorter loops are unrolled, whose
 many loads a processor does not see to be one stream that it could fetch ahead."""
 

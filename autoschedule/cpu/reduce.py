@@ -24,19 +24,22 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import axes_in, contiguous, inlined_into, loads_of
+from ..row_chain import whole_load
 from .injective import worth_threads
-from .lanes import across_lanes, fused, length, with_lane_last
+from .lanes import ROUNDS, across_lanes, fused, length, with_lane_last
 from .streams import fetch_ahead
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["add_rows", "layout_of", "places", "reduce", "too_few_rows"]
+__all__ = ["add_rows", "layout_of", "places", "reads_once", "reduce", "too_few_rows"]
 
 TASKS = 32
 """Tasks that a reduction is cut into: several for each of a few threads, one for each of many."""
 ROWS = 8
 """Rows read side by side: as many streams as processors fetch ahead, and lines of one set that the L1 cache keeps."""
+SHORT, VECTORS = 16, 4
+"""Rows up to which a few vectors of results stay in registers for all of them; and how many."""
 SMALL = 1 << 15
 """Elements of which a task should have at least as many."""
 
@@ -50,6 +53,25 @@ class Layout:
     reduced: tuple[IterVar, ...]
     kept: tuple[IterVar, ...]
     rows: int | None = None
+
+
+def reads_once(group: Group) -> bool:
+    """Whether a group's anchor is a reduction without reuse: each term reads elements that no other does, side by side, so that
+    memory bounds it."""
+    op = group.anchor
+    load = whole_load(op)
+    if load is None or group.parts:
+        return False
+    layout = layout_of(group, op)
+    if layout.kept:
+        return True
+    reduced = set(op.reduce_axis)
+    data = {axis for axis in op.axis if constant_extent(axis) != 1}
+    alone = all(data.issubset(each.indices) for each in loads_of(op)
+                if any(not reduced.isdisjoint(axes_in(index)) for index in each.indices))
+    row = length(layout.reduced) if layout.reduced else 0
+    long = 4 * ROUNDS * group.machine.lanes(op.output(0).dtype.bits)
+    return alone and (row is None or row >= long or bool(row) and len(layout.reduced) == len(op.reduce_axis))
 
 
 def reduce(group: Group) -> None:
@@ -202,6 +224,8 @@ def _columns(group: Group, op: Operation, output: Operation, threads: bool) -> N
     lanes = group.machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
     *outer, last = stage.op.axis
     extent, block = constant_extent(last), group.machine.l1 // 2 // max(tensor.dtype.bytes for tensor in op.outputs)
+    if (length(op.reduce_axis) or SHORT + 1) <= SHORT:  # which stay in registers until they are stored
+        block = VECTORS * lanes
     if extent is None or extent > block:
         wide, last = stage.split(last, factor=block if extent is not None else 4 * lanes)
         outer.append(wide)

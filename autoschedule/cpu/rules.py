@@ -43,8 +43,6 @@ RULES: dict[str, tuple[str, str]] = {
     "softmax_blocks": ("rows", "blocks"),
     "log_softmax_blocks": ("rows", "blocks"),
     ROWS: ("rows", "rows"),
-    "comm_reduce": ("reduce", "reduce"),
-    "comm_reduce_idx": ("reduce", "reduce"),
     "arg_blocks": ("reduce", "places"),
 }
 """tag -> (module, function)."""
