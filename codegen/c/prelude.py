@@ -92,6 +92,14 @@ static inline float tw_round_to_odd(double value) {
   if (fabs((double)nearest) > fabs(value)) --bits;
   return tw_float_of(bits | 1u);
 }""",
+    "tw_sum_to_odd": """
+/* a + b, moved by its last bit towards the exact sum where it is inexact and that bit is clear. */
+static inline double tw_sum_to_odd(double a, double b) {
+  double sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part);
+  union { double value; uint64_t bits; } both = {sum};
+  if ((error < 0 || error > 0) && !(both.bits & 1u)) both.bits = (error > 0) == (sum > 0) ? both.bits + 1u : both.bits - 1u;
+  return both.value;
+}""",
     "tw_exp10f": """
 static inline float tw_exp10f(float value) { return (float)pow(10.0, (double)value); }""",
     "tw_exp10": """

@@ -321,9 +321,10 @@ def _shuffle(em: ExprEmitter, expr: Shuffle, lane: int) -> str:
 def _call(em: ExprEmitter, call: Call, lane: int) -> str:
     """The value of one lane of a Call, as the dialect's table spells it."""
     row = em.calls.floats.get(call.name)
-    if call.name == "fma" and call.dtype.bits == 16:  # float64 holds products and sums of 16-bit floats
+    if call.name == "fma" and call.dtype.bits == 16:  # float64 holds products of 16-bit floats, and sums of float16
         a, b, c = (f"(double){em.closed(arg, lane)}" for arg in call.args)
-        return em.rounded(f"tw_round_to_odd({a} * {b} + {c})", call.dtype)
+        total = f"tw_sum_to_odd({a} * {b}, {c})" if call.dtype.kind == "bfloat" else f"{a} * {b} + {c}"
+        return em.rounded(f"tw_round_to_odd({total})", call.dtype)
     if row is not None and call.args[0].dtype.is_float:
         text = row([em.closed(arg, lane) for arg in call.args], call.args[0].dtype.bits == 64)
         return em.rounded(text, call.dtype) if call.dtype.is_float else text

@@ -90,6 +90,14 @@ static __device__ __forceinline__ float tw_round_to_odd(double value) {
   if (fabs((double)nearest) > fabs(value)) --bits;
   return tw_float_of(bits | 1u);
 }""",
+    "tw_sum_to_odd": """
+static __device__ __forceinline__ double tw_sum_to_odd(double a, double b) {
+  double sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part);
+  union { double value; unsigned long long bits; } both;
+  both.value = sum;
+  if ((error < 0 || error > 0) && !(both.bits & 1u)) both.bits = (error > 0) == (sum > 0) ? both.bits + 1u : both.bits - 1u;
+  return both.value;
+}""",
     "tw_min": """
 template <class T>
 static __device__ __forceinline__ T tw_min(T a, T b) { return a < b || a != a ? a : b; }

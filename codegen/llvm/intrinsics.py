@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import user_source
-from ...ir.dtype import FLOAT64, INT64, DType
+from ...ir.dtype import BOOL, FLOAT64, INT64, DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ..abi.packed import CALLBACK_RAISED, FAILED, PACKED_PREFIX
 from ..errors import UnsupportedIntrinsic
@@ -17,6 +17,7 @@ from .arithmetic import compare, convert
 from .emitter import ExprEmitter
 from .maths import FLOAT32_FUNCTIONS
 from .memory import address
+from .text import FunctionText
 from .types import bfloat_type, computing_dtype, float_constant, int_constant, llvm_type, mangled
 
 __all__ = ["FLOAT_ROWS", "OTHER_ROWS", "emit_call"]
@@ -53,12 +54,30 @@ def _float_call(em: ExprEmitter, call: Call, row: FloatRow) -> str:
 
 
 def _narrow_fma(em: ExprEmitter, call: Call) -> str:
-    """In float64, which holds products of 16-bit floats and, but for far greater distances than their sums have, these too."""
+    """In float64, which holds products of 16-bit floats, and every sum of float16 that is near halfway between two numbers. Those
+    of bfloat16 may be 2**-266 beside it: they are rounded to odd, so that the next rounding cannot go wrong."""
     wide = FLOAT64.with_lanes(call.dtype.lanes)
     kind = llvm_type(wide)
     a, b, c = (convert(em.f, em.value(arg), arg.dtype, wide) for arg in call.args)
-    total = em.f.op(f"fadd {kind} {em.f.op(f'fmul {kind} {a}, {b}')}, {c}")
-    return convert(em.f, total, wide, call.dtype)
+    product = em.f.op(f"fmul {kind} {a}, {b}")
+    total = em.f.op(f"fadd {kind} {product}, {c}")
+    return convert(em.f, _to_odd(em.f, product, c, total, wide) if call.dtype.kind == "bfloat" else total, wide, call.dtype)
+
+
+def _to_odd(f: FunctionText, a: str, b: str, total: str, dtype: DType) -> str:
+    """The sum `total` of two doubles, moved by its last bit towards a + b where it is inexact and that bit is clear."""
+    word, kind = INT64.with_lanes(dtype.lanes), llvm_type(dtype)
+    i64, i1 = llvm_type(word), llvm_type(BOOL.with_lanes(dtype.lanes))
+    part = f.op(f"fsub {kind} {total}, {a}")
+    rest = f.op(f"fsub {kind} {a}, {f.op(f'fsub {kind} {total}, {part}')}")
+    error = f.op(f"fadd {kind} {rest}, {f.op(f'fsub {kind} {b}, {part}')}")
+    inexact = f.op(f"fcmp one {kind} {error}, {float_constant(0.0, dtype)}")  # no: of infinities and NaN
+    bits, wrong = (f.op(f"bitcast {kind} {value} to {i64}") for value in (total, error))
+    signs = f.op(f"ashr {i64} {f.op(f'xor {i64} {bits}, {wrong}')}, {int_constant(63, word)}")
+    nearer = f.op(f"add {i64} {bits}, {f.op(f'or {i64} {signs}, {int_constant(1, word)}')}")
+    even = f.op(f"icmp eq {i64} {f.op(f'and {i64} {bits}, {int_constant(1, word)}')}, {int_constant(0, word)}")
+    moved = f.op(f"select {i1} {f.op(f'and {i1} {inexact}, {even}')}, {i64} {nearer}, {i64} {bits}")
+    return f.op(f"bitcast {i64} {moved} to {kind}")
 
 
 # Floats

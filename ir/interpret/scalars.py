@@ -176,10 +176,10 @@ _FLOAT_FUNCTIONS: dict[str, Callable[[Any], Any] | Callable[[Any, Any], Any]] = 
 
 def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
     if name in ("fma", "mul_add"):  # what is not decided yet is as where the target fuses
-        float_type = FLOAT_TYPES[dtype]
+        nearest = _rounded_once(dtype)
 
         def fused(a: Any, b: Any, c: Any) -> Any:
-            return float_type(_fused(float(a), float(b), float(c), dtype))
+            return nearest(_fused(float(a), float(b), float(c), dtype))
 
         return fused
     tests: dict[str, Callable[[Any], bool]] = {

@@ -3,8 +3,10 @@ target fuses."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
@@ -151,6 +153,43 @@ def test_fused_half_floats_are_rounded_once(target: str) -> None:
     out = np.zeros(4000, "float16")
     tw.build(s, [A, B, C, D], target=target)(a, b, c, out)
     assert out.tobytes() == exact.astype("float16").tobytes()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("vector", [1, 8])
+def test_fused_bfloat16_are_rounded_once_however_far_apart_they_are(target: str, vector: int) -> None:
+    count = 4096
+    A, B, C = (te.placeholder((count,), "bfloat16", name=name) for name in "ABC")
+    D = te.compute((count,), lambda i: te.fma(A[i], B[i], C[i]), name="D")
+    s = te.create_schedule(D.op)
+    outer, inner = s[D].split(D.op.axis[0], factor=vector)
+    if vector > 1:
+        s[D].vectorize(inner)
+    if target.startswith("cuda"):
+        s[D].bind(s[D].split(outer, factor=64)[1], te.thread_axis("threadIdx.x"))
+    rng = np.random.default_rng(7)
+    scale = 2.0 ** rng.integers(-60, 60, count)
+    a = (1 + rng.integers(0, 128, count) * 2.0**-7) * rng.choice([1, -1], count) * scale
+    b = 1 + rng.integers(0, 4, count) * 2.0**-2  # products that are often halfway between two numbers, and sums far beside
+    c = rng.choice([1, -1, 0, np.inf], count, p=[0.45, 0.45, 0.08, 0.02]) * 2.0 ** rng.integers(-66, -5, count) * np.abs(a)
+    a, b, c = (x.astype(ml_dtypes.bfloat16) for x in (a, b, c))
+    expected = [nearest_bfloat16(float(x), float(y), float(z)) for x, y, z in zip(a, b, c, strict=True)]
+    twice = (a.astype("float64") * b.astype("float64") + c.astype("float64")).astype(ml_dtypes.bfloat16).astype("float64")
+    assert np.sum(twice != expected) > 20, "two roundings would show"
+    out = np.zeros(count, ml_dtypes.bfloat16)
+    tw.build(s, [A, B, C, D], target=target)(a, b, c, out)
+    assert out.astype("float64").tolist() == expected
+
+
+def nearest_bfloat16(a: float, b: float, c: float) -> float:
+    """a * b + c in exact arithmetic, rounded to 8 bits, ties to even (of numbers that are not near the ends of the range)."""
+    if not np.isfinite(c):
+        return c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if not exact:
+        return 0.0
+    step = Fraction(2) ** (int(np.frexp(float(exact))[1]) - 8)
+    return float(round(exact / step) * step)
 
 
 def test_constants_are_rounded_as_the_target_rounds() -> None:
