@@ -18,6 +18,7 @@ from ..te import Tensor
 from .bundle import bundling
 from .cache.lookup import find_place
 from .compile import BuildItem, Request, compile_programs
+from .exactness import tell_exactness
 from .lower import Buildable, check_name, evidence_of, lower
 from .schedule import tuned_schedule
 
@@ -82,7 +83,9 @@ def build_with_options(
         programs = tuple(BuildItem(key, _tuned(each, chosen, tuned, exact), None if several else args) for key, each in given)
         for program in programs:
             check_name(program.name)
-        module = _module(Request(programs, chosen, options, renamed=several, exact=exact))
+        request = Request(programs, chosen, options, renamed=several, exact=exact)
+        module = _module(request)
+        tell_exactness(module, request)
         return module if several else module[next(iter(module))]
 
 

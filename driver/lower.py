@@ -19,7 +19,7 @@ from ..te import Tensor
 from .bundle import bundling
 from .schedule import schedule
 
-__all__ = ["Buildable", "check_name", "evidence_of", "function_of", "lower", "unread_tensors"]
+__all__ = ["Buildable", "check_name", "evidence_of", "function_of", "lower", "scheduled", "unread_tensors"]
 
 Buildable = Schedule | Function | Sequence[Tensor]
 
@@ -47,7 +47,7 @@ def function_of(what: Any, args: Sequence[Tensor | Var] | None, name: str, targe
     if isinstance(what, (list, tuple)):
         parts = list(cast("Sequence[Any]", what))
         if parts and all(isinstance(part, (Tensor, Var)) for part in parts):
-            return lower_schedule(_scheduled(parts, target, exact), parts, name)
+            return lower_schedule(scheduled(parts, target, exact), parts, name)
         if len(parts) == 2 and isinstance(parts[0], Schedule):
             _require_exact(parts[0], exact)
             return lower_schedule(parts[0], list(cast("Sequence[Tensor | Var]", parts[1])), name)
@@ -70,7 +70,7 @@ def _require_exact(schedule: Schedule, exact: bool) -> None:
                        fix="leave out exact=True, or take back the primitive: print(s.is_exact)")
 
 
-def _scheduled(parts: Sequence[Tensor | Var], target: Target | None, exact: bool) -> Schedule:
+def scheduled(parts: Sequence[Tensor | Var], target: Target | None, exact: bool) -> Schedule:
     """The schedule of a list of tensors: topi's, in which those that are passed are stored though others read them."""
     passed = [each for each in parts if isinstance(each, Tensor) and not each.op.is_given]
     if target is None or not passed:

@@ -263,6 +263,8 @@ class Kernel:
     _exporting: Exporting | None
     kernels: tuple[KernelLaunch, ...] = ()
     """Of a CUDA build: what it launches, in order."""
+    exactness: Callable[[], Any] | None = None
+    """What `is_exact` answers; None where nobody knows."""
 
     def __init__(
         self, entry: Entry, sources: Callable[[str], str] | None, exporting: Exporting | None = None,
@@ -300,6 +302,16 @@ class Kernel:
             raise NoSuchSource(f"{self.name} has no source texts", reason="it was loaded as machine code alone",
                                fix="build it from its schedule to see its source")
         return self._sources(kind)
+
+    @property
+    def is_exact(self) -> Any:
+        """Whether the results have the bits of the program without a schedule: as `is_exact` of the schedule that was built, true
+        or false and printed with the reason; and false of a build with fast_math or fp_contract. Raises NoSuchSource (TW0522) for a
+        kernel that was loaded."""
+        if self.exactness is None:
+            raise NoSuchSource(f"nothing tells whether {self.name} is exact", reason="it was loaded as machine code alone",
+                               fix="build it from its schedule, and ask that kernel")
+        return self.exactness()
 
     def export(
         self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False,

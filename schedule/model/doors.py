@@ -42,7 +42,7 @@ class ScheduleDoors:
         They do while the loops over reduce axes run in their declared order, without rfactor of sums, sums across threads or
         tensorized floats, and no script adds to floats by atomic_add; whatever is split, tiled, vectorized, cached, inlined or
         run in parallel. Sums of integers, minima and maxima are exact in any order. A build with fast_math or fp_contract keeps
-        no such promise.
+        no such promise: `is_exact` of the kernel says so.
         """
         return _room(".exactness").exactness(self)
 
