@@ -14,35 +14,28 @@ An operator of several operations tags its last one, "softmax", and the others a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from math import inf, prod
 
 from ..codegen.machine import Machine
 from ..codegen.target import Target
-from ..ir.analysis.work import executions, work_of
-from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ..ir.expr import IterVar
 from ..schedule import Schedule
-from ..te.operation import Operation, extent_of
-from ..te.rewrite import collect_loads, inline
-from ..te.shape import constant_extent, same_extent
-from ..te.tensor import Tensor
-from .operations import elements, is_expensive, is_plain, loads_of, weight
+from ..te.operation import Operation
+from ..te.rewrite import inline
+from .operations import is_expensive, is_plain, weight
+from .pieces import APART, CHAIN, ROWS, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest
+from .reads import above, follows, most_reads, no_larger, reads_from
 from .row_chain import row_chain
 
-__all__ = ["ROWS", "Group", "Piece", "cut"]
+__all__ = ["Group", "cut"]
 
-ROWS = "rows"
-"""The tag of a piece that is a chain of reductions and what stands between them (row_chain), where that has a rule."""
 MAX_WEIGHT = 256
 """Operators of an expression up to which producers are inlined into it."""
 TRIVIAL = 8
 """Operators of an expression that may be computed once for each of several reads: a cast, a shifted read, a guard."""
-
-_UNKNOWN = 1024
-"""What an extent counts as that is a symbol."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +49,7 @@ class Group:
     belong to the anchor's operator, producers first, not placed either. Operations are those that were declared, and stay
     keys of the schedule whatever primitives make of them. between: what is inlined from the anchor to the output.
     chooser: who takes one of several candidates; decisions: what was taken, for `s.plan`.
+    tile: of a chain of stencils, whose parts are stored for each.
     """
 
     s: Schedule
@@ -68,6 +62,7 @@ class Group:
     between: tuple[Operation, ...] = ()
     chooser: Chooser = cheapest
     decisions: list[Decision] = field(default_factory=list[Decision])
+    tile: Tile | None = None
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Applies one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
@@ -85,38 +80,6 @@ class Group:
         for head in self.heads:
             if head.values and not is_expensive(head):
                 self.s[head].compute_inline()
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A group as it is cut, before the schedule is touched. tag: whose rule it is for, "" where the anchor's has none.
-    between: from the anchor to the output, without both; inlined: what only these and the output read, and costs little
-    there; for the first piece also what several compute again."""
-
-    tag: str
-    anchor: Operation
-    output: Operation
-    heads: tuple[Operation, ...] = ()
-    parts: tuple[Operation, ...] = ()
-    between: tuple[Operation, ...] = ()
-    inlined: tuple[Operation, ...] = ()
-
-
-@dataclass(frozen=True)
-class Fusion:
-    """What the rules of a target compute where it is read, rather than apart. shared(reader, producer), of two reductions: the axes
-    of the reader at which it reads the producer, where that is computed within the reader's loops over them, or None.
-    cheap(reduction): whether another reader rather computes it once more than to load it.
-    again(readers, producer): whether reductions, given by their expressions and axes, compute each element of the producer
-    wherever they read it."""
-
-    shared: Callable[[Operation, Operation], frozenset[IterVar] | None]
-    cheap: Callable[[Operation], bool]
-    again: Callable[[Iterable[tuple[Expr, Sequence[IterVar]]], Operation], bool]
-
-
-APART = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False)
-"""Everything is computed apart."""
 
 
 def cut(s: Schedule, tags: Collection[str], fusion: Fusion = APART) -> list[Piece]:
@@ -142,14 +105,53 @@ class _Cutter:
         self.place = {op: at for at, op in enumerate(self.order)}
 
     def run(self) -> list[Piece]:
+        chains = self._chains()
         parts_of, tags = self._anchors()
         clones = list(self._clones({op for op in parts_of if not tags[op]}))
         for op, reader in clones:
             self.s.clone_in(op.output(0), [reader])
         if clones:
             return _Cutter(self.s, self.tags, self.fusion).run()
-        return self._scripts() + self._anchored(parts_of, tags) + self._rest()
+        return chains + self._scripts() + self._anchored(parts_of, tags) + self._rest()
 
+    # Chains
+
+    def _chains(self) -> list[Piece]:
+        """What is computed tile by tile, of operations that have no rule of their own."""
+        pieces: list[Piece] = []
+        tried: set[Operation] = set()
+        for op in reversed(self.order) if self.fusion is not APART else ():
+            chain = self.fusion.chain(op) if self._is_untagged(op) and op not in tried and not self._is_head(op) else None
+            if chain is None:
+                continue
+            members = {op}
+            for producer in self._before(members):
+                readers = self.readers[producer]
+                if (self._is_untagged(producer) and producer not in self.outputs and members.issuperset(readers)
+                        and not self._is_tail(producer) and chain.take(producer, readers)):
+                    members.add(producer)
+            if chain.is_stencil:
+                self.claimed.update(members)
+                pieces.append(Piece(CHAIN, op, op, parts=chain.stored, inlined=chain.inlined, tile=chain.tile()))
+            else:
+                tried |= members
+        return pieces
+
+    def _is_untagged(self, op: Operation) -> bool:
+        """Whether no rule of its own has it."""
+        return op not in self.claimed and op.tag.partition(".")[0] not in self.tags
+
+    def _is_head(self, op: Operation) -> bool:
+        """Whether it is of the heads of a reduction that reads it: cheap, or read once."""
+        return any(reader.reduction is not None and (weight(op) <= TRIVIAL or most_reads(op, [reader]) == 1)
+                   for reader in self.readers[op]) and op not in self.outputs
+
+    def _is_tail(self, op: Operation) -> bool:
+        """Whether it follows a reduction, element by element."""
+        return op.reduction is None and any(
+            tensor.op.reduction is not None and self.readers[tensor.op] == [op] and self.fusion.chain(tensor.op) is None
+            and follows(op, tensor.op, (tensor.op,), some=False)
+            for tensor in op.input_tensors)
 
     def _scripts(self) -> list[Piece]:
         """Operations that are loops already, and what they alone read."""
@@ -251,7 +253,7 @@ class _Cutter:
                     or not readers or len(readers) == 1 and readers[0] not in self.again
                     or not all(reader in values or reader in self.again for reader in readers)):
                 continue
-            reading = [reader for reader, value in values.items() if _reads_from(value, op)]
+            reading = [reader for reader, value in values.items() if reads_from(value, op)]
             if self.fusion.again([(values[reader], reader.axis) for reader in reading], op):
                 for reader in reading:
                     values[reader] = inline(values[reader], op.output(0), op.axis, op.values[0])
@@ -273,10 +275,10 @@ class _Cutter:
                     heappush(waiting, self.place[reader])
             following = self.order[heappop(waiting)] if waiting else None
             if (following is None or following in self.claimed or not is_plain(following)
-                    or not _follows(following, anchor, region, some)):
+                    or not follows(following, anchor, region, some)):
                 continue
             region[following] = None
-            within = _above(following, region)
+            within = above(following, region)
             if all(op not in self.outputs and within.issuperset(self.readers[op]) for op in within - {following}):
                 furthest = [op for op in region if op in within and op is not anchor]
         self.claimed.update(furthest)
@@ -293,8 +295,8 @@ class _Cutter:
             if (op in self.claimed or op in self.outputs or not is_plain(op)
                     or not group.issuperset(readers) or core.isdisjoint(readers)):
                 continue
-            own = weight(op) * _reads(op, readers)
-            if total + own <= MAX_WEIGHT and (own <= TRIVIAL or _reads(op, readers) == 1):
+            own = weight(op) * most_reads(op, readers)
+            if total + own <= MAX_WEIGHT and (own <= TRIVIAL or most_reads(op, readers) == 1):
                 heads.append(op)
                 core.add(op)
                 group.add(op)
@@ -340,71 +342,10 @@ class _Cutter:
             if op in self.claimed or op in self.outputs or not is_plain(op) or not takers.issuperset(readers):
                 continue
             own = weight(op)
-            again = _reads(op, readers) > 1 or len(readers) > 1 or not all(_no_larger(reader, op) for reader in readers)
-            total += own * _reads(op, readers)
+            again = most_reads(op, readers) > 1 or len(readers) > 1 or not all(no_larger(reader, op) for reader in readers)
+            total += own * most_reads(op, readers)
             if total <= MAX_WEIGHT and not (again and (own > TRIVIAL or is_expensive(op))):
                 inlined.append(op)
                 takers.add(op)
                 self.claimed.add(op)
         return inlined[::-1]
-
-
-def _reads(op: Operation, readers: Iterable[Operation]) -> int:
-    """In how many places a reader reads it, at most; of a reader that is loops, how often it reads each element."""
-    return max(_times(reader, op.output(0)) for reader in readers)
-
-
-def _times(reader: Operation, tensor: Tensor) -> int:
-    if reader.values:
-        return sum(1 for load in loads_of(reader) if load.producer is tensor)
-    size = prod(extent.value if isinstance(extent, IntImm) else _UNKNOWN for extent in tensor.shape)
-    runs = sum(times for work, times in executions(work_of(reader.statement()), _UNKNOWN) for statement in work.statements
-               for access in statement.accesses if access.array is tensor)
-    return (runs + size - 1) // max(size, 1)
-
-
-def _reads_from(value: Expr, op: Operation) -> bool:
-    return any(load.producer is op.output(0) for load in collect_loads(value))
-
-
-def _no_larger(reader: Operation, op: Operation) -> bool:
-    """Whether the reader certainly has no more elements."""
-    size, other = elements(op), elements(reader)
-    if size is not None and other is not None:
-        return other <= size
-    return len(op.axis) == len(reader.axis) and all(
-        same_extent(extent_of(a), extent_of(b)) for a, b in zip(op.axis, reader.axis, strict=True))
-
-
-def _follows(op: Operation, anchor: Operation, region: Collection[Operation], some: bool) -> bool:
-    """Whether each element of `op` is made of the same elements of what it reads within the region, and it does read. some: the
-    first of them along each axis are enough."""
-    if not op.values:
-        return False
-    within = _outputs(region)
-    loads = [load for load in loads_of(op) if load.producer in within]
-    if not loads or len(op.axis) != len(anchor.axis):
-        return False
-    fits = all(same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
-               for a, b in zip(op.axis, anchor.axis, strict=True))
-    return fits and all(_at_axes(load, op) for load in loads)
-
-
-def _at_axes(load: ProducerLoad, op: Operation) -> bool:
-    return len(load.indices) == len(op.axis) and all(a is b for a, b in zip(load.indices, op.axis, strict=True))
-
-
-def _outputs(region: Collection[Operation]) -> set[object]:
-    return {tensor for op in region for tensor in op.outputs}
-
-
-def _above(op: Operation, region: Collection[Operation]) -> set[Operation]:
-    """`op` and all of the region that it depends on."""
-    above: set[Operation] = {op}
-    stack = [op]
-    while stack:
-        for tensor in stack.pop().input_tensors:
-            if tensor.op in region and tensor.op not in above:
-                above.add(tensor.op)
-                stack.append(tensor.op)
-    return above

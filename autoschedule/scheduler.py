@@ -15,7 +15,8 @@ from ..te import Tensor
 from ..te.operation import Operation
 from .cpu.rules import rule_in_order
 from .errors import BadRule
-from .groups import APART, Group, Piece, cut
+from .groups import Group, cut
+from .pieces import APART, Piece
 from .plan import Candidate, Chooser, Decision, cheapest
 from .registry import Rule, registered
 
@@ -110,4 +111,5 @@ def _begin(s: Schedule, piece: Piece, target: Target, machine: Machine, chooser:
     for op in (*piece.inlined, *piece.between):
         s[op].compute_inline()
     inlined = (*piece.inlined, *piece.between)
-    return Group(s, piece.anchor, piece.output, piece.heads, target, machine, piece.parts, inlined, chooser)
+    return Group(s, piece.anchor, piece.output, piece.heads, target, machine, piece.parts, inlined, chooser,
+                 tile=piece.tile)

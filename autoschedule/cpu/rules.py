@@ -13,7 +13,9 @@ from types import ModuleType
 
 from ...codegen.machine import Machine
 from ...te.operation import Operation
-from ..groups import ROWS, Fusion, Group
+from ..groups import Group
+from ..pieces import CHAIN, ROWS, Fusion
+from .chain_plan import chain_of
 from .fusion import axes_shared, cheap, computed_again
 
 __all__ = ["BY_FORM", "RULES", "fusion_on", "module_of", "rule_for", "rule_in_order"]
@@ -43,6 +45,7 @@ RULES: dict[str, tuple[str, str]] = {
     "softmax_blocks": ("rows", "blocks"),
     "log_softmax_blocks": ("rows", "blocks"),
     ROWS: ("rows", "rows"),
+    CHAIN: ("chain", "chain"),
     "arg_blocks": ("reduce", "places"),
 }
 """tag -> (module, function)."""
@@ -83,4 +86,5 @@ def _rule(row: tuple[str, str]) -> Callable[[Group], None]:
 
 def fusion_on(machine: Machine) -> Fusion:
     """What these rules compute where it is read."""
-    return Fusion(partial(axes_shared, machine=machine), partial(cheap, machine=machine), partial(computed_again, machine=machine))
+    return Fusion(partial(axes_shared, machine=machine), partial(cheap, machine=machine), partial(computed_again, machine=machine),
+                  partial(chain_of, machine=machine))

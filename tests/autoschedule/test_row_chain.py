@@ -9,9 +9,11 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.rules import RULES
-from tilewright.autoschedule.groups import ROWS, Fusion, Piece, cut
+from tilewright.autoschedule.groups import cut
+from tilewright.autoschedule.pieces import ROWS, Fusion, Piece
 
-APART_BUT_ROWS = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False)
+APART_BUT_ROWS = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False,
+                        lambda output: None)
 
 
 def pieces_of(output: te.Tensor) -> list[Piece]:

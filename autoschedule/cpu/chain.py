@@ -1,0 +1,113 @@
+"""Chains of stencils and of small windows, tile by tile, as chain_plan chose it.
+
+    for tiles of the output (in parallel):
+        for rows, vectors of the region:  across = ...              # with what the tile reads around it; it stays in the cache
+        for rows, vectors of the tile:
+            down = ...                                              # what is read in the same columns: in registers, for some rows
+            sharp = ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lcm, prod
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar
+from ...schedule import Stage
+from ...te.shape import constant_extent
+from ..operations import inlined_into, weight
+from .injective import LIGHT, worth_threads
+from .lanes import fused
+
+if TYPE_CHECKING:
+    from ..groups import Group
+    from ..pieces import Tile
+
+__all__ = ["chain"]
+
+STEPS = 2
+"""Vectors in a step of the inner loop of a light expression; rows, in one of a heavy one, which share what they read."""
+MOST_WRITTEN = 16
+"""Taps of a window that are written out for several rows: more take longer to compile than they gain."""
+
+
+def chain(group: Group) -> None:
+    """The rule. The group's parts are what is stored for each tile."""
+    tile = group.tile
+    assert tile is not None
+    s, stage = group.s, group.s[group.output]
+    blocks, vector = _output(group, stage, tile)
+    for part in group.parts:
+        own = s[part]
+        if part in tile.near:
+            own.compute_at(stage, vector)
+            _written_out(own, tile.flat[part])
+        else:
+            _loops(group, own, list(own.op.axis), tile.flat[part])
+            if blocks is not None:
+                own.compute_at(stage, blocks)
+
+
+def _output(group: Group, stage: Stage, tile: Tile) -> tuple[IterVar | None, IterVar]:
+    """The loops of the output: those over tiles, as one, and that over vectors."""
+    axes = list(stage.op.axis)
+    blocks: list[IterVar] = []
+    inside: list[IterVar] = []
+    for axis, size in zip(axes, tile.sizes, strict=True):
+        extent = constant_extent(axis) or size
+        if size < extent:
+            outer, axis = stage.split(axis, factor=size) if size > 1 else (axis, None)
+            blocks.append(outer)
+        if axis is not None:
+            inside.append(axis)
+    count = len(axes) - tile.flat[group.output]
+    vector = _loops(group, stage, inside, len(inside) - count, tile.rows, before=blocks)
+    if not blocks:
+        return None, vector
+    operators = sum(weight(op) for member in (group.output, *group.parts) for op in (member, *inlined_into(group.s, member)))
+    block = fused(stage, blocks)
+    if worth_threads(group.output.axis, operators):
+        stage.parallel(block)
+    return block, vector
+
+
+def _loops(
+    group: Group, stage: Stage, axes: Sequence[IterVar], flat: int, rows: int = 0, before: Sequence[IterVar] = (),
+) -> IterVar:
+    """The loops over these axes of a stage, those from `flat` on in vectors, and `rows` of the others' last together (0: as many as
+    its expression is worth); returns the loop over vectors."""
+    outer, last = list(axes[:flat]), list(axes[flat:])
+    op = stage.op
+    heavy = sum(map(weight, (op, *inlined_into(group.s, op)))) > LIGHT
+    lanes = group.machine.lanes(max(op.output(0).dtype.bits, group.output.output(0).dtype.bits))
+    step = lanes
+    for axis in last[1:]:
+        step = lcm(step, constant_extent(axis) or 1)
+    reduced = list(op.reduce_axis)
+    taps = prod(constant_extent(axis) or 1 for axis in reduced)
+    together = rows or (STEPS if heavy or 1 < taps <= MOST_WRITTEN // STEPS else 1)
+    single = heavy or rows > 1 or lanes > group.machine.lanes(32)
+    vector, lane = stage.split(fused(stage, last), factor=step * (1 if single else STEPS))
+    written: list[IterVar] = []
+    if together > 1 and outer:
+        extent = constant_extent(outer[-1])
+        if extent is not None and extent <= together:
+            written = [outer.pop()]
+        else:
+            outer[-1], row = stage.split(outer[-1], factor=together)
+            written = [row]
+    stage.reorder(*before, *outer, vector, *reduced, *written, lane)
+    for axis in (*reduced, *written):
+        stage.unroll(axis)
+    stage.vectorize(lane)
+    return vector
+
+
+def _written_out(stage: Stage, flat: int) -> None:
+    """The loops of what stays in registers: rows of one vector."""
+    rows, last = list(stage.op.axis[:flat]), fused(stage, stage.op.axis[flat:])
+    stage.reorder(*rows, *stage.op.reduce_axis, last)
+    for axis in (*rows, *stage.op.reduce_axis):
+        stage.unroll(axis)
+    stage.vectorize(last)

@@ -1,0 +1,372 @@
+"""Chains: which stages of a graph of stencils and of small windows are computed tile by tile, and how large a tile is.
+
+    A ─► across ─► down ─► sharp          for each tile of `sharp`:  `across`, with the rows above and below that `down` reads
+
+A chain begins with its output and takes up producers, readers before what they read. A producer whose value costs less than to
+store it and load it is inlined. Any other is computed for each tile, in the cache, where what that computes again costs less than
+what goes through memory otherwise; else it stays at root, and ends the chain. How long a region of a producer is for a tile is
+taken from its accesses, at a place within the image: factor * tile + constant, along each axis.
+
+Costs are in cycles of a core, for vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+
+from ...codegen.machine import Machine
+from ...ir.analysis.operations import Kind, operations_of
+from ...ir.analysis.regions import Span, SpanEvaluator
+from ...ir.arith.analyzer import Analyzer
+from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad, Var
+from ...ir.ops import const
+from ...ir.structural import StructuralKey
+from ...te.operation import Operation
+from ...te.shape import constant_extent
+from ..operations import axes_in, depends_on, is_plain, loads_of, weight
+from ..pieces import Tile
+from .streams import last_cache
+
+__all__ = ["Chain", "chain_of", "is_window"]
+
+MOST_TAPS = 64
+"""Elements of a window, which are written out one after the other."""
+MOST_MIXED = 4
+"""Values of a reduce axis that does not slide, as over the channels of a pixel."""
+MOST_MEMBERS = 24
+MOST_INLINED = 256
+"""Operators that are inlined into a chain."""
+SIZES = (1, 4, 8, 16, 32, 64, 128)
+"""Of a tile along an axis of which rows are none."""
+WIDTHS = (16, 64, 256)
+"""And along a row, in vectors, beside all of it."""
+CUT = 1.1
+"""What rows cost that are cut: each piece of them is looked at for where they end."""
+TASKS, SMALL = 2, 1e5
+"""Tiles for each thread at least, of what takes more than so many cycles."""
+MOST_ROWS, FEW_ROWS, SPARE = 8, 4, 8
+"""Rows of the output that are computed together of a vector that stays in registers, at most and at least; and registers for
+constants and intermediate values."""
+
+SLOW, CALL = 8, 20
+"""Operators in whose time there is a division, or a function of mathematics."""
+UNIT, STORE, ROW = 0.5, 1.0, 10.0
+"""Cycles of an operator or a load; of a store; and of what begins a row."""
+RATES = (0.0, 1.0, 3.0, 10.0)
+"""Cycles for a vector from the first cache, the second one, the last, and memory."""
+FAR = 33
+"""A region is looked at for one element of the output, and for so many."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """How long a region is along one of its axes: factor * size + constant, where size is the tile's along this axis of the
+    output, and never more than extent."""
+
+    axis: int
+    factor: float
+    constant: float
+    extent: int
+
+    def length(self, tile: Sequence[float]) -> float:
+        """For a tile."""
+        return min(self.extent, self.factor * tile[self.axis] + self.constant)
+
+
+@dataclass
+class Member:
+    """An operation of a chain. times: how many of its values one of a stage that is stored needs, of those that read it. homes:
+    these stages; stores: the stages whose loops compute it, itself where it is stored. cycles: of a vector of it, with what is
+    inlined into it. lanes: of a vector."""
+
+    op: Operation
+    sides: tuple[Side, ...]
+    is_stored: bool
+    times: int
+    homes: frozenset[Operation]
+    cycles: float
+    lanes: int
+
+    @property
+    def stores(self) -> frozenset[Operation]:
+        return frozenset((self.op,)) if self.is_stored else self.homes
+
+    def vectors(self, tile: Sequence[float]) -> float:
+        """Vectors of a region."""
+        *outer, last = [side.length(tile) for side in self.sides]
+        return prod(outer) * ceil(last / self.lanes)
+
+    def work(self, tile: Sequence[float]) -> float:
+        """Cycles that a region takes."""
+        *outer, last = [side.length(tile) for side in self.sides]
+        return prod(outer) * (ceil(last / self.lanes) * self.cycles + ROW)
+
+
+def is_window(op: Operation) -> bool:
+    """Whether a reduction takes up, for each result, some neighbours of its place: few of them, and no result has all in common
+    with another, as those of a product have."""
+    reduction = op.reduction
+    if reduction is None or len(op.values) != 1 or op.num_outputs != 1 or op.calls_intrinsic:
+        return False
+    taps = [constant_extent(axis) or MOST_TAPS + 1 for axis in op.reduce_axis]
+    if prod(taps) > MOST_TAPS or any(depends_on(axis) for axis in op.reduce_axis):
+        return False
+    data = {axis for axis in op.axis if constant_extent(axis) != 1}
+    sliding: set[IterVar] = set()
+    streams = False
+    for load in loads_of(op):
+        used = [axes_in(index) for index in load.indices]
+        if data <= set[IterVar]().union(*used):
+            streams = True
+            sliding.update(axis for axes in used if not axes.isdisjoint(data) for axis in axes)
+    return streams and all(axis in sliding or count <= MOST_MIXED for axis, count in zip(op.reduce_axis, taps, strict=True))
+
+
+def chain_of(output: Operation, machine: Machine) -> Chain | None:
+    """The chain that ends with an operation, of which it is all so far; None where that is no stage of one."""
+    if not output.axis or not (is_plain(output) or is_window(output)) or not all(constant_extent(axis) for axis in output.axis):
+        return None
+    return Chain(output, machine)
+
+
+class Chain:
+    """See above. `take` asks for each producer whether it joins."""
+
+    def __init__(self, output: Operation, machine: Machine) -> None:
+        self.output, self.machine, self.analyzer = output, machine, Analyzer()
+        self.extents = [constant_extent(axis) or 1 for axis in output.axis]
+        self.bits = output.output(0).dtype.bits
+        self.flat = self._first_flat()
+        sides = tuple(Side(at, 1, 0, extent) for at, extent in enumerate(self.extents))
+        self.members = {output: Member(output, sides, True, 1, frozenset(), _cycles(output), machine.lanes(self.bits))}
+        self.in_place = {output}
+        """Stages that are stored for the output alone, each element for the one at its place: these stay in registers."""
+        self.weight = weight(output)
+        self.is_stencil = False
+        """Whether a stage that is stored is read around each place."""
+        self.moving: frozenset[int] = frozenset()
+        """The axes of the output along which regions are longer than tiles."""
+        self.tiles = [tuple(self.extents)]
+
+    @property
+    def inlined(self) -> tuple[Operation, ...]:
+        """Producers first."""
+        return tuple(op for op, member in reversed(self.members.items()) if not member.is_stored)
+
+    @property
+    def stored(self) -> tuple[Operation, ...]:
+        """But for the output, producers first."""
+        return tuple(op for op, member in reversed(self.members.items()) if member.is_stored and op is not self.output)
+
+    def take(self, producer: Operation, readers: Collection[Operation]) -> bool:
+        """Whether a producer, all of whose readers are members, joins."""
+        if not (is_plain(producer) or is_window(producer)) or not producer.axis or len(self.members) >= MOST_MEMBERS:
+            return False
+        reads = {reader: _reads(reader, producer) for reader in readers}
+        sides = self._sides(producer, reads)
+        if sides is None:
+            return False
+        times = 0
+        for reader, loads in reads.items():
+            times += len(loads) * _taps(reader) * (1 if self.members[reader].is_stored else self.members[reader].times)
+        homes = frozenset[Operation]().union(*(self.members[reader].stores for reader in readers))
+        lanes = self.machine.lanes(max(self.bits, producer.output(0).dtype.bits))
+        if self._is_inlined(producer, sides, times):
+            for home in homes:
+                self.members[home].cycles += UNIT * times * _operators(producer) / len(homes)
+            self.weight += weight(producer) * times
+            self.members[producer] = Member(producer, sides, False, times, homes, 0.0, lanes)
+            return True
+        member = Member(producer, sides, True, times, homes, _cycles(producer), lanes)
+        if not self._pays(member):
+            return False
+        self.is_stencil = self.is_stencil or times > 1 and any(side.constant > 0 and side.factor for side in sides)
+        return True
+
+    def tile(self) -> Tile:
+        """How the output is cut, and what of its producers stays in registers."""
+        sizes = min(self.tiles, key=self._cost)
+        near, rows = self._near(sizes)
+        if len(near) == len(self.stored):
+            sizes = tuple(1 if at < self.flat - 1 else rows if at < self.flat else extent for at, extent in enumerate(self.extents))
+        flat = {op: next(at for at, side in enumerate(self.members[op].sides) if side.axis >= self.flat or at == len(op.axis) - 1)
+                for op in (self.output, *self.stored)}
+        return Tile(sizes, flat, near, rows)
+
+    # What is inlined
+
+    def _is_inlined(self, producer: Operation, sides: Sequence[Side], times: int) -> bool:
+        """Whether the value of a producer costs less where it is read than stored and loaded."""
+        if not is_plain(producer) or self.weight + weight(producer) * times > MOST_INLINED:
+            return False
+        read = self.members[self.output].vectors(self.extents) * times / max(prod(side.extent for side in sides), 1)
+        again = max(times, read * self.members[self.output].lanes) - 1
+        return again <= 0 or again * _operators(producer) * UNIT <= STORE + UNIT * times
+
+    # Regions
+
+    def _sides(self, producer: Operation, reads: Mapping[Operation, Sequence[ProducerLoad]]) -> tuple[Side, ...] | None:
+        """The region of a producer; None where it is more than what is near a tile."""
+        sides: list[Side] = []
+        for at, axis in enumerate(producer.axis):
+            extent = constant_extent(axis)
+            if not extent:
+                return None
+            found = [self._side(reader, [load.indices[at] for load in loads], extent) for reader, loads in reads.items()]
+            known = [side for side in found if side is not None]
+            if len(known) < len(found) or len({side.axis for side in known if side.factor}) > 1:
+                return None
+            moved = next((side.axis for side in known if side.factor), known[0].axis)
+            sides.append(Side(moved, max(side.factor for side in known), max(side.constant for side in known), extent))
+        return tuple(sides)
+
+    def _side(self, reader: Operation, indices: Sequence[Expr], extent: int) -> Side | None:
+        """What a reader needs along one dimension."""
+        member = self.members[reader]
+        used = set[IterVar]().union(*map(axes_in, indices))
+        moving = [at for at, axis in enumerate(reader.axis) if axis in used and member.sides[at].extent > 1]
+        if len(moving) > 1:  # one that a tile is cut along, and others that it has in whole
+            moving = [at for at in moving if member.sides[at].axis <= self.flat]
+        if len(moving) > 1:
+            return None
+        whole = {axis: member.sides[at].extent for at, axis in enumerate(reader.axis) if axis in used and at not in moving}
+        near = self._width(reader, indices, extent, whole | {reader.axis[at]: 1 for at in moving})
+        if not moving or near is None:
+            return None if near is None else Side(self.flat, 0, near, extent)
+        side = member.sides[moving[0]]
+        many = min(FAR, side.extent)
+        far = self._width(reader, indices, extent, whole | {reader.axis[moving[0]]: many})
+        if far is None:
+            return None
+        factor = (far - near) / (many - 1)
+        return Side(side.axis, factor * side.factor, factor * (side.constant - 1) + near, extent)
+
+    def _width(self, reader: Operation, indices: Sequence[Expr], extent: int, sizes: Mapping[IterVar, int]) -> int | None:
+        """How many values the indices of a dimension take while axes run over so many values, in the middle of their ranges."""
+        spans: dict[Var, Span | None] = {}
+        for axis, size in sizes.items():
+            begin = ((constant_extent(axis) or size) - size) // 2 & ~1
+            spans[axis] = Span.of(const(begin, axis.dtype), const(size, axis.dtype))
+        for axis in reader.reduce_axis:
+            if axis.dom is not None:
+                spans[axis] = Span.of(axis.dom.begin, axis.dom.extent)
+        span = SpanEvaluator(spans, self.analyzer).hull(indices, const(extent, indices[0].dtype))
+        if span is None:
+            return None
+        low, high = self.analyzer.simplify(span.low), self.analyzer.simplify(span.high)
+        if isinstance(low, IntImm) and isinstance(high, IntImm):
+            return min(high.value - low.value + 1, extent)
+        return span.width
+
+    # What a tile costs
+
+    def _pays(self, member: Member) -> bool:
+        """Whether a producer costs less in the tiles than at root; then it joins."""
+        before, kept = min(map(self._cost, self.tiles)), (self.tiles, self.moving)
+        longer = {side.axis for side in member.sides if side.constant > 0 and side.extent > 1}
+        if not longer <= self.moving or len(self.tiles) == 1:
+            self.moving |= longer
+            self.tiles = list(self._tiles())
+        self.members[member.op] = member
+        if member.homes <= self.in_place and all(side.factor == 1 and side.constant == 0 for side in member.sides):
+            self.in_place.add(member.op)
+        whole = [float(max(self.extents))] * len(self.extents)
+        apart = member.work(whole) + 2 * member.vectors(whole) * self._rate(member.vectors(whole))
+        if min(map(self._cost, self.tiles)) <= before + apart:
+            return True
+        del self.members[member.op]
+        self.in_place.discard(member.op)
+        self.tiles, self.moving = kept
+        return False
+
+    def _cost(self, tile: Sequence[int]) -> float:
+        """Cycles that all of the output takes, in tiles."""
+        count = prod(ceil(extent / size) for extent, size in zip(self.extents, tile, strict=True))
+        stored = [member for member in self.members.values() if member.is_stored]
+        work = sum(member.work(tile) for member in stored)
+        kept = sum(member.vectors(tile) for member in stored if member.op not in self.in_place)
+        cut = CUT if tile[self.flat] < self.extents[self.flat] else 1
+        cycles = count * cut * (work + 2 * kept * self._rate(kept))
+        return cycles if cycles < SMALL else cycles * max(1.0, TASKS * self.machine.cores / count) ** 0.25
+
+    def _rate(self, vectors: float) -> float:
+        """Cycles for a vector of so many that are stored together."""
+        size = vectors * self.machine.vector_bytes
+        return RATES[sum(1 for level in (self.machine.l1, self.machine.l2, last_cache()) if 4 * size > 3 * level)]
+
+    def _tiles(self) -> Iterator[tuple[int, ...]]:
+        choices: list[Iterable[int]] = []
+        for at, extent in enumerate(self.extents):
+            if at > self.flat:
+                choices.append((extent,))
+            elif at == self.flat:
+                inner = prod(self.extents[at + 1:])
+                widths = {max(width * self.machine.lanes(self.bits) // inner, 1) for width in WIDTHS}
+                choices.append(sorted({width for width in widths if 2 * width <= extent} | {extent}))
+            else:
+                choices.append([*(size for size in SIZES if size < extent), extent] if at in self.moving else (1,))
+        return product(*choices)
+
+    # Registers
+
+    def _near(self, tile: Sequence[int]) -> tuple[tuple[Operation, ...], int]:
+        """The producers that are computed where a vector of the output is, for some rows of it together, and how many rows: those
+        that only the output reads, each in the same columns. A producer with more columns would not fill its vectors."""
+        row, homes = self.flat - 1, {self.output}
+        if row < 0:
+            return (), 0
+        found: list[Member] = []
+        for member in self.members.values():
+            if member.homes and member.homes <= homes and member.is_stored and all(
+                    side.constant == 0 or side.axis == row or side.factor == 0 and side.constant == 1 for side in member.sides):
+                found.append(member)
+                homes.add(member.op)
+        reaches = {member.op: next((side.constant for side in member.sides if side.axis == row), 0.0) for member in found}
+        while found:
+            reach = max(reaches.values())
+            room = min(MOST_ROWS, (self.machine.registers - SPARE - reach) // len(found))
+            rows = min(int(max(room, FEW_ROWS if reach else 1)), self.extents[row])
+            rate = self._rate(sum(member.vectors(tile) for member in found))
+            together = sum((member.cycles - STORE) * (1 + reaches[member.op] / rows) for member in found)
+            apart = sum(member.cycles * (1 + reaches[member.op] / tile[row]) + UNIT * member.times + 2 * rate for member in found)
+            if together <= apart:
+                return tuple(member.op for member in found), rows
+            del reaches[found.pop().op]
+        return (), 0
+
+    def _first_flat(self) -> int:
+        """The first of the last axes that together are long enough for vectors."""
+        at = len(self.extents) - 1
+        while at > 0 and prod(self.extents[at:]) < 2 * self.machine.lanes(self.bits):
+            at -= 1
+        return at
+
+
+def _reads(reader: Operation, producer: Operation) -> list[ProducerLoad]:
+    """The different places at which a reader reads a producer."""
+    found: dict[tuple[StructuralKey, ...], ProducerLoad] = {}
+    for load in loads_of(reader):
+        if load.producer is producer.output(0):
+            found.setdefault(tuple(map(StructuralKey, load.indices)), load)
+    return list(found.values())
+
+
+def _taps(op: Operation) -> int:
+    return prod(constant_extent(axis) or 1 for axis in op.reduce_axis)
+
+
+def _operators(op: Operation) -> float:
+    """Operators of an element of it, in all taps of its window."""
+    reduction = op.reduction
+    bag = operations_of(op.values if reduction is None else reduction.sources).values
+    slow = bag.number(Kind.DIVISION) * SLOW + bag.number(Kind.CALL) * CALL
+    return (bag.number(Kind.ARITHMETIC, Kind.COMPARISON, Kind.LOGIC, Kind.CONVERSION) + slow) * _taps(op)
+
+
+def _cycles(op: Operation) -> float:
+    """Cycles of a vector of it."""
+    loads = len({(load.producer, tuple(map(StructuralKey, load.indices))) for load in loads_of(op)})
+    return UNIT * (_operators(op) + loads * _taps(op)) + STORE

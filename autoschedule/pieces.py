@@ -1,0 +1,84 @@
+"""What a graph of operations is cut into, and what rules know of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..ir.expr import Expr, IterVar
+from ..te.operation import Operation
+
+__all__ = ["APART", "CHAIN", "ROWS", "Chain", "Fusion", "Piece", "Tile"]
+
+ROWS = "rows"
+"""The tag of a piece that is a chain of reductions and what stands between them (row_chain), where that has a rule."""
+CHAIN = "chain"
+"""What a piece is tagged that is computed tile by tile."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How the output of a chain of stencils is cut. sizes: of a tile, along each of its axes. flat: for it and for each part, the
+    axis from which on its rows are one piece. near: the parts that are computed for each vector of the output, `rows` rows of
+    which are then computed together."""
+
+    sizes: tuple[int, ...]
+    flat: Mapping[Operation, int]
+    near: tuple[Operation, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A group as it is cut, before the schedule is touched. tag: whose rule it is for, "" where the anchor's has none.
+    between: from the anchor to the output, without both; inlined: what only these and the output read, and costs little
+    there; for the first piece also what several compute again."""
+
+    tag: str
+    anchor: Operation
+    output: Operation
+    heads: tuple[Operation, ...] = ()
+    parts: tuple[Operation, ...] = ()
+    between: tuple[Operation, ...] = ()
+    inlined: tuple[Operation, ...] = ()
+    tile: Tile | None = None
+
+
+class Chain(Protocol):
+    """Stages that are computed together with one of them, the output, as far as they are found. stored, inlined: producers first.
+    is_stencil: whether a stored one is read around each place, so that there is something to choose."""
+
+    is_stencil: bool
+
+    @property
+    def stored(self) -> tuple[Operation, ...]: ...
+
+    @property
+    def inlined(self) -> tuple[Operation, ...]: ...
+
+    def take(self, producer: Operation, readers: Collection[Operation]) -> bool:
+        """Whether a producer, all of whose readers are of the chain, joins."""
+        ...
+
+    def tile(self) -> Tile:
+        """How the output is cut."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """What the rules of a target compute where it is read, rather than apart. shared(reader, producer), of two reductions: the axes
+    of the reader at which it reads the producer, where that is computed within the reader's loops over them, or None.
+    cheap(reduction): whether another reader rather computes it once more than to load it.
+    again(readers, producer): whether reductions, given by their expressions and axes, compute each element of the producer
+    wherever they read it. chain: what may be computed tile by tile with an operation, None where that is nothing."""
+
+    shared: Callable[[Operation, Operation], frozenset[IterVar] | None]
+    cheap: Callable[[Operation], bool]
+    again: Callable[[Iterable[tuple[Expr, Sequence[IterVar]]], Operation], bool]
+    chain: Callable[[Operation], Chain | None]
+
+
+APART = Fusion(lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False, lambda output: None)
+"""Everything is computed apart."""

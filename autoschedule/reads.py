@@ -1,0 +1,80 @@
+"""What a reader takes of what it reads: how often, at which places, and what that says of both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from math import inf, prod
+
+from ..ir.analysis.work import executions, work_of
+from ..ir.expr import Expr, IntImm, ProducerLoad
+from ..te.operation import Operation, extent_of
+from ..te.rewrite import collect_loads
+from ..te.shape import constant_extent, same_extent
+from ..te.tensor import Tensor
+from .operations import elements, loads_of
+
+__all__ = ["above", "follows", "most_reads", "no_larger", "reads_from"]
+
+UNKNOWN = 1024
+"""What an extent counts as that is a symbol."""
+
+
+def most_reads(op: Operation, readers: Iterable[Operation]) -> int:
+    """In how many places a reader reads it, at most; of a reader that is loops, how often it reads each element."""
+    return max(_times(reader, op.output(0)) for reader in readers)
+
+
+def _times(reader: Operation, tensor: Tensor) -> int:
+    if reader.values:
+        return sum(1 for load in loads_of(reader) if load.producer is tensor)
+    size = prod(extent.value if isinstance(extent, IntImm) else UNKNOWN for extent in tensor.shape)
+    runs = sum(times for work, times in executions(work_of(reader.statement()), UNKNOWN) for statement in work.statements
+               for access in statement.accesses if access.array is tensor)
+    return (runs + size - 1) // max(size, 1)
+
+
+def reads_from(value: Expr, op: Operation) -> bool:
+    return any(load.producer is op.output(0) for load in collect_loads(value))
+
+
+def no_larger(reader: Operation, op: Operation) -> bool:
+    """Whether the reader certainly has no more elements."""
+    size, other = elements(op), elements(reader)
+    if size is not None and other is not None:
+        return other <= size
+    return len(op.axis) == len(reader.axis) and all(
+        same_extent(extent_of(a), extent_of(b)) for a, b in zip(op.axis, reader.axis, strict=True))
+
+
+def follows(op: Operation, anchor: Operation, region: Collection[Operation], some: bool) -> bool:
+    """Whether each element of `op` is made of the same elements of what it reads within the region, and it does read. some: the
+    first of them along each axis are enough."""
+    if not op.values:
+        return False
+    within = _outputs(region)
+    loads = [load for load in loads_of(op) if load.producer in within]
+    if not loads or len(op.axis) != len(anchor.axis):
+        return False
+    fits = all(same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
+               for a, b in zip(op.axis, anchor.axis, strict=True))
+    return fits and all(_at_axes(load, op) for load in loads)
+
+
+def _at_axes(load: ProducerLoad, op: Operation) -> bool:
+    return len(load.indices) == len(op.axis) and all(a is b for a, b in zip(load.indices, op.axis, strict=True))
+
+
+def _outputs(region: Collection[Operation]) -> set[object]:
+    return {tensor for op in region for tensor in op.outputs}
+
+
+def above(op: Operation, region: Collection[Operation]) -> set[Operation]:
+    """`op` and all of the region that it depends on."""
+    above: set[Operation] = {op}
+    stack = [op]
+    while stack:
+        for tensor in stack.pop().input_tensors:
+            if tensor.op in region and tensor.op not in above:
+                above.add(tensor.op)
+                stack.append(tensor.op)
+    return above

@@ -1,0 +1,212 @@
+"""Chains of stencils: which stages are computed tile by tile, and that no choice changes a bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.autoschedule import scheduler
+from tilewright.autoschedule.cpu.chain_plan import is_window
+from tilewright.autoschedule.cpu.rules import RULES, fusion_on
+from tilewright.autoschedule.groups import cut
+from tilewright.autoschedule.pieces import CHAIN, Piece
+from tilewright.codegen.machine import MACHINES, machine_of
+
+BOUNDARIES = {"clamped": te.clamped, "mirrored": te.mirrored, "wrapped": te.wrapped, "padded": lambda t: te.padded(t, 0)}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caches in which a few rows of small images fit, so that those are cut into tiles."""
+    monkeypatch.setattr(scheduler, "machine_of", lambda target: replace(machine_of(target), l1=1 << 10, l2=1 << 12))
+
+
+def of_chains(*outputs: Any) -> list[Piece]:
+    """The pieces that are chains."""
+    pieces = cut(te.create_schedule(list(outputs)), RULES, fusion_on(MACHINES[1]))
+    return [piece for piece in pieces if piece.tag == CHAIN]
+
+
+def names(operations: Sequence[Any]) -> list[str]:
+    return [op.name for op in operations]
+
+
+def same_bits(args: Sequence[Any], outputs: Sequence[Any], seed: int = 0) -> None:
+    """The chosen schedule keeps the order of sums, and gives each bit of the program without one."""
+    chosen = tw.autoschedule.schedule(list(outputs))
+    assert chosen.is_exact
+    drawn = np.random.default_rng(seed)
+    inputs = [_array(drawn, tensor) for tensor in args]
+    found, expected = ([_empty(tensor) for tensor in outputs] for _ in range(2))
+    tw.build(chosen, [*args, *outputs])(*inputs, *found)
+    tw.build(te.create_schedule([tensor.op for tensor in outputs]), [*args, *outputs])(*inputs, *expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _array(drawn: np.random.Generator, tensor: Any) -> np.ndarray[Any, Any]:
+    shape, dtype = tuple(extent.value for extent in tensor.shape), str(tensor.dtype)
+    return drawn.random(shape, dtype="float32").astype(dtype) if "float" in dtype else drawn.integers(0, 100, shape).astype(dtype)
+
+
+def _empty(tensor: Any) -> np.ndarray[Any, Any]:
+    return np.empty(tuple(extent.value for extent in tensor.shape), str(tensor.dtype))
+
+
+def heat(A: Any, steps: int, boundary: Callable[[Any], Any]) -> Any:
+    for step in range(steps):
+        E = boundary(A)
+        A = te.compute(A.shape, lambda i, j, A=A, E=E: A[i, j] + 0.1 * (
+            E[i - 1, j] + E[i + 1, j] + E[i, j - 1] + E[i, j + 1] - 4.0 * A[i, j]), name=f"step{step}")
+    return A
+
+
+def blurred(A: Any, taps: int, boundary: Callable[[Any], Any], name: str = "") -> Any:
+    """Rows, then columns, by sums over windows."""
+    r, q = te.reduce_axis((0, taps), "r"), te.reduce_axis((0, taps), "q")
+    E = boundary(A)
+    rows = te.compute(A.shape, lambda i, j: te.sum(E[i, j + r - taps // 2], axis=r), name=f"rows{name}")
+    F = boundary(rows)
+    return te.compute(A.shape, lambda i, j: te.sum(F[i + q - taps // 2, j], axis=q), name=f"columns{name}")
+
+
+def corners(A: Any) -> Any:
+    """Harris corners, without their boundary."""
+    n, m = (extent.value for extent in A.shape)
+    high, wide = max(n - 2, 0), max(m - 2, 0)
+    dx = te.compute((high, wide), lambda i, j: (A[i, j + 2] - A[i, j]) + 2.0 * (A[i + 1, j + 2] - A[i + 1, j])
+                    + (A[i + 2, j + 2] - A[i + 2, j]), name="dx")
+    dy = te.compute((high, wide), lambda i, j: (A[i + 2, j] - A[i, j]) + 2.0 * (A[i + 2, j + 1] - A[i, j + 1])
+                    + (A[i + 2, j + 2] - A[i, j + 2]), name="dy")
+
+    def boxed(a: Any, b: Any, name: str) -> Any:
+        both = te.compute((high, wide), lambda i, j: a[i, j] * b[i, j], name=f"{name}2")
+        r, q = te.reduce_axis((0, 3), "r"), te.reduce_axis((0, 3), "q")
+        return te.compute((high - 2, wide - 2), lambda i, j: te.sum(both[i + r, j + q], axis=[r, q]), name=name)
+
+    xx, yy, xy = boxed(dx, dx, "xx"), boxed(dy, dy, "yy"), boxed(dx, dy, "xy")
+    return te.compute(xx.shape, lambda i, j: xx[i, j] * yy[i, j] - xy[i, j] * xy[i, j] - 0.04 * (xx[i, j] + yy[i, j]), name="R")
+
+
+@pytest.mark.parametrize(("boundary", "shape"), [
+    ("clamped", (31, 65)), ("mirrored", (17, 33)), ("wrapped", (9, 31)), ("padded", (19, 63)), ("clamped", (1, 1)),
+    ("padded", (2, 3)),
+])
+def test_chained_stencils_keep_their_bits(small: None, boundary: str, shape: tuple[int, int]) -> None:
+    A = te.placeholder(shape, name="A")
+    same_bits([A], [heat(A, 2, BOUNDARIES[boundary])])
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("float32", (31, 65)), ("uint8", (13, 67)), ("uint16", (1, 9))])
+def test_windows_in_passes_keep_their_bits(small: None, dtype: str, shape: tuple[int, int]) -> None:
+    A = te.placeholder(shape, dtype, name="A")
+    B = blurred(A, 3, te.clamped)
+    C = te.compute(shape, lambda i, j: B[i, j] // te.const(9, dtype) if "int" in dtype else A[i, j] - B[i, j], name="C")
+    same_bits([A], [C])
+
+
+def test_corners_keep_their_bits(small: None) -> None:
+    A = te.placeholder((19, 37), name="A")
+    same_bits([A], [corners(A)])
+
+
+@pytest.mark.parametrize("shape", [(9, 31, 3), (5, 7, 33)])
+def test_channels_side_by_side_keep_their_bits(small: None, shape: tuple[int, int, int]) -> None:
+    A = te.placeholder(shape, name="A")
+    E = te.clamped(A)
+    across = te.compute(shape, lambda y, x, c: E[y, x - 1, c] + E[y, x, c] * 2.0 + E[y, x + 1, c], name="across")
+    F = te.clamped(across)
+    down = te.compute(shape, lambda y, x, c: F[y - 1, x, c] + F[y, x, c] * 2.0 + F[y + 1, x, c], name="down")
+    same_bits([A], [te.compute(shape, lambda y, x, c: A[y, x, c] * 1.5 - down[y, x, c], name="sharp")])
+
+
+def test_stencils_of_three_dimensions_keep_their_bits(small: None) -> None:
+    A = te.placeholder((7, 9, 17), name="A")
+    for _ in range(2):
+        E = te.clamped(A)
+        A = te.compute(A.shape, lambda z, y, x, E=E: E[z - 1, y, x] + E[z + 1, y, x] + E[z, y - 1, x] + E[z, y + 1, x]
+                       + E[z, y, x - 1] + E[z, y, x + 1] - 5.0 * E[z, y, x])
+    same_bits(list(A.op.input_tensors[0].op.input_tensors), [A])
+
+
+@pytest.mark.parametrize("n", [1, 129])
+def test_stencils_of_one_dimension_keep_their_bits(small: None, n: int) -> None:
+    A = te.placeholder((n,), name="A")
+    B = A
+    for _ in range(3):
+        E = te.padded(B, 1)
+        B = te.compute((n,), lambda i, E=E: E[i - 1] * 0.25 + E[i] * 0.5 + E[i + 1] * 0.25)
+    same_bits([A], [B])
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (18, 34)])
+def test_a_pyramid_keeps_its_bits(small: None, shape: tuple[int, int]) -> None:
+    A = te.placeholder(shape, name="A")
+    half = te.compute((shape[0] // 2, shape[1] // 2), lambda i, j: 0.25 * (
+        A[2 * i, 2 * j] + A[2 * i, 2 * j + 1] + A[2 * i + 1, 2 * j] + A[2 * i + 1, 2 * j + 1]), name="half")
+    blur = blurred(half, 3, te.clamped)
+    same_bits([A], [te.compute(shape, lambda i, j: A[i, j] - blur[i // 2, j // 2], name="detail")])
+
+
+def test_what_several_outputs_read_is_stored(small: None) -> None:
+    A = te.placeholder((17, 35), name="A")
+    B = heat(A, 2, te.clamped)
+    C = te.compute(B.shape, lambda i, j: B[i, j] * 2.0, name="C")
+    D = te.compute(B.shape, lambda i, j: te.clamped(B)[i + 1, j] - C[i, j], name="D")
+    same_bits([A], [C, D])
+
+
+def test_steps_are_computed_in_tiles() -> None:
+    A = te.placeholder((511, 513), name="A")
+    (piece,) = of_chains(heat(A, 3, te.clamped))
+    assert (names(piece.parts), piece.output.name) == (["step0", "step1"], "step2")
+    assert piece.tile is not None
+    assert piece.tile.sizes[0] < 511, "rows are cut"
+
+
+def test_a_second_pass_down_columns_takes_the_first_from_registers() -> None:
+    A = te.placeholder((511, 513), name="A")
+    columns = blurred(A, 3, te.clamped)
+    out = te.compute(A.shape, lambda i, j: columns[i, j] * 0.5, name="out")
+    (piece,) = of_chains(out)
+    assert piece.tile is not None
+    assert sorted(names(piece.tile.near)) == ["columns", "rows"]
+    assert piece.tile.rows > 1
+
+
+def test_small_values_are_inlined_into_a_chain_and_large_ones_stored() -> None:
+    A = te.placeholder((511, 513), name="A")
+    (piece,) = of_chains(corners(A))
+    assert {"dx", "dy"} <= set(names(piece.parts))
+    assert {"xx2", "yy2", "xy2"} <= set(names(piece.inlined))
+
+
+def test_what_costs_a_function_is_computed_once() -> None:
+    A = te.placeholder((511, 513), name="A")
+    B = te.compute(A.shape, lambda i, j: te.exp(A[i, j]), name="B")
+    (piece,) = of_chains(heat(B, 1, te.clamped))
+    assert names(piece.parts) == ["B"]
+
+
+def test_reductions_with_reuse_and_their_tails_are_no_chains() -> None:
+    A, W = te.placeholder((64, 65, 67), name="A"), te.placeholder((32, 64), name="W")
+    k = te.reduce_axis((0, 64), "k")
+    product = te.compute((32, 65, 67), lambda c, i, j: te.sum(A[k, i, j] * W[c, k], axis=k), name="product")
+    relu = te.compute(product.shape, lambda c, i, j: te.max(product[c, i, j], 0.0), name="relu")
+    E = te.clamped(relu)
+    edges = te.compute(product.shape, lambda c, i, j: E[c, i - 1, j] - E[c, i + 1, j], name="edges")
+    assert of_chains(edges) == []
+
+
+def test_windows_slide_over_what_they_read() -> None:
+    A, W, n = te.placeholder((64, 66), name="A"), te.placeholder((3, 64), name="W"), (64, 64)
+    k, rows, three = te.reduce_axis((0, 3), "k"), te.reduce_axis((0, 64), "rows"), te.reduce_axis((0, 3), "three")
+    sliding = te.compute(n, lambda i, j: te.sum(A[i, j + k], axis=k), name="sliding")
+    whole = te.compute((64,), lambda j: te.sum(A[rows, j], axis=rows), name="whole")
+    product = te.compute((64, 66), lambda i, j: te.sum(W[three, i] * A[three, j], axis=three), name="product")
+    assert [is_window(tensor.op) for tensor in (sliding, whole, product)] == [True, False, False]
