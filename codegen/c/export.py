@@ -10,11 +10,11 @@ from ...errors import user_source
 from ..abi.packed import calls_packed
 from ..errors import UnsupportedIntrinsic
 from ..export.errors import CallsPython, UnknownLibraryKind, UnknownThreads
-from ..export.files import write_together
+from ..export.files import check_place, write_together
 from ..export.final_kernel import KernelExporter
 from ..export.header import header_text
 from ..export.manifest import describe, manifest_text, own_version
-from ..export.names import check_names
+from ..export.names import check_names, check_parameters
 from ..target import Target
 from .module import c_text
 from .options import compiler_options
@@ -35,6 +35,7 @@ class CExporter(KernelExporter):
         the manifest. Raises ExportError; NoCompiler and RejectedSource for a library."""
         place = Path(path)
         self._check(place, threads, loadable)
+        check_place(place)
         stem = place.stem.removeprefix("lib") or place.stem
         programs = tuple(program.named_for(stem) for program in self.programs)
         names = [program.signature.name for program in programs]
@@ -51,7 +52,7 @@ class CExporter(KernelExporter):
         files = {f"{stem}.c" if place.suffix == ".so" else place.name: source.encode(), f"{stem}.h": header.encode()}
         if place.suffix == ".so":
             options = compiler_options(fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=parallel, native=False)
-            files[place.name] = built_c(source, [*options, f"-Wl,-soname,{place.name}", "-Wl,--as-needed"])
+            files[place.name] = built_c(source, [*options, "-Xlinker", "-soname", "-Xlinker", place.name, "-Wl,--as-needed"])
         files[f"{stem}.json"] = manifest_text(description, files).encode()
         write_together({place.with_name(name): (content, 0o777 if name.endswith(".so") else 0o666)
                         for name, content in files.items()})
@@ -69,6 +70,7 @@ class CExporter(KernelExporter):
                                  allowed="; ".join(f"{name!r} ({meaning})" for name, meaning in _THREADS.items()),
                                  fix='threads="openmp"')
         for program in self.programs:
+            check_parameters(program.signature)
             callback = calls_packed(program.function)
             if callback is not None:
                 raise CallsPython(f"cannot export {program.signature.name}", called=user_source(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Mapping
@@ -11,7 +12,15 @@ from pathlib import Path
 from ...errors import user_source
 from .errors import NotWritten
 
-__all__ = ["write_together"]
+__all__ = ["check_place", "write_together"]
+
+
+def check_place(place: Path) -> None:
+    """A library's name stands in its header, in its manifest and in what links with it. Raises NotWritten (TW0705) for one that
+    texts cannot hold."""
+    if not place.name.isprintable() or "\0" in str(place):
+        raise NotWritten(f"cannot write {str(place)!r}", reason="its name has characters that cannot be printed",
+                         called=user_source(), fix="name it by letters, digits, and what is on a keyboard")
 
 
 def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
@@ -23,6 +32,8 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
     path = Path()
     try:
         for path, (content, mode) in files.items():
+            if path.is_dir():  # a file cannot take its place, and the others would have taken theirs
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             written.append((_temporary(path, content, mode), path))
         for temporary, path in written:
             os.replace(temporary, path)

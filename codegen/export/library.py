@@ -24,13 +24,13 @@ from .archive import archive_bytes
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
 from .errors import CallsPython, UnknownLibraryKind
-from .files import write_together
+from .files import check_place, write_together
 from .final_kernel import KernelExporter
 from .header import header_text
 from .link import shared_library
 from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
-from .names import check_names, entry_names, library_identifier
+from .names import check_names, check_parameters, entry_names, library_identifier
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
 
@@ -55,8 +55,10 @@ class Exporter(KernelExporter):
                 allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),
                 fix=f'f.export("{place.stem or "libname"}.so")',
             )
+        check_place(place)
         check_threads(threads)
         for program in self.programs:
+            check_parameters(program.signature)
             callback = calls_packed(program.function)
             if callback is not None:
                 raise CallsPython(

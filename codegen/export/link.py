@@ -56,7 +56,7 @@ def _link(folder: Path, code: bytes, file_name: str, target: Target, openmp: boo
 def _command(source: Path, result: Path, target: Target, openmp: bool) -> list[str]:
     options = ["-shared", "-o", str(result), str(source)]
     passed = ["-soname", result.name, "-z", "defs", "-z", "noexecstack", "--as-needed"]
-    through = ["-Wl," + ",".join(passed)]
+    through = [word for option in passed for word in ("-Xlinker", option)]  # -Wl, would part names at their commas
     driver = _driver(target)
     if driver is not None:
         return [*driver, *options, *through, "-lm", *(["-l:libgomp.so.1"] if openmp else [])]

@@ -12,7 +12,7 @@ from ...errors import user_source
 from ...runtime.signature import Signature
 from .errors import NameTaken, NotACName
 
-__all__ = ["check_names", "entry_names", "library_identifier", "parameter_names"]
+__all__ = ["check_names", "check_parameters", "entry_names", "library_identifier", "parameter_names"]
 
 _KEYWORDS = frozenset("""
     alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch char
@@ -55,6 +55,14 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
                     called=user_source(), fix="give the kernel another name",
                 )
             owners[entry] = f"kernel {name!r}"
+
+
+def check_parameters(signature: Signature) -> None:
+    """What a library tells of its parameters has their names. Raises NotACName for one that no text holds."""
+    for item in (*signature.symbols, *signature.params):
+        if any(0xD800 <= ord(character) < 0xE000 for character in item.name):
+            raise NotACName(f"no parameter of a library can be called {item.name!r}", called=user_source(),
+                            reason="it has half of a character (a surrogate)", fix="give the tensor or variable another name")
 
 
 def _why_not(name: str) -> str:
