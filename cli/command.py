@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
@@ -20,6 +20,9 @@ from .database import DATABASE, report_database
 from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands
 from .tuning import add_commands as add_tuning_commands
+
+if TYPE_CHECKING:
+    from ..driver.lower import Buildable
 
 __all__ = ["main"]
 
@@ -151,7 +154,8 @@ def _export(options: argparse.Namespace) -> int:
     if declared is None:
         return 2
     name = options.name or options.source.rpartition(":")[2]
-    for path in build(declared(), target=options.target, name=name).export(options.library, threads=options.threads):
+    built = build(cast("Buildable", declared()), target=options.target, name=name)
+    for path in built.export(options.library, threads=options.threads):
         print(path)
     return 0
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir import Var
 from ..ir.visit import deep_recursion
-from ..runtime import Module
+from ..runtime import Kernel, Module
 from ..schedule.errors import NotExact
 from ..te import Tensor
 from .bundle import bundling
@@ -28,16 +28,38 @@ if TYPE_CHECKING:
 __all__ = ["Module", "build", "build_with_options", "lower"]
 
 
-@runtime_checkable
-class BuildsItself(Protocol):
+T_co = TypeVar("T_co", covariant=True)
+
+
+class BuildsItself(Protocol[T_co]):
     """What stands above and is built of kernels: a graph."""
 
     def built(self, target: str | Target, tuned: str | PathLike[str] | Database | None, options: BuildOptions, exact: bool,
-              ) -> Any: ...
+              ) -> T_co: ...
+
+
+@overload
+def build(
+    what: BuildsItself[T_co], args: None = None, target: str | Target = "llvm", name: str = "main",
+    tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
+    fp_contract: bool = False, exact: bool = False,
+) -> T_co: ...
+@overload
+def build(
+    what: Buildable, args: Sequence[Tensor | Var] | None = None, target: str | Target = "llvm", name: str = "main",
+    tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
+    fp_contract: bool = False, exact: bool = False,
+) -> Kernel: ...
+@overload
+def build(
+    what: Mapping[str, Buildable], args: None = None, target: str | Target = "llvm", name: str = "main",
+    tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
+    fp_contract: bool = False, exact: bool = False,
+) -> Module: ...
 
 
 def build(
-    what: BuildsItself | Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None,
+    what: BuildsItself[Any] | Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None,
     target: str | Target = "llvm", name: str = "main", tuned: str | PathLike[str] | Database | None = None,
     bounds_check: bool = False, fast_math: bool = False, fp_contract: bool = False, exact: bool = False,
 ) -> Any:
@@ -63,9 +85,9 @@ def build(
     cannot be read.
     """
     options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
-    if isinstance(what, BuildsItself):
-        return what.built(target, tuned, options, exact)
-    return build_with_options(what, args, target, name, options, tuned, exact)
+    if hasattr(type(what), "built"):
+        return cast("BuildsItself[Any]", what).built(target, tuned, options, exact)
+    return build_with_options(cast("Buildable | Mapping[str, Buildable]", what), args, target, name, options, tuned, exact)
 
 
 def build_with_options(

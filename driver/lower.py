@@ -21,7 +21,8 @@ from .schedule import schedule
 
 __all__ = ["Buildable", "check_name", "evidence_of", "function_of", "lower", "scheduled", "unread_tensors"]
 
-Buildable = Schedule | Function | Sequence[Tensor]
+Buildable = Schedule | Function | Sequence[Tensor | Var] | tuple[Schedule, Sequence[Tensor | Var]]
+"""What a kernel can be built from."""
 
 
 def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:

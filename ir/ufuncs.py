@@ -22,6 +22,10 @@ _RENAMED = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "at
             "arctanh": "atanh", "rint": "nearbyint", "bitwise_count": "popcount"}
 _COMPARISONS = {"less": LT, "less_equal": LE, "greater": GT, "greater_equal": GE, "equal": EQ, "not_equal": NE}
 
+def _square(x: Any) -> Any:
+    return ops.multiply(x, x)
+
+
 UFUNCS: Mapping[str, Callable[..., Any]] = {
     **{name: partial(ops.call, _RENAMED.get(name, name)) for name in (*_SAME, *_RENAMED)},
     **{name: partial(ops.compare, kind) for name, kind in _COMPARISONS.items()},
@@ -31,7 +35,7 @@ UFUNCS: Mapping[str, Callable[..., Any]] = {
     "add": ops.add, "subtract": ops.subtract, "multiply": ops.multiply, "divide": ops.divide, "floor_divide": ops.floordiv,
     "remainder": ops.floormod, "fmod": ops.truncmod, "power": ops.power, "maximum": ops.maximum, "minimum": ops.minimum,
     "logical_and": ops.logical_and, "logical_or": ops.logical_or, "logical_not": ops.logical_not,
-    "square": lambda x: ops.multiply(x, x), "reciprocal": lambda x: ops.divide(1.0, x),
+    "square": _square, "reciprocal": partial(ops.divide, 1.0),
 }
 """The name of a ufunc -> what it is of scalars."""
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+sys.path.insert(0, str(DOCS))
+import make_faces  # noqa: E402
+
+sys.path.remove(str(DOCS))
 
 FACES = ("tilewright", "tilewright.te", "tilewright.topi", "tilewright.topi.nn", "tilewright.topi.image", "tilewright.schedule",
          "tilewright.autotune", "tilewright.runtime", "tilewright.compat.tvm", "tilewright.compat.tvm.te",
@@ -36,3 +43,9 @@ print(*sorted(name for name in loaded if name.partition(".")[0] in ("tilewright"
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["tilewright", "tilewright.errors"]
+
+
+@pytest.mark.parametrize("face", make_faces.FACES)
+def test_type_checkers_see_the_operators_that_a_face_hands_on(face: str) -> None:
+    stub = make_faces.ROOT / face / "__init__.pyi"
+    assert stub.read_text() == make_faces.render(face), "run python docs/make_faces.py"

@@ -16,13 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ... import te, topi
 from .program import Draw
 from .terms import EPSILON, FLOATS, INTEGERS, Size, numpy_type, where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["ROWS", "WIDE", "Operands", "Rows", "Value", "known", "product_error"]
 
@@ -487,7 +490,7 @@ def _dense(draw: Operands, x: Value, out: int, depth: int) -> Value:
     kind = draw.number(0, 2) if known(x) else 0
     if kind == 2:
         w = draw.holding(draw.choices.contents().integers(-16, 17, (out, depth)) / 8, x.dtype)
-        packed = draw.holding(topi.nn.prepack_dense(w.array), x.dtype)
+        packed = draw.holding(topi.nn.prepack_dense(cast("NDArray[Any]", w.array)), x.dtype)
         result = topi.nn.packed_dense(x.tensor, packed.tensor, out, added)
     else:
         w = draw.fresh([out, x.tensor.shape[-1]], x.dtype, [out, depth])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ...arguments import is_array
 from ...codegen.target import Target
 from ...driver.build import build, lower
 from ...errors import CudaError, LoweringError, TilewrightError
-from ...ir import BufferStore, Call, Evaluate, Expr, Var, equal, parse, verify
+from ...ir import BufferStore, Call, Evaluate, Expr, Function, Var, equal, parse, verify
 from ...ir.analysis.work import executions, work_of
 from ...ir.interpret import interpreter
 from ...ir.intrinsics import INTRINSICS, is_pure
@@ -236,7 +236,7 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
 def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any], exactly: Any) -> str:
     """exactly: the program without a schedule, where the schedule keeps its bits."""
     try:
-        kernel = build(function, target=options.target, bounds_check=options.bounds_check)
+        kernel = build(cast(Function, function), target=options.target, bounds_check=options.bounds_check)
     except (LoweringError, CudaError) as error:
         if error.code in WRONG_PROGRAM:
             raise Failure("build", "\n".join([str(error), *getattr(error, "__notes__", [])])) from error

@@ -1,0 +1,6 @@
+"""The operators of tilewright.topi.image; written by docs/make_faces.py."""
+
+from .bilateral import bilateral_slice as bilateral_slice
+from .blur import box_blur as box_blur, gaussian_blur as gaussian_blur
+from .resize import resize as resize, resize2d as resize2d
+from .unsharp import unsharp_mask as unsharp_mask
