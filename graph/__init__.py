@@ -10,8 +10,9 @@ from __future__ import annotations
 from .builder import Builder
 from .graph import Graph
 from .node import Node, Param
+from .onnx import OpenGraph, from_onnx
 from .operators import OPERATORS
 from .parser import load, parse
 from .types import TensorType
 
-__all__ = ["OPERATORS", "Builder", "Graph", "Node", "Param", "TensorType", "load", "parse"]
+__all__ = ["OPERATORS", "Builder", "Graph", "Node", "OpenGraph", "Param", "TensorType", "from_onnx", "load", "parse"]

@@ -51,3 +51,27 @@ class TargetTakesNoGraph(GraphError):
     """A target, or an option of tw.build, that models cannot be built with."""
 
     code = "TW0908"
+
+
+class ModelPackageMissing(GraphError):
+    """A model whose format needs a package that is not installed."""
+
+    code = "TW0910"
+
+
+class NotAModel(GraphError):
+    """A file, or bytes, that hold no model, or not a whole one."""
+
+    code = "TW0911"
+
+
+class UnsupportedModel(GraphError):
+    """A model with operators, or uses of them, that are not supported. All of them are listed."""
+
+    code = "TW0912"
+
+
+class BadExternalData(GraphError):
+    """Weights in a file beside the model that are not where they may be, or not whole."""
+
+    code = "TW0913"

@@ -141,3 +141,9 @@ def _channels(x: Any, block: int) -> Any:
 @operator("space_to_depth", lambda x, *, block: _channels(x, block), "injective")
 def _space_to_depth(x: Any, *, block: int) -> Any:
     return topi.nn.space_to_depth(x, block, "NCHW")
+
+
+@operator("shape", lambda x: np.asarray(x.shape, np.int64))
+def _shape(x: Any) -> Any:
+    """The extents, as a vector of int64."""
+    return topi.shape(x, "int64")

@@ -37,7 +37,7 @@ def drawn(random: np.random.Generator, how: Any) -> Any:
         return random.uniform(0.1, 0.9, shape).astype("float32")
     if kind == "bools":
         return random.random(shape) < 0.5
-    return random.integers(-rest[0], rest[0], shape).astype(rest[1])
+    return random.integers(0 if rest[1].startswith("u") else -rest[0], rest[0], shape).astype(rest[1])
 
 
 IN_ONE = "acos asin asinh atan atanh log log1p rsqrt sqrt tan".split()
@@ -144,6 +144,13 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("scatter_nd", [floats(4, 3), integers(5, 2), floats(5)], {"reduction": "add"}),
     ("one_hot", [integers(2, 3), np.asarray([0.5, 2], "float32")], {"depth": 3, "axis": 1}),
     ("topk", [floats(3, 7)], {"k": 3, "axis": 1}),
+    ("shape", [floats(3, 0, 2)], {}),
+    *(("resize", [floats(1, 2, 5, 6)], {"sizes": (1, 2, 9, 4), "scales": (1.0, 1.0, 1.8, 4 / 6), "mode": mode, "coordinates": where,
+                                        "antialias": mode == "linear"})
+      for mode in ("nearest", "linear", "cubic") for where in ("half_pixel", "align_corners", "asymmetric")),
+    ("resize", [integers(4, 5, below=99, dtype="uint8")], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear"}),
+    ("resize", [floats(4, 5)], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear", "coordinates": "tf_crop_and_resize",
+                                "region": (0.25, 0.5, 1.5, 1.0), "outside": 7.0}),
     ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}),
 ]
 

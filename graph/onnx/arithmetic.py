@@ -1,0 +1,225 @@
+"""ONNX's operators element by element, their reductions and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .context import Context, Refused, converts
+from .package import dtype_named
+
+__all__: list[str] = []
+
+_SAME = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
+    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor", "Identity": "identity",
+    "IsNaN": "isnan", "Log": "log", "Neg": "negative", "Not": "logical_not", "Round": "nearbyint", "Sign": "sign", "Sin": "sin",
+    "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "BitwiseNot": "bitwise_not", "Relu": "relu",
+    "Sigmoid": "sigmoid", "Softplus": "softplus", "Softsign": "softsign", "Mish": "mish", "HardSwish": "hard_swish",
+    "PRelu": "prelu", "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor", "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal",
+    "Greater": "greater", "GreaterOrEqual": "greater_equal", "Where": "where", "Add": "add", "Sub": "subtract", "Mul": "multiply",
+}
+
+
+@converts(*_SAME)
+def _same(c: Context) -> str:
+    operands = list(c.inputs)
+    if c.opset < 7 and c.attribute("broadcast") and c.attribute("axis") is not None:
+        raise Refused("operators with an axis of broadcasting are of versions before 7")
+    return c.emit(_SAME[c.proto.op_type], *operands)
+
+
+_WITH_DEFAULTS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
+    "LeakyRelu": ("leaky_relu", {"alpha": ("alpha", 0.01)}), "Elu": ("elu", {"alpha": ("alpha", 1.0)}),
+    "Celu": ("celu", {"alpha": ("alpha", 1.0)}), "ThresholdedRelu": ("thresholded_relu", {"alpha": ("alpha", 1.0)}),
+    "Selu": ("selu", {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)}),
+    "HardSigmoid": ("hard_sigmoid", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
+    "Shrink": ("shrink", {"lambd": ("lambd", 0.5), "bias": ("bias", 0.0)}),
+}
+
+
+@converts(*_WITH_DEFAULTS)
+def _with_defaults(c: Context) -> str:
+    name, attributes = _WITH_DEFAULTS[c.proto.op_type]
+    return c.emit(name, c[0], **{ours: float(c.attribute(theirs, default)) for ours, (theirs, default) in attributes.items()})
+
+
+@converts("Gelu")
+def _gelu(c: Context) -> str:
+    return c.emit("gelu", c[0], approximate=c.attribute("approximate", "none"))
+
+
+@converts("Swish")
+def _swish(c: Context) -> str:
+    alpha = float(c.attribute("alpha", 1.0))
+    if alpha == 1:
+        return c.emit("silu", c[0])
+    return c.emit("multiply", c[0], c.emit("sigmoid", c.emit("multiply", c[0], c.constant(alpha, 0))))
+
+
+def _is_float(c: Context, value: str) -> bool:
+    return "float" in c.type(value).dtype
+
+
+@converts("Div")
+def _div(c: Context) -> str:
+    return c.emit("divide" if _is_float(c, c[0]) else "trunc_divide", c[0], c[1])
+
+
+@converts("Mod")
+def _mod(c: Context) -> str:
+    return c.emit("trunc_mod" if c.attribute("fmod", 0) else "floor_mod", c[0], c[1])
+
+
+@converts("Reciprocal")
+def _reciprocal(c: Context) -> str:
+    return c.emit("divide", c.constant(1, 0), c[0])
+
+
+@converts("Pow")
+def _pow(c: Context) -> str:
+    dtype = c.type(0).dtype
+    wide = dtype if _is_float(c, c[0]) else "float64" if dtype in ("int64", "uint64") else "float32"
+    power = c.emit("power", c.cast(c[0], wide), c.cast(c[1], wide))
+    return c.cast(power, dtype)
+
+
+@converts("IsInf")
+def _isinf(c: Context) -> str:
+    found = c.emit("isinf", c[0])
+    zero = c.constant(0, 0)
+    if not c.attribute("detect_negative", 1):
+        found = c.emit("logical_and", found, c.emit("greater", c[0], zero))
+    if not c.attribute("detect_positive", 1):
+        found = c.emit("logical_and", found, c.emit("less", c[0], zero))
+    return found
+
+
+@converts("BitShift")
+def _shift(c: Context) -> str:
+    return c.emit("left_shift" if c.attribute("direction") == "LEFT" else "right_shift", c[0], c[1])
+
+
+@converts("Sum", "Max", "Min", "Mean")
+def _variadic(c: Context) -> str:
+    kind = {"Sum": "add", "Mean": "add", "Max": "maximum", "Min": "minimum"}[c.proto.op_type]
+    total = c[0]
+    for other in c.inputs[1:]:
+        total = c.emit(kind, total, other)
+    return c.emit("divide", total, c.constant(len(c.inputs), 0)) if c.proto.op_type == "Mean" and len(c.inputs) > 1 else total
+
+
+@converts("Clip")
+def _clip(c: Context) -> str:
+    value = c[0]
+    bounds = [c.constant(c.attribute(name), 0) if c.opset < 11 and c.attribute(name) is not None else
+              c[at] if c.has(at) else "" for at, name in ((1, "min"), (2, "max"))]
+    known = [c.scope.graph.data(bound) if bound else None for bound in bounds]
+    low, high = (None if one is None or one.size != 1 else one.reshape(-1)[0].item() for one in known)
+    if low is not None and high is not None and low <= high:
+        return c.emit("clip", value, low=low, high=high)
+    for operator, bound in zip(("maximum", "minimum"), bounds, strict=True):
+        value = c.emit(operator, value, bound) if bound else value
+    return value
+
+
+@converts("Cast", "CastLike")
+def _cast(c: Context) -> str:
+    dtype = c.type(1).dtype if c.proto.op_type == "CastLike" else dtype_named(c.attribute("to"))
+    return c.emit("cast", c[0], dtype=dtype)
+
+
+_REDUCED = {
+    "ReduceSum": "sum", "ReduceMean": "mean", "ReduceProd": "prod", "ReduceMax": "max", "ReduceMin": "min", "ReduceL1": "sum",
+    "ReduceL2": "sum", "ReduceSumSquare": "sum", "ReduceLogSum": "sum", "ReduceLogSumExp": "sum",
+}
+
+
+@converts(*_REDUCED)
+def _reduce(c: Context) -> str:
+    kind = c.proto.op_type
+    axes = c.axes(1)
+    if not axes:
+        if c.attribute("noop_with_empty_axes", 0):
+            return _before(c, c[0]) if kind in ("ReduceL1", "ReduceL2", "ReduceSumSquare") else c[0]
+        axes = list(range(c.rank(0)))
+    axes = sorted({c.within(axis, c.rank(0)) for axis in axes})
+    keep = bool(c.attribute("keepdims", 1))
+    value = c[0]
+    if kind == "ReduceLogSumExp" and axes:
+        value = value if _is_float(c, value) else c.cast(value, "float64")
+        top = c.emit("max", value, axes=axes, keepdims=True)
+        top = c.emit("where", c.emit("isfinite", top), top, c.constant(0, top))
+        total = c.emit("sum", c.emit("exp", c.emit("subtract", value, top)), axes=axes, keepdims=True)
+        result = c.emit("add", c.emit("log", total), top)
+        return c.cast(c.reshape(result, _kept(c, result, axes, keep)), c.type(0).dtype)
+    dtype = c.type(0).dtype
+    if dtype == "bool" and kind in ("ReduceMax", "ReduceMin"):
+        return c.emit("any" if kind == "ReduceMax" else "all", value, axes=axes, keepdims=keep)
+    total = c.emit(_REDUCED[kind], _before(c, value), axes=axes, keepdims=keep)
+    if kind == "ReduceL2":
+        total = c.emit("sqrt", total)
+    if kind == "ReduceLogSum":
+        total = c.emit("log", total)
+    return c.cast(total, dtype)
+
+
+def _before(c: Context, value: str) -> str:
+    if c.proto.op_type == "ReduceL1":
+        return c.emit("abs", value)
+    return c.emit("square", value) if c.proto.op_type in ("ReduceL2", "ReduceSumSquare") else value
+
+
+def _kept(c: Context, value: str, axes: list[int], keep: bool) -> list[Any]:
+    return [extent for at, extent in enumerate(c.type(value).shape) if keep or at not in axes]
+
+
+@converts("ArgMax", "ArgMin")
+def _place(c: Context) -> str:
+    return c.emit(c.proto.op_type.lower(), c[0], axis=c.axis(), keepdims=bool(c.attribute("keepdims", 1)),
+                  last=bool(c.attribute("select_last_index", 0)))
+
+
+@converts("CumSum")
+def _cumsum(c: Context) -> str:
+    axis = c.within(c.numbers(1)[0], c.rank(0))
+    return c.emit("cumsum", c[0], axis=axis, exclusive=bool(c.attribute("exclusive", 0)), reverse=bool(c.attribute("reverse", 0)))
+
+
+@converts("MatMul")
+def _matmul(c: Context) -> str:
+    return c.emit("matmul", c[0], c[1])
+
+
+@converts("Gemm")
+def _gemm(c: Context) -> str:
+    product = c.emit("matmul", c[0], c[1], transpose_a=bool(c.attribute("transA", 0)), transpose_b=bool(c.attribute("transB", 0)))
+    alpha, beta = float(c.attribute("alpha", 1.0)), float(c.attribute("beta", 1.0))
+    product = product if alpha == 1 else c.emit("multiply", product, c.constant(alpha, product))
+    if not c.has(2) or beta == 0:
+        return product
+    return c.emit("add", product, c[2] if beta == 1 else c.emit("multiply", c[2], c.constant(beta, 2)))
+
+
+@converts("Einsum")
+def _einsum(c: Context) -> str:
+    return c.emit("einsum", *c.inputs, equation=c.attribute("equation"))
+
+
+@converts("Hardmax")
+def _hardmax(c: Context) -> str:
+    axis = c.axis(-1 if c.opset >= 13 else 1)
+    depth = c.static(0)[axis]
+    return c.emit("one_hot", c.emit("argmax", c[0], axis=axis), c.constant(np.asarray([0, 1]), 0), depth=depth, axis=axis)
+
+
+@converts("Softmax", "LogSoftmax")
+def _softmax(c: Context) -> str:
+    name = "softmax" if c.proto.op_type == "Softmax" else "log_softmax"
+    if c.opset >= 13:
+        return c.emit(name, c[0], axis=c.axis(-1))
+    shape, axis = c.static(0), c.axis(1)
+    flat = c.reshape(c[0], (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))))
+    return c.reshape(c.emit(name, flat, axis=1), shape)

@@ -1,0 +1,199 @@
+"""ONNX's layers: convolutions, pooling, normalisations, resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .context import Context, Refused, converts
+
+__all__ = ["windows_of"]
+
+
+def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[str, Any]:
+    """Stride, padding and dilation of a node; paddings that are named are worked out."""
+    rank = len(kernel)
+    stride = tuple(c.attribute("strides") or (1,) * rank)
+    dilation = tuple(c.attribute("dilations") or (1,) * rank)
+    mode = c.attribute("auto_pad", "NOTSET")
+    padding = tuple(c.attribute("pads") or (0,) * 2 * rank)
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        totals = [max((-(-size // step) - 1) * step + (taps - 1) * far + 1 - size, 0) for size, taps, step, far in
+                  zip(c.static(value)[2:], kernel, stride, dilation, strict=True)]
+        low = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
+        padding = (*low, *(total - before for total, before in zip(totals, low, strict=True)))
+    elif mode == "VALID":
+        padding = (0,) * 2 * rank
+    return {"stride": stride, "padding": padding, "dilation": dilation}
+
+
+def _kernel(c: Context, value: str | int = 1) -> tuple[int, ...]:
+    return tuple(c.attribute("kernel_shape") or c.static(value)[2:])
+
+
+@converts("Conv")
+def _conv(c: Context) -> str:
+    return c.emit("conv", *c.inputs, groups=int(c.attribute("group", 1)), **windows_of(c, _kernel(c)))
+
+
+@converts("ConvTranspose")
+def _conv_transpose(c: Context) -> str:
+    kernel = _kernel(c)
+    windows = windows_of(c, kernel) if c.attribute("auto_pad", "NOTSET") not in ("SAME_UPPER", "SAME_LOWER") else \
+        {"stride": tuple(c.attribute("strides") or (1,) * len(kernel)), "padding": (0,) * 2 * len(kernel),
+         "dilation": tuple(c.attribute("dilations") or (1,) * len(kernel))}
+    more = list(c.attribute("output_padding") or (0,) * len(kernel))
+    wanted = c.attribute("output_shape")
+    same = c.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
+    if wanted is not None or same:
+        sizes = c.static(0)[2:]
+        out = wanted[-len(kernel):] if wanted is not None else [
+            size * step for size, step in zip(sizes, windows["stride"], strict=True)]
+        totals = [step * (size - 1) + extra + (taps - 1) * far + 1 - extent for step, size, extra, taps, far, extent in
+                  zip(windows["stride"], sizes, more, kernel, windows["dilation"], out, strict=True)]
+        for at, total in enumerate(totals):
+            if total < 0:
+                more[at] -= total
+                totals[at] = 0
+        upper = c.attribute("auto_pad", "NOTSET") == "SAME_UPPER"
+        low = [total // 2 if upper else total - total // 2 for total in totals]
+        windows["padding"] = (*low, *(total - before for total, before in zip(totals, low, strict=True)))
+    return c.emit("conv_transpose", *c.inputs, groups=int(c.attribute("group", 1)), output_padding=tuple(more), **windows)
+
+
+@converts("MaxPool", "AveragePool", "LpPool")
+def _pool(c: Context) -> str:
+    kind = {"MaxPool": "max_pool", "AveragePool": "avg_pool", "LpPool": "lp_pool"}[c.proto.op_type]
+    if c.outputs > 1:
+        raise Refused("the places of the greatest are asked for")
+    kernel = tuple(c.attribute("kernel_shape"))
+    more: dict[str, Any] = {"avg_pool": {"count_padding": bool(c.attribute("count_include_pad", 0))},
+                            "lp_pool": {"p": int(c.attribute("p", 2))}}.get(kind, {})
+    return c.emit(kind, c[0], kernel=kernel, ceil_mode=bool(c.attribute("ceil_mode", 0)), **windows_of(c, kernel), **more)
+
+
+@converts("GlobalAveragePool", "GlobalMaxPool")
+def _global_pool(c: Context) -> str:
+    return c.emit("mean" if "Average" in c.proto.op_type else "max", c[0], axes=tuple(range(2, c.rank(0))), keepdims=True)
+
+
+@converts("GlobalLpPool")
+def _global_lp_pool(c: Context) -> str:
+    return _norm(c, int(c.attribute("p", 2)), tuple(range(2, c.rank(0))))
+
+
+def _norm(c: Context, p: int, axes: tuple[int, ...]) -> str:
+    if p == 1:
+        return c.emit("sum", c.emit("abs", c[0]), axes=axes, keepdims=True)
+    if p == 2:
+        return c.emit("sqrt", c.emit("sum", c.emit("square", c[0]), axes=axes, keepdims=True))
+    powers = c.emit("power", c.emit("abs", c[0]), c.constant(p, 0))
+    return c.emit("power", c.emit("sum", powers, axes=axes, keepdims=True), c.constant(1 / p, 0))
+
+
+@converts("LpNormalization")
+def _lp_normalization(c: Context) -> str:
+    norm = _norm(c, int(c.attribute("p", 2)), (c.axis(-1),))
+    safe = c.emit("where", c.emit("equal", norm, c.constant(0, norm)), c.constant(1, norm), norm)
+    return c.emit("divide", c[0], safe)
+
+
+@converts("MeanVarianceNormalization")
+def _mean_variance(c: Context) -> str:
+    axes = tuple(c.attribute("axes") or (0, 2, 3))
+    far = c.emit("subtract", c[0], c.emit("mean", c[0], axes=axes, keepdims=True))
+    deviation = c.emit("sqrt", c.emit("mean", c.emit("square", far), axes=axes, keepdims=True))
+    return c.emit("divide", far, c.emit("add", deviation, c.constant(1e-9, deviation)))
+
+
+@converts("BatchNormalization")
+def _batch_norm(c: Context) -> str:
+    if c.attribute("training_mode", 0) or c.outputs > 1:
+        raise Refused("it is in training")
+    return c.emit("batch_norm", *c.inputs, epsilon=float(c.attribute("epsilon", 1e-5)))
+
+
+@converts("InstanceNormalization")
+def _instance_norm(c: Context) -> str:
+    return c.emit("instance_norm", *c.inputs, epsilon=float(c.attribute("epsilon", 1e-5)))
+
+
+@converts("LayerNormalization")
+def _layer_norm(c: Context) -> Sequence[str]:
+    axis, epsilon = c.axis(-1), float(c.attribute("epsilon", 1e-5))
+    results = [c.emit("layer_norm", *c.inputs, axis=axis, epsilon=epsilon)]
+    if c.outputs > 1:
+        axes = tuple(range(axis, c.rank(0)))
+        wide = c.cast(c[0], "float32")
+        mean = c.emit("mean", wide, axes=axes, keepdims=True)
+        variance = c.emit("mean", c.emit("square", c.emit("subtract", wide, mean)), axes=axes, keepdims=True)
+        results += [mean, c.emit("rsqrt", c.emit("add", variance, c.constant(epsilon, variance)))]
+    return results[:c.outputs]
+
+
+@converts("RMSNormalization")
+def _rms_norm(c: Context) -> str:
+    return c.emit("rms_norm", *c.inputs, axis=c.axis(-1), epsilon=float(c.attribute("epsilon", 1e-5)))
+
+
+@converts("GroupNormalization")
+def _group_norm(c: Context) -> str:
+    groups = int(c.attribute("num_groups"))
+    weights = list(c.inputs[1:])
+    if c.opset < 21:  # one for each group
+        channels = c.static(0)[1]
+        each = c.constant(np.repeat(np.arange(groups), channels // groups))
+        weights = [c.emit("take", value, each) for value in weights]
+    return c.emit("group_norm", c[0], *weights, groups=groups, epsilon=float(c.attribute("epsilon", 1e-5)))
+
+
+@converts("LRN")
+def _lrn(c: Context) -> str:
+    return c.emit("lrn", c[0], size=int(c.attribute("size")), alpha=float(c.attribute("alpha", 1e-4)),
+                  beta=float(c.attribute("beta", 0.75)), bias=float(c.attribute("bias", 1.0)))
+
+
+@converts("Resize", "Upsample")
+def _resize(c: Context) -> str:
+    shape = c.static(0)
+    old = c.opset < 11
+    axes = [c.within(at, len(shape)) for at in c.attribute("axes") or range(len(shape))]
+    where = c.attribute("coordinate_transformation_mode", "half_pixel" if not old else "asymmetric")
+    scales_at, sizes_at = (1, 3) if old else (2, 3)
+    scales = [1.0] * len(shape)
+    sizes = list(shape)
+    if not old and c.has(sizes_at):
+        _sizes(c, shape, axes, sizes, scales, c.numbers(sizes_at))
+    else:
+        given = list(c.attribute("scales")) if c.opset < 9 else [float(scale) for scale in c.array(scales_at).reshape(-1)]
+        for at, scale in zip(axes, given, strict=True):
+            scales[at], sizes[at] = float(scale), int(np.floor(shape[at] * scale))
+    region: tuple[float, ...] = ()
+    if where == "tf_crop_and_resize":
+        numbers = c.array(1).reshape(-1).tolist()
+        low, high = [0.0] * len(shape), [1.0] * len(shape)
+        for at, axis in enumerate(axes):
+            low[axis], high[axis] = numbers[at], numbers[at + len(axes)]
+        region = (*low, *high)
+    return c.emit(
+        "resize", c[0], sizes=tuple(sizes), scales=tuple(scales), mode=c.attribute("mode", "nearest"), coordinates=where,
+        rounding=c.attribute("nearest_mode", "round_prefer_floor") if not old else "floor",
+        cubic=float(c.attribute("cubic_coeff_a", -0.75)), exclude_outside=bool(c.attribute("exclude_outside", 0)),
+        antialias=bool(c.attribute("antialias", 0)), region=region, outside=float(c.attribute("extrapolation_value", 0.0)))
+
+
+def _sizes(
+    c: Context, shape: Sequence[int], axes: Sequence[int], sizes: list[int], scales: list[float], wanted: Sequence[int],
+) -> None:
+    """Sizes as they are asked for, or the nearest ones that keep the proportions."""
+    policy = c.attribute("keep_aspect_ratio_policy", "stretch")
+    ratios = [size / shape[at] for at, size in zip(axes, wanted, strict=True)]
+    if policy == "stretch":
+        chosen = list(zip(axes, wanted, ratios, strict=True))
+    else:
+        ratio = min(ratios) if policy == "not_larger" else max(ratios)
+        chosen = [(at, int(np.floor(shape[at] * ratio + 0.5)), ratio) for at in axes]
+    for at, size, ratio in chosen:
+        sizes[at], scales[at] = size, ratio

@@ -1,0 +1,140 @@
+"""tw.graph.from_onnx, and graphs whose shapes depend on the values of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...codegen.result import BuildOptions
+from ...errors import user_source
+from ..errors import BadGraphInput, NotAModel
+from ..graph import Graph
+from ..model import Model, build_model
+from ..node import Parts
+from ..types import Extent, TensorType, array_dtype, tensor_type
+from .importer import Importer
+from .reader import input_type, parsed
+
+__all__ = ["OpenGraph", "OpenModel", "from_onnx"]
+
+_MOST_KEPT = 16
+"""So many values of late inputs have their graph, and their model, at once."""
+
+
+def from_onnx(model: Any, shapes: Mapping[str, Sequence[Extent]] | None = None) -> Graph | OpenGraph:
+    """A model of ONNX as a graph.
+
+    model: a path, bytes, or an onnx.ModelProto, of the versions 7 to the newest of ONNX's operators. shapes: by an input's name its
+    shape, numbers and names of symbols: `{"image": (1, 3, "h", "w")}`; without it, that which the model says.
+    Axes, shapes and the like that come as inputs and are not constants make an OpenGraph, which is closed when their values are
+    there.
+    Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913),
+    ModelPackageMissing (TW0910), BadGraph (TW0901) for shapes that are none.
+    """
+    proto, folder = parsed(model)
+    given = dict(shapes or {})
+    unknown = set(given) - {entry.name for entry in proto.graph.input}
+    if unknown:
+        raise NotAModel(f"the model has no input {min(unknown)!r}", called=user_source(),
+                        allowed=", ".join(entry.name for entry in proto.graph.input), fix="shapes= of inputs")
+    importer = Importer(proto, folder, given)
+    made = importer.read({})
+    return OpenGraph(importer) if made is None else _graph(made)
+
+
+def _graph(made: Parts) -> Graph:
+    return Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
+
+
+class OpenGraph:
+    """A model whose graph depends on the values of some inputs: shapes, axes, counts. It is called and built as a graph is, and
+    closed for each of these values when it is first met.
+
+    inputs: (shape, dtype) by name. late: the names of the inputs whose values it depends on, as far as is known.
+    """
+
+    def __init__(self, importer: Importer) -> None:
+        self._importer = importer
+        known = {tensor.name for tensor in importer.proto.graph.initializer}
+        self.inputs: dict[str, TensorType] = {
+            entry.name: tensor_type(*input_type(entry, importer.given.get(entry.name)))
+            for entry in importer.proto.graph.input if entry.name not in known}
+        self._closed: dict[tuple[tuple[str, bytes], ...], Graph] = {}
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        """The inputs whose values are needed, as far as is known."""
+        return tuple(self._importer.late)
+
+    def closed(self, *arrays: Any, **named: Any) -> Graph:
+        """The graph for the values of the late inputs among these, without them. Raises BadGraphInput (TW0906), and what from_onnx
+        raises."""
+        return self.closed_for(self.bound(arrays, named))[1]
+
+    def run(self, *arrays: Any, **named: Any) -> list[NDArray[Any]]:
+        """The outputs for these inputs, node by node by the reference. Raises as closed does."""
+        given = self.bound(arrays, named)
+        g = self.closed_for(given)[1]
+        return g.run(**{name: given[name] for name in g.inputs})
+
+    def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> OpenModel:
+        """What tw.build gives. Raises TargetTakesNoGraph (TW0908)."""
+        return OpenModel(self, (target, tuned, options, exact))
+
+    def bound(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """The inputs by name. Raises BadGraphInput (TW0906)."""
+        given = {**dict(zip(self.inputs, arrays, strict=False)), **named}
+        if len(arrays) + len(named) != len(given) or set(given) != set(self.inputs):
+            raise BadGraphInput("the model cannot be called like this", called=user_source(),
+                                reason=f"it takes each of {', '.join(self.inputs)} once", fix="its inputs in order, or by name")
+        return {name: np.asarray(given[name], None if hasattr(given[name], "dtype") else array_dtype(kind.dtype))
+                for name, kind in self.inputs.items()}
+
+    def closed_for(self, given: Mapping[str, NDArray[Any]]) -> tuple[tuple[tuple[str, bytes], ...], Graph]:
+        """The graph for these inputs, and what of their values it depends on."""
+        for name in self.inputs:
+            kind = self.inputs[name]
+            if str(given[name].dtype) != kind.dtype or given[name].ndim != len(kind.shape):
+                raise BadGraphInput(f"the model's input {name} is {kind}", called=user_source(),
+                                    reason=f"got {given[name].dtype} of shape {given[name].shape}", fix="an array of this type")
+        while True:
+            key = tuple((name, given[name].tobytes() + str(given[name].shape).encode()) for name in self._importer.late)
+            if key in self._closed:
+                return key, self._closed[key]
+            made = self._importer.read({name: given[name] for name in self._importer.late})
+            if made is not None:
+                while len(self._closed) >= _MOST_KEPT:
+                    del self._closed[next(iter(self._closed))]
+                return key, self._closed.setdefault(key, _graph(made))
+
+
+class OpenModel:
+    """An OpenGraph as machine code: a Model for each of the values that it depends on, built when they are first met."""
+
+    def __init__(self, g: OpenGraph, how: tuple[Any, ...]) -> None:
+        self._graph, self._how = g, how
+        self._models: dict[tuple[tuple[str, bytes], ...], Model] = {}
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """The shape and the dtype of each input by its name, in the order of a call."""
+        return dict(self._graph.inputs)
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """The outputs, as Model gives them. Raises BadGraphInput (TW0906), and what from_onnx and tw.build raise."""
+        given = self._graph.bound(arrays, named)
+        m = self.model_for(given)
+        return m(**{name: given[name] for name in m.inputs}, out=out)
+
+    def model_for(self, given: Mapping[str, NDArray[Any]]) -> Model:
+        """The model for the values of these inputs."""
+        key, g = self._graph.closed_for(given)
+        if key not in self._models:
+            while len(self._models) >= _MOST_KEPT:
+                del self._models[next(iter(self._models))]
+            target, tuned, options, exact = self._how
+            self._models[key] = build_model(g, target, tuned, options, exact)
+        return self._models[key]

@@ -1,0 +1,38 @@
+"""The package onnx, which is asked for when a model of ONNX is read, and its dtypes by their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import user_source
+from ..errors import ModelPackageMissing, NotAModel
+
+__all__ = ["dtype_named", "onnx_package"]
+
+
+def onnx_package() -> Any:
+    """The package onnx. Raises ModelPackageMissing (TW0910)."""
+    try:
+        import onnx
+        import onnx.inliner
+    except ImportError:
+        raise ModelPackageMissing("models of ONNX are read by the package onnx, which is not installed", called=user_source(),
+                                  fix="pip install 'tilewright[models]'") from None
+    return onnx
+
+
+def dtype_named(kind: int) -> str:
+    """The dtype of this number of ONNX's. Raises NotAModel (TW0911) for what values here cannot be."""
+    onnx = onnx_package()
+    names = {getattr(onnx.TensorProto, name): dtype for name, dtype in _DTYPES.items()}
+    if kind not in names:
+        known = kind in onnx.TensorProto.DataType.values()
+        raise NotAModel(f"there is no dtype {onnx.TensorProto.DataType.Name(kind) if known else kind}", called=user_source(),
+                        reason="values are bools, integers of 8 to 64 bits, and floats of 16 to 64", fix="convert the model")
+    return names[kind]
+
+
+_DTYPES = {
+    "BOOL": "bool", "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64", "UINT8": "uint8", "UINT16": "uint16",
+    "UINT32": "uint32", "UINT64": "uint64", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "FLOAT": "float32", "DOUBLE": "float64",
+}

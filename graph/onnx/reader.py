@@ -1,0 +1,172 @@
+"""Models of ONNX as they lie in files: parsed, their functions inlined, their weights as arrays. Nothing a file says is trusted:
+weights beside it are read only below the model's own folder, and only as many bytes as their types have."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import user_source
+from ..errors import BadExternalData, NotAModel
+from ..types import Extent
+from .context import ROWS
+from .package import dtype_named, onnx_package
+
+__all__ = ["array_of", "attributes_of", "input_type", "is_known", "parsed"]
+
+
+def parsed(model: Any) -> tuple[Any, Path | None]:
+    """A model as onnx.ModelProto, and the folder in which its weights may lie. model: a path, bytes, or one already. Raises
+    NotAModel (TW0911), ModelPackageMissing (TW0910)."""
+    onnx = onnx_package()
+    folder = None
+    if isinstance(model, onnx.ModelProto):
+        proto = onnx.ModelProto()
+        proto.CopyFrom(model)
+    elif isinstance(model, (bytes, bytearray, str, os.PathLike)):
+        proto, folder = _read(onnx, model)
+    else:
+        raise NotAModel(f"from_onnx takes no {type(model).__name__}", called=user_source(),
+                        fix="a path, bytes, or an onnx.ModelProto")
+    if not proto.HasField("graph") or not proto.opset_import:
+        raise NotAModel("this is no model of ONNX", reason="it has no graph, or does not say of which version its operators are",
+                        called=user_source(), fix="write it again by onnx.save")
+    _check_names(proto.graph)
+    return _inlined(onnx, proto), folder
+
+
+def _check_names(graph: Any) -> None:
+    """protobuf gives bytes for what is no UTF-8."""
+    names = [name for node in graph.node for name in (node.op_type, node.domain, node.name, *node.input, *node.output)]
+    names += [entry.name for entry in (*graph.input, *graph.output, *graph.initializer)]
+    names += [extent.dim_param for entry in graph.input for extent in entry.type.tensor_type.shape.dim]
+    names += [one.name for node in graph.node for one in node.attribute]
+    if not all(isinstance(name, str) for name in (graph.name, *names)):
+        raise NotAModel("this is no model of ONNX", reason="a name of it is no text", called=user_source(),
+                        fix="write it again by onnx.save")
+
+
+def _inlined(onnx: Any, proto: Any) -> Any:
+    """The model without functions: its own, and operators without a row that ONNX defines by others."""
+    defined = {("", node.op_type) for node in proto.graph.node if not is_known(node) and not node.domain
+               and onnx.defs.has(node.op_type) and _has_body(onnx.defs.get_schema(node.op_type))}
+    try:
+        if proto.functions:
+            proto = onnx.inliner.inline_local_functions(proto)
+        if defined:
+            proto = onnx.inliner.inline_selected_functions(proto, sorted(defined), inline_schema_functions=True)
+    except Exception as problem:
+        raise NotAModel("the model's functions cannot be put in the places of their calls", reason=str(problem)[:500],
+                        called=user_source(), fix="onnx.inliner.inline_local_functions(model) shows why") from problem
+    return proto
+
+
+def _has_body(schema: Any) -> bool:
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def is_known(node: Any) -> bool:
+    """Whether an operator has a row, or is one of control that the importer knows."""
+    return node.domain in ("", "ai.onnx") and (node.op_type in ROWS or node.op_type == "If")
+
+
+def attributes_of(node: Any, folder: Path | None) -> dict[str, Any]:
+    """A node's attributes: numbers, texts, lists of them, and arrays. Graphs are left out."""
+    onnx = onnx_package()
+    kinds = onnx.AttributeProto
+    result: dict[str, Any] = {}
+    for one in node.attribute:
+        if one.type == kinds.TENSOR:
+            result[one.name] = array_of(one.t, folder)
+        elif one.type == kinds.STRING:
+            result[one.name] = one.s.decode("utf-8", "replace")
+        elif one.type in (kinds.INT, kinds.FLOAT):
+            result[one.name] = one.i if one.type == kinds.INT else one.f
+        elif one.type in (kinds.INTS, kinds.FLOATS):
+            result[one.name] = list(one.ints if one.type == kinds.INTS else one.floats)
+        elif one.type == kinds.STRINGS:
+            result[one.name] = [text.decode("utf-8", "replace") for text in one.strings]
+    return result
+
+
+def input_type(entry: Any, given: Sequence[Extent] | None) -> tuple[list[Extent], str]:
+    """The shape and the dtype of an input. given: what the user says of its shape. Raises NotAModel (TW0911)."""
+    kind = entry.type.tensor_type
+    if not entry.type.HasField("tensor_type") or not kind.HasField("shape") and given is None:
+        raise NotAModel(f"the input {entry.name!r} has no shape, or is no tensor"[:200], called=user_source(),
+                        fix=f'shapes={{"{entry.name}": (1, 3, "h", "w")}}')
+    dtype = dtype_named(kind.elem_type)
+    if given is not None:
+        return list(given), dtype
+    shape: list[Extent] = []
+    for at, extent in enumerate(kind.shape.dim):
+        name = re.sub(r"[^A-Za-z0-9_]", "_", extent.dim_param or f"{entry.name}_{at}")
+        shape.append(extent.dim_value if extent.HasField("dim_value") else name if name[:1].isalpha() else f"n_{name}")
+    return shape, dtype
+
+
+def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[Any, Path | None]:
+    folder = None
+    content = bytes(model) if isinstance(model, (bytes, bytearray)) else b""
+    if not isinstance(model, (bytes, bytearray)):
+        try:
+            path = Path(model)
+            folder, content = path.resolve().parent, path.read_bytes()
+        except (OSError, ValueError) as problem:
+            raise NotAModel(f"{os.fspath(model)!r} cannot be read", reason=str(problem), called=user_source(),
+                            fix="the path of a file .onnx") from problem
+    try:
+        return onnx.load_model_from_string(content), folder
+    except Exception as problem:
+        raise NotAModel("this is no model of ONNX, or not a whole one", reason=str(problem)[:500], called=user_source(),
+                        fix="write it again by onnx.save") from problem
+
+
+def array_of(tensor: Any, folder: Path | None) -> NDArray[Any]:
+    """The elements of a TensorProto. Raises BadExternalData (TW0913), NotAModel (TW0911)."""
+    onnx = onnx_package()
+    kind = tensor.data_type
+    if kind in (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED) or any(extent < 0 for extent in tensor.dims):
+        raise NotAModel(f"the tensor {tensor.name!r} cannot be read"[:200], reason="it holds texts, or has no type or shape",
+                        called=user_source(), fix="a tensor of numbers")
+    try:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            return _beside(tensor, folder, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)))
+        return np.asarray(onnx.numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, KeyError, RuntimeError, MemoryError, OverflowError) as problem:
+        raise NotAModel(f"the tensor {tensor.name!r} cannot be read"[:200], reason=str(problem)[:300], called=user_source(),
+                        fix="as many elements as its shape has") from problem
+
+
+def _beside(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Elements that lie in a file below the model's folder."""
+    said: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+    size = math.prod(tensor.dims) * dtype.itemsize
+    location = said.get("location", "")
+    if folder is None or not location:
+        raise _refused(tensor, "a model in bytes has no folder, or the place is not said")
+    path = (folder / location).resolve()
+    if not path.is_relative_to(folder) or not path.is_file():
+        raise _refused(tensor, f"{location[:100]!r} is no file below the model's folder")
+    digits = (said.get("offset", "0"), said.get("length", str(size)))
+    if not all(text.isdecimal() and len(text) < 19 for text in digits):
+        raise _refused(tensor, f"offset and length are {digits}"[:100])
+    offset, length = map(int, digits)
+    if length != size or offset + size > path.stat().st_size or tensor.data_type > 16:
+        raise _refused(tensor, f"{size} bytes at {offset} are not in the file, or not what it says")
+    with path.open("rb") as file:
+        file.seek(offset)
+        return np.frombuffer(file.read(size), dtype).reshape(tuple(tensor.dims))
+
+
+def _refused(tensor: Any, reason: str) -> BadExternalData:
+    return BadExternalData(f"the weights {tensor.name!r} are not there"[:200], reason=reason, called=user_source(),
+                           fix="keep the file of weights beside the model's, as onnx.save wrote both")

@@ -1,0 +1,271 @@
+"""ONNX's operators that make shapes, move elements and look them up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..types import Extent
+from .context import Context, Refused, converts
+from .package import dtype_named
+
+__all__: list[str] = []
+
+_MOST_NUMBERS = 1 << 24
+
+
+@converts("Constant")
+def _constant(c: Context) -> str:
+    for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
+        if name in c.attributes:
+            value = c.attribute(name)
+            return c.constant(value if name == "value" else np.asarray(value, np.float32 if "float" in name else np.int64))
+    raise Refused("its value is sparse, or a text")
+
+
+@converts("ConstantOfShape")
+def _filled(c: Context) -> str:
+    value = c.attribute("value", np.zeros(1, np.float32))
+    return c.emit("broadcast_to", c.constant(value.reshape(())), shape=tuple(c.extents(0)))
+
+
+@converts("Shape")
+def _shape(c: Context) -> str:
+    return c.shape_value(c.type(0).shape[slice(c.attribute("start", 0), c.attribute("end"))], c[0])
+
+
+@converts("Size")
+def _size(c: Context) -> str:
+    return c.constant(np.asarray(int(np.prod(c.static(0), dtype=object)), np.int64))
+
+
+@converts("Range")
+def _range(c: Context) -> str:
+    begin, end, step = (c.array(at).reshape(()) for at in range(3))
+    if step == 0 or not (float(end) - float(begin)) / float(step) <= _MOST_NUMBERS:
+        raise Refused("it has too many numbers")
+    count = max(int(np.ceil((float(end) - float(begin)) / float(step))), 0)
+    return c.constant((begin + np.arange(count).astype(begin.dtype) * step).astype(begin.dtype))
+
+
+@converts("Reshape")
+def _reshape(c: Context) -> str:
+    given = c.extents(1) if c.opset >= 5 else list(c.attribute("shape"))
+    source = c.type(0).shape
+    zeros = c.attribute("allowzero", 0)
+    shape = [source[at] if extent == 0 and not zeros and at < len(source) else extent for at, extent in enumerate(given)]
+    if -1 in shape:
+        at = shape.index(-1)
+        shape[at] = _open_extent(source, [*shape[:at], *shape[at + 1:]])
+    return c.reshape(c[0], shape)
+
+
+def _open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
+    """What an extent has to be beside the others, so that there are as many elements as before."""
+    above, below = list(source), list(rest)
+    for extent in rest:
+        if isinstance(extent, str) and extent in above:
+            above.remove(extent)
+            below.remove(extent)
+    numbers, under = (int(np.prod([one for one in part if isinstance(one, int)], dtype=object)) for part in (above, below))
+    symbols = [f"({one})" for one in above if isinstance(one, str)]
+    if any(isinstance(one, str) for one in below) or -1 in below or (numbers % under if under else numbers):
+        raise Refused(f"elements of the shape {tuple(source)} cannot be told to fill one with {tuple(rest)}")
+    number = numbers // under if under else 0
+    return " * ".join([*symbols, str(number)]) if symbols else number
+
+
+@converts("Flatten")
+def _flatten(c: Context) -> str:
+    shape, axis = c.static(0), int(c.attribute("axis", 1))
+    axis = axis + len(shape) if axis < 0 else axis
+    return c.reshape(c[0], (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))))
+
+
+@converts("Squeeze")
+def _squeeze(c: Context) -> str:
+    shape, axes = c.type(0).shape, c.axes(1)
+    dropped = [at for at, extent in enumerate(shape) if extent == 1] if axes is None else [c.within(at, len(shape)) for at in axes]
+    if any(shape[at] != 1 for at in dropped):
+        raise Refused(f"axes {dropped} of {c.type(0)} are not 1")
+    return c.reshape(c[0], [extent for at, extent in enumerate(shape) if at not in dropped])
+
+
+@converts("Unsqueeze")
+def _unsqueeze(c: Context) -> str:
+    shape, axes = list(c.type(0).shape), c.axes(1) or []
+    for axis in sorted(c.within(at, len(shape) + len(axes)) for at in axes):
+        shape.insert(axis, 1)
+    return c.reshape(c[0], shape)
+
+
+def broadcast(first: Sequence[Extent], second: Sequence[Extent]) -> tuple[Extent, ...]:
+    """The shape in which two meet."""
+    rank = max(len(first), len(second))
+    pairs = zip([1] * (rank - len(first)) + list(first), [1] * (rank - len(second)) + list(second), strict=True)
+    return tuple(b if a == 1 else a for a, b in pairs)
+
+
+@converts("Expand")
+def _expand(c: Context) -> str:
+    return c.emit("broadcast_to", c[0], shape=broadcast(c.type(0).shape, c.extents(1)))
+
+
+@converts("Tile")
+def _tile(c: Context) -> str:
+    return c.emit("tile", c[0], repeats=c.numbers(1))
+
+
+@converts("Concat")
+def _concat(c: Context) -> str:
+    return c.emit("concat", *c.inputs, axis=c.axis())
+
+
+@converts("Transpose")
+def _transpose(c: Context) -> str:
+    order = c.attribute("perm")
+    return c.emit("transpose", c[0], axes=tuple(order if order is not None else reversed(range(c.rank(0)))))
+
+
+@converts("Split")
+def _split(c: Context) -> Sequence[str]:
+    axis = c.axis()
+    sizes = c.numbers(1) if c.has(1) else c.attribute("split")
+    if sizes is None:
+        extent = c.type(0).shape[axis]
+        if not isinstance(extent, int):
+            raise Refused("the extent that it splits is not known")
+        each = -(-extent // c.outputs)
+        sizes = [max(min(each, extent - each * at), 0) for at in range(c.outputs)]
+    return c.emit_all("split", c[0], sizes=tuple(sizes), axis=axis)
+
+
+@converts("Slice")
+def _slice(c: Context) -> str:
+    if c.opset < 10:
+        begins, ends, axes, steps = list(c.attribute("starts")), list(c.attribute("ends")), c.attribute("axes"), None
+    else:
+        begins, ends = c.numbers(1), c.numbers(2)
+        axes, steps = (c.numbers(at) if c.has(at) else None for at in (3, 4))
+    axes = [c.within(at, c.rank(0)) for at in (range(len(begins)) if axes is None else axes)]
+    steps = steps or [1] * len(begins)
+    shape = c.type(0).shape
+    kept = [(low, high, by, at) for low, high, by, at in zip(begins, ends, steps, axes, strict=True)
+            if not (low == 0 and by == 1 and high >= 1 << 30 and not isinstance(shape[at], int))]
+    begins, ends, steps, axes = ([part[at] for part in kept] for at in range(4))
+    return c.emit("slice", c[0], begin=begins, end=ends, step=steps, axes=axes)
+
+
+@converts("Pad")
+def _pad(c: Context) -> str:
+    rank = c.rank(0)
+    pads = list(c.attribute("pads") or c.attribute("paddings")) if c.opset < 11 else c.numbers(1)
+    axes = [c.within(at, rank) for at in c.numbers(3)] if c.has(3) else list(range(rank))
+    before, after = [0] * rank, [0] * rank
+    for at, low, high in zip(axes, pads[:len(axes)], pads[len(axes):], strict=True):
+        before[at], after[at] = low, high
+    value = c[0]
+    if min(*before, *after, 0) < 0:
+        cut = [at for at in range(rank) if before[at] < 0 or after[at] < 0]
+        shape = c.static(0)
+        value = c.emit("slice", value, begin=[max(-before[at], 0) for at in cut],
+                       end=[shape[at] - max(-after[at], 0) for at in cut], step=[1] * len(cut), axes=cut)
+        before, after = ([max(number, 0) for number in numbers] for numbers in (before, after))
+    mode = c.attribute("mode", "constant")
+    if mode != "constant":
+        return c.emit("pad_with", value, before=before, after=after, mode=mode)
+    filling = c.attribute("value", 0.0) if c.opset < 11 else c.array(2).reshape(-1)[0].item() if c.has(2) else 0
+    return c.emit("pad", value, before=before, after=after, value=filling)
+
+
+@converts("Gather")
+def _gather(c: Context) -> str:
+    return c.emit("take", c[0], c[1], axis=c.axis())
+
+
+@converts("GatherElements")
+def _gather_elements(c: Context) -> str:
+    return c.emit("gather", c[0], c[1], axis=c.axis())
+
+
+@converts("GatherND")
+def _gather_nd(c: Context) -> str:
+    return c.emit("gather_nd", c[0], c[1], batch_dims=int(c.attribute("batch_dims", 0)))
+
+
+_REDUCTIONS = {"none": "update"}
+
+
+@converts("ScatterElements", "Scatter")
+def _scatter_elements(c: Context) -> str:
+    kind = c.attribute("reduction", "none")
+    return c.emit("scatter_elements", c[0], c[1], c[2], axis=c.axis(), reduction=_REDUCTIONS.get(kind, kind))
+
+
+@converts("ScatterND")
+def _scatter_nd(c: Context) -> str:
+    kind = c.attribute("reduction", "none")
+    return c.emit("scatter_nd", c[0], c[1], c[2], reduction=_REDUCTIONS.get(kind, kind))
+
+
+@converts("OneHot")
+def _one_hot(c: Context) -> str:
+    indices = c[0] if "float" not in c.type(0).dtype else c.cast(c[0], "int64")
+    return c.emit("one_hot", indices, c[2], depth=c.numbers(1)[0], axis=c.axis(-1, c.rank(0) + 1))
+
+
+@converts("TopK")
+def _topk(c: Context) -> Sequence[str]:
+    if not c.attribute("sorted", 1):
+        raise Refused("its results have no order")
+    count = int(c.attribute("k")) if c.opset < 10 else c.numbers(1)[0]
+    return c.emit_all("topk", c[0], k=count, axis=c.axis(-1), largest=bool(c.attribute("largest", 1)))
+
+
+@converts("Trilu")
+def _trilu(c: Context) -> str:
+    return c.emit("trilu", c[0], k=c.numbers(1)[0] if c.has(1) else 0, upper=bool(c.attribute("upper", 1)))
+
+
+@converts("EyeLike")
+def _eye(c: Context) -> str:
+    kind = c.attribute("dtype")
+    return c.emit("eye_like", c[0], k=int(c.attribute("k", 0)), dtype=c.type(0).dtype if kind is None else dtype_named(kind))
+
+
+@converts("ReverseSequence")
+def _reverse_sequence(c: Context) -> str:
+    return c.emit("reverse_sequence", c[0], c[1], time_axis=int(c.attribute("time_axis", 0)),
+                  batch_axis=int(c.attribute("batch_axis", 1)))
+
+
+@converts("DepthToSpace")
+def _depth_to_space(c: Context) -> str:
+    return c.emit("depth_to_space", c[0], block=int(c.attribute("blocksize")), mode=c.attribute("mode", "DCR"))
+
+
+@converts("SpaceToDepth")
+def _space_to_depth(c: Context) -> str:
+    return c.emit("space_to_depth", c[0], block=int(c.attribute("blocksize")))
+
+
+@converts("Compress")
+def _compress(c: Context) -> str:
+    kept = np.flatnonzero(c.array(1))
+    axis = c.attribute("axis")
+    if axis is None:
+        return c.emit("take", c.reshape(c[0], (int(np.prod(c.static(0))),)), c.constant(kept), axis=0)
+    return c.emit("take", c[0], c.constant(kept), axis=c.axis())
+
+
+@converts("Dropout")
+def _dropout(c: Context) -> Sequence[str]:
+    training = c.has(2) and bool(c.array(2).reshape(-1)[0])
+    ratio = float(c.array(1).reshape(-1)[0]) if c.has(1) and training else 0.0
+    if training and ratio:
+        raise Refused("it is in training")
+    everything = c.emit("broadcast_to", c.constant(np.asarray(True)), shape=c.type(0).shape) if c.outputs > 1 else ""
+    return [c[0], everything][:c.outputs]
+
+

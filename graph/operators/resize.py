@@ -1,0 +1,151 @@
+"""Resizing along any dimensions, as ONNX describes it: each dimension by a table of places and weights, which are known.
+
+coordinates: where an element of the result lies in the input; rounding: of mode "nearest". Linear and cubic modes weigh neighbours,
+with antialias as many as an element of the result covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import te
+from ...topi.transform import injective
+from .row import operator
+
+__all__: list[str] = []
+
+_ROUNDINGS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor, "ceil": np.ceil,
+}
+
+
+def _places(size: int, out: int, scale: float, coordinates: str, low: float, high: float) -> NDArray[Any]:
+    """Where the elements of the result lie along one dimension."""
+    x = np.arange(out, dtype=np.float64)
+    exact = scale * size
+    if coordinates == "align_corners":
+        return x * (size - 1) / (exact - 1) if exact != 1 else np.zeros(out)
+    if coordinates == "asymmetric":
+        return x / scale
+    if coordinates == "half_pixel":
+        return (x + 0.5) / scale - 0.5
+    if coordinates == "pytorch_half_pixel":
+        return (x + 0.5) / scale - 0.5 if exact > 1 else np.full(out, -0.5)
+    if coordinates == "half_pixel_symmetric":
+        return size / 2 * (1 - out / exact) + (x + 0.5) / scale - 0.5
+    if coordinates == "tf_crop_and_resize":
+        if out == 1:
+            return np.full(1, 0.5 * (low + high) * (size - 1))
+        return low * (size - 1) + x * (high - low) * (size - 1) / (exact - 1 if exact != 1 else 1)
+    raise ValueError(f"there are no coordinates {coordinates!r}")
+
+
+def _kernel(mode: str, cubic: float) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], int]:
+    """The weight of a neighbour by its distance, and how far neighbours count."""
+    if mode == "linear":
+        return lambda d: np.maximum(1 - np.abs(d), 0), 1
+    if mode != "cubic":
+        raise ValueError(f"there is no mode {mode!r}")
+
+    def weight(distance: NDArray[Any]) -> NDArray[Any]:
+        d = np.abs(distance)
+        near = ((cubic + 2) * d - (cubic + 3)) * d * d + 1
+        far = ((cubic * d - 5 * cubic) * d + 8 * cubic) * d - 4 * cubic
+        return np.where(d < 1, near, np.where(d < 2, far, 0))
+
+    return weight, 2
+
+
+def _table(
+    size: int, out: int, scale: float, low: float, high: float, how: dict[str, Any],
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The places (out, taps) and weights (out, taps) of one dimension, and which elements lie outside."""
+    x = _places(size, out, scale, how["coordinates"], low, high)
+    outside = (x < 0) | (x > size - 1)
+    if how["mode"] == "nearest":
+        return np.clip(_ROUNDINGS[how["rounding"]](x), 0, size - 1).astype(np.int64)[:, None], np.ones((out, 1)), outside
+    kernel, reach = _kernel(how["mode"], how["cubic"])
+    shrink = min(scale, 1.0) if how["antialias"] else 1.0
+    far = reach / shrink
+    first = np.floor(x - far).astype(np.int64) + 1
+    taps = first[:, None] + np.arange(int(np.ceil(2 * far)))
+    weights = kernel((taps - x[:, None]) * shrink)
+    if how["exclude_outside"] or how["antialias"]:
+        if how["exclude_outside"]:
+            weights = np.where((taps < 0) | (taps >= size), 0, weights)
+        weights = weights / weights.sum(1, keepdims=True)
+    return np.clip(taps, 0, size - 1), weights, outside
+
+
+def _tables(shape: Any, sizes: Any, scales: Any, region: Any, how: dict[str, Any]) -> list[tuple[int, Any, Any, Any]]:
+    rank = len(shape)
+    ends = region or (*[0.0] * rank, *[1.0] * rank)
+    return [(at, *_table(int(shape[at]), sizes[at], scales[at], ends[at], ends[at + rank], how)) for at in range(rank)
+            if sizes[at] != int(shape[at]) or scales[at] != 1 or region]
+
+
+def _resized(x: Any, *, sizes: Any, scales: Any, region: Any, outside: float, **how: Any) -> Any:
+    result = x.astype(np.float64)
+    blank = np.zeros(sizes, bool)
+    for at, places, weights, beyond in _tables(x.shape, sizes, scales, region, how):
+        parts = np.take(result, places, at)
+        shape = [1] * parts.ndim
+        shape[at:at + 2] = weights.shape
+        result = (parts * weights.reshape(shape)).sum(at + 1)
+        blank |= beyond.reshape([-1 if dim == at else 1 for dim in range(x.ndim)])
+    result = np.where(blank, outside, result) if how["coordinates"] == "tf_crop_and_resize" else result
+    return result if x.dtype.kind not in "iu" else np.clip(np.rint(result), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+
+
+@operator("resize", _resized)
+def _resize(
+    x: Any, *, sizes: Any, scales: Any, mode: str = "nearest", coordinates: str = "half_pixel",
+    rounding: str = "round_prefer_floor", cubic: float = -0.75, exclude_outside: bool = False, antialias: bool = False,
+    region: Any = (), outside: float = 0.0,
+) -> Any:
+    how = {"mode": mode, "coordinates": coordinates, "rounding": rounding, "cubic": cubic, "exclude_outside": exclude_outside,
+           "antialias": antialias}
+    kind = x.dtype
+    wide = "float64" if str(kind) == "float64" else "float32"
+    result = x
+    tables = _tables(x.shape, sizes, scales, region, how)
+    for at, places, weights, _ in tables:
+        result = _along(result, at, places.astype(np.int32), weights.astype(wide), mode == "nearest", wide)
+    if coordinates == "tf_crop_and_resize" and tables:
+        result = _with_outside(result, tables, outside)
+    if str(result.dtype) == str(kind):
+        return result if tables else te.compute(x.shape, lambda *i: x[i], name="resize", tag="injective")
+    if not kind.is_float:
+        least, greatest = te.const(kind.least, wide), te.const(kind.greatest, wide)
+        return te.compute(result.shape, lambda *i: te.max(te.min(te.nearbyint(result[i]), greatest), least).astype(kind),
+                          name="resize", tag="elemwise")
+    return result.astype(kind)
+
+
+def _along(x: Any, at: int, places: NDArray[Any], weights: NDArray[Any], nearest: bool, wide: str) -> Any:
+    where, weigh = te.constant(places, "places"), te.constant(weights, "weights")
+    shape = (*x.shape[:at], places.shape[0], *x.shape[at + 1:])
+
+    def place(i: Any, tap: int) -> tuple[Any, ...]:
+        return (*i[:at], te.max(te.min(where[i[at], tap], x.shape[at] - 1), 0), *i[at + 1:])
+
+    def element(*i: Any) -> Any:
+        if nearest:
+            return x[place(i, 0)]
+        total = x[place(i, 0)].astype(wide) * weigh[i[at], 0]
+        for tap in range(1, places.shape[1]):
+            total = total + x[place(i, tap)].astype(wide) * weigh[i[at], tap]
+        return total
+
+    return injective(shape, element, "resize")
+
+
+def _with_outside(x: Any, tables: list[tuple[int, Any, Any, Any]], outside: float) -> Any:
+    flags = [(at, te.constant(beyond.astype(np.int8), "outside")) for at, _, _, beyond in tables]
+    return injective(x.shape, lambda *i: te.if_then_else(
+        te.any(*(flag[i[at]] != 0 for at, flag in flags)), te.const(outside, x.dtype), x[i]), "resize_outside")

@@ -1,0 +1,194 @@
+"""Models of ONNX: read, refused whole, never trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+
+pytest.importorskip("onnx.helper", reason="the package onnx, which reads the models, is not installed")
+import onnx.reference
+from onnx import TensorProto, helper, numpy_helper
+
+
+def model(
+    nodes: list[Any], inputs: dict[str, Any], outputs: list[str], weights: dict[str, Any] | None = None, opset: int = 17,
+) -> Any:
+    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info(name, kinds[dtype], shape) for name, (shape, dtype) in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def vision() -> Any:
+    """A convolution with its batch norm, pooling, a reshape whose shape is computed, and a product."""
+    random = np.random.default_rng(0)
+    weights = {
+        "w": random.standard_normal((4, 3, 3, 3)).astype("float32"), "v": random.standard_normal((16, 5)).astype("float32"),
+        **{name: random.uniform(0.5, 1, 4).astype("float32") for name in ("scale", "shift", "mean", "variance")},
+        "first": np.asarray(0), "rest": np.asarray([-1]), "zero": np.asarray([0]),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "variance"], ["b"], "norm"),
+        helper.make_node("Relu", ["b"], ["r"], "relu"),
+        helper.make_node("MaxPool", ["r"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Shape", ["p"], ["s"]),
+        helper.make_node("Gather", ["s", "first"], ["n"]),
+        helper.make_node("Unsqueeze", ["n", "zero"], ["n1"]),
+        helper.make_node("Concat", ["n1", "rest"], ["to"], axis=0),
+        helper.make_node("Reshape", ["p", "to"], ["f"]),
+        helper.make_node("MatMul", ["f", "v"], ["y"], "head"),
+    ]
+    return model(nodes, {"x": (("n", 3, 4, 4), "float32")}, ["y"], weights)
+
+
+def test_a_vision_model_with_any_number_of_images() -> None:
+    g = tw.graph.from_onnx(vision())
+    assert g.inputs == {"x": (("n", 3, 4, 4), "float32")} and g.outputs == {"y": (("n", 5), "float32")}
+    assert [node.operator for node in g.nodes] == ["conv", "batch_norm", "relu", "max_pool", "reshape", "matmul"]
+    assert [node.source for node in g.nodes][:2] == ["conv", "norm"]
+    assert tw.graph.parse(str(g)) == g
+    m = tw.build(g)
+    for n in (1, 3):
+        x = np.random.default_rng(n).standard_normal((n, 3, 4, 4)).astype("float32")
+        expected = onnx.reference.ReferenceEvaluator(vision()).run(None, {"x": x})[0]
+        np.testing.assert_allclose(m(x), expected, rtol=1e-4, atol=1e-5)
+        assert m.verify(x)
+
+
+def test_shapes_are_fixed_or_named() -> None:
+    assert tw.graph.from_onnx(vision(), shapes={"x": (2, 3, 4, 4)}).outputs == {"y": ((2, 5), "float32")}
+    assert tw.graph.from_onnx(vision(), shapes={"x": ("batch", 3, 4, 4)}).symbols == ["batch"]
+    with pytest.raises(tw.GraphError, match=r"TW0911: the model has no input 'z'"):
+        tw.graph.from_onnx(vision(), shapes={"z": (1,)})
+
+
+def test_everything_that_is_not_supported_is_listed_at_once() -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["a"], "where"), helper.make_node("Unique", ["x"], ["b"], "one"),
+             helper.make_node("Unique", ["x"], ["c"], "two"), helper.make_node("Relu", ["x"], ["y"]),
+             helper.make_node("TopK", ["x", "k"], ["d", "e"], "unordered", sorted=0)]
+    bad = model(nodes, {"x": ((3, 4), "float32")}, ["y"], {"k": np.asarray([1])})
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0912: the model has 4 nodes.*1 × NonZero: .*\(where\).*2 × Unique: .*"
+                       r"\(one, two\).*1 × TopK: its results have no order \(unordered\)"):
+        tw.graph.from_onnx(bad)
+
+
+def test_shapes_that_come_as_inputs_close_the_graph_when_it_is_called() -> None:
+    late = model([helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])],
+                 {"x": ((2, 6), "float32"), "to": ((2,), "int64")}, ["y"])
+    g = tw.graph.from_onnx(late)
+    assert isinstance(g, tw.graph.OpenGraph) and g.late == ("to",)
+    m = tw.build(g)
+    x = np.random.default_rng(0).standard_normal((2, 6)).astype("float32")
+    for to in ((3, 4), (-1, 1), (3, 4)):
+        np.testing.assert_array_equal(m(x, np.asarray(to)), np.maximum(x, 0).reshape(to))
+    np.testing.assert_array_equal(g.run(x, to=np.asarray([12, 1]))[0], np.maximum(x, 0).reshape(12, 1))
+    assert list(g.closed(x, np.asarray([4, 3])).inputs) == ["x"]
+    with pytest.raises(tw.GraphError, match=r"TW0912: .*nodes that are not supported"):
+        m(x, np.asarray([5, 5]))
+    with pytest.raises(tw.GraphError, match=r"TW0906: the model's input to is int64"):
+        m(x, np.asarray([5.0, 5.0]))
+
+
+def test_a_branch_of_a_known_condition_stands_in_its_place() -> None:
+    def branch(name: str, operator: str) -> Any:
+        return helper.make_graph([helper.make_node(operator, ["x"], ["v"])], name, [],
+                                 [helper.make_tensor_value_info("v", TensorProto.FLOAT, [3])])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("t", "Neg"), else_branch=branch("e", "Abs"))
+    for condition, operator in ((True, "negative"), (False, "abs")):
+        g = tw.graph.from_onnx(model([node], {"x": ((3,), "float32")}, ["y"], {"c": np.asarray(condition)}))
+        assert [one.operator for one in g.nodes] == [operator]
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 13, 17, 21])
+def test_softmax_means_what_its_version_says(opset: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+    m = model([helper.make_node("Softmax", ["x"], ["y"])], {"x": ((2, 3, 4), "float32")}, ["y"], opset=opset)
+    flat = x.reshape(2, 12) if opset < 13 else x
+    powers = np.exp(flat)
+    expected = (powers / powers.sum(-1, keepdims=True)).reshape(x.shape)
+    np.testing.assert_allclose(tw.build(tw.graph.from_onnx(m))(x), expected, rtol=1e-5)
+
+
+def test_other_versions_are_refused() -> None:
+    for opset in (6, 9999):
+        with pytest.raises(tw.GraphError, match=f"TW0911: the model's operators are of version {opset}"):
+            tw.graph.from_onnx(model([helper.make_node("Relu", ["x"], ["y"])], {"x": ((3,), "float32")}, ["y"], opset=opset))
+
+
+def external(folder: Path, **changed: str) -> Path:
+    """A model whose weight lies beside it, with what it says of the place changed."""
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    made = model(nodes, {"x": ((4,), "float32")}, ["y"], {"w": np.arange(4, dtype="float32")})
+    (folder / "w.bin").write_bytes(made.graph.initializer[0].raw_data)
+    weight = made.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": "w.bin", "offset": "0", "length": "16", **changed}.items():
+        weight.external_data.add(key=key, value=value)
+    (folder / "net.onnx").write_bytes(made.SerializeToString())
+    return folder / "net.onnx"
+
+
+def test_weights_beside_a_model_are_read_below_its_folder_only(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "w.bin").write_bytes(bytes(64))
+    g = tw.graph.from_onnx(external(inside))
+    np.testing.assert_array_equal(g.params["w"], np.arange(4))
+    (inside / "link").symlink_to(tmp_path / "w.bin")
+    wrong = [{"location": place} for place in ("../w.bin", str(tmp_path / "w.bin"), "link", "nothing", "", "..", "/etc/passwd")]
+    wrong += [{"offset": "8"}, {"offset": "-4"}, {"length": "8"}, {"offset": "9" * 30}, {"length": "x"}]
+    for changed in wrong:
+        with pytest.raises(tw.GraphError, match=r"TW0913: the weights 'w' are not there"):
+            tw.graph.from_onnx(external(inside, **changed))
+    with pytest.raises(tw.GraphError, match=r"TW0913"):
+        tw.graph.from_onnx(external(inside).read_bytes())
+
+
+def test_truncated_and_mutated_models_are_refused_or_read() -> None:
+    whole = vision().SerializeToString()
+    random = np.random.default_rng(7)
+    damaged = [whole[:int(cut)] for cut in random.integers(0, len(whole), 40)]
+    for _ in range(120):
+        content = bytearray(whole)
+        for at in random.integers(0, len(whole), int(random.integers(1, 6))):
+            content[at] = random.integers(0, 256)
+        damaged.append(bytes(content))
+
+    def code(content: bytes) -> str:
+        try:
+            tw.graph.from_onnx(content)
+        except tw.TilewrightError as error:
+            return error.code[:4]
+        return "read"
+
+    codes = [code(content) for content in damaged]
+    assert set(codes) == {"TW09", "read"} and codes.count("TW09") >= 40
+
+
+def test_claims_of_sizes_take_no_memory() -> None:
+    huge = np.asarray([1 << 20, 1 << 20])
+    filled = model([helper.make_node("ConstantOfShape", ["n"], ["y"])], {}, ["y"], {"n": huge})
+    assert tw.graph.from_onnx(filled).outputs["y"].shape == (1 << 20, 1 << 20)
+    ranged = model([helper.make_node("Range", ["a", "b", "c"], ["y"])], {}, ["y"],
+                   {"a": np.asarray(0), "b": np.asarray(1 << 60), "c": np.asarray(1)})
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0912: .*too many numbers"):
+        tw.graph.from_onnx(ranged)
+    weight = model([helper.make_node("Relu", ["w"], ["y"])], {}, ["y"], {"w": np.zeros(3, "float32")})
+    weight.graph.initializer[0].dims[:] = [1 << 40, 1 << 20]
+    with pytest.raises(tw.GraphError, match=r"TW0911: the tensor 'w' cannot be read"):
+        tw.graph.from_onnx(weight)
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    for wrong in (b"", b"not a model", 3, tmp_path / "nothing.onnx", onnx.ModelProto()):
+        with pytest.raises(tw.GraphError, match=r"TW0911"):
+            tw.graph.from_onnx(wrong)
