@@ -99,7 +99,16 @@ def _isinf(c: Context) -> str:
 
 @converts("BitShift")
 def _shift(c: Context) -> str:
-    return c.emit("left_shift" if c.attribute("direction") == "LEFT" else "right_shift", c[0], c[1])
+    """Shifts by as many bits as there are, or more, leave nothing but the sign; so do negative ones."""
+    left = c.attribute("direction") == "LEFT"
+    dtype = c.type(0).dtype
+    zero, bits = c.constant(0, 0), c.constant(np.iinfo(dtype).bits, 0)
+    inside = c.emit("less", c[1], bits)
+    if not dtype.startswith("u"):
+        inside = c.emit("logical_and", inside, c.emit("greater_equal", c[1], zero))
+    shifted = c.emit("left_shift" if left else "right_shift", c[0], c.emit("where", inside, c[1], zero))
+    rest = zero if left or dtype.startswith("u") else c.emit("where", c.emit("less", c[0], zero), c.constant(-1, 0), zero)
+    return c.emit("where", inside, shifted, rest)
 
 
 @converts("Sum", "Max", "Min", "Mean")
