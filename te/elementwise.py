@@ -13,7 +13,7 @@ from ..ir.ops import is_const
 from ..ir.visit import post_order
 from . import operation as _operation
 from .errors import ForeignAxis, ShapesDoNotBroadcast
-from .shape import extent_text, same_extent, shape_text, zero_based
+from .shape import axes_over, extent_text, same_extent, shape_text
 from .tag import current_tag
 from .tensor import Tensor, TensorSlice, tensor_text
 from .wraparound import wrapping
@@ -60,7 +60,7 @@ def broadcast(
         if isinstance(operand, Expr):
             _check_scalar(name, operand)
     shape = _broadcast_shape(name, tensors)
-    axis = tuple(IterVar(f"i{at}", domain.begin.dtype, domain) for at, domain in enumerate(map(zero_based, shape)))
+    axis = axes_over(shape, "i")
     values = (_element(operand, axis, shape) if isinstance(operand, Tensor) else operand for operand in operands)
     body, = wrapping(axis, (ops.convert(function(*values)),))
     same = all(tensor.ndim == len(shape) and all(map(same_extent, tensor.shape, shape)) for tensor in tensors)

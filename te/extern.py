@@ -25,7 +25,7 @@ from ..ir.visit import free_vars, post_order
 from .errors import BadExtern
 from .intrin_declaration import decl_buffer
 from .operation import Operation
-from .shape import as_shape, same_extent, scalar_dtype, shape_text, zero_based
+from .shape import as_shape, axes_over, same_extent, scalar_dtype, shape_text
 from .tag import current_tag
 from .tensor import Tensor
 
@@ -108,8 +108,7 @@ def extern(
     outs = _buffers(name, "out_buffers", out_buffers, list(zip(names, shapes, dtypes, strict=True)))
     body = reading_only(_body(name, fcompute(list(ins), list(outs))), ins)
     _check_body(name, body, ins, outs)
-    dims = tuple(tuple(IterVar(f"ax{at}", (dom := zero_based(extent)).begin.dtype, dom) for at, extent in enumerate(output_shape))
-                 for output_shape in shapes)
+    dims = tuple(axes_over(output_shape, "ax") for output_shape in shapes)
     op = ExternOp(name=name, tag=tag or current_tag(), attrs=attrs or {}, source=source, inputs=tensors, in_buffers=ins,
                   out_buffers=outs, body=body, dims=dims)
     return op.outputs[0] if len(shapes) == 1 else list(op.outputs)

@@ -23,7 +23,7 @@ from ..ir.ops import const
 from .compute import compute
 from .errors import BadScan
 from .operation import Operation
-from .shape import axis_dtype, same_extent, shape_text, zero_based
+from .shape import axes_over, axis_dtype, same_extent, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor, tensor_text
 
@@ -190,8 +190,7 @@ def scan(
     _check_together(name, inits, updates, states)
     inits = tuple(_computed(name, at, inits) for at in range(len(inits)))
     labels = [name] if len(states) == 1 else [f"{name}.v{at}" for at in range(len(states))]
-    dims = tuple(tuple(IterVar(f"{label}.ax{at}", (dom := zero_based(extent)).begin.dtype, dom)
-                       for at, extent in enumerate(state.shape)) for label, state in zip(labels, states, strict=True))
+    dims = tuple(axes_over(state.shape, f"{label}.ax") for label, state in zip(labels, states, strict=True))
     op = ScanOp(name=name, tag=tag or current_tag(), attrs=attrs or {}, source=source, axis=(_time(name, inits[0], states[0]),),
                 init=inits, update=updates, states=states, inputs=read, dims=dims)
     return list(op.outputs) if isinstance(state_placeholder, (list, tuple)) and len(states) > 1 else op.outputs[0]

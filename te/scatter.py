@@ -20,7 +20,7 @@ from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ..ir.visit import seq
 from .additions import Addition
 from .hybrid.op import HybridOp
-from .shape import zero_based
+from .shape import axes_over
 from .tensor import Tensor
 from .wraparound import wrapping
 
@@ -60,7 +60,7 @@ def scatter(
         body = If(holds, body)
     body = _nest(steps.axes, body)
     if begin is not None:
-        axes = tuple(IterVar(f"i{at}", extent.dtype, zero_based(extent)) for at, extent in enumerate(buffer.shape))
+        axes = axes_over(buffer.shape, "i")
         body = seq(_nest(axes, BufferStore(buffer, ProducerLoad(begin, axes), axes)), body)
     op = ScatterOp(name=name, tag="scatter", source=user_source(), buffers=(buffer,), body=body,
                    addition=steps if combine == "add" and begin is None else None)

@@ -21,8 +21,8 @@ from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
 
 __all__ = [
-    "as_shape", "axis_dtype", "constant_extent", "extent_text", "index_expr", "integer_expr", "same_extent", "scalar_dtype",
-    "shape_text", "wide_enough", "zero_based",
+    "as_shape", "axes_over", "axis_dtype", "constant_extent", "extent_text", "index_expr", "integer_expr", "same_extent",
+    "scalar_dtype", "shape_text", "wide_enough", "zero_based",
 ]
 
 INT64_FROM = INT32_EXTENT_LIMIT
@@ -134,6 +134,11 @@ def zero_based(extent: Expr) -> Range:
     """The domain [0, extent) of a data axis."""
     dtype = axis_dtype(extent)
     return Range(const(0, dtype), cast_to(extent, dtype))
+
+
+def axes_over(shape: Iterable[Expr], name: str) -> tuple[IterVar, ...]:
+    """A data axis for each dimension of a shape: name0, name1, ..."""
+    return tuple(IterVar(f"{name}{at}", domain.begin.dtype, domain) for at, domain in enumerate(map(zero_based, shape)))
 
 
 def constant_extent(axis: IterVar) -> int | None:

@@ -27,7 +27,7 @@ from .errors import BadTensorIntrin
 from .intrin_shapes import solved
 from .operation import ComputeOp, Operation
 from .rewrite import collect_loads, rewrite_reduction
-from .shape import extent_text, shape_text, zero_based
+from .shape import axes_over, extent_text, shape_text
 from .tensor import Tensor
 from .tensor_intrin import IntrinsicCall, TensorIntrin, TensorPart
 from .wraparound import wrapping
@@ -114,8 +114,7 @@ def tensor_compute(
             reason=f"its function takes {len(axis)} of the {len(shape)} indices, so each call is to give a part of shape "
                    f"{shape_text(inside)}; the intrinsic gives {shape_text(intrinsic.op.output_shape)}",
             fix=f"te.compute((..., {', '.join(map(extent_text, intrinsic.op.output_shape))}), lambda i: {intrinsic.name}(...))")
-    domains = map(zero_based, inside)
-    tensor_axis = tuple(IterVar(f"ax{at}", domain.begin.dtype, domain) for at, domain in enumerate(domains))
+    tensor_axis = axes_over(inside, "ax")
     inner_reduce = tuple(replace(reduced, name=reduced.name) for reduced in intrinsic.op.reduce_axis)
     axes = (*axis, *tensor_axis)
     scalars = wrapping(axes, call.scalars) if call.scalars else ()

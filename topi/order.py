@@ -9,7 +9,7 @@ scatters: they run on any target, rows of the script in parallel where a schedul
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar
 from ..te.additions import Addition
 from ..te.scatter import Combine, scatter
-from ..te.shape import same_extent, scalar_dtype, zero_based
+from ..te.shape import axes_over, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import axis_of, integers, tensor
 from .errors import BadOperand, BadParameter
@@ -70,7 +70,7 @@ def invert_permutation(data: Tensor) -> Tensor:
     """The permutation that undoes one of 0 ... n - 1, in the shape (n,) and the dtype of data: result[data[i]] = i. Raises
     BadOperand (TW0181)."""
     source = tensor(data, "invert_permutation", 1)
-    loops = _axes(source.shape)
+    loops = axes_over(source.shape, "i")
     place = source[loops]
     return scatter("invert_permutation", source.shape, Addition(
         ops.cast(loops[0], source.dtype), loops, (place,), _within(place, source.shape[0])), "store")
@@ -149,7 +149,7 @@ def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int =
     source, index, new = tensor(data, "scatter_elements"), tensor(indices, "scatter_elements"), tensor(updates, "scatter_elements")
     at = axis_of(source, axis, "scatter_elements")
     _check(source, index, new, reduction, index.ndim == new.ndim == source.ndim and all(map(same_extent, index.shape, new.shape)))
-    loops = _axes(index.shape)
+    loops = axes_over(index.shape, "i")
     last, where = ops.cast(source.shape[at], index.dtype), index[loops]
     place = te.select(where < 0, where + last, where)
     return _scattered(source, new, (*loops[:at], place, *loops[at + 1:]), _Updates(
@@ -165,7 +165,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     depth = index.shape[0].value if index.ndim and isinstance(index.shape[0], IntImm) else -1
     many = index.ndim - 1
     _check(source, index, new, mode, 0 <= depth <= source.ndim and new.ndim == many + source.ndim - depth)
-    loops = _axes((*index.shape[1:], *source.shape[depth:]))
+    loops = axes_over((*index.shape[1:], *source.shape[depth:]), "i")
     place = (*(index[(dim, *loops[:many])] for dim in range(depth)), *loops[many:])
     number = ops.cast(flat_index(loops[:many], index.shape[1:]), "int64")
     return _scattered(source, new, place, _Updates(
@@ -198,10 +198,6 @@ def _scattered(source: Tensor, new: Tensor, place: tuple[Any, ...], updates: _Up
     last = put(updates.number + 1, f"{name}.last")
     return injective(shape, lambda *i: te.if_then_else(
         last[i] > 0, new[updates.found(te.max(last[i] - 1, 0), i)].astype(source.dtype), source[i]), name)
-
-
-def _axes(shape: Sequence[Expr]) -> tuple[IterVar, ...]:
-    return tuple(IterVar(f"i{at}", extent.dtype, zero_based(extent)) for at, extent in enumerate(shape))
 
 
 def _within(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:

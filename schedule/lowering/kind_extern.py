@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ...errors import LoweringError, user_source
-from ...ir.expr import IterVar
 from ...ir.ops import const
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.stmt import Stmt
 from ...te.extern import ExternOp
-from ...te.shape import zero_based
+from ...te.shape import axes_over, zero_based
 from ...te.tensor import Tensor
 from ..tensorize.bind import bind_parts
 from ..tensorize.plan import Part
@@ -22,12 +21,9 @@ __all__ = ["KIND", "read_whole"]
 
 def read_whole(computation: Computation, tensor: Tensor) -> None:
     """Note that a computation reads all of `tensor`."""
-    axes: list[IterVar] = []
-    for at, extent in enumerate(tensor.shape):
-        dom = zero_based(extent)
-        axes.append(IterVar(f"{tensor.name}.ax{at}", dom.begin.dtype, dom))
-        computation.free[axes[-1]] = dom
-    computation.reads.setdefault(tensor, []).append(tuple(axes))
+    axes = axes_over(tensor.shape, f"{tensor.name}.ax")
+    computation.free.update((axis, axis.dom) for axis in axes if axis.dom is not None)
+    computation.reads.setdefault(tensor, []).append(axes)
 
 
 def _collect_reads(computation: Computation) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...errors import user_source
-from ...ir.expr import IterVar, ProducerLoad
+from ...ir.expr import ProducerLoad
 from ...te.operation import ComputeOp
-from ...te.shape import zero_based
+from ...te.shape import axes_over
 from ...te.tensor import Tensor
 from ..errors import BadCacheRead
 from ..model.checks import as_list, check_scope
@@ -77,9 +77,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
 
 
 def _copy_of(tensor: Tensor, scope: str) -> Tensor:
-    axis = tuple(
-        IterVar(f"ax{at}", (dom := zero_based(extent)).begin.dtype, dom) for at, extent in enumerate(tensor.shape)
-    )
+    axis = axes_over(tensor.shape, "ax")
     name = f"{tensor.name}.{scope or 'global'}"
     return ComputeOp(name=name, source=user_source(), axis=axis, body=(ProducerLoad(tensor, axis),)).output(0)
 

@@ -21,7 +21,7 @@ from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order, substitute
 from ..compute import compute
 from ..operation import ComputeOp, Operation, producers_first
-from ..shape import same_extent, shape_text, zero_based
+from ..shape import axes_over, same_extent, shape_text
 from ..tag import current_tag
 from ..tensor import Tensor
 from ..wraparound import wrapping
@@ -122,7 +122,7 @@ class _Backward:
 
     def __init__(self, output: Tensor, wanted: Sequence[Tensor], prefix: tuple[Expr, ...], head: Tensor | None) -> None:
         self.output, self.wanted, self.prefix, self.head = output, wanted, prefix, head
-        self.heads = _axes("h", prefix)
+        self.heads = axes_over(prefix, "h")
         """Stand for the head's axes in what is being made."""
         self.operations = producers_first([output.op])
         self.relevant = _relevant(self.operations, wanted)
@@ -154,7 +154,7 @@ class _Backward:
 
     def _seed(self) -> _Adjoint:
         """The adjoint of the output by itself: the head, or without one 1 where its index is the element's."""
-        heads, own = _axes("h", self.prefix), _axes("i", self.output.shape)
+        heads, own = axes_over(self.prefix, "h"), axes_over(self.output.shape, "i")
         axes = (*heads, *own)
         if self.head is not None:
             value = ops.cast(ProducerLoad(self.head, axes), self.output.dtype)
@@ -168,7 +168,7 @@ class _Backward:
             return self._seed()
         terms: list[tuple[tuple[IterVar, ...], Term]] = []
         for read in self.reads.pop(tensor, ()):
-            heads, own = _axes("h", self.prefix), _element_axes(tensor)
+            heads, own = axes_over(self.prefix, "h"), _element_axes(tensor)
             axes = (*heads, *own)
             if pays(read.load):
                 scattered = scatter_reads(f"grad_{tensor.name}", read.load, read.adjoint, self.heads, read.axes)
@@ -189,7 +189,7 @@ class _Backward:
                 self.made[tensor] = _stage(f"grad_{tensor.name}", axes, term.body())
             return _Adjoint(axes, Contribution(conditions, term.value))
         summed = self.made[tensor] = _summed(f"grad_{tensor.name}", terms)
-        axes = (*_axes("h", self.prefix), *_element_axes(tensor))
+        axes = (*axes_over(self.prefix, "h"), *_element_axes(tensor))
         return _Adjoint(axes, Contribution((), ProducerLoad(summed, axes)))
 
     def _through(self, op: Operation, tensor: Tensor, adjoint: _Adjoint) -> None:
@@ -228,14 +228,9 @@ def _relevant(operations: Sequence[Operation], wanted: Sequence[Tensor]) -> set[
     return relevant
 
 
-def _axes(name: str, shape: Sequence[Expr]) -> tuple[IterVar, ...]:
-    domains = map(zero_based, shape)
-    return tuple(IterVar(f"{name}{at}", domain.begin.dtype, domain) for at, domain in enumerate(domains))
-
-
 def _element_axes(tensor: Tensor) -> tuple[IterVar, ...]:
     """Fresh axes over the elements of a tensor, named after its own."""
-    axes = _axes("i", tensor.shape)
+    axes = axes_over(tensor.shape, "i")
     if not tensor.op.values:
         return axes
     return tuple(IterVar(old.name, new.dtype, new.dom) for old, new in zip(tensor.op.axis, axes, strict=True))

@@ -15,7 +15,7 @@ from ...ir.visit import post_order, rewrite
 from ..declared_loops import DeclaredLoops, loops_of
 from ..operation import Operation
 from ..rewrite import redirect
-from ..shape import zero_based
+from ..shape import axes_over
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
@@ -45,10 +45,7 @@ class HybridOp(Operation):
     runs_in_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        shapes = [buffer.shape for buffer in self.buffers]
-        dims = tuple(tuple(IterVar(f"{buffer.name}.ax{at}", (dom := zero_based(extent)).begin.dtype, dom)
-                           for at, extent in enumerate(shape)) for buffer, shape in zip(self.buffers, shapes, strict=True))
-        _set(self, "dims", dims)
+        _set(self, "dims", tuple(axes_over(buffer.shape, f"{buffer.name}.ax") for buffer in self.buffers))
         _set(self, "axis", tuple(loop.var for loop in loops_of(self.body) if isinstance(loop.var, IterVar)))
         outputs = tuple(Tensor(self, at, buffer.name, buffer.shape, buffer.dtype) for at, buffer in enumerate(self.buffers))
         _set(self, "outputs", outputs)
