@@ -31,7 +31,7 @@ _INTERNED: dict[str, DType] = {}
 class DType(str):
     """A scalar or vector type. Equal types are one object."""
 
-    __slots__ = ("bits", "element", "is_float", "is_integer", "kind", "lanes")
+    __slots__ = ("bits", "element", "greatest", "is_bool", "is_float", "is_integer", "kind", "lanes", "least")
     kind: DTypeKind
     bits: int
     lanes: int
@@ -40,6 +40,11 @@ class DType(str):
     is_float: bool
     is_integer: bool
     """int or uint; bool is neither."""
+    is_bool: bool
+    least: int
+    """The least value of an integer type (0 for bool)."""
+    greatest: int
+    """The greatest value of an integer type (1 for bool)."""
 
     def __new__(cls, name: object) -> DType:
         if isinstance(name, DType):
@@ -54,10 +59,6 @@ class DType(str):
         return (self.bits + 7) // 8 * self.lanes
 
     @property
-    def is_bool(self) -> bool:
-        return self.kind == "bool"
-
-    @property
     def is_signed(self) -> bool:
         return self.kind in ("int", "float", "bfloat")
 
@@ -66,18 +67,6 @@ class DType(str):
         if lanes == self.lanes:
             return self
         return DType(str.__str__(self.element) if lanes == 1 else f"{str.__str__(self.element)}x{lanes}")
-
-    @property
-    def least(self) -> int:
-        """The least value of an integer type (0 for bool)."""
-        return -(1 << (self.bits - 1)) if self.kind == "int" else 0
-
-    @property
-    def greatest(self) -> int:
-        """The greatest value of an integer type (1 for bool)."""
-        if self.kind == "bool":
-            return 1
-        return (1 << (self.bits - 1)) - 1 if self.kind == "int" else (1 << self.bits) - 1
 
     def __reduce__(self) -> tuple[object, ...]:
         return (DType, (str.__str__(self),))
@@ -112,6 +101,9 @@ def _parse(text: str) -> DType:
     dtype.lanes = lanes
     dtype.is_float = kind in ("float", "bfloat")
     dtype.is_integer = kind in ("int", "uint")
+    dtype.is_bool = kind == "bool"
+    dtype.least = -(1 << (dtype.bits - 1)) if kind == "int" else 0
+    dtype.greatest = (1 << (dtype.bits - (kind == "int"))) - 1
     _INTERNED[str.__str__(dtype)] = dtype
     dtype.element = dtype if lanes == 1 else DType(scalar)
     return dtype

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..arguments import is_sequence
 from ..errors import user_source
-from .dtype import BOOL, FLOAT32, INT32, INT64, DType
+from .dtype import BOOL, FLOAT32, HANDLE, INT32, INT64, DType
 from .errors import AmbiguousDivision, LiteralOutOfRange, MixedTypes, NotAnExpression
 from .expr import (
     EQ,
@@ -96,6 +96,8 @@ def round_float(value: float, dtype: DType) -> float:
 def const(value: Any, dtype: object = None) -> Expr:
     """A constant. Without a dtype: bool for a bool, int32 (int64 where needed) for an int, float32 for a float; a
     numpy scalar keeps its own. Raises LiteralOutOfRange where an integer type cannot hold the value."""
+    if type(value) is int and type(dtype) is DType and (small := _SMALL_INTS.get(dtype)) is not None and value in small:
+        return small[value]
     if dtype is None:
         dtype = _literal_dtype(value)
     dtype = DType(dtype)
@@ -166,6 +168,8 @@ def convert(value: Any) -> Expr:
 
 def _value(value: Any) -> Expr:
     """`value` as an expression that can be computed with: strings are arguments of outside calls alone."""
+    if isinstance(value, Expr) and not isinstance(value, StringImm):
+        return value
     if isinstance(value, (str, StringImm)):
         raise _not_an_expression(value.value if isinstance(value, StringImm) else value)
     return convert(value)
@@ -200,6 +204,8 @@ def common_dtype(a: DType, b: DType) -> DType:
 
 def match_types(a: Any, b: Any) -> tuple[Expr, Expr]:
     """Both operands in one dtype and number of lanes."""
+    if isinstance(a, Expr) and isinstance(b, Expr) and a.dtype is b.dtype and a.dtype is not HANDLE:
+        return a, b
     if isinstance(a, _LITERALS) and isinstance(b, Expr):
         return _literal_beside(a, b)
     if isinstance(b, _LITERALS) and isinstance(a, Expr):
@@ -326,9 +332,11 @@ def binary(kind: type[BinaryOp], a: Any, b: Any) -> Any:
     """The operator `kind` on operands of any matching types. NotImplemented beside a tensor, which has its own."""
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
-    if issubclass(kind, CompareOp):
-        _warn_of_signs(a, b)
-    a, b = match_types(a, b)
+    return _folded(kind, *match_types(a, b))
+
+
+def _folded(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
+    """The operator on operands of one type."""
     folded = fold_binary(kind, a, b) if not a.dtype.is_float else None
     return folded if folded is not None else kind(a, b)
 
@@ -337,13 +345,11 @@ def _arithmetic(kind: type[BinaryOp], a: Any, b: Any) -> Any:
     """As `binary`, with bool counted as int32: arithmetic on truth values is counting."""
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
-    if issubclass(kind, CompareOp):
-        _warn_of_signs(a, b)
     a, b = match_types(a, b)
     if a.dtype.is_bool:
         wide = INT32.with_lanes(a.dtype.lanes)
         a, b = cast(a, wide), cast(b, wide)
-    return binary(kind, a, b)
+    return _folded(kind, a, b)
 
 
 def _warn_of_signs(a: Any, b: Any) -> None:
@@ -461,10 +467,11 @@ def _whole_power(a: Expr, exponent: int) -> Expr:
 
 def compare(kind: type[CompareOp], a: Any, b: Any) -> Any:
     """A comparison as an expression; false is less than true."""
+    _warn_of_signs(a, b)
     return binary(kind, a, b) if kind in (EQ, NE) else _arithmetic(kind, a, b)
 
 
-def equal(a: Any, b: Any) -> Any: return binary(EQ, a, b)
+def equal(a: Any, b: Any) -> Any: return compare(EQ, a, b)
 
 
 def identity_compare(kind: type[CompareOp], a: Expr, b: object) -> Any:
@@ -473,7 +480,7 @@ def identity_compare(kind: type[CompareOp], a: Expr, b: object) -> Any:
         return NotImplemented
     if isinstance(b, (Expr, *_LITERALS)) or hasattr(b, "dtype"):
         try:
-            return binary(kind, a, b)
+            return compare(kind, a, b)
         except (MixedTypes, LiteralOutOfRange, NotAnExpression):
             return kind is NE
     return kind is NE

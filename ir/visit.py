@@ -92,12 +92,16 @@ def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, d
     stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
-        if ready:
-            yield node
-        elif id(node) not in met and id(node) not in done:
+        if not ready:
+            if id(node) in met or id(node) in done:
+                continue
             met.add(id(node))
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(below(node)))
+            inner = below(node)
+            if inner:
+                stack.append((node, True))
+                stack += [(child, False) for child in reversed(inner)]
+                continue
+        yield node
 
 
 def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:

@@ -21,7 +21,7 @@ from ...ir.visit import deep_recursion, free_vars, seq
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.attributes import IMPORTS
-from ..model.primitive import primitives
+from ..model.primitive import lowerings
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .alignment import with_alignments
@@ -87,8 +87,7 @@ class _Lowering:
         self.analyzer = Analyzer()
         self.storage = Storage()
         self.pending: dict[tuple[Computation | None, int], list[tuple[Computation, Stmt]]] = {}
-        brought = (row.lowering for row in primitives().values() if row.lowering is not None)
-        self.extensions = [extension(self.storage, self.analyzer) for extension in brought if issubclass(extension, Extension)]
+        self.extensions = [extension(self.storage, self.analyzer) for extension in lowerings() if issubclass(extension, Extension)]
         self.storage.strides = self._strides
         self.shared: set[Tensor] = set()
         """Tensors that lie in the storage of others."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .schedule import Schedule
     from .stage import Stage
 
-__all__ = ["Attempt", "Drawer", "Family", "Primitive", "Try", "find_primitive", "owner_of", "primitive", "primitives"]
+__all__ = ["Attempt", "Drawer", "Family", "Primitive", "Try", "find_primitive", "lowerings", "owner_of", "primitive", "primitives"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -211,3 +211,8 @@ def primitives(owner: Owner | None = None) -> dict[str, Primitive]:
     owners = (StagePrimitives, SchedulePrimitives) if owner is None else (owner,)
     rows = (row for (cls, _), row in _ROWS.items() if cls in owners)
     return {row.name: row for row in sorted(rows, key=lambda row: (families.index(row.family), row.name))}
+
+
+def lowerings() -> list[type]:
+    """What primitives add to lowering."""
+    return [row.lowering for row in _ROWS.values() if row.lowering is not None]
