@@ -1,8 +1,9 @@
 """`tilewright run --demo`: the main job on real input, from declaring to shipping.
 
-A matrix product in six steps; a photograph sharpened by a scheduled image pipeline, bit for bit as numpy does it; a
-schedule that the tuner finds; the pipeline as a library that a C program calls; a GPU kernel run by the emulator. What needs a
-package or a compiler that is not there says so, and the rest goes on.
+A matrix product in six steps, and with a second program in none, by the schedules that tilewright chooses; a photograph
+sharpened by a scheduled image pipeline, bit for bit as numpy does it; a schedule that the tuner finds; the pipeline as a library
+that a C program calls; a GPU kernel run by the emulator. What needs a package or a compiler that is not there says so, and the
+rest goes on.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from rich.table import Table
 from ..codegen.cuda.errors import EmulatorUnavailable
 from ..codegen.export.errors import NoLinker
 from ..driver.build import build
+from ..driver.schedule import schedule as autoschedule
 from ..runtime import num_threads
-from . import gpu, library, matmul, unsharp
+from . import gpu, library, matmul, paths, unsharp
 from .clock import interleaved
 from .picture import read_picture, write_png
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 SIZE = 1024
+PATHS = 384
 TUNED_SIZE, TRIALS = 512, 128
 EMULATED_SIZE = 75
 
@@ -39,6 +42,7 @@ def main(folder: str = "out") -> int:
     demo.folder.mkdir(parents=True, exist_ok=True)
     image, kind = read_picture()
     demo.show_matmul()
+    demo.show_unscheduled()
     demo.show_unsharp(image, kind)
     demo.show_tuning()
     demo.show_shipping(image)
@@ -78,6 +82,24 @@ class Demo:
             self.quiet(program.schedule.as_python())
             self.race(step.__name__, program, SIZE, rounds=1 if number == 1 else 7)
 
+    def show_unscheduled(self) -> None:
+        """The same product, and a program that no operator names, without a word about how."""
+        self.title("2. without a schedule: declarations alone")
+        args = list(matmul.declare(SIZE))
+        self.race("declared", matmul.Step(autoschedule(args[2]), args), SIZE, rounds=7)
+        a, b, c = paths.declare(PATHS)
+        self.console.print(f"\n{paths.__doc__}", highlight=False)
+        self.quiet(str(autoschedule(c).plan))
+        f = build([a, b, c], name="paths")
+        rng = np.random.default_rng(0)
+        one, two = (rng.random((PATHS, PATHS), dtype=np.float32) for _ in range(2))
+        got = np.empty_like(one)
+        f(one, two, got)
+        same = bool((got == paths.reference(one, two)).all())
+        ours, numpys = interleaved(lambda: f(one, two, got), lambda: paths.reference(one, two), rounds=5)
+        speed = f"{2 * PATHS**3 / ours / 1e9:.1f} Gop/s"
+        self.note(f"longest paths {PATHS}, declared", ours, speed, f"{numpys / ours:.1f} × numpy", same, "numpy's to the bit")
+
     def race(self, name: str, program: matmul.Step, size: int, rounds: int) -> None:
         """Builds a product and times it against numpy's, in turn."""
         rng = np.random.default_rng(0)
@@ -92,7 +114,7 @@ class Demo:
 
     def show_unsharp(self, image: NDArray[Any], kind: str) -> None:
         """The picture sharpened, compared to the bit, before and after as pictures."""
-        self.title(f"2. unsharp mask of {kind}, {' × '.join(map(str, image.shape))}, uint8")
+        self.title(f"3. unsharp mask of {kind}, {' × '.join(map(str, image.shape))}, uint8")
         schedule, args = unsharp.scheduled(*image.shape)
         self.quiet(schedule.as_python())
         f = build(schedule, args, name="unsharp")
@@ -110,7 +132,7 @@ class Demo:
         """A schedule found for the bare declaration, beside the naive and the hand-written one."""
         from .. import autotune
 
-        self.title(f"3. tuning matmul {TUNED_SIZE} from its declaration, {TRIALS} trials (about a minute)")
+        self.title(f"4. tuning matmul {TUNED_SIZE} from its declaration, {TRIALS} trials (about a minute)")
         database = self.folder / "tune.sqlite"
         args = list(matmul.declare(TUNED_SIZE))
         result = autotune.tune(args, trials=TRIALS, database=database)
@@ -122,7 +144,7 @@ class Demo:
 
     def show_shipping(self, image: NDArray[Any]) -> None:
         """The pipeline as a library, called by a C program."""
-        self.title("4. the unsharp mask as a library, called from C")
+        self.title("5. the unsharp mask as a library, called from C")
         f = build(*unsharp.scheduled(*image.shape), name="unsharp")
         where = self.folder / "library"
         try:
@@ -141,7 +163,7 @@ class Demo:
 
     def show_gpu(self) -> None:
         """A tiled product in CUDA C, run thread by thread by the emulator, which looks for races and bad accesses."""
-        self.title(f"5. a GPU kernel, matmul {EMULATED_SIZE}, run by the emulator")
+        self.title(f"6. a GPU kernel, matmul {EMULATED_SIZE}, run by the emulator")
         schedule, args = gpu.tiled(EMULATED_SIZE)
         try:
             f = build(schedule, args, target="cuda -emulate", name="tiled")

@@ -6,10 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import te
+from ..codegen.machine import machine_of
+from ..codegen.target import Target
 from ..schedule import Schedule
 
-ROWS, COLUMNS, DEPTH = 8, 32, 4
-"""The register tile (8 rows of two 16-lane vectors: 16 accumulators) and how far the reduction is split."""
+DEPTH = 4
+"""How far the reduction is split."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What is summed up in registers at a time: elements of C."""
+
+    rows: int
+    columns: int
+
+
+def tile_of(target: str = "llvm") -> Tile:
+    """Rows of two vectors, whose sums take half of a machine's registers: the rest holds what they are made of."""
+    machine = machine_of(Target.parse(target))
+    return Tile(machine.registers // 4, 2 * machine.lanes(32))
 
 
 @dataclass(frozen=True)
@@ -49,11 +65,12 @@ def vectorized(size: int) -> Step:
     return Step(s, [a, b, c])
 
 
-def packed(size: int) -> Step:
+def packed(size: int, tile: Tile | None = None) -> Step:
     """B rearranged into panels as wide as the tile, so that the inner loop reads it without a gap."""
-    a, b, panels, c = declare_packed(size)
+    tile = tile or tile_of()
+    a, b, panels, c = declare_packed(size, tile)
     s = te.create_schedule(c)
-    row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], ROWS, COLUMNS)
+    row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], tile.rows, tile.columns)
     (k,) = c.op.reduce_axis
     s[c].reorder(column, row, k, row_in, column_in)
     s[c].vectorize(column_in)
@@ -62,36 +79,38 @@ def packed(size: int) -> Step:
     return Step(s, [a, b, c])
 
 
-def cached(size: int) -> Step:
+def cached(size: int, tile: Tile | None = None) -> Step:
     """The tile accumulates in a buffer of its own, which the compiler keeps in registers, and is written once."""
-    a, b, panels, c = declare_packed(size)
+    tile = tile or tile_of()
+    a, b, panels, c = declare_packed(size, tile)
     s = te.create_schedule(c)
-    accumulate(s, panels, c)
+    accumulate(s, panels, c, tile)
     return Step(s, [a, b, c])
 
 
-def parallel(size: int) -> Step:
+def parallel(size: int, tile: Tile | None = None) -> Step:
     """Panels over the threads."""
-    a, b, panels, c = declare_packed(size)
+    tile = tile or tile_of()
+    a, b, panels, c = declare_packed(size, tile)
     s = te.create_schedule(c)
-    outermost = accumulate(s, panels, c)
+    outermost = accumulate(s, panels, c, tile)
     s[c].parallel(outermost)
     s[panels].parallel(panels.op.axis[0])
     return Step(s, [a, b, c])
 
 
-def accumulate(s: Schedule, panels: te.Tensor, c: te.Tensor) -> te.IterVar:
+def accumulate(s: Schedule, panels: te.Tensor, c: te.Tensor, tile: Tile) -> te.IterVar:
     """Tiles C over a cache in registers; returns the outermost loop."""
-    tile = s.cache_write(c, "local")
-    row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], ROWS, COLUMNS)
+    sums = s.cache_write(c, "local")
+    row, column, row_in, column_in = s[c].tile(c.op.axis[0], c.op.axis[1], tile.rows, tile.columns)
     s[c].reorder(column, row, row_in, column_in)
     s[c].vectorize(column_in)
-    s[tile].compute_at(s[c], row)
-    (k,) = tile.op.reduce_axis
-    tile_row, tile_column = tile.op.axis
-    s[tile].reorder(k, tile_row, tile_column)
-    s[tile].unroll(tile_row)
-    s[tile].vectorize(tile_column)
+    s[sums].compute_at(s[c], row)
+    (k,) = sums.op.reduce_axis
+    sums_row, sums_column = sums.op.axis
+    s[sums].reorder(k, sums_row, sums_column)
+    s[sums].unroll(sums_row)
+    s[sums].vectorize(sums_column)
     s[panels].vectorize(panels.op.axis[2])
     return column
 
@@ -104,16 +123,16 @@ def declare(size: int) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
     return a, b, te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
 
 
-def declare_packed(size: int) -> tuple[te.Tensor, te.Tensor, te.Tensor, te.Tensor]:
+def declare_packed(size: int, tile: Tile) -> tuple[te.Tensor, te.Tensor, te.Tensor, te.Tensor]:
     """C = A B through B's panels."""
     a = te.placeholder((size, size), name="A")
     b = te.placeholder((size, size), name="B")
     panels = te.compute(
-        (size // COLUMNS, size, COLUMNS), lambda panel, k, lane: b[k, panel * COLUMNS + lane], name="panels"
+        (size // tile.columns, size, tile.columns), lambda panel, k, lane: b[k, panel * tile.columns + lane], name="panels"
     )
     k = te.reduce_axis((0, size), name="k")
     c = te.compute(
-        (size, size), lambda i, j: te.sum(a[i, k] * panels[j // COLUMNS, k, j % COLUMNS], axis=k), name="C"
+        (size, size), lambda i, j: te.sum(a[i, k] * panels[j // tile.columns, k, j % tile.columns], axis=k), name="C"
     )
     return a, b, panels, c
 

@@ -24,7 +24,7 @@ for step in matmul.STEPS:
 
 # What makes the last steps fast:
 #  - packed: a tile reads B without gaps, so that every cache line that is fetched is used whole;
-#  - cached: 8 x 32 sums are 16 vector registers that live through the whole loop over k, and each turn of it does 16
-#    fused multiply-adds for 2 loads and 8 broadcasts. Look for vfmadd in the loop:
+#  - cached: the tile's sums fill half of the vector registers and live through the whole loop over k; on AVX2 that is 4 x 16 of
+#    them, and each turn of the loop does 8 fused multiply-adds for 2 loads and 4 broadcasts. Look for vfmadd in the loop:
 fma = [line.strip() for line in f.source("asm").splitlines() if "vfmadd" in line]
 print(f"\n{len(fma)} fused multiply-adds, such as\n  " + "\n  ".join(fma[:4]))

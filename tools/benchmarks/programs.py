@@ -53,7 +53,7 @@ def gemv(rows: int = 4096, columns: int = 4096) -> ScheduledProgram:
 
 
 def packed_matmul(size: int = 1024) -> ScheduledProgram:
-    return ScheduledProgram(*_step(matmul.parallel(size)))
+    return ScheduledProgram(*_step(matmul.parallel(size, matmul.Tile(8, 32))))
 
 
 def blocked_matmul(m: int = 37, n: int = 1000, depth: int = 513) -> ScheduledProgram:
