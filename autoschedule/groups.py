@@ -7,7 +7,8 @@
 An anchor is an operation whose tag has a rule, or any reduction. Behind it follow the element by element operations up to
 one, the output, through which everything that depends on the anchor passes (diamonds included); before it the heads, which
 nobody else reads. What is left over makes groups of its own: an operation to store, with those inlined into it that cost
-little to compute where they are read. Scans, externs, hybrid scripts and tensor intrinsics stay as they are, at root.
+little to compute where they are read. Externs, hybrid scripts and tensor intrinsics stay as they are, at root; so do scans, unless
+there is a rule for them.
 
 An operator of several operations tags its last one, "softmax", and the others as its parts, "softmax.max", "softmax.exp".
 """
@@ -25,9 +26,9 @@ from ..schedule import Schedule
 from ..te.operation import Operation
 from ..te.rewrite import inline
 from .operations import is_expensive, is_plain, weight
-from .pieces import APART, CHAIN, ROWS, Fusion, Piece, Tile
+from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest
-from .reads import above, follows, most_reads, no_larger, reads_from
+from .reads import above, follows, most_reads, no_larger, permutes, reads_from
 from .row_chain import row_chain
 
 __all__ = ["Group", "cut"]
@@ -105,6 +106,7 @@ class _Cutter:
         self.place = {op: at for at, op in enumerate(self.order)}
 
     def run(self) -> list[Piece]:
+        scans = list(self._scans()) if SCAN in self.tags else []
         chains = self._chains()
         parts_of, tags = self._anchors()
         clones = list(self._clones({op for op in parts_of if not tags[op]}))
@@ -112,7 +114,7 @@ class _Cutter:
             self.s.clone_in(op.output(0), [reader])
         if clones:
             return _Cutter(self.s, self.tags, self.fusion).run()
-        return chains + self._scripts() + self._anchored(parts_of, tags) + self._rest()
+        return chains + self._scripts() + scans + self._anchored(parts_of, tags) + self._rest()
 
     # Chains
 
@@ -157,6 +159,16 @@ class _Cutter:
         """Operations that are loops already, and what they alone read."""
         loops = [op for op in reversed(self.order) if not op.values and op.takes_definitions and op not in self.stepwise]
         return [Piece("", op, op, heads=tuple(self._heads(op, (), ()))) for op in loops]
+
+    def _scans(self) -> Iterator[Piece]:
+        """Scans, with what is computed step by step, and what alone reads their states, in whatever order of dimensions."""
+        for op in reversed(self.order):
+            if not op.is_stepwise or op.num_outputs > 1 or op in self.stepwise:
+                continue
+            readers = self.readers[op] if op not in self.outputs else []
+            output = readers[0] if len(readers) == 1 and permutes(readers[0], op) and readers[0] not in self.claimed else op
+            self.claimed.add(output)
+            yield Piece(SCAN, op, output, parts=tuple(op.steps(self.order)))
 
     # Anchors, their parts, tails and heads
 

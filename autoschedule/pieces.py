@@ -9,10 +9,12 @@ from typing import Protocol
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
 
-__all__ = ["APART", "CHAIN", "ROWS", "Chain", "Fusion", "Piece", "Tile"]
+__all__ = ["APART", "CHAIN", "ROWS", "SCAN", "Chain", "Fusion", "Piece", "Tile"]
 
 ROWS = "rows"
 """The tag of a piece that is a chain of reductions and what stands between them (row_chain), where that has a rule."""
+SCAN = "scan"
+"""That of a scan, where that has one."""
 CHAIN = "chain"
 """What a piece is tagged that is computed tile by tile."""
 

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable
 from math import inf, prod
 
 from ..ir.analysis.work import executions, work_of
-from ..ir.expr import Expr, IntImm, ProducerLoad
+from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ..te.operation import Operation, extent_of
 from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent, same_extent
 from ..te.tensor import Tensor
-from .operations import elements, loads_of
+from .operations import elements, is_plain, loads_of
 
-__all__ = ["above", "follows", "most_reads", "no_larger", "reads_from"]
+__all__ = ["above", "follows", "most_reads", "no_larger", "permutes", "reads_from"]
 
 UNKNOWN = 1024
 """What an extent counts as that is a symbol."""
@@ -58,6 +58,14 @@ def follows(op: Operation, anchor: Operation, region: Collection[Operation], som
     fits = all(same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
                for a, b in zip(op.axis, anchor.axis, strict=True))
     return fits and all(_at_axes(load, op) for load in loads)
+
+
+def permutes(op: Operation, producer: Operation) -> bool:
+    """Whether a plain operation reads what `producer` computes once, each element for one of its own."""
+    loads = [load for load in loads_of(op) if load.producer is producer.output(0)] if is_plain(op) else []
+    return len(loads) == 1 and len(loads[0].indices) == len(op.axis) and set(loads[0].indices) == set(op.axis) and all(
+        same_extent(extent_of(axis), extent) for axis, extent in zip(loads[0].indices, producer.output(0).shape, strict=True)
+        if isinstance(axis, IterVar))
 
 
 def _at_axes(load: ProducerLoad, op: Operation) -> bool:

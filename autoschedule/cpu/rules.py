@@ -14,7 +14,7 @@ from types import ModuleType
 from ...codegen.machine import Machine
 from ...te.operation import Operation
 from ..groups import Group
-from ..pieces import CHAIN, ROWS, Fusion
+from ..pieces import CHAIN, ROWS, SCAN, Fusion
 from .chain_plan import chain_of
 from .fusion import axes_shared, cheap, computed_again
 
@@ -46,6 +46,7 @@ RULES: dict[str, tuple[str, str]] = {
     "log_softmax_blocks": ("rows", "blocks"),
     ROWS: ("rows", "rows"),
     CHAIN: ("chain", "chain"),
+    SCAN: ("scans", "scan"),
     "arg_blocks": ("reduce", "places"),
 }
 """tag -> (module, function)."""

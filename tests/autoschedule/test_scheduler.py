@@ -113,7 +113,7 @@ def test_the_parts_of_an_operator_belong_to_it_unless_others_read_them(monkeypat
     assert pieces(norm, total) == {"total": ("total", [], [], [], []), "norm": ("norm", [], [], [], [])}
 
 
-def test_scans_externs_and_scripts_stay_as_they_are() -> None:
+def test_scans_are_pieces_with_what_reads_them_and_scripts_by_themselves() -> None:
     x = te.placeholder((9, 5), name="X")
     state = te.placeholder((9, 5), name="S")
     double = topi.multiply(x, 2.0)
@@ -121,7 +121,9 @@ def test_scans_externs_and_scripts_stay_as_they_are() -> None:
     step = te.compute((9, 5), lambda t, j: state[t - 1, j] + double[t, j], "step")
     sums = te.scan(first, step, state, inputs=[double], name="sums")
     out = topi.nn.relu(sums)
-    assert set(pieces(out)) == {"T_multiply", "T_relu"}
+    found = pieces(out)
+    assert set(found) == {"T_multiply", "sums"}
+    assert found["sums"] == ("T_relu", [], [], [], ["first", "step"])
     values = floats((9, 5))
     np.testing.assert_allclose(evaluate([x], out, [values]), np.maximum(np.cumsum(values * 2, 0), 0), rtol=1e-5, atol=1e-6)
 

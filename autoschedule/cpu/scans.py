@@ -1,0 +1,180 @@
+"""Scans: lanes and threads over the dimensions that no step mixes, a block of them from the first step to the last.
+
+    sums along columns, y[i, t, j]                       sums along rows, y[i, t]
+
+    for i, columns in parallel:                          for rows in parallel:                # as many as a vector has lanes
+                                                             for t:  x.tile[t, lanes] = x[lanes, t]          # turned, in registers
+        for t:  for j in lanes:                              for t:  for i in lanes:
+            state[t, j] = state[t - 1, j] + x[i, t, j]           state[t, i] = state[t - 1, i] + x.tile[t, i]
+        for t:  for j in lanes:  y[i, t, j] = state[t, j]    for t:  y[lanes, t] = state[t, lanes]             # turned back
+
+The states of a block stay in the cache for what reads them, where that is one operation, which has them in another order. Steps
+are taken in their order, so that no bit depends on the schedule. A scan whose steps hold reductions is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar, ProducerLoad
+from ...schedule import Stage
+from ...te.operation import Operation
+from ...te.shape import constant_extent
+from ...te.tensor import Tensor
+from ..operations import axes_in, contiguous, is_expensive, is_plain, loads_of
+from .injective import worth_threads
+from .lanes import fused, power_below
+from .transposes import MAX_TILE, expanded, loads_in
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["scan"]
+
+VECTORS = 4
+"""Vectors in a step of a loop over lanes."""
+LINES = 4
+"""Lines of the cache side by side that a block of columns has at least, so that memory is read in runs."""
+
+
+def scan(group: Group) -> None:
+    """The rule. The group's parts are what is computed step by step, its output what alone reads the states, or the scan."""
+    op, s = group.anchor, group.s
+    dims = op.dimensions[0]
+    if not all(map(is_plain, group.parts)) or any(constant_extent(axis) == 0 for axis in dims) or len(dims) < 2:
+        return
+    ends = {tensor.op for tensor in op.input_tensors}
+    for part in group.parts:
+        if part not in ends and not is_expensive(part):
+            s[part].compute_inline()
+    if group.output is op:
+        for end in ends:
+            _in_lanes(group, s[end], len(dims) - 1)
+        return  # which alone may write its states
+    load = next(load for load in loads_of(group.output) if load.producer is op.output(0))
+    order = [group.output.axis.index(index) for index in load.indices if isinstance(index, IterVar)]
+    if order[0] == len(dims) - 1:
+        _along_rows(group, order)
+    else:
+        _along_columns(group, order)
+
+
+def _along_columns(group: Group, order: Sequence[int]) -> None:
+    """Where neighbours are no steps. order: the place among the output's axes of each dimension of the states."""
+    s, stage = group.s, group.s[group.output]
+    axes = list(stage.op.axis)
+    time, lane = axes[order[0]], axes[-1]
+    outer = [axis for axis in axes if axis is not time and axis is not lane]
+    width = _columns(group, time, lane)
+    if width is not None:
+        wide, lane = stage.split(lane, factor=width)
+        outer.append(wide)
+    if outer:
+        _within_blocks(group, stage, outer, [time, lane])
+    several = VECTORS * _lanes(group)
+    if (width or constant_extent(lane) or several + 1) > several:
+        lane = stage.split(lane, factor=several)[1]
+    stage.vectorize(lane)
+    for end in {tensor.op for tensor in group.anchor.input_tensors}:
+        _in_lanes(group, s[end], order.index(len(axes) - 1))
+
+
+def _columns(group: Group, time: IterVar, lane: IterVar) -> int | None:
+    """How many columns a block has; None for all."""
+    element, extent, steps = group.output.output(0).dtype.bytes, constant_extent(lane), constant_extent(time)
+    least = LINES * group.machine.line // element
+    most = group.machine.l2 // 2 // ((steps or group.machine.l2) * element)
+    if extent is not None and extent <= max(most, least):
+        return None
+    width = max(most // least * least, least)
+    return width if extent is None else -(-extent // (-(-extent // width) * least)) * least
+
+
+def _along_rows(group: Group, order: Sequence[int]) -> None:
+    """Where neighbours are steps: as many rows at a time as a vector has lanes, turned on the way in and on the way out."""
+    s, stage, size = group.s, group.s[group.output], min(power_below(_lanes(group)), MAX_TILE)
+    axes = list(stage.op.axis)
+    place = max(range(len(axes) - 1), key=lambda at: (min(constant_extent(axes[at]) or size, size), at))
+    if size < 2 or (constant_extent(axes[place]) or size) < size or (constant_extent(axes[-1]) or size) < size:
+        return
+    rows, row = stage.split(axes[place], factor=size)
+    outer = [*(axis for at, axis in enumerate(axes[:-1]) if at != place), rows]
+    steps, step = stage.split(axes[-1], factor=size)
+    block = _within_blocks(group, stage, outer, [steps, row, step])
+    dimension = order.index(place)
+    ends = [tensor.op for tensor in dict.fromkeys(group.anchor.input_tensors)]
+    for source, at in _read_along(group, ends, dimension).items():
+        _turned(group, source, at, ends, block, size)
+    for end in ends:
+        _in_lanes(group, s[end], dimension)
+    tile = s[s.cache_read(group.anchor.output(0), "local", [stage.op])]
+    tile.compute_at(stage, steps)
+    across = [axis for at, axis in enumerate(tile.op.axis) if at != dimension]
+    tile.reorder(*across, tile.op.axis[dimension])
+    tile.unroll(across[0])
+    tile.vectorize(tile.op.axis[dimension])
+    stage.unroll(row)
+    stage.vectorize(step)
+
+
+def _within_blocks(group: Group, stage: Stage, outer: Sequence[IterVar], inner: Sequence[IterVar]) -> IterVar:
+    """Has the scan computed within each iteration of the outer loops, which threads share."""
+    stage.reorder(*outer, *inner)
+    block = fused(stage, outer)
+    if worth_threads(group.output.axis, 1 + len(group.parts)):
+        stage.parallel(block)
+    group.s[group.anchor].compute_at(stage, block)
+    return block
+
+
+def _read_along(group: Group, ends: Sequence[Operation], dimension: int) -> dict[Tensor, int]:
+    """The tensors that the steps read with neighbouring steps side by side, with the place of the index that is the row."""
+    found: dict[Tensor, int] = {}
+    for op in (group.s[end].op for end in ends):
+        for load in loads_in(expanded(group.s, op)):
+            place = _place_of_row(load, op, dimension)
+            if isinstance(load.producer, Tensor) and place is not None:
+                found[load.producer] = place
+    return found
+
+
+def _place_of_row(load: ProducerLoad, end: Operation, dimension: int) -> int | None:
+    """The place of the index that is the row, where steps are the last one; None where neighbouring steps lie apart."""
+    row, time = end.axis[dimension], end.axis[0]
+    if not load.indices or time not in axes_in(load.indices[-1]) or row in axes_in(load.indices[-1]):
+        return None
+    places = [at for at, index in enumerate(load.indices) if row in axes_in(index)]
+    return places[0] if len(places) == 1 and load.indices[places[0]] is row else None
+
+
+def _turned(group: Group, source: Tensor, place: int, ends: Sequence[Operation], block: IterVar, size: int) -> None:
+    """A copy of what a block of rows reads of a tensor, rows side by side. place: of the index that is the row."""
+    s = group.s
+    readers = [s[end].op.output(0) for end in ends if source in s[end].op.input_tensors]
+    copy = s.cache_read(source, "global", readers)
+    moved = s[copy].transform_layout(lambda *at: [*at[:place], *at[place + 1:], at[place]], 0)
+    assert moved is not None
+    *outer, time, lane = moved
+    s[copy].compute_at(s[group.output], block)
+    steps, step = s[copy].split(time, factor=size)
+    s[copy].reorder(*outer, steps, step, lane)
+    s[copy].unroll(step)
+    s[copy].vectorize(lane)
+
+
+def _in_lanes(group: Group, stage: Stage, dimension: int) -> None:
+    """A stage of a step, in vectors over a dimension of the states whose neighbours lie side by side in what it reads."""
+    axes = list(stage.op.axis)
+    lane = axes[dimension]
+    if not any(lane in contiguous(load) for load in loads_of(stage.op)):
+        return
+    extent, several = constant_extent(lane), VECTORS * _lanes(group)
+    stage.reorder(*(axis for axis in axes if axis is not lane), lane)
+    if extent is None or extent > several:
+        lane = stage.split(lane, factor=several)[1]
+    stage.vectorize(lane)
+
+
+def _lanes(group: Group) -> int:
+    return group.machine.lanes(group.anchor.output(0).dtype.bits)
