@@ -20,7 +20,7 @@ from ..runtime.threads import available_cpus
 from .llvm.features import target_has
 from .target import Target
 
-__all__ = ["MACHINES", "Instruction", "Instructions", "Level", "Machine", "RegisterTile", "machine_of", "register_tiles"]
+__all__ = ["MACHINES", "Instruction", "Instructions", "Level", "Machine", "RegisterTile", "WAYS", "machine_of", "register_tiles"]
 
 
 @dataclass(frozen=True)

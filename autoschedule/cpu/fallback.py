@@ -19,6 +19,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loads_of
 from .cells import into_cells
+from .in_order import rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
 from .sums import sums
@@ -57,7 +58,7 @@ def reduction(group: Group) -> None:
 def sums_in_order(group: Group) -> None:
     """The rule for sums that must not be reordered: lanes and threads over data axes alone."""
     group.inline_cheap_heads()
-    if group.s[group.output].op.axis:
+    if group.s[group.output].op.axis and not rows_in_order(group):
         lane = _lane_axis(group, group.anchor)
         _columns(group, group.anchor, lane if lane is not None and lane.kind == "data" else None)
 

@@ -17,15 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar, ProducerLoad
+from ...ir.expr import IterVar
 from ...schedule import Stage
-from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ...te.tensor import Tensor
-from ..operations import axes_in, contiguous, is_expensive, is_plain, loads_of
+from ..operations import contiguous, is_expensive, is_plain, loads_of
 from .injective import worth_threads
 from .lanes import fused, power_below
-from .transposes import MAX_TILE, expanded, loads_in
+from .transposes import MAX_TILE, read_across, turned_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -104,15 +102,16 @@ def _along_rows(group: Group, order: Sequence[int]) -> None:
     block = _within_blocks(group, stage, outer, [steps, row, step])
     dimension = order.index(place)
     ends = [tensor.op for tensor in dict.fromkeys(group.anchor.input_tensors)]
-    for source, at in _read_along(group, ends, dimension).items():
-        _turned(group, source, at, ends, block, size)
+    across = read_across(s, ends, {end: s[end].op.axis[dimension] for end in ends}, {end: s[end].op.axis[0] for end in ends})
+    for source, at in across.items():
+        turned_rows(s, source, at, ends, size).compute_at(stage, block)
     for end in ends:
         _in_lanes(group, s[end], dimension)
     tile = s[s.cache_read(group.anchor.output(0), "local", [stage.op])]
     tile.compute_at(stage, steps)
-    across = [axis for at, axis in enumerate(tile.op.axis) if at != dimension]
-    tile.reorder(*across, tile.op.axis[dimension])
-    tile.unroll(across[0])
+    others = [axis for at, axis in enumerate(tile.op.axis) if at != dimension]
+    tile.reorder(*others, tile.op.axis[dimension])
+    tile.unroll(others[0])
     tile.vectorize(tile.op.axis[dimension])
     stage.unroll(row)
     stage.vectorize(step)
@@ -126,41 +125,6 @@ def _within_blocks(group: Group, stage: Stage, outer: Sequence[IterVar], inner: 
         stage.parallel(block)
     group.s[group.anchor].compute_at(stage, block)
     return block
-
-
-def _read_along(group: Group, ends: Sequence[Operation], dimension: int) -> dict[Tensor, int]:
-    """The tensors that the steps read with neighbouring steps side by side, with the place of the index that is the row."""
-    found: dict[Tensor, int] = {}
-    for op in (group.s[end].op for end in ends):
-        for load in loads_in(expanded(group.s, op)):
-            place = _place_of_row(load, op, dimension)
-            if isinstance(load.producer, Tensor) and place is not None:
-                found[load.producer] = place
-    return found
-
-
-def _place_of_row(load: ProducerLoad, end: Operation, dimension: int) -> int | None:
-    """The place of the index that is the row, where steps are the last one; None where neighbouring steps lie apart."""
-    row, time = end.axis[dimension], end.axis[0]
-    if not load.indices or time not in axes_in(load.indices[-1]) or row in axes_in(load.indices[-1]):
-        return None
-    places = [at for at, index in enumerate(load.indices) if row in axes_in(index)]
-    return places[0] if len(places) == 1 and load.indices[places[0]] is row else None
-
-
-def _turned(group: Group, source: Tensor, place: int, ends: Sequence[Operation], block: IterVar, size: int) -> None:
-    """A copy of what a block of rows reads of a tensor, rows side by side. place: of the index that is the row."""
-    s = group.s
-    readers = [s[end].op.output(0) for end in ends if source in s[end].op.input_tensors]
-    copy = s.cache_read(source, "global", readers)
-    moved = s[copy].transform_layout(lambda *at: [*at[:place], *at[place + 1:], at[place]], 0)
-    assert moved is not None
-    *outer, time, lane = moved
-    s[copy].compute_at(s[group.output], block)
-    steps, step = s[copy].split(time, factor=size)
-    s[copy].reorder(*outer, steps, step, lane)
-    s[copy].unroll(step)
-    s[copy].vectorize(lane)
 
 
 def _in_lanes(group: Group, stage: Stage, dimension: int) -> None:

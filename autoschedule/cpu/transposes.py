@@ -12,6 +12,7 @@ With the loops over the tile written out, LLVM keeps it in registers and turns i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,10 @@ from ...te.tensor import Tensor
 from ..operations import axes_in, inlined_into
 
 if TYPE_CHECKING:
-    from ...schedule import Schedule
+    from ...schedule import Schedule, Stage
     from ..groups import Group
 
-__all__ = ["Crossing", "crossing_of", "expanded", "loads_in", "transpose_tiles"]
+__all__ = ["Crossing", "crossing_of", "expanded", "loads_in", "read_across", "transpose_tiles", "turned_rows"]
 
 MAX_TILE = 16
 BAND = 4
@@ -95,6 +96,43 @@ def transpose_tiles(group: Group, op: Operation, crossing: Crossing, threads: bo
     for axis in before:
         copy.unroll(axis)
     copy.vectorize(contiguous)
+
+
+def read_across(s: Schedule, ops: Iterable[Operation], rows: Mapping[Operation, IterVar], along: Mapping[Operation, IterVar],
+                ) -> dict[Tensor, int]:
+    """The tensors of which operations, with what is inlined into them, read neighbouring elements for neighbouring values of one
+    axis, `along`, and other rows for those of another; with the place of the index that is the row."""
+    found: dict[Tensor, int] = {}
+    for op in ops:
+        now = s[op].op
+        for load in loads_in(expanded(s, now)):
+            place = _place_of_row(load, rows[op], along[op])
+            if isinstance(load.producer, Tensor) and place is not None:
+                found[load.producer] = place
+    return found
+
+
+def _place_of_row(load: ProducerLoad, row: IterVar, along: IterVar) -> int | None:
+    if not load.indices or along not in axes_in(load.indices[-1]) or row in axes_in(load.indices[-1]):
+        return None
+    places = [at for at, index in enumerate(load.indices) if row in axes_in(index)]
+    return places[0] if len(places) == 1 and load.indices[places[0]] is row else None
+
+
+def turned_rows(s: Schedule, source: Tensor, place: int, readers: Sequence[Operation], size: int) -> Stage:
+    """The stage of a copy of a tensor for these readers in which rows, the index at `place`, lie side by side: loaded along the
+    rows, `size` vectors at a time, and turned in registers. It is not placed yet."""
+    copy = s.cache_read(source, "global", [s[op].op.output(0) for op in readers if source in s[op].op.input_tensors])
+    stage = s[copy]
+    moved = stage.transform_layout(lambda *at: [*at[:place], *at[place + 1:], at[place]], 0)
+    assert moved is not None
+    *outer, along, row = moved
+    steps, step = stage.split(along, factor=size)
+    vectors, lane = stage.split(row, factor=size)
+    stage.reorder(*outer, vectors, steps, step, lane)  # a line of a row whole, before others drive it out
+    stage.unroll(step)
+    stage.vectorize(lane)
+    return stage
 
 
 def loads_in(value: Expr) -> list[ProducerLoad]:

@@ -1,0 +1,54 @@
+"""Sums along rows in their declared order: by lanes across rows, bit for bit."""
+
+from __future__ import annotations
+
+import drawn
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te, topi
+
+HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
+
+
+def placeholder_of(values: np.ndarray) -> te.Tensor:
+    return te.placeholder(values.shape, str(values.dtype), "x")
+
+
+def bits_agree(x: te.Tensor, output: te.Tensor, values: np.ndarray) -> None:
+    s = tw.autoschedule.schedule(output, exact=True)
+    assert s.is_exact
+    results: list[np.ndarray] = []
+    for each in (te.create_schedule(output.op), s):
+        got = np.full([int(str(extent)) for extent in output.shape], 77, str(output.dtype))
+        tw.build(each, [x, output])(values, got)
+        results.append(got)
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+@pytest.mark.parametrize(("shape", "axes"), drawn.part([
+    ((33, 65), (1,)), ((7, 65), (1,)), ((65, 7), (1,)), ((8, 8), (1,)), ((129, 1024), (1,)), ((3, 17, 31), (2,)),
+    ((17, 3, 31), (2,)), ((9, 20, 33), (0, 2)), ((9, 20, 33), (1, 2)), ((1, 300), (1,)), ((40, 1), (1,)),
+    ((5, 16, 33), (2,))], 5))
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_sums_of_rows(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+    values = np.random.default_rng(1).standard_normal(shape).astype(dtype)
+    x = placeholder_of(values)
+    bits_agree(x, topi.sum(x, axes), values)
+
+
+def test_what_is_read_beside_the_rows_and_what_follows() -> None:
+    values = np.random.default_rng(2).standard_normal((37, 67)).astype("float32")
+    x = placeholder_of(values)
+    k = te.reduce_axis((0, 67), "k")
+    doubled = te.compute((37, 67), lambda i, j: x[i, j] * 2.0, "doubled")
+    total = te.compute((37,), lambda i: te.sum(doubled[i, k] * x[i, 66 - k] - x[36 - i, 0], axis=k), "total")
+    bits_agree(x, te.compute((37,), lambda i: te.sqrt(te.abs(total[i])), "output"), values)
+
+
+def test_lanes_run_across_rows() -> None:
+    x = te.placeholder((64, 1000), name="x")
+    output = topi.sum(x, 1)
+    kernel = tw.build(tw.autoschedule.schedule(output, HASWELL, exact=True), [x, output], target=HASWELL)
+    text = kernel.source("asm")
+    assert "vaddps" in text and "ymm" in text and "vgather" not in text and "vaddss" not in text
