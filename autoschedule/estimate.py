@@ -17,8 +17,10 @@ once. So does one of which an iteration does, since what iterations share stays.
 Bientinesi, Design of a High-Performance GEMM-like Tensor-Tensor Multiplication, 2018, order loops of contractions by it.) Bytes
 touched are those of the lines under the boxes of footprint.py.
 
-**Time**: the larger of cycles and transfers, and a part of the smaller one; what is shared among threads takes as long as that
-with the most tasks; and the fork. An estimate says what its time goes to, so that the largest part is what binds it.
+**Time**: the cycles of the bodies, or those of their loads and stores with the transfers, whichever is longer: while lines move
+into the first cache nothing is loaded from it, and arithmetic goes on (the execution-cache-memory model of Stengel, Treibig,
+Hager and Wellein, Quantifying Performance Bottlenecks of Stencil Computations, 2015). What is shared among threads takes as long
+as that with the most tasks; and the fork. An estimate says what its time goes to, so that the largest part is what binds it.
 """
 
 from __future__ import annotations
@@ -32,12 +34,10 @@ from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
 from ..ir.cached import cached_property
 from ..ir.expr import Var
 
-__all__ = ["Body", "Estimate", "Nest", "estimate"]
+__all__ = ["ASSUMED", "Body", "Estimate", "Lines", "Nest", "estimate"]
 
 ROOM = 0.75
 """The part of a cache that a program's own data can have."""
-BESIDE = 0.2
-"""The part of the smaller one of cycles and transfers that the larger one does not hide."""
 LOOP, LEAVE = 2, 4
 """Instructions of a loop's own in each iteration, and cycles at its end."""
 
@@ -76,7 +76,7 @@ class Body:
 @dataclass(frozen=True, eq=False)
 class Nest:
     """A loop, or a sequence (axis None, trips 1). Several loops may be over one axis: each takes it `trips` times as far as those
-    inside. parallel: its iterations are tasks."""
+    inside. parallel: its iterations are tasks, with those of the one loop inside if that is parallel too."""
 
     axis: Var | None
     trips: int
@@ -84,19 +84,27 @@ class Nest:
     parallel: bool = False
 
 
-def estimate(nest: Nest, machine: Machine) -> Estimate:
-    """The time of a nest, of data that stay where they fit when it runs again and again."""
-    sizes = _Sizes()
+Lines = dict[tuple[Access, tuple[int, ...]], float]
+"""The bytes of the lines that an access touches, by the widths of the variables in it: the same in all nests."""
+
+
+def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estimate:
+    """The time of a nest, of data that stay where they fit when it runs again and again. lines: who estimates several nests of
+    the same accesses hands in one dictionary, so that each is looked at once."""
+    sizes = _Sizes({} if lines is None else lines)
     warm = sizes.of_run(nest)[0]
     total: dict[str, float] = {}
     for part in _pieces(nest):
-        tasks = part.trips if part.parallel else 1
-        threads = min(machine.cores, tasks) if part.parallel else 1
+        tasks = _tasks(part)
+        threads = min(machine.cores, tasks)
         core: dict[str, float] = {}
         _add_core(part, 1.0, machine, core)
         transfers = _transfers(part, machine, sizes, warm, threads)
         share = ceil(tasks / threads) / max(tasks, 1)
-        for name, cycles in _overlapped(core, transfers).items():
+        moving = core.pop(MOVING, 0.0)
+        if sum(core.values()) < moving + sum(transfers.values()):
+            core = {"loads": moving, **transfers}
+        for name, cycles in core.items():
             total[name] = total.get(name, 0.0) + cycles * share
         if threads > 1:
             total["fork-join"] = total.get("fork-join", 0.0) + machine.fork
@@ -106,25 +114,29 @@ def estimate(nest: Nest, machine: Machine) -> Estimate:
 
 def _pieces(nest: Nest) -> Iterable[Nest]:
     """What runs one after the other, each with its tasks."""
-    if nest.axis is not None or any(isinstance(part, Body) for part in nest.body):
+    if nest.axis is not None:
         yield nest
         return
     for part in nest.body:
-        assert isinstance(part, Nest)
-        yield from _pieces(part)
+        yield from _pieces(part) if isinstance(part, Nest) else [Nest(None, 1, (part,))]
 
 
-def _overlapped(core: Mapping[str, float], transfers: Mapping[str, float]) -> dict[str, float]:
-    """What cycles and transfers take together, by what they are spent on."""
-    computing, moving = sum(core.values()), sum(transfers.values())
-    own, other = (1.0, BESIDE) if computing >= moving else (BESIDE, 1.0)
-    parts = {name: cycles * own for name, cycles in core.items()}
-    for name, cycles in transfers.items():
-        parts[name] = parts.get(name, 0.0) + cycles * other
-    return parts
+def _tasks(nest: Nest) -> int:
+    """How many tasks there are: the iterations of the outermost loops that threads share."""
+    tasks, part = 1, nest
+    while part.parallel:
+        tasks *= part.trips
+        if len(part.body) != 1 or not isinstance(part.body[0], Nest):
+            break
+        part = part.body[0]
+    return tasks
 
 
 # Cycles
+
+
+MOVING = "loads and stores"
+"""Under which the cycles of loads and stores are added up, beside what binds each body."""
 
 
 def _add_core(nest: Nest, runs: float, machine: Machine, core: dict[str, float]) -> None:
@@ -136,18 +148,19 @@ def _add_core(nest: Nest, runs: float, machine: Machine, core: dict[str, float])
         if isinstance(part, Nest):
             _add_core(part, times, machine, core)
         else:
-            name, cycles = _body_cycles(part, nest.trips, machine)
+            name, cycles, moving = _body_cycles(part, nest.trips, machine)
             core[name] = core.get(name, 0.0) + times * cycles
+            core[MOVING] = core.get(MOVING, 0.0) + times * moving
 
 
-def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float]:
-    """What binds a body in a loop of `trips` iterations, and its cycles."""
+def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, float]:
+    """What binds a body in a loop of `trips` iterations, its cycles, and those of its loads and stores."""
     units = {name: count / getattr(machine.instructions, name).rate for name, count in body.instructions.items()}
-    arithmetic = {name: cycles for name, cycles in units.items() if name not in ("load", "store", "gather", "shuffle")}
-    begun, loads = sum(body.instructions.values()) + LOOP, units.get("load", 0.0)
-    bounds = [
+    arithmetic = {name: cycles for name, cycles in units.items() if name not in ("load", "store", "shuffle")}
+    begun = sum(body.instructions.values()) + LOOP
+    bounds: list[tuple[str, float]] = [
         (f"{max(arithmetic, key=lambda name: arithmetic[name])} throughput" if arithmetic else "", sum(arithmetic.values())),
-        ("gathers" if units.get("gather", 0.0) > loads else "loads", loads + units.get("gather", 0.0)),
+        ("loads", units.get("load", 0.0)),
         ("stores", units.get("store", 0.0)),
         ("shuffles", units.get("shuffle", 0.0)),
         ("instructions", begun / machine.width),
@@ -156,7 +169,8 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float]:
         name, links = body.chain
         runs = max(machine.window / (begun * trips), 1.0)
         bounds.append(("latency of the sum", getattr(machine.instructions, name).latency * links / runs))
-    return max(bounds, key=lambda bound: bound[1])
+    binds, cycles = max(bounds, key=lambda bound: bound[1])
+    return binds, cycles, max(units.get("load", 0.0), units.get("store", 0.0))
 
 
 # Bytes
@@ -169,7 +183,8 @@ class _Sizes:
     """The bytes that nests touch, each looked for once: what stays in a cache, and what crosses into it, where lines that are
     written go back too."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Lines) -> None:
+        self.lines = lines
         self.touched: dict[int, _Touched] = {}
         self.sizes: dict[tuple[int, bool], tuple[float, float]] = {}
 
@@ -184,7 +199,25 @@ class _Sizes:
     def _size(self, nest: Nest, whole: bool) -> tuple[float, float]:
         size = self.sizes.get((id(nest), whole))
         if size is None:
-            size = self.sizes[id(nest), whole] = _bytes(self._run(nest) if whole else self._iteration(nest))
+            size = self.sizes[id(nest), whole] = self.of(self._run(nest) if whole else self._iteration(nest))
+        return size
+
+    def of(self, touched: _Touched) -> tuple[float, float]:
+        """Of the lines under accesses, and those that cross: of those of one form to one array the largest box."""
+        held: dict[tuple[Array, object], float] = {}
+        moved: dict[tuple[Array, object], float] = {}
+        for access, widths in touched:
+            size = self._lines(access, widths)
+            key = access.array, access.pattern[0] if access.indices is not None else None
+            held[key] = max(held.get(key, 0.0), size)
+            moved[key] = max(moved.get(key, 0.0), size * (2 if access.stored else 1))
+        return sum(held.values()), sum(moved.values())
+
+    def _lines(self, access: Access, widths: dict[Var, int]) -> float:
+        key = access, tuple(widths.get(var, 1) for var in access.variables)
+        size = self.lines.get(key)
+        if size is None:
+            size = self.lines[key] = line_bytes(box_of(access, widths), access.bytes, ASSUMED, access.shape)
         return size
 
     def _run(self, nest: Nest) -> _Touched:
@@ -210,18 +243,6 @@ def _once(body: Body) -> _Touched:
     return [(access, widths) for access in body.accesses]
 
 
-def _bytes(touched: _Touched) -> tuple[float, float]:
-    """The bytes of the lines that accesses touch, and those that cross: of those of one form to one array the largest box."""
-    held: dict[tuple[Array, object], float] = {}
-    moved: dict[tuple[Array, object], float] = {}
-    for access, widths in touched:
-        size = line_bytes(box_of(access, widths), access.bytes, ASSUMED, access.shape)
-        key = access.array, access.pattern[0] if access.indices is not None else None
-        held[key] = max(held.get(key, 0.0), size)
-        moved[key] = max(moved.get(key, 0.0), size * (2 if access.stored else 1))
-    return sum(held.values()), sum(moved.values())
-
-
 ASSUMED = 1024
 """Taken for an extent that the call decides."""
 
@@ -243,5 +264,5 @@ def _crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
     held, moved = sizes.of_run(nest)
     if held <= room or sizes.of_iteration(nest)[0] <= room:
         return moved
-    inside = sum(_crossing(part, room, sizes) if isinstance(part, Nest) else _bytes(_once(part))[1] for part in nest.body)
+    inside = sum(_crossing(part, room, sizes) if isinstance(part, Nest) else sizes.of(_once(part))[1] for part in nest.body)
     return nest.trips * inside

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import ceil, prod
+from typing import TypeVar
 
 from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access
@@ -45,16 +46,19 @@ from ..ir.expr import (
 )
 from ..ir.visit import children, post_order
 
-__all__ = ["class_of", "instructions_of"]
+__all__ = ["class_of", "instructions_of", "load_of", "number_of", "vectors"]
 
+VarT = TypeVar("VarT", bound=Var)
+"""Any kind of variable: of loops, or axes of operations."""
 _CLASSES: dict[type[Node], str] = {
     Add: "add", Sub: "add", Mul: "mul", Cast: "shuffle",
     **dict.fromkeys((Min, Max, Select, IfThenElse, EQ, NE, LT, LE, GT, GE), "select"),
     **dict.fromkeys((Div, FloorDiv, FloorMod, TruncDiv, TruncMod), "div"),
 }
-_CALLS = {**dict.fromkeys(FUSED, "fma"), "sqrt": "sqrt", "rsqrt": "sqrt", "abs": "select", "popcount": "shuffle", "clz": "shuffle",
+_CALLS = {**dict.fromkeys(FUSED, "fma"), "sqrt": "sqrt", "rsqrt": "sqrt", "popcount": "shuffle", "clz": "shuffle",
           **dict.fromkeys(("floor", "ceil", "trunc", "round"), "add"), **dict.fromkeys(("isnan", "isfinite", "isinf"), "select")}
-_FREE = ("likely", "reinterpret", "target_has", "address_of", "access_ptr")
+_FREE = ("likely", "reinterpret", "target_has", "address_of", "access_ptr", "abs")
+"""Calls that take no instruction, or one that any unit takes."""
 
 
 def class_of(node: Node) -> str:
@@ -64,8 +68,13 @@ def class_of(node: Node) -> str:
     return _CLASSES.get(type(node), "")
 
 
+def number_of(node: Node) -> int:
+    """How many such instructions a node takes: extrema of floats compare and then choose, since a NaN is to stay one."""
+    return 2 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+
+
 def instructions_of(
-    values: Iterable[Expr], machine: Machine, written_out: Mapping[Var, int], lanes: Mapping[Var, int], around: Collection[Var],
+    values: Iterable[Expr], machine: Machine, written_out: Mapping[VarT, int], lanes: Mapping[VarT, int], around: Collection[Var],
     access: Callable[[BufferLoad | ProducerLoad], Access],
 ) -> Counter[str]:
     """How many instructions one evaluation takes, by class. written_out, lanes: the loops in the body, each with the values it
@@ -86,7 +95,7 @@ def instructions_of(
             name, many = load_of(access(node), lanes, machine)
             count[name] += times * many
         elif class_of(node) and not is_index(node):
-            count[class_of(node)] += times * vectors(lanes, own, machine.lanes(node.dtype.bits))
+            count[class_of(node)] += times * vectors(lanes, own, machine.lanes(node.dtype.bits)) * number_of(node)
     return count
 
 
@@ -94,13 +103,13 @@ def _outside_of_indices(node: Node) -> Sequence[Node]:
     return [] if isinstance(node, (BufferLoad, ProducerLoad)) else children(node)
 
 
-def vectors(lanes: Mapping[Var, int], own: Collection[Var], width: int) -> int:
+def vectors(lanes: Mapping[VarT, int], own: Collection[Var], width: int) -> int:
     """How many vectors what depends on the variables `own` fills."""
     values = prod(trips for axis, trips in lanes.items() if axis in own)
     return ceil(values / width)
 
 
-def load_of(access: Access, lanes: Mapping[Var, int], machine: Machine) -> tuple[str, int]:
+def load_of(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tuple[str, int]:
     """The class of what loads or stores along the lanes, and how many: whole vectors where neighbours lie side by side, one element
     where all lanes read the same, gathers else."""
     steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}

@@ -67,10 +67,15 @@ Chooser = Callable[[str, Sequence[Candidate]], int]
 """(name of the decision, candidates) -> the place of the one to take."""
 
 
+ALIKE = 1.02
+"""Estimates are no finer than that."""
+
+
 def cheapest(_: str, candidates: Sequence[Candidate]) -> int:
-    """The chooser of rules: the least estimate, the first of equals; the first where some have none."""
+    """The chooser of rules: the least estimate, the first of those that are about equal; the first where some have none."""
     times = [candidate.estimate.seconds for candidate in candidates if candidate.estimate is not None]
-    return times.index(min(times)) if len(times) == len(candidates) else 0
+    most = min(times, default=0.0) * ALIKE
+    return next(at for at, seconds in enumerate(times) if seconds <= most) if len(times) == len(candidates) else 0
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
 from ..operations import axes_in, contiguous, depends_on
 
-__all__ = ["SumPlan", "Terms", "best_plan", "gathers", "terms_of"]
+__all__ = ["SumPlan", "Terms", "best_plan", "gathers", "plans", "terms_of"]
 
 FACTORS = (1, 2, 3, 4, 6, 8, 12)
 """Values of an axis that a tile may have of it, beside all."""
@@ -49,6 +49,10 @@ class SumPlan:
     vectors: int
     rows: tuple[tuple[IterVar, int], ...]
     cost: float
+
+    def __str__(self) -> str:
+        tile = "".join(f" x {axis.name} {size}" for axis, size in self.rows)
+        return f"{self.vectors} vectors of {' '.join(axis.name for axis in self.lane)}{tile}"
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,15 @@ def best_plan(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None = None, vectors: Sequence[int] = VECTORS,
 ) -> SumPlan | None:
     """The cheapest plan, of those with the given lane where there is one. None where there is nothing to put into vectors."""
+    return min(plans(terms, machine, lane, vectors), key=lambda plan: plan.cost, default=None)
+
+
+def plans(
+    terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None = None, vectors: Sequence[int] = VECTORS,
+) -> list[SumPlan]:
+    """All of them, of those with the given lane where there is one."""
     lanes = [lane] if lane is not None else [*_data_lanes(terms), *_reduce_lanes(terms)]
-    plans = [plan for axes in lanes for plan in _plans(terms, machine, axes, vectors)]
-    return min(plans, key=lambda plan: plan.cost, default=None)
+    return [plan for axes in lanes for plan in _plans(terms, machine, axes, vectors)]
 
 
 def _plans(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: Sequence[int]) -> Iterator[SumPlan]:

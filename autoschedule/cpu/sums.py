@@ -16,17 +16,21 @@ vector of results needs of it no other vector does, so it is computed there, and
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar
+from ...ir.expr import IterVar, Reduce
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..estimate import Lines, estimate
+from ..plan import Candidate
 from .fusion import axes_shared, computed_again
 from .injective import worth_threads
 from .lanes import fused, halves, power_below
-from .sum_plan import SumPlan, Terms, best_plan, cost_of, terms_of
+from .sum_nest import reads_of, stored_by, sum_nest
+from .sum_plan import SumPlan, Terms, best_plan, cost_of, plans, terms_of
 from .transposes import expanded, loads_in
 
 if TYPE_CHECKING:
@@ -38,6 +42,8 @@ MOST_BODIES = 32
 """Multiply-adds that are written out in a loop: more take longer to compile, and run no faster."""
 GAIN = 0.9
 """What a tile has to cost at most of what plain lanes cost: the estimate is no better than that."""
+WORSE, MOST_WAYS = 2.0, 24
+"""How many operations more than the fewest a plan may take that is considered, and how many plans are."""
 TASKS = 4
 """Tasks for each thread that balance what else the machine does."""
 
@@ -54,12 +60,49 @@ def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
     if not group.parts and plan.cost > GAIN * cost_of(terms, group.machine, lane, vectors if lane else 1):
         return False
     _place_heads(group)
-    plan = _plan(group) or plan
-    if plan.lane[0].kind == "reduce":
-        _across_lanes(group, plan)
-    else:
-        _along_lanes(group, plan)
+    group.choose("sums", _ways(group))
     return True
+
+
+def _ways(group: Group) -> list[Candidate]:
+    """The plans of an anchor whose heads are placed, those that take the fewest operations, with the time of each."""
+    op = group.s[group.anchor].op
+    terms, value = _terms(group, group.anchor), expanded(group.s, op)
+    assert terms is not None and isinstance(value, Reduce)
+    found = plans(terms, group.machine, terms.axis[-1:], (1,)) if group.parts else plans(terms, group.machine)
+    found.sort(key=lambda plan: plan.cost)
+    most = found[0].cost * WORSE
+    ways, lines = list[Candidate](), Lines()
+    stored, reads = stored_by(op.output(0), op.axis), reads_of(value)
+    for plan in [plan for plan in found if plan.cost <= most][:MOST_WAYS]:
+        apply = _across_lanes if plan.lane[0].kind == "reduce" else _along_lanes
+        nest = sum_nest(value, stored, reads, plan, group.machine, _written_out(terms, plan), _shared(group, plan))
+        ways.append(Candidate(str(plan), partial(apply, group, plan), estimate(nest, group.machine, lines)))
+    return ways
+
+
+def _written_out(terms: Terms, plan: SumPlan) -> list[IterVar]:
+    """The reduce axes whose loops are written out."""
+    bodies, axes = prod(size for _, size in plan.rows), list[IterVar]()
+    for axis in reversed([axis for axis in terms.reduce_axis if axis not in plan.lane]):
+        bodies *= constant_extent(axis) or MOST_BODIES + 1
+        if bodies > MOST_BODIES:
+            break
+        axes.append(axis)
+    return axes
+
+
+def _shared(group: Group, plan: SumPlan) -> int:
+    """How many loops threads share (see _in_parallel)."""
+    anchor, sizes = group.anchor, dict(plan.rows)
+    if not worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
+        return 0
+    count, tasks = 0, 1
+    for axis in anchor.axis:
+        if tasks < TASKS * group.machine.cores and axis not in plan.lane:
+            tasks *= -(-(constant_extent(axis) or TASKS * group.machine.cores) // sizes.get(axis, 1))
+            count += 1
+    return count
 
 
 def _plan(group: Group) -> SumPlan | None:
@@ -147,8 +190,8 @@ def _across_lanes(group: Group, plan: SumPlan) -> None:
     outer = _in_parallel(group, stage, outer)
     for axis in rows:
         stage.unroll(axis)
-    for partial in partials:
-        _sum_up(partial, sizes, 1, ())
+    for each in partials:
+        _sum_up(each, sizes, 1, ())
     for attached in (*partials, *([s[anchor]] if anchor is not group.output else [])):
         if outer:
             attached.compute_at(stage, outer[-1])

@@ -59,6 +59,11 @@ class Access:
         return tuple(linear(index) for index in self.indices or ())
 
     @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        """Those in its indices."""
+        return tuple(dict.fromkeys(node for node in post_order(*(self.indices or ())) if isinstance(node, Var)))
+
+    @cached_property
     def pattern(self) -> tuple[tuple[Key, ...], tuple[int, ...]]:
         """What accesses of one form share, and by what they differ in each dimension."""
         parts = [_pattern(form) for form in self.forms]
