@@ -63,6 +63,17 @@ def test_the_programs_of_the_page_on_numbers_print_what_it_says() -> None:
         assert done.stdout == expected, done.stderr
 
 
+def test_the_programs_of_the_page_on_rules_print_a_plan_and_take_a_rule() -> None:
+    page = (ROOT / "docs" / "autoschedule.md").read_text()
+    plan, rule = [text for language, text in BLOCK.findall(page) if language == "python"]
+    done = subprocess.run([sys.executable, "-c", plan], capture_output=True, text=True)
+    title, row, *candidates = done.stdout.splitlines()
+    assert title.split() == ["rule", "anchor", "fused", "chosen", "of", "time", "bound", "by"], done.stderr
+    assert re.match(r"sums +C +D +\d vectors of .* \d+ +[\d.]+ us +\w+ ", row) and len(candidates) == 3
+    done = subprocess.run([sys.executable, "-c", rule], capture_output=True, text=True)
+    assert done.stdout == "rows of mine | 32 partial sums | 2\nTrue True\n", done.stderr
+
+
 def test_the_programs_of_the_page_on_operators_run(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "operators.md").read_text()
     first, known, second = [text for language, text in BLOCK.findall(page) if language == "python"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, cast
 
+from ..autoschedule.plan import Plan, time_text
 from ..errors import user_source
 from ..ir.analysis.count import ONE, Count
 from ..ir.analysis.work import Work, work_of
@@ -79,7 +80,7 @@ class LoopLine:
 class PageParts:
     """What the page is made of. lowered: None where the schedule does not hold together yet, for the reason `open`.
     function: the program that is shown, whose text is `lines`; its nodes carry their lines. assembly: None where none was
-    asked for."""
+    asked for. plan: what rules chose, if they did."""
 
     name: str
     steps: Steps
@@ -88,6 +89,7 @@ class PageParts:
     open: str = ""
     assembly: Sequence[Instruction] | None = None
     target: str = ""
+    plan: Plan = field(default_factory=Plan)
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
@@ -224,7 +226,7 @@ def render(parts: PageParts) -> str:
     folder = files(__name__.rpartition(".")[0]).joinpath("page_files")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     filters: dict[str, Any] = cast(Any, environment.filters)
-    filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens}
+    filters |= {"count": short_count, "bytes": short_bytes, "intensity": _intensity, "tokens": tokens, "time": time_text}
     lines = loop_lines(parts)
     assembly = list(parts.assembly) if parts.assembly is not None else None
     bounds = parts.lowered.bounds.of if parts.lowered is not None else {}
@@ -232,7 +234,8 @@ def render(parts: PageParts) -> str:
     links: dict[str, Any] = {
         str(line.number): [line.near, line.far, line.end, list(line.chain)] for line in lines if line.is_loop or line.chain}
     return environment.from_string(folder.joinpath("page.html").read_text("utf-8")).render(
-        name=parts.name, target=parts.target, lines=lines, steps=_diffs(parts.steps), begin=parts.steps.begin.splitlines(),
+        name=parts.name, target=parts.target, lines=lines, plan=parts.plan, steps=_diffs(parts.steps),
+        begin=parts.steps.begin.splitlines(),
         assembly=assembly[:_MOST_ASSEMBLY] if assembly is not None else None,
         left_out=max(0, len(assembly) - _MOST_ASSEMBLY) if assembly is not None else 0,
         open=parts.open, graph=draw_stages(parts.steps.schedule, ranges), links=links, warnings=_warnings(parts),

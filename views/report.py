@@ -51,7 +51,7 @@ def _parts(schedule: Schedule, target: Target) -> PageParts:
     decided = resolve_facts(lowered.function, partial(target.backend.has, target) if has_assembly else {"interpreter": False}.get)
     facts = decided.attrs
     function = number_lines(replace(decided, attrs={}))
-    parts = PageParts(name, steps, lowered, function)
+    parts = PageParts(name, steps, lowered, function, plan=schedule.plan)
     if has_assembly:
         try:
             parts.assembly = [Instruction(instruction.text, instruction.line, instruction.within, instruction.is_instruction)

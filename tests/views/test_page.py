@@ -245,6 +245,18 @@ def test_the_page_stands_alone_and_escapes_what_users_name() -> None:
     assert len(page(packed_matmul())) < 200_000
 
 
+def test_a_schedule_that_rules_chose_shows_its_plan_and_one_by_hand_has_none() -> None:
+    a, b = te.placeholder((40, 30), name="a"), te.placeholder((30, 50), name="b")
+    k = te.reduce_axis((0, 30), "k")
+    nearest = te.compute((40, 50), lambda i, j: te.max(a[i, k] - b[k, j], axis=k), name="nearest")
+    s = tw.autoschedule.schedule(nearest)
+    (row,) = s.plan
+    text = page(s, "interpret")
+    assert 'aria-controls="plan"' in text and "sums of nearest" in text and row.binds in text
+    assert text.count("→ ") == 1 + page(te.create_schedule(nearest.op), "interpret").count("→ "), "one candidate was taken"
+    assert 'aria-controls="plan"' not in page(te.create_schedule(nearest.op), "interpret")
+
+
 def test_a_schedule_that_is_not_whole_shows_what_is_open() -> None:
     A = te.placeholder((4,), name="A")
     B = te.compute((4,), lambda i: A[i] + 1, name="B")
