@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 _SAME = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor", "Identity": "identity",
+    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
     "IsNaN": "isnan", "Log": "log", "Neg": "negative", "Not": "logical_not", "Round": "nearbyint", "Sign": "sign", "Sin": "sin",
     "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "BitwiseNot": "bitwise_not", "Relu": "relu",
     "Sigmoid": "sigmoid", "Softplus": "softplus", "Softsign": "softsign", "Mish": "mish", "HardSwish": "hard_swish",
@@ -137,7 +137,7 @@ def _clip(c: Context) -> str:
 @converts("Cast", "CastLike")
 def _cast(c: Context) -> str:
     dtype = c.type(1).dtype if c.proto.op_type == "CastLike" else dtype_named(c.attribute("to"))
-    return c.emit("cast", c[0], dtype=dtype)
+    return c.cast(c[0], dtype)
 
 
 _REDUCED = {

@@ -26,6 +26,11 @@ _WITH_EXTENTS = ("take", "slice", "concat", "reshape", "cast", "add", "subtract"
 """Operators that are computed on extents over symbols too: shapes are made of them."""
 
 
+_WITHOUT_MEANING = {"block_size", "consumed_inputs", "keep_aspect_ratio_policy", "momentum", "nearest_mode", "precision", "ratio",
+                    "round_mode", "saturate", "seed", "spatial", "stash_type", "storage_order", "kernel_shape", "pads", "axis"}
+"""Attributes that change nothing where a conversion does not ask for them."""
+
+
 class Refused(Exception):
     """A use of an operator that is not supported; its text says why."""
 
@@ -94,6 +99,7 @@ class Context:
         self.scope, self.proto, self.inputs, self.attributes, self.source = scope, proto, list(inputs), attributes, source
         self.opset = scope.opset
         self.outputs = len(proto.output)
+        self._asked: set[str] = set()
 
     def has(self, at: int) -> bool:
         """Whether input `at` is there."""
@@ -121,7 +127,14 @@ class Context:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute: numbers, texts, lists of them, arrays."""
+        self._asked.add(name)
         return self.attributes.get(name, default)
+
+    def refuse_unread(self) -> None:
+        """Attributes that a conversion never asked for may mean something. Raises Refused."""
+        unread = set(self.attributes) - self._asked - _WITHOUT_MEANING
+        if unread:
+            raise Refused(f"its attribute {min(unread)!r} is not known")
 
     def array(self, at: int) -> NDArray[Any]:
         """The value of an input, which has to be known. Raises NeedsValue."""

@@ -113,7 +113,8 @@ class _Reading:
     def nodes(self, nodes: Sequence[Any], depth: int) -> None:
         for node in nodes:
             inputs = [name for name in node.input if name]
-            self.sources.update({name: set[str]().union(*(self.sources.get(one, set()) for one in inputs)) for name in node.output})
+            behind = inputs if node.op_type not in ("Shape", "Size") else []  # what they give does not depend on what is held
+            self.sources.update({name: set[str]().union(*(self.sources.get(one, set()) for one in behind)) for name in node.output})
             if any(name in self.waiting for name in inputs) or not is_known(node):
                 self.waiting.update(node.output)
                 continue
@@ -131,6 +132,7 @@ class _Reading:
                 return
             c = Context(self.scope, node, inputs, attributes_of(node, self.importer.folder), node.name or f"{node.op_type}")
             results = ROWS[node.op_type](c)
+            c.refuse_unread()
             for name, value in zip(node.output, [results] if isinstance(results, str) else results, strict=False):
                 if name and value:
                     self.define(name, value)

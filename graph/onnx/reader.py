@@ -22,6 +22,8 @@ from .package import dtype_named, onnx_package
 
 __all__ = ["array_of", "attributes_of", "input_type", "is_known", "parsed"]
 
+_MOST_DEPTH = 4
+
 
 def parsed(model: Any) -> tuple[Any, Path | None]:
     """A model as onnx.ModelProto, and the folder in which its weights may lie. model: a path, bytes, or one already. Raises
@@ -56,20 +58,25 @@ def _check_names(graph: Any) -> None:
 
 def _inlined(onnx: Any, proto: Any) -> Any:
     """The model without functions: its own, and operators without a row that ONNX defines by others."""
-    defined = {("", node.op_type) for node in proto.graph.node if not is_known(node) and not node.domain
-               and onnx.defs.has(node.op_type) and _has_body(onnx.defs.get_schema(node.op_type))}
     try:
         if proto.functions:
             proto = onnx.inliner.inline_local_functions(proto)
-        if defined:
-            proto = onnx.inliner.inline_selected_functions(proto, sorted(defined), inline_schema_functions=True)
+        for _ in range(_MOST_DEPTH):  # a function may be made of others
+            defined = sorted({("", node.op_type) for node in proto.graph.node if not is_known(node) and _has_body(onnx, node)})
+            if not defined:
+                break
+            proto = onnx.inliner.inline_selected_functions(proto, defined, inline_schema_functions=True)
     except Exception as problem:
         raise NotAModel("the model's functions cannot be put in the places of their calls", reason=str(problem)[:500],
                         called=user_source(), fix="onnx.inliner.inline_local_functions(model) shows why") from problem
     return proto
 
 
-def _has_body(schema: Any) -> bool:
+def _has_body(onnx: Any, node: Any) -> bool:
+    """Whether ONNX defines an operator by others."""
+    if node.domain or not onnx.defs.has(node.op_type):
+        return False
+    schema = onnx.defs.get_schema(node.op_type)
     return bool(schema.has_function or schema.has_context_dependent_function)
 
 

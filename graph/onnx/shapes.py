@@ -35,6 +35,11 @@ def _shape(c: Context) -> str:
     return c.shape_value(c.type(0).shape[slice(c.attribute("start", 0), c.attribute("end"))], c[0])
 
 
+@converts("Identity")
+def _identity(c: Context) -> str:
+    return c[0]
+
+
 @converts("Size")
 def _size(c: Context) -> str:
     return c.constant(np.asarray(int(np.prod(c.static(0), dtype=object)), np.int64))
@@ -109,7 +114,8 @@ def broadcast(first: Sequence[Extent], second: Sequence[Extent]) -> tuple[Extent
 
 @converts("Expand")
 def _expand(c: Context) -> str:
-    return c.emit("broadcast_to", c[0], shape=broadcast(c.type(0).shape, c.extents(1)))
+    shape = broadcast(c.type(0).shape, c.extents(1))
+    return c[0] if shape == c.type(0).shape else c.emit("broadcast_to", c[0], shape=shape)
 
 
 @converts("Tile")
@@ -136,8 +142,9 @@ def _split(c: Context) -> Sequence[str]:
         extent = c.type(0).shape[axis]
         if not isinstance(extent, int):
             raise Refused("the extent that it splits is not known")
-        each = -(-extent // c.outputs)
-        sizes = [max(min(each, extent - each * at), 0) for at in range(c.outputs)]
+        count = int(c.attribute("num_outputs", c.outputs))
+        each = -(-extent // count)
+        sizes = [max(min(each, extent - each * at), 0) for at in range(count)]
     return c.emit_all("split", c[0], sizes=tuple(sizes), axis=axis)
 
 
@@ -247,7 +254,12 @@ def _depth_to_space(c: Context) -> str:
 
 @converts("SpaceToDepth")
 def _space_to_depth(c: Context) -> str:
-    return c.emit("space_to_depth", c[0], block=int(c.attribute("blocksize")))
+    block = int(c.attribute("blocksize"))
+    if c.attribute("mode", "DCR") == "DCR":
+        return c.emit("space_to_depth", c[0], block=block)
+    n, channels, high, wide = c.static(0)
+    parts = c.emit("reshape", c[0], shape=(n, channels, high // block, block, wide // block, block))
+    return c.reshape(c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, channels * block ** 2, high // block, wide // block))
 
 
 @converts("Compress")

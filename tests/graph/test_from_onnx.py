@@ -79,6 +79,12 @@ def test_everything_that_is_not_supported_is_listed_at_once() -> None:
         tw.graph.from_onnx(bad)
 
 
+def test_an_attribute_that_nobody_knows_is_refused_and_not_passed_over() -> None:
+    odd = model([helper.make_node("Relu", ["x"], ["y"], slope=0.5)], {"x": ((3,), "float32")}, ["y"])
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0912.*1 × Relu: its attribute 'slope' is not known"):
+        tw.graph.from_onnx(odd)
+
+
 def test_shapes_that_come_as_inputs_close_the_graph_when_it_is_called() -> None:
     late = model([helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])],
                  {"x": ((2, 6), "float32"), "to": ((2,), "int64")}, ["y"])
