@@ -26,7 +26,7 @@ def _standard(x: Any, axes: Sequence[int], epsilon: float) -> Any:
 
 @operator("batch_norm", lambda x, scale, shift, mean, variance, *, epsilon: (
     (x.astype(np.float64) - _along(x, mean, 1)) / np.sqrt(_along(x, variance, 1) + epsilon)
-    * _along(x, scale, 1) + _along(x, shift, 1)))
+    * _along(x, scale, 1) + _along(x, shift, 1)), "elementwise")
 def _batch_norm(x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5) -> Any:
     """(x - mean) / sqrt(variance + epsilon) * scale + shift for each channel, dimension 1."""
     return topi.cast(topi.nn.batch_norm_inference(x, scale, shift, mean, variance, 1, epsilon), x.dtype)
