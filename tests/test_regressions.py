@@ -648,3 +648,18 @@ def test_sign_tests_that_are_looked_into_are_comparisons_on_avx512(form: str, bi
 def test_sign_tests_of_masks_that_nobody_looks_into_stay() -> None:
     text = "  %0 = icmp slt <4 x i32> %x, zeroinitializer\n  %s = select <4 x i1> %0, <4 x i32> %x, <4 x i32> %y\n"
     assert spell_out_sign_tests(text) == text
+
+
+def test_lanes_over_a_tensorized_loop_are_told_apart_though_the_intrinsic_stores_vectors() -> None:
+    A, B = te.placeholder((2, 1, 4), "int16", "A"), te.placeholder((2, 1, 4), "int16", "B")
+    r = te.reduce_axis((0, 1), "r")
+    T = te.compute((2, 2, 4, 4), lambda io, jo, ii, ji: te.sum(A[io, r, ii] * B[jo, r, ji], axis=r), name="T")
+    s = te.create_schedule(T.op)
+    io, jo, ii, _ = T.op.axis
+    s[T].split(r, factor=1)
+    s[T].tensorize(ii, te.intrinsics.get("vector.outer_product_4x4", 1, "int16"))
+    s[T].vectorize(s[T].fuse(io, jo))
+    a, b = np.arange(8, dtype="int16").reshape(2, 1, 4), np.arange(3, 11, dtype="int16").reshape(2, 1, 4)
+    out = np.zeros((2, 2, 4, 4), "int16")
+    tw.build(s, [A, B, T])(a, b, out)
+    assert np.array_equal(out, np.einsum("iru,jrv->ijuv", a, b))

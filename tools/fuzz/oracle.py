@@ -24,10 +24,11 @@ from .guard import Guarded
 from .program import Program
 from .sparse import SparseArray
 
-__all__ = ["TOO_SLOW", "Failure", "Options", "check", "compare", "run_kernel", "signature"]
+__all__ = ["TOO_LARGE", "TOO_SLOW", "Failure", "Options", "check", "compare", "run_kernel", "signature"]
 
 MAX_WORK = 300_000
 TOO_SLOW = "too slow to interpret"
+TOO_LARGE = "too large to emulate"
 WRONG_PROGRAM = {f"TW030{digit}" for digit in range(1, 9)}
 """Codes by which the verifier, the parser and the interpreter tell that a lowered program is wrong."""
 
@@ -235,6 +236,8 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
 
 def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any], exactly: Any) -> str:
     """exactly: the program without a schedule, where the schedule keeps its bits."""
+    if "emulate" in options.target and any(isinstance(value, SparseArray) for value in program.values):
+        return TOO_LARGE
     try:
         kernel = build(cast(Function, function), target=options.target, bounds_check=options.bounds_check)
     except (LoweringError, CudaError) as error:

@@ -204,9 +204,11 @@ class Iterations:
         """The sums of the dimensions in which a fused index that was taken apart, f // 16 and f % 16, is f again."""
         rows: list[_Row] = []
         for weights in dict.fromkeys(self._weights(indices) for indices in (first, second)):
-            if sum(map(bool, weights)) > 1 and all(map(is_index, (*first, *second))):
-                a, b = (sum((cast(index, INT64) * weight for index, weight in zip(indices, weights, strict=True)), const(0, INT64))
-                        for indices in (first, second))
+            taken = [[(index, weight) for index, weight in zip(indices, weights, strict=True) if weight]
+                     for indices in (first, second)]
+            lanes = max(index.dtype.lanes for each in taken for index, _ in each) if taken[0] else 1
+            if len(taken[0]) > 1 and lanes == 1 and all(map(is_index, (*first, *second))):
+                a, b = (sum((cast(index, INT64) * weight for index, weight in each), const(0, INT64)) for each in taken)
                 rows.append(self._new_row(linear(a), linear(b), True))
         return rows
 
