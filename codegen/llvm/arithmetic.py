@@ -43,9 +43,30 @@ def maximum_of(f: FunctionText, a: str, b: str, dtype: DType, *, least: bool, fl
             return f.op(f"{'and' if least else 'or'} {kind} {a}, {b}")
         name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
         return f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({kind} {a}, {kind} {b})")
+    if not flags and not least and float_constant(0.0, dtype) in (a, b):
+        return _not_below_zero(f, b if a == float_constant(0.0, dtype) else a, dtype)
+    if not flags and least and dtype.lanes > 1:
+        return _least_lanes(f, a, b, dtype)
     # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
     # analyse, and comparisons of it with the same constant keep NaNs (workarounds/dropped_selects.py).
     return f.op(f"call {flags}{kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})")
+
+
+def _not_below_zero(f: FunctionText, a: str, dtype: DType) -> str:
+    """The greater of a and +0, without a choice: what is not less than 0, without its sign, which is that of a zero or of a NaN.
+    Without it LLVM sees no maximum with 0, which it might take for another one (workarounds/dropped_selects.py)."""
+    none, kind = float_constant(0.0, dtype), llvm_type(dtype)
+    chosen = select(f, compare(f, "<", a, none, dtype), none, a, dtype)
+    return f.op(f"call {kind} @llvm.fabs.{mangled(dtype)}({kind} {chosen})")
+
+
+def _least_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
+    """The smaller of a and b in vectors, asked for in both orders: machines give the second operand where one is a NaN or both are
+    equal. So the two answers differ in zeros of either sign, and where one is a NaN: the "or" of their bits is -0, and a NaN."""
+    word, kind = DType(f"int{dtype.bits}").with_lanes(dtype.lanes), llvm_type(dtype)
+    bits = llvm_type(word)
+    one, other = (_bits(f, select(f, compare(f, "<", x, y, dtype), x, y, dtype), kind, bits) for x, y in ((a, b), (b, a)))
+    return _bits(f, f.op(f"or {bits} {one}, {other}"), bits, kind)
 
 
 # Integer division

@@ -1,0 +1,61 @@
+"""The smaller and the greater of two floats, alone and in lanes: a NaN where one is, and -0 less than +0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.codegen.target import Target
+
+TARGETS = ["llvm", *(["llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2"] if Target().architecture == "x86_64" else [])]
+EXPRESSIONS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "max": lambda a, b, zero, six: te.max(a, b),
+    "min": lambda a, b, zero, six: te.min(a, b),
+    "relu": lambda a, b, zero, six: te.max(a, zero) + te.max(zero, b),
+    "a second maximum drops a NaN": lambda a, b, zero, six: te.select(te.max(a, zero) > zero, te.max(a, zero), zero),
+    "a second minimum drops a NaN": lambda a, b, zero, six: te.select(te.min(a, six) < six, te.min(a, six), six),
+    "relu6": lambda a, b, zero, six: te.min(te.max(a, zero), six),
+    "clip": lambda a, b, zero, six: te.max(te.min(b, six), zero),
+    "as an integer": lambda a, b, zero, six: te.max(te.min(a, b), zero).astype("uint8").astype(a.dtype),
+}
+
+
+def special(dtype: str) -> np.ndarray:
+    limits = np.finfo(dtype)
+    positive = np.array([0, limits.smallest_subnormal, limits.tiny, 1.5, 6, 7, limits.max, np.inf, np.nan], dtype)
+    return np.concatenate([positive, -positive])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_special_numbers_are_as_in_the_interpreter(name: str, dtype: str) -> None:
+    a, b = (x.ravel().copy() for x in np.meshgrid(special(dtype), special(dtype)))
+    A, B = te.placeholder(a.shape, dtype, name="A"), te.placeholder(a.shape, dtype, name="B")
+    zero, six = te.const(0.0, dtype), te.const(6.0, dtype)
+    C = te.compute(a.shape, lambda i: EXPRESSIONS[name](A[i], B[i], zero, six), name="C")
+    expected = np.zeros_like(a)
+    tw.build(te.create_schedule(C.op), [A, B, C], target="interpret")(a, b, expected)
+    for target in TARGETS:
+        for lanes in (1, 4, 13):
+            s = te.create_schedule(C.op)
+            s[C].vectorize(s[C].split(C.op.axis[0], factor=lanes)[1])
+            found = np.zeros_like(a)
+            tw.build(s, [A, B, C], target=target)(a, b, found)
+            same = (found == expected) & (np.signbit(found) == np.signbit(expected)) | (found != found) & (expected != expected)
+            assert same.all(), (target, lanes, a[~same][0], b[~same][0], found[~same][0], expected[~same][0])
+
+
+@pytest.mark.skipif(Target().architecture != "x86_64", reason="counts instructions of x86-64")
+def test_a_minimum_of_vectors_takes_three_instructions_and_no_choice() -> None:
+    A, B = te.placeholder((8,), name="A"), te.placeholder((8,), name="B")
+    C = te.compute((8,), lambda i: te.min(A[i], B[i]), name="C")
+    s = te.create_schedule(C.op)
+    s[C].vectorize(C.op.axis[0])
+    code = tw.build(s, [A, B, C], target="llvm -mcpu=haswell").source("asm")
+    assert len(re.findall(r"\tvminps\b", code)) == 2 and len(re.findall(r"\tvorps\b", code)) == 1
+    assert "blendv" not in code and "vcmp" not in code
