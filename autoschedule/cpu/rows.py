@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import elements, fixed_extent, inlined_into, is_expensive, loads_of, weight
+from ..plan import Candidate
 from ..row_chain import RowChain, row_chain
 from .injective import sweep, worth_threads
 from .lanes import across_lanes, fused, length, with_lane_last
@@ -92,18 +94,28 @@ def rows(group: Group) -> None:
     reduction = next(op for op in (anchor, *reversed(group.parts)) if op.reduction is not None)
     bits = max(op.output(0).dtype.bits for op in (*group.parts, group.output))
     whole = _Rows(group, chain, _stored(chain, anchor), bits, length(reduction.reduce_axis))
-    width = None if chain.along else _columns(whole, reduction)
-    tasks = length(reduction.axis)
-    if width == 0 or chain.along and too_few_rows(group, reduction, tasks):
-        _one_by_one(whole)
-        return
-    for part in reversed(chain.parts):
-        if part in chain.inside and part not in whole.stored:
-            group.s[part].compute_inline()
-    if chain.along:
-        _side_by_side(whole)
-    else:
-        _across(whole, width)
+    group.choose("rows", _ways(whole, reduction))
+
+
+def _ways(whole: _Rows, reduction: Operation) -> list[Candidate]:
+    """The ways to compute a chain, the usual one first."""
+    apart = Candidate("each reduction by itself", partial(_one_by_one, whole))
+    if whole.chain.along:
+        together = [Candidate("a row at a time", partial(_side_by_side, whole))]
+        return [apart, *together] if too_few_rows(whole.group, reduction, length(reduction.axis)) else [*together, apart]
+    usual, least = _columns(whole, reduction), LINES * whole.group.machine.line * 8 // whole.bits
+    extent = constant_extent(with_lane_last(reduction.axis)[-1])
+    widths = dict.fromkeys([usual, *(width for width in (least, 4 * least) if extent is None or width < extent), None])
+    together = [Candidate("all columns" if width is None else f"{width} columns", partial(_across, whole, width))
+                for width in widths if width != 0]
+    return [apart, *together] if usual == 0 else [*together, apart]
+
+
+def _inline_the_rest(whole: _Rows) -> None:
+    """Has elements of rows that are not stored computed where they are read."""
+    for part in reversed(whole.chain.parts):
+        if part in whole.chain.inside and part not in whole.stored:
+            whole.group.s[part].compute_inline()
 
 
 def _stored(chain: RowChain, anchor: Operation) -> tuple[Operation, ...]:
@@ -115,10 +127,8 @@ def _stored(chain: RowChain, anchor: Operation) -> tuple[Operation, ...]:
 
 def _one_by_one(whole: _Rows) -> None:
     """Each reduction for itself, over all rows; elements of rows are computed where they are read."""
-    group, s = whole.group, whole.group.s
-    for part in reversed(whole.chain.parts):
-        if part in whole.chain.inside:
-            s[part].compute_inline()
+    group = whole.group
+    _inline_the_rest(replace(whole, stored=()))
     for part in whole.chain.parts:
         if part.reduction is not None:
             reduce(replace(group, anchor=part, output=part, heads=(), parts=()))
@@ -134,6 +144,7 @@ def _one_by_one(whole: _Rows) -> None:
 
 
 def _side_by_side(whole: _Rows) -> None:
+    _inline_the_rest(whole)
     group, stage = whole.group, whole.group.s[whole.group.output]
     threads, own = _worth(whole), group.anchor
     before = _across_a_row(group, own) if own.reduction is not None else []
@@ -232,6 +243,7 @@ def _columns(whole: _Rows, reduction: Operation) -> int | None:
 
 def _across(whole: _Rows, width: int | None) -> None:
     """Lanes over the last axis, which is none of the row's. width: of a block of it, None for all."""
+    _inline_the_rest(whole)
     group, s, own = whole.group, whole.group.s, whole.group.anchor
     stage = s[group.output]
     sums = None

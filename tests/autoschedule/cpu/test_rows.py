@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.autoschedule import scheduler
+from tilewright.autoschedule.plan import Candidate
 
 SHAPES = [(5,), (7, 13), (129, 65), (1, 33), (33, 1), (2, 70_001), (4099, 3), (17, 31, 9), (3, 65, 257), (2, 3, 15, 17),
           (3, 40, 50, 1)]
@@ -142,6 +144,32 @@ def test_columns_are_taken_as_wide_as_the_cache_holds() -> None:
     assert 32 <= columns < 2048 and columns * 197 * 4 <= 256 << 10
     power = output.op.input_tensors[0]
     assert s[power].attach_type == "at", "exponentials are computed once for both of their readers"
+
+
+@pytest.mark.parametrize(("shape", "axes", "ways"), [
+    ((5, 17, 67), (1,), {"all columns", "32 columns", "each reduction by itself"}),
+    ((33, 65), (1,), {"a row at a time", "each reduction by itself"})])
+@pytest.mark.parametrize("name", ["softmax", "variance"])
+def test_every_way_computes_the_same(name: str, shape: tuple[int, ...], axes: tuple[int, ...], ways: set[str]) -> None:
+    values = np.random.default_rng(2).standard_normal(shape).astype("float32")
+    declared = Declared(shape, axes)
+    output = getattr(declared, name)()
+    met: set[str] = set()
+
+    def number(at: int) -> Any:
+        def choose(decision: str, candidates: Sequence[Candidate]) -> int:
+            chosen = at % len(candidates) if decision.startswith("rows") else 0
+            if decision.startswith("rows"):
+                met.add(candidates[chosen].description)
+            return chosen
+        return choose
+
+    for at in range(len(ways)):
+        s = scheduler.schedule(output, "llvm", chooser=number(at))
+        got = np.full([int(str(extent)) for extent in output.shape], 77, "float32")
+        tw.build(s, [declared.x, output])(values, got)
+        assert np.allclose(got, of_numpy(name, values.astype("float64"), axes), rtol=2e-4, atol=1e-5), met
+    assert met == ways
 
 
 def test_cheap_elements_are_computed_again() -> None:
