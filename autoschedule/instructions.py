@@ -44,6 +44,7 @@ from ..ir.expr import (
     TruncMod,
     Var,
 )
+from ..ir.structural import structural_key
 from ..ir.visit import children, post_order
 
 __all__ = ["class_of", "instructions_of", "load_of", "number_of", "vectors"]
@@ -77,18 +78,24 @@ def instructions_of(
     values: Iterable[Expr], machine: Machine, written_out: Mapping[VarT, int], lanes: Mapping[VarT, int], around: Collection[Var],
     access: Callable[[BufferLoad | ProducerLoad], Access],
 ) -> Counter[str]:
-    """How many instructions one evaluation takes, by class. written_out, lanes: the loops in the body, each with the values it
-    takes. around: the loop around, if any; what depends on none of all these is hoisted. access: what a load touches."""
+    """How many instructions one evaluation takes, by class; equal expressions are computed once. written_out, lanes: the loops in
+    the body, each with the values it takes. around: the loop around, if any; what depends on none of all these is hoisted.
+    access: what a load touches."""
     count: Counter[str] = Counter()
     moving = {*written_out, *lanes, *around}
     variables: dict[int, frozenset[Var]] = {}
+    numbers: dict[int, int] = {}
+    known: dict[tuple[object, ...], int] = {}
     for node in post_order(*values, below=_outside_of_indices):
         if isinstance(node, (BufferLoad, ProducerLoad)):
             own = frozenset(each for each in post_order(*node.indices) if isinstance(each, Var))
         else:
             own = frozenset({node} if isinstance(node, Var) else ()).union(*(variables[id(child)] for child in children(node)))
         variables[id(node)] = own
-        if not isinstance(node, Expr) or around and own.isdisjoint(around) or own.isdisjoint(moving):
+        key = _key(node, numbers)
+        again = key in known
+        numbers[id(node)] = known.setdefault(key, len(known))
+        if again or not isinstance(node, Expr) or around and own.isdisjoint(around) or own.isdisjoint(moving):
             continue
         times = prod(trips for axis, trips in written_out.items() if axis in own)
         if isinstance(node, (BufferLoad, ProducerLoad)):
@@ -97,6 +104,18 @@ def instructions_of(
         elif class_of(node) and not is_index(node):
             count[class_of(node)] += times * vectors(lanes, own, machine.lanes(node.dtype.bits)) * number_of(node)
     return count
+
+
+def _key(node: Node, numbers: Mapping[int, int]) -> tuple[object, ...]:
+    """What equal expressions share, which are computed once. numbers: of the nodes below."""
+    if isinstance(node, BufferLoad):
+        return node.buffer, *map(structural_key, node.indices)
+    if isinstance(node, ProducerLoad):
+        return node.producer, *map(structural_key, node.indices)
+    below = tuple(numbers[id(child)] for child in children(node))
+    if not below and isinstance(node, Expr):
+        return (structural_key(node),)
+    return type(node), getattr(node, "name", ""), getattr(node, "dtype", ""), *below
 
 
 def _outside_of_indices(node: Node) -> Sequence[Node]:

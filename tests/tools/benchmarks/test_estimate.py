@@ -1,0 +1,38 @@
+"""What measures the estimate: ranks, the picture, and a program whose candidates are timed."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from tilewright.tools.benchmarks.estimate import PROGRAMS, Measured, main, measure, picture, rank_correlation
+
+RESULT = Measured("one", (("a", 1e-6, 2e-6), ("b", 2e-6, 1e-6), ("c", 4e-6, 4e-6)), 0)
+
+
+def test_ranks_are_compared_and_equal_values_share_theirs() -> None:
+    assert rank_correlation([1, 2, 3], [10, 20, 90]) == pytest.approx(1)
+    assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert rank_correlation([1, 1, 2], [5, 5, 7]) == pytest.approx(1) and rank_correlation([1, 1, 1], [1, 2, 3]) == 0
+
+
+def test_a_choice_is_compared_with_the_best_and_estimates_with_times() -> None:
+    assert (RESULT.correlation, RESULT.loss, RESULT.error) == (pytest.approx(0.5), 2.0, pytest.approx(2.0))
+
+
+def test_the_picture_has_a_point_for_each_candidate() -> None:
+    root = ElementTree.fromstring(picture([RESULT, RESULT]))
+    circles = [each for each in root.iter() if each.tag.endswith("circle")]
+    assert len(circles) == 6 and sum(each.get("fill") != "none" for each in circles) == 2
+
+
+def test_candidates_of_a_program_are_measured() -> None:
+    result = measure("small", PROGRAMS["L1 distances 100x120x64"], 2, rounds=1)
+    assert result is not None and len({text for text, _, _ in result.candidates}) == 2
+    assert all(0 < estimate < 1 and 0 < seconds < 1 for _, estimate, seconds in result.candidates)
+
+
+def test_a_word_that_no_program_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["nothing of the kind"])
+    assert "conv1d" in capsys.readouterr().err

@@ -1,0 +1,231 @@
+"""What the estimate of schedules is worth: the candidates that rules choose from, measured beside what they were estimated at.
+
+    python -m tools.benchmarks.estimate                         every program, every candidate
+    python -m tools.benchmarks.estimate conv --candidates 8     programs whose name contains a word, the first candidates of each
+    python -m tools.benchmarks.estimate --picture estimate.svg  predicted against measured, a point for each candidate
+
+For each program: Spearman's rank correlation of estimates and times, how far the choice is from the best of the candidates, and
+how far estimates are from times. One thread, pinned to a core; candidates run in turn, and the least CPU time of each
+counts, so that what else the machine does changes little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log10
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tilewright as tw
+from tilewright import te
+from tilewright.autoschedule import scheduler
+from tilewright.autoschedule.plan import Candidate, Plan
+
+__all__ = ["PROGRAMS", "Measured", "main", "measure", "picture", "rank_correlation"]
+
+Program = Callable[[], tuple[list[te.Tensor], te.Tensor]]
+ROUNDS, LEAST = 12, 2e-3
+"""How often each candidate is timed, and the seconds of a timing."""
+
+
+def _given(*shapes: tuple[int, ...]) -> list[te.Tensor]:
+    return [te.placeholder(shape, name=name) for shape, name in zip(shapes, "abc", strict=False)]
+
+
+def _reduced(**extents: int) -> list[te.IterVar]:
+    return [te.reduce_axis((0, extent), name) for name, extent in extents.items()]
+
+
+def _conv1d(channels: int, outputs: int, length: int, taps: int) -> Program:
+    def declare() -> tuple[list[te.Tensor], te.Tensor]:
+        a, b = given = _given((channels, length + taps - 1), (outputs, channels, taps))
+        c, k = reduced = _reduced(c=channels, k=taps)
+        return given, te.compute((outputs, length), lambda o, i: te.sum(b[o, c, k] * a[c, i + k], reduced), name="out")
+    return declare
+
+
+def _conv2d(channels: int, outputs: int, size: int, taps: int) -> Program:
+    def declare() -> tuple[list[te.Tensor], te.Tensor]:
+        a, b = given = _given((channels, size + taps - 1, size + taps - 1), (outputs, channels, taps, taps))
+        c, y, x = reduced = _reduced(c=channels, y=taps, x=taps)
+        return given, te.compute(
+            (outputs, size, size), lambda o, i, j: te.sum(b[o, c, y, x] * a[c, i + y, j + x], reduced), name="out")
+    return declare
+
+
+def _pairs(m: int, n: int, depth: int, term: Callable[[Any, Any], Any], combine: Any, crossed: bool) -> Program:
+    """Every row of one matrix with every row (crossed: column) of another."""
+    def declare() -> tuple[list[te.Tensor], te.Tensor]:
+        a, b = given = _given((m, depth), (depth, n) if crossed else (n, depth))
+        (k,) = _reduced(k=depth)
+        return given, te.compute(
+            (m, n), lambda i, j: combine(term(a[i, k], b[k, j] if crossed else b[j, k]), axis=k), name="out")
+    return declare
+
+
+def _contraction(text: str, size: int) -> Program:
+    """text: axes of the result, and of what is multiplied."""
+    result, left, right = text.split("-")
+
+    def declare() -> tuple[list[te.Tensor], te.Tensor]:
+        extents = {letter: size + 3 * at for at, letter in enumerate(sorted({*left, *right}))}
+        a, b = given = _given(*(tuple(extents[letter] for letter in operand) for operand in (left, right)))
+        reduced = {letter: te.reduce_axis((0, extents[letter]), letter) for letter in extents if letter not in result}
+
+        def element(*at: Any) -> Any:
+            index = dict(zip(result, at, strict=True)) | reduced
+            return te.sum(a(*(index[letter] for letter in left)) * b(*(index[letter] for letter in right)), list(reduced.values()))
+        return given, te.compute(tuple(extents[letter] for letter in result), element, name="out")
+    return declare
+
+
+PROGRAMS: dict[str, Program] = {
+    **{f"conv1d {c}-{o} {n} k{k}": _conv1d(c, o, n, k) for c, o, n, k in ((20, 48, 1000, 3), (64, 35, 333, 5), (3, 80, 2999, 7))},
+    **{f"conv2d {c}-{o} {n} k{k}": _conv2d(c, o, n, k) for c, o, n, k in ((5, 35, 31, 5), (17, 24, 28, 3), (32, 7, 45, 3))},
+    **{f"max-plus {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: a + b, te.max, True) for m, n, k in ((128, 160, 96), (63, 257, 131))},
+    **{f"L1 distances {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: te.abs(a - b), te.sum, False)
+       for m, n, k in ((100, 120, 64), (77, 50, 300))},
+    **{f"squared distances {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: (a - b) * (a - b), te.sum, True)
+       for m, n, k in ((90, 200, 48), (200, 31, 100))},
+    **{f"{text} {size}": _contraction(text, size) for text, size in (
+        ("abc-adbe-edc", 22), ("abc-bda-dc", 55), ("abc-dca-bd", 50), ("abcd-aebf-fdec", 11), ("ab-cad-dcb", 60),
+        ("abcd-ea-ebcd", 19))},
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one program: for each candidate its description, its estimate and its time in seconds; chosen: the place of the choice."""
+
+    name: str
+    candidates: tuple[tuple[str, float, float], ...]
+    chosen: int
+
+    @property
+    def correlation(self) -> float:
+        """Spearman's, of estimates and times."""
+        return rank_correlation([row[1] for row in self.candidates], [row[2] for row in self.candidates])
+
+    @property
+    def loss(self) -> float:
+        """The time of the choice over that of the best candidate."""
+        return self.candidates[self.chosen][2] / min(row[2] for row in self.candidates)
+
+    @property
+    def error(self) -> float:
+        """The median factor between estimates and times."""
+        return float(np.exp(np.median([abs(np.log(row[1] / row[2])) for row in self.candidates])))
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Spearman's: of the ranks, equal values having the mean of theirs; 0 where one has no order."""
+    ranks = [np.array([(sum(b < a for b in values) + sum(b <= a for b in values)) / 2 for a in values]) for values in (one, other)]
+    spread = [rank - rank.mean() for rank in ranks]
+    scale = float(np.sqrt((spread[0] ** 2).sum() * (spread[1] ** 2).sum()))
+    return float((spread[0] * spread[1]).sum()) / scale if scale else 0.0
+
+
+def measure(name: str, program: Program, most: int, rounds: int = ROUNDS) -> Measured | None:
+    """The first `most` candidates of the one decision about a program; None where there is nothing to choose."""
+    given, out = program()
+    plan = scheduler.schedule(out).plan
+    count = min(max(len(row.candidates) for row in plan), most)
+    if count < 2:
+        return None
+    chosen, plans = 0, list[Plan]()
+    kernels: list[Callable[[], object]] = []
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal([int(str(extent)) for extent in tensor.shape], "float32") for tensor in given]
+    result = np.empty([int(str(extent)) for extent in out.shape], "float32")
+    for at in range(count):
+        def take(_: str, candidates: Sequence[Candidate], at: int = at) -> int:
+            return min(at, len(candidates) - 1)
+
+        s = scheduler.schedule(out, chooser=take)
+        kernel = tw.build(s, [*given, out], name="candidate")
+        kernels.append(lambda kernel=kernel: kernel(*arrays, result))
+        plans.append(s.plan)
+    chosen = next(row.chosen for row in plan if len(row.candidates) >= count)
+    times = _times(kernels, rounds)
+    decisions = [next(row for row in plan if len(row.candidates) >= count) for plan in plans]
+    rows = list(zip(decisions, times, strict=True))
+    return Measured(name, tuple((row.description, row.seconds or 0.0, seconds) for row, seconds in rows), min(chosen, count - 1))
+
+
+def _times(kernels: Sequence[Callable[[], object]], rounds: int) -> list[float]:
+    """The least CPU time of each, in turn."""
+    calls: list[int] = []
+    for kernel in kernels:
+        kernel()
+        begin = time.thread_time()
+        kernel()
+        calls.append(max(int(LEAST / max(time.thread_time() - begin, 1e-6)), 1))
+    least = [float("inf")] * len(kernels)
+    for _ in range(rounds):
+        for at, (kernel, number) in enumerate(zip(kernels, calls, strict=True)):
+            begin = time.thread_time()
+            for _ in range(number):
+                kernel()
+            least[at] = min(least[at], (time.thread_time() - begin) / number)
+    return least
+
+
+def picture(results: Sequence[Measured]) -> str:
+    """An SVG of measured times over estimates, both logarithmic: a point for each candidate, choices filled, a colour for each
+    program; on the line they are equal."""
+    points = [(log10(row[1]), log10(row[2])) for result in results for row in result.candidates]
+    low = min(min(point) for point in points) - 0.1
+    scale = 440 / (max(max(point) for point in points) + 0.1 - low)
+    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 500 500" font-family="sans-serif" font-size="12">',
+             '<path d="M40 460 L480 20 M40 20 V460 H480" fill="none" stroke="#888"/>',
+             '<text x="260" y="490" text-anchor="middle">estimated</text>',
+             '<text x="14" y="240" text-anchor="middle" transform="rotate(-90 14 240)">measured</text>']
+    for at, result in enumerate(results):
+        colour = f"hsl({at * 360 // max(len(results), 1)} 70% 45%)"
+        for place, (text, estimate, seconds) in enumerate(result.candidates):
+            x, y = 40 + (log10(estimate) - low) * scale, 460 - (log10(seconds) - low) * scale
+            fill = colour if place == result.chosen else "none"
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour}">'
+                         f"<title>{result.name}: {text}, {estimate * 1e6:.1f} and {seconds * 1e6:.1f} us</title></circle>")
+    return "\n".join([*parts, "</svg>"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints; returns 0, or 2 where no program has such a name."""
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.estimate", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("words", nargs="*", help="only programs whose name contains one of these")
+    parser.add_argument("--candidates", type=int, default=30, help="the most of each program (default: 30)")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is timed (default: {ROUNDS})")
+    parser.add_argument("--picture", type=Path, help="an SVG file to write")
+    options = parser.parse_args(arguments)
+    names = [name for name in PROGRAMS if not options.words or any(word in name for word in options.words)]
+    if not names:
+        parser.error(f"no program is called so; there are {', '.join(PROGRAMS)}")
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    tw.set_num_threads(1)
+    results: list[Measured] = []
+    for name in names:
+        result = measure(name, PROGRAMS[name], options.candidates, options.rounds)
+        if result is not None:
+            results.append(result)
+            print(f"{name:36} {len(result.candidates):3} candidates  rank correlation {result.correlation:5.2f}  "
+                  f"choice {result.loss:5.2f} x best  estimates off by {result.error:4.2f} x", flush=True)
+    if results:
+        correlations, losses = ([getattr(result, what) for result in results] for what in ("correlation", "loss"))
+        everything = [row for result in results for row in result.candidates]
+        overall = rank_correlation([row[1] for row in everything], [row[2] for row in everything])
+        print(f"\nmedian rank correlation {np.median(correlations):.2f}, over all candidates of all programs {overall:.2f}; choice "
+              f"{np.exp(np.mean(np.log(losses))):.3f} x best in the geometric mean, {max(losses):.2f} at worst")
+    if options.picture is not None and results:
+        options.picture.write_text(picture(results), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
