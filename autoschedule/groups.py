@@ -28,7 +28,7 @@ from ..te.rewrite import inline
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest
-from .reads import above, follows, most_reads, no_larger, permutes, reads_from
+from .reads import follows, most_reads, no_larger, permutes, reads_from
 from .row_chain import row_chain
 
 __all__ = ["Group", "cut"]
@@ -259,24 +259,30 @@ class _Cutter:
     def _compute_again(self, reductions: Collection[Operation]) -> None:
         """Finds the plain operations that several of these reductions read, and that each of them computes for itself."""
         values = {op: op.values[0] for op in reductions}
+        places = {op: at for at, op in enumerate(values)}
+        read_by: dict[Operation, set[Operation]] = {op: {op} for op in values}
         for op in reversed(self.order):
             readers = self.readers[op]
             if (op in self.claimed or op in self.outputs or not is_plain(op) or op.tag in self.tags
                     or not readers or len(readers) == 1 and readers[0] not in self.again
                     or not all(reader in values or reader in self.again for reader in readers)):
                 continue
-            reading = [reader for reader, value in values.items() if reads_from(value, op)]
+            through = sorted(set[Operation]().union(*(read_by[reader] for reader in readers)), key=places.__getitem__)
+            reading = [reader for reader in through if reads_from(values[reader], op)]
             if self.fusion.again([(values[reader], reader.axis) for reader in reading], op):
                 for reader in reading:
                     values[reader] = inline(values[reader], op.output(0), op.axis, op.values[0])
                 self.again[op] = None
+                read_by[op] = {*reading}
                 self.claimed.add(op)
 
     def _tail(self, anchor: Operation, some: bool) -> list[Operation]:
         """The operations after the anchor up to the furthest one through which all that depends on it passes. some: they may
         have less than all of its elements, the first ones along each axis."""
         region: dict[Operation, None] = {anchor: None}
-        furthest: list[Operation] = []
+        unread = {anchor: len(self.readers[anchor])}  # of each operation of the region, the readers that are not in it
+        still_read = {anchor}  # what has such readers, or is an output
+        furthest = 1
         waiting: list[int] = []
         entered: set[Operation] = set()
         following: Operation | None = anchor
@@ -289,12 +295,18 @@ class _Cutter:
             if (following is None or following in self.claimed or not is_plain(following)
                     or not follows(following, anchor, region, some)):
                 continue
+            for producer in {tensor.op for tensor in following.input_tensors} & region.keys():
+                unread[producer] -= 1
+                if not unread[producer] and producer not in self.outputs:
+                    still_read.remove(producer)
             region[following] = None
-            within = above(following, region)
-            if all(op not in self.outputs and within.issuperset(self.readers[op]) for op in within - {following}):
-                furthest = [op for op in region if op in within and op is not anchor]
-        self.claimed.update(furthest)
-        return furthest
+            unread[following] = len(self.readers[following])
+            still_read.add(following)
+            if len(still_read) == 1:  # `following` alone: all that depends on the anchor passes through it
+                furthest = len(region)
+        tail = list(region)[1:furthest]
+        self.claimed.update(tail)
+        return tail
 
     def _heads(self, anchor: Operation, parts: Iterable[Operation], tail: Iterable[Operation]) -> list[Operation]:
         """The plain operations that this group alone reads, and its anchor or a part of it among the readers."""

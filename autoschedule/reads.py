@@ -10,10 +10,10 @@ from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ..te.operation import Operation, extent_of
 from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent, same_extent
-from ..te.tensor import Tensor
+from ..te.tensor import Tensor, tensor_of
 from .operations import elements, is_plain, loads_of
 
-__all__ = ["above", "follows", "most_reads", "no_larger", "permutes", "reads_from"]
+__all__ = ["follows", "most_reads", "no_larger", "permutes", "reads_from"]
 
 UNKNOWN = 1024
 """What an extent counts as that is a symbol."""
@@ -51,8 +51,7 @@ def follows(op: Operation, anchor: Operation, region: Collection[Operation], som
     first of them along each axis are enough."""
     if not op.values:
         return False
-    within = _outputs(region)
-    loads = [load for load in loads_of(op) if load.producer in within]
+    loads = [load for load in loads_of(op) if tensor_of(load).op in region]
     if not loads or len(op.axis) != len(anchor.axis):
         return False
     fits = all(same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
@@ -70,19 +69,3 @@ def permutes(op: Operation, producer: Operation) -> bool:
 
 def _at_axes(load: ProducerLoad, op: Operation) -> bool:
     return len(load.indices) == len(op.axis) and all(a is b for a, b in zip(load.indices, op.axis, strict=True))
-
-
-def _outputs(region: Collection[Operation]) -> set[object]:
-    return {tensor for op in region for tensor in op.outputs}
-
-
-def above(op: Operation, region: Collection[Operation]) -> set[Operation]:
-    """`op` and all of the region that it depends on."""
-    above: set[Operation] = {op}
-    stack = [op]
-    while stack:
-        for tensor in stack.pop().input_tensors:
-            if tensor.op in region and tensor.op not in above:
-                above.add(tensor.op)
-                stack.append(tensor.op)
-    return above

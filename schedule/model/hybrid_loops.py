@@ -34,7 +34,7 @@ __all__ = ["check_fused", "check_independent", "check_reordered", "refuse_hybrid
 
 def refuse_hybrid(stage: Stage, doing: str, why: str, fix: str) -> None:
     """Raise NotOfHybridStages where the stage runs statements in their order."""
-    if stage.op.runs_in_order:
+    if stage.written_op.runs_in_order:
         raise NotOfHybridStages(f"{doing} stage {stage.name}", reason=f"{stage.name} is {stage.op.noun}: {why}",
                                 declared=stage.op.source, called=user_source(), loops=outline(stage), fix=fix)
 

@@ -240,7 +240,9 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
     def record(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> None:
         """Note a primitive that is about to change the schedule, unless it is part of another. For primitives alone."""
         if not self.compounds:
-            named = (stage, *arguments.values())
+            named: list[Any] = [stage]
+            for value in arguments.values():
+                named += value if isinstance(value, (list, tuple)) else [value]
             near = [self[item] if isinstance(item, Tensor) else item for item in named if isinstance(item, (Stage, Tensor))]
             encoded = {name: encode(self, value, near) for name, value in arguments.items()}
             place = None if stage is None else self.place_of(stage)
