@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -146,6 +147,7 @@ def column_tile(layer: Layer, machine: Machine) -> Tile:
     return Tile(channels, 1, vectors * layer.lanes)
 
 
+@lru_cache(maxsize=256)  # a network has many layers of one size
 def plan(layer: Layer, machine: Machine) -> Plan:
     """How the loops around the tile of a convolution by channels lie."""
     tile = channel_tile(layer, machine)

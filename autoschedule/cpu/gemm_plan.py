@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, gcd
 
 from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
@@ -61,6 +62,7 @@ class Plan:
     parallel: bool
 
 
+@lru_cache(maxsize=256)  # a network has many layers of one size
 def plan(product: Product, machine: Machine) -> Plan:
     """The cheapest way that these costs know."""
     sized = Product(product.m or ASSUMED, product.n or ASSUMED, product.k or ASSUMED, product.batch or 1, product.bits,

@@ -1,12 +1,14 @@
-"""Where the time of a build goes, for twelve kernels; and how it grows with the program.
+"""Where the time of a build goes, for twelve kernels; how it grows with the program; what choosing schedules for networks costs.
 
-`python -m tools.benchmarks.compile` prints both tables and writes out/compile.json and out/compile.png. Medians of 9.
+`python -m tools.benchmarks.compile` prints the tables and writes out/compile.json and out/compile.png. Medians of 9.
 """
 
 from __future__ import annotations
 
+import cProfile
 import json
 import math
+import pstats
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +21,7 @@ import llvmlite.binding as llvm
 import tilewright as tw
 from rich.console import Console
 from rich.table import Table
-from tilewright import te
+from tilewright import te, topi
 from tilewright.codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
 from tilewright.codegen.llvm import jit
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
@@ -160,6 +162,46 @@ def bench_growth(console: Console) -> dict[str, list[dict[str, float]]]:
     return times_by_program
 
 
+# Choosing
+
+
+def network(layers: int, channels: int = 64, size: int = 28) -> tuple[te.Tensor, list[te.Tensor]]:
+    """(result, inputs) of so many convolutions 3×3, each with batch norm and relu, every second one with a residual addition."""
+    data = te.placeholder((1, channels, size, size), name="data")
+    inputs, last, kept = [data], data, data
+    for at in range(layers):
+        weight = te.placeholder((channels, channels, 3, 3), name=f"weight{at}")
+        norm = [te.placeholder((channels,), name=f"{name}{at}") for name in ("gamma", "beta", "mean", "variance")]
+        inputs += [weight, *norm]
+        last = topi.nn.batch_norm_inference(topi.nn.conv2d(last, weight, 1, 1), *norm)
+        last = topi.nn.relu(last + kept if at % 2 else last)
+        kept = last if at % 2 else kept
+    return last, inputs
+
+
+def bench_choosing(console: Console) -> list[dict[str, float]]:
+    """Seconds of this thread for choosing a schedule and for lowering it, by the number of stages that were declared."""
+    rows: list[dict[str, float]] = []
+    table = Table("convolutions", "stages", "choosing, ms", "a stage, ms", "function calls a stage", "lowering, ms")
+    topi.schedule(network(2)[0])
+    for layers in (20, 40, 80, 160):
+        result, inputs = network(layers)
+        stages = len(te.create_schedule(result).stages)
+        began = time.thread_time()
+        schedule = topi.schedule(result)
+        chosen = time.thread_time()
+        tw.lower(schedule, [*inputs, result])
+        lowered = time.thread_time()
+        profile = cProfile.Profile()
+        profile.runcall(topi.schedule, result)
+        calls = pstats.Stats(profile).total_calls
+        rows.append({"layers": layers, "stages": stages, "choosing": chosen - began, "lowering": lowered - chosen, "calls": calls})
+        table.add_row(str(layers), str(stages), f"{1e3 * (chosen - began):.0f}", f"{1e3 * (chosen - began) / stages:.2f}",
+                      f"{calls / stages:.0f}", f"{1e3 * (lowered - chosen):.0f}")
+    console.print(table)
+    return rows
+
+
 def plot(growth: dict[str, list[dict[str, float]]], place: Path) -> None:
     """The times against n, beside n log n through the first point."""
     import matplotlib
@@ -184,8 +226,9 @@ def main() -> None:
     console = Console(width=160)
     kernels = bench_kernels(console)
     growth = bench_growth(console)
+    choosing = bench_choosing(console)
     OUT.mkdir(exist_ok=True)
-    (OUT / "compile.json").write_text(json.dumps({"kernels": kernels, "growth": growth}, indent=1))
+    (OUT / "compile.json").write_text(json.dumps({"kernels": kernels, "growth": growth, "choosing": choosing}, indent=1))
     plot(growth, OUT / "compile.png")
     console.print(f"written to {(OUT / 'compile.json').absolute()} and {(OUT / 'compile.png').absolute()}", highlight=False)
 
