@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -11,6 +12,7 @@ from ..codegen.machine import Machine, machine_of
 from ..codegen.target import Target
 from ..errors import user_source
 from ..schedule import Schedule, create_schedule
+from ..schedule.model.exactness import is_exact_after
 from ..te import Tensor
 from ..te.operation import Operation
 from .cpu.rules import rule_in_order
@@ -57,13 +59,13 @@ def _scheduled(s: Schedule, target: Target, exact: bool, chooser: Chooser) -> Sc
     tags: Collection[str] = RULES
     decisions: list[Decision] = []
     for piece in cut(s, tags, fusion):
-        before = s.copy() if exact else None
-        group = _begin(s, piece, target, machine, chooser)
-        _apply(group, rule_for(piece.tag, piece.anchor))
-        if before is not None and not s.is_exact:
-            s = before
+        with s.attempt() if exact else nullcontext() as attempt:
             group = _begin(s, piece, target, machine, chooser)
-            _one_by_one(group)
+            _apply(group, rule_for(piece.tag, piece.anchor))
+            if attempt is not None and not is_exact_after(attempt):
+                s.undo(attempt)
+                group = _begin(s, piece, target, machine, chooser)
+                _one_by_one(group)
         decisions += group.decisions
         for head in piece.heads:
             if s[head].attach_type == "root" and not s[head].is_scheduled() and head.values:

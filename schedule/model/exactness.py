@@ -12,23 +12,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...arguments import as_tuple
 from ...errors import SourceLine
 from ...ir.atomics import is_atomic
-from ...ir.expr import Add, And, Call, Expr, IterVar, Max, Min, Mul, Or, Reduce, Var
+from ...ir.expr import IterVar
 from ...ir.ops import is_const
 from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import post_order
 from .axes import declared_ranges
-from .records import Record, TensorRef
+from .records import Record
 from .replay import Replay
 from .schedule import create_schedule
+from .stage import Stage
+from .term_order import is_ordered
 
 if TYPE_CHECKING:
-    from .schedule import Schedule
-    from .stage import Stage
+    from .schedule import Compound, Schedule
 
-__all__ = ["Exactness", "exactness", "is_ordered"]
+__all__ = ["Exactness", "exactness", "is_exact_after"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def exactness(schedule: Schedule) -> Exactness:
     shared = next((stage.name for stage in schedule.stages if _adds_in_any_order(stage)), "")
     if shared:
         return Exactness(f"the threads of {shared} add to the same floats in the order in which they come")
-    if not _is_inexact(schedule):  # what the records left behind shows it, and looking costs nothing
+    if not schedule.losses and not any(map(_disorder, schedule.stages)):
         return Exactness()
     replay = Replay(create_schedule(list(schedule.outputs)))
     since: Exactness | None = None
     for record in schedule.records:
-        lost = _lost_by(replay.schedule, record)
         replay.apply(record)
+        lost = "".join(replay.schedule.losses[:1])
         disorders = (_disorder(stage) for stage in replay.schedule.stages)
         reason = lost or next((each for each in disorders if each), "")
         if not reason:
@@ -89,35 +89,16 @@ def _adds_in_any_order(stage: Stage) -> bool:
         isinstance(node, BufferStore) and is_atomic(node) and node.buffer.dtype.is_float for node in post_order(body))
 
 
-def _is_inexact(schedule: Schedule) -> bool:
-    """Whether a look at each record is worth while."""
-    taken_apart = any(record.primitive in _TAKING_APART for record in schedule.records)
-    return taken_apart or any(map(_disorder, schedule.stages))
-
-
-_TAKING_APART = ("rfactor", "tensorize")
-
-
-def _lost_by(schedule: Schedule, record: Record) -> str:
-    """What a record is about to change for good, in words; empty for nothing."""
-    if record.primitive == "tensorize":
-        stage = schedule.stages[record.stage or 0]
-        floats = any(tensor.dtype.is_float for tensor in stage.op.outputs)
-        return f"the intrinsic adds the floats of {stage.name} in an order of its own" if floats else ""
-    if record.primitive != "rfactor":
-        return ""
-    tensors = record.arguments["tensor"]
-    first = as_tuple(tensors)[0]
-    assert isinstance(first, TensorRef)
-    stage = schedule.stages[first.stage]
-    reduction = stage.op.reduction
-    ordered = reduction is not None and is_ordered(reduction)
-    return f"partial results of {stage.name} are added instead of its terms" if ordered else ""
+def is_exact_after(compound: Compound) -> bool:
+    """Whether what was done to a schedule since then, which was exact, keeps it so: a look at that alone."""
+    schedule = compound.schedule
+    stages = {*compound.new_stages, *(member for member in compound.kept if isinstance(member, Stage))}
+    return len(schedule.losses) == compound.known_losses and not any(map(_disorder, stages))
 
 
 def _disorder(stage: Stage) -> str:
     """What is wrong with the order in which a stage takes up its terms, in words; empty for nothing."""
-    reduction = stage.op.reduction
+    reduction = stage.written_op.reduction
     if reduction is None or not is_ordered(reduction):
         return ""
     loops = _loops_in_order(stage)
@@ -137,7 +118,7 @@ def _disorder(stage: Stage) -> str:
 
 def _loops_in_order(stage: Stage) -> list[IterVar] | None:
     """The loops that the reduce axes became, in an order that takes up terms as declared; None where there is none."""
-    order: list[IterVar] = list(stage.op.reduce_axis)
+    order: list[IterVar] = list(stage.written_op.reduce_axis)
     for relation in stage.relations:
         if relation.uses and any(axis in order for axis in (*relation.uses, *relation.parents)):
             return None  # where one loop begins, or which element it is at, depends on another
@@ -152,20 +133,3 @@ def _loops_in_order(stage: Stage) -> list[IterVar] | None:
 
 def _names(axes: Sequence[IterVar]) -> str:
     return ", ".join(axis.name for axis in axes)
-
-
-def is_ordered(reduction: Reduce) -> bool:
-    """Whether the bits of a reduction depend on the order in which it takes up its terms."""
-    combiner = reduction.combiner
-    if not any(var.dtype.is_float for var in combiner.lhs):
-        return any(node.dtype.is_float for result in combiner.result for node in post_order(result))
-    return not all(map(_any_order, combiner.result, combiner.lhs, combiner.rhs))
-
-
-def _any_order(result: Expr, lhs: Var, rhs: Var) -> bool:
-    """Whether an element is joined by an operator that is associative and commutative to the last bit."""
-    if isinstance(result, Call):
-        return result.name in ("bitwise_and", "bitwise_or", "bitwise_xor") and {*result.args} == {lhs, rhs}
-    if not isinstance(result, (Add, Mul, Min, Max, And, Or)) or {result.a, result.b} != {lhs, rhs}:
-        return False
-    return isinstance(result, (Min, Max, And, Or)) or not result.dtype.is_float

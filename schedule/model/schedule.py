@@ -46,15 +46,23 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
 class Compound:
     """Several changes to a schedule as one: where an error comes out of any, all are undone.
 
-    kept: the states, before they were first changed, of the stages and groups that these changes are about.
+    notes: whether the primitives within are noted by themselves. kept: the states, before they were first changed, of the stages
+    and groups that these changes are about.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule, self.stages, self.lengths = schedule, list(schedule.stages), schedule.lengths()
+    def __init__(self, schedule: Schedule, notes: bool = False) -> None:
+        self.schedule, self.notes = schedule, notes
+        self.stages, self.lengths, self.known_losses = list(schedule.stages), schedule.lengths(), len(schedule.losses)
         self.kept: dict[Stage | Group, tuple[Any, ...]] = {}
 
-    def __enter__(self) -> None:
+    @property
+    def new_stages(self) -> set[Stage]:
+        """The stages that were not there before."""
+        return set(self.schedule.stages).difference(self.stages)
+
+    def __enter__(self) -> Compound:
         self.schedule.compounds.append(self)
+        return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.schedule.compounds.remove(self)
@@ -69,7 +77,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
     order, producers first. stage_map: from every operation that a stage has had to the stage. retired: axes that
     cache_write or rfactor took away, with what to say of them, the latest last. groups: what create_group made. decisions: what
     rules chose for it, where they made it: `plan` tells. compounds: the compound primitives that are under way, the outermost
-    first.
+    first. losses: what primitives have done for good to the order in which terms are added, in words.
     """
 
     def __init__(self, outputs: list[Operation]) -> None:
@@ -81,6 +89,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         self.groups: list[Group] = []
         self.decisions: tuple[Any, ...] = ()
         self.compounds: list[Compound] = []
+        self.losses: list[str] = []
         self._records: list[Record] = []
         self._threads: list[IterVar] = []
         self._symbols: list[Var] | None = None
@@ -214,19 +223,28 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def lengths(self) -> tuple[int, ...]:
         """Of what only grows."""
-        return len(self.stage_map), len(self.retired), len(self._records), len(self._threads)
+        return len(self.stage_map), len(self.retired), len(self._records), len(self._threads), len(self.losses)
 
     def undo(self, compound: Compound) -> None:
         """Back to where the compound primitive began."""
-        self.stages, self._places = compound.stages, {}
+        for member in (*compound.new_stages, *compound.kept):
+            member.unlink()
+        self.stages, self._places = list(compound.stages), {}
         for member, state in compound.kept.items():
             member.restore(state)
         operations, *lengths = compound.lengths
         while len(self.stage_map) > operations:
             self.stage_map.popitem()
-        for growing, length in zip((self.retired, self._records, self._threads), lengths, strict=True):
+        for growing, length in zip((self.retired, self._records, self._threads, self.losses), lengths, strict=True):
             del growing[length:]
-        self._link()
+        known = set(self.stages)
+        for member in compound.kept:
+            if member in known or isinstance(member, Group):
+                member.link()
+
+    def attempt(self) -> Compound:
+        """For `with s.attempt() as attempt`: primitives that are noted as ever, but undone by an error, or by `undo(attempt)`."""
+        return Compound(self, notes=True)
 
     # Records
 
@@ -239,7 +257,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
 
     def record(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> None:
         """Note a primitive that is about to change the schedule, unless it is part of another. For primitives alone."""
-        if not self.compounds:
+        if all(compound.notes for compound in self.compounds):
             named: list[Any] = [stage]
             for value in arguments.values():
                 named += value if isinstance(value, (list, tuple)) else [value]
@@ -262,7 +280,7 @@ class Schedule(SchedulePrimitives, ScheduleDoors):
         twin.outputs, twin.retired, twin.decisions = self.outputs, list(self.retired), self.decisions
         twin._records, twin._threads = list(self._records), list(self._threads)
         twin._symbols = None if self._symbols is None else list(self._symbols)
-        twin.compounds, twin._places = [], {}
+        twin.compounds, twin.losses, twin._places = [], list(self.losses), {}
         stages = {id(stage): stage.copied(twin) for stage in self.stages}
         twin.stages = list(stages.values())
         twin.stage_map = {op: stages[id(stage)] for op, stage in self.stage_map.items()}

@@ -74,7 +74,7 @@ class Stage(StagePrimitives):
     @property
     def root_iter_vars(self) -> tuple[IterVar, ...]:
         """The axes of its operation: data, then reduce."""
-        return (*self.op.axis, *self.op.reduce_axis)
+        return (*self._op.axis, *self._op.reduce_axis)  # of which none waits to be made anew
 
     @property
     def placement(self) -> Attachment:

@@ -42,6 +42,7 @@ from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.relations import pass_up_value
 from ..model.schedule import Schedule
 from ..model.stage import Stage
+from ..model.term_order import is_ordered
 
 __all__ = ["rfactor"]
 
@@ -101,6 +102,8 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
         retire(schedule, gone, f"was an axis of {stage.name} until rfactor made two stages of it{{at}}: "
                f"{partial.name} over {', '.join(leaf.name for leaf in partial.leaf_iter_vars)}, and {stage.name}")
         schedule.rewrite({}, anew={stage: final_op})
+        if is_ordered(reduction):
+            schedule.losses.append(f"partial results of {stage.name} are added instead of its terms")
     if isinstance(tensor, Tensor):
         return partial_op.output(0) if partial_op.num_outputs == 1 else list(partial_op.outputs)
     return [partial_op.output(tensor.value_index) for tensor in tensors]

@@ -93,4 +93,6 @@ def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
             reason=f"{stage.name} computes {len(stage.op.outputs)} tensors, the intrinsic {intrinsic.name} "
                    f"{len(intrinsic.op.outputs)}", fix="declare an intrinsic of as many outputs")
     stage.schedule.record("tensorize", stage, axis=axis, intrinsic=intrinsic)
+    if any(tensor.dtype.is_float for tensor in stage.op.outputs):
+        stage.schedule.losses.append(f"the intrinsic adds the floats of {stage.name} in an order of its own")
     stage.annotate(axis, kind="tensorized", bind_thread=None, intrinsic=intrinsic)

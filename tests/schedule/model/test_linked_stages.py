@@ -13,6 +13,7 @@ import pytest
 from te_evaluate import evaluate
 from tilewright import te
 from tilewright.schedule import Schedule, Stage
+from tilewright.schedule.model.exactness import is_exact_after
 from tilewright.tools.fuzz.state import exact
 
 
@@ -191,3 +192,21 @@ def test_a_compound_primitive_struck_anywhere_leaves_everything_as_it_was(name: 
             (set(readers), set(placed)) for readers, placed in links], f"struck at line {line}"
     assert line > 20
     assert exact(s) != before
+
+
+def test_an_attempt_is_noted_as_ever_and_can_be_taken_back() -> None:
+    A, B, C = chain(2)
+    s = te.create_schedule(C)
+    s[B].split(B.op.axis[0], 2)
+    before = exact(s)
+    with s.attempt() as attempt:
+        s.rfactor(C, C.op.reduce_axis[0])
+        s[B].unroll(B.op.axis[1])
+        assert [record.primitive for record in s.trace] == ["split", "rfactor", "unroll"]
+        assert not is_exact_after(attempt)
+        s.undo(attempt)
+        assert exact(s) == before
+        s.cache_read(A, "local", [B])
+        assert is_exact_after(attempt)
+    assert [record.primitive for record in s.trace] == ["split", "cache_read"]
+    assert s.is_exact
