@@ -23,9 +23,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...analysis.linear import expression, is_index, linear, terms
+from ...analysis.linear import Atom, atom_of, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
-from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Max, Min, Node, Select, Var
+from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, FloorMod, IfThenElse, IntImm, Max, Min, Node, Select, Var
 from ...ops import TRUE, const, floordiv, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
@@ -261,10 +261,13 @@ class _Partitioner(Rewriter):
     def For(self, node: For) -> Stmt:
         if not any(isinstance(inner, (If, IfThenElse, Min, Max, Select)) for inner in walk(node.body)):
             return node  # nor is there anything to cut in the loops within
-        cut = find_cut(node, self.masked_lanes) if self.copies > 1 and _fits(node.body) else None
-        if cut is None:
+        if self.copies <= 1 or not _fits(node.body):
             return self.generic(node)
-        pieces = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
+        cut = find_cut(node, self.masked_lanes)
+        if cut is None:
+            pieces = self._by_digit(node)
+        else:
+            pieces = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
         return self.generic(node) if pieces is None else pieces
 
     def _sequence(self, loop: For, cut: Cut) -> Stmt | None:
@@ -317,6 +320,50 @@ class _Partitioner(Rewriter):
         main = self._body(_Prover({}, cut.guards).visit(loop.body), self.copies // 2)
         rest = self._body(fresh_copy(loop.body, {}), self.copies // 2)
         return replace(loop, body=If(inside, main, rest))
+
+
+    def _by_digit(self, loop: For) -> Stmt | None:
+        """A loop that several were fused into, by where it is in one of them: in its last panel of columns, or in another."""
+        for digit, extent in _digits(loop):
+            place = Var(loop.var.name, digit.dtype)
+            body = _InPlaceOf(digit, place).visit(loop.body)
+            cut = find_cut(For(place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.SERIAL, body), self.masked_lanes)
+            if cut is None or not isinstance(cut.low, IntImm) or not isinstance(cut.high, IntImm):
+                continue
+            others = [at for at in range(extent) if not cut.low.value <= at < cut.high.value]
+            main = self._body(_Prover({place: digit}, cut.guards).visit(body), self.copies // 2)
+            outside = {place: const(others[0], digit.dtype) if len(others) == 1 else digit}
+            rest = self._body(fresh_copy(body, outside), self.copies // 2)
+            begun = GE(digit, cut.low) if cut.low.value else TRUE
+            return replace(loop, body=If(fold(And, begun, LT(digit, cut.high) if cut.high.value < extent else TRUE), main, rest))
+        return None
+
+
+def _digits(loop: For) -> Iterator[tuple[Expr, int]]:
+    """What guards of lanes in a loop's body know of its variable: remainders by a constant, each with how many there are."""
+    met: set[Atom] = set()
+    for guard in _guards(loop) if loop.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) else ():
+        if not _differs_in_lanes(guard.condition, guard.inner):
+            continue
+        assert isinstance(guard.condition, (LT, LE, GT, GE))
+        for side in (guard.condition.a, guard.condition.b):
+            for atom, _ in terms(linear(side)):
+                if (isinstance(atom, FloorMod) and isinstance(atom.b, IntImm) and atom.b.value > 1 and atom_of(atom) not in met
+                        and all(node is loop.var for node in walk(atom.a) if isinstance(node, Var))):
+                    met.add(atom_of(atom))
+                    yield atom, atom.b.value
+
+
+class _InPlaceOf(Rewriter):
+    """An expression's occurrences, by its structure, replaced by a variable."""
+
+    def __init__(self, expr: Expr, var: Var) -> None:
+        self.expr, self.var, self.key = expr, var, atom_of(expr)
+
+    def visit(self, node: Any) -> Any:
+        if type(node) is type(self.expr) and node.dtype == self.var.dtype and atom_of(node) == self.key:
+            return self.var
+        return super().visit(node)
 
 
 def _length(low: Expr, high: Expr) -> LinearForm:

@@ -218,3 +218,30 @@ def blur(A: int32[9], C: out int32[9]):
     for y in 9:
         C[y] = A[min(y + 1, 8)]
 """) is None
+
+
+FUSED = """
+def fused(A: float32[5, 37], C: out float32[5, 37]):
+    for f in parallel(15):
+        for j in vectorized(16):
+            if likely(f % 3 * 16 + j < 37):
+                C[f // 3, f % 3 * 16 + j] = A[f // 3, f % 3 * 16 + j]
+"""
+
+
+def test_a_fused_loop_is_cut_by_where_it_is_in_one_of_its_loops() -> None:
+    result = after(FUSED, *PIECES)
+    assert guards_left(FUSED) == 0, "the last panel of columns is known to be the last, so its vector has five lanes"
+    assert sorted(str(node.extent) for node in walk(result.body) if isinstance(node, For)) == ["15", "16", "5"]
+
+
+def test_panels_beyond_the_last_keep_their_guards() -> None:
+    text = FUSED.replace("37", "20")
+    assert guards_left(text) == 1, "two of three panels are cut or empty, and which is not known"
+    after(text, *PIECES, serialize_racing_lanes, flatten, vectorize, remove_likely)
+
+
+def test_a_remainder_that_other_variables_share_is_left_alone() -> None:
+    text = FUSED.replace("f % 3", "(f + n) % 3").replace("def fused(", "def fused(n: int32, ")
+    assert guards_left(text, n=1) == 1
+    after(text, *PIECES, serialize_racing_lanes, flatten, vectorize, remove_likely, n=1)
