@@ -73,7 +73,7 @@ def cpu_pipeline(
         Pass("simplify_pieces", simplify),             # decides the guards and bounds of the pieces
         Pass("lane_races", serialize_racing_lanes),    # after the last change of n-d indices, before they are gone
         # after partition, whose remainders are the rows that end within a vector
-        *((Pass("whole_vectors", lambda function: whole_vectors(function, vector_bits)),) if masked_lanes else ()),
+        Pass("whole_vectors", lambda function: whole_vectors(function, vector_bits, masks)),
         # one offset an access
         Pass("flatten", flatten, stage_after="flat"),
         Pass("nontemporal", lambda function: stream_stores(function, vector_bits)),  # cuts what will be vectors

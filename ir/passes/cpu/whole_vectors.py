@@ -9,8 +9,11 @@
 Without it every access of T would be masked, and LLVM keeps no masked memory in registers. What is read from elsewhere
 stays masked, and so does what is stored there. Lanes beyond the row hold anything: nothing but those lanes reads them.
 
-It stands while indices are n-d, after loop_partition, whose remainders are such rows, and is for machines that mask
-every vector at no cost.
+Machines that do not mask vectors at no cost get whole ones where nothing would be masked: where all that such a row is computed
+from lies in memory of the function's own, whose rows then end with a whole vector too (a packed panel), and can be computed on
+whatever it holds.
+
+It stands while indices are n-d, after loop_partition, whose remainders are such rows.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...buffer import Buffer
-from ...expr import LE, LT, BufferLoad, Expr, IfThenElse, IntImm, Let, Node, Var
+from ...combine import FUSED
+from ...expr import LE, LT, Add, BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, Let, Max, Min, Mul, Node, Sub, Var
 from ...ops import all_of, conjuncts, const
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
 from ...structural import Key, structural_key
@@ -28,11 +32,14 @@ from .vectorize import DEFAULT_VECTOR_BITS
 __all__ = ["whole_vectors"]
 
 
-def whole_vectors(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS) -> Function:
-    """`function` with its private rows, and the loops that fill them, as long as vectors of `vector_bits` are."""
+def whole_vectors(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks: bool = True) -> Function:
+    """`function` with its private rows, and the loops that fill them, as long as vectors of `vector_bits` are. masks: whether the
+    machine masks what they read at no cost."""
     rows = _Rows(vector_bits)
     rows.walk(function.body)
-    return function.with_body(_Widener(rows.wider()).visit(function.body))
+    wider = rows.wider()
+    padded = {} if masks or not wider else rows.padded(function.body, wider)
+    return function.with_body(_Widener(wider, padded).visit(function.body)) if wider else function
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,40 @@ class _Rows:
         return widened
 
 
+    def padded(self, body: Stmt, wider: dict[Buffer, int]) -> dict[Buffer, int]:
+        """The last extents that other allocated buffers need, so that loops over rows of those in `wider` read them whole. Takes
+        from `wider` those of which a loop reads anything else along its lanes, or does more than adding and multiplying."""
+        needed: dict[Buffer, int] = {}
+        for node in post_order(body):
+            active = _Active.of(node) if isinstance(node, For) else None
+            if active is None or not isinstance(node, For):
+                continue
+            into = {inner.buffer for inner in post_order(active.body) if isinstance(inner, BufferStore)} & wider.keys()
+            if not into:
+                continue
+            reads = self._read_whole(node.var, active.body, wider) if not active.guards else None
+            for buffer in into if reads is None else ():
+                del wider[buffer]
+            for buffer in reads or ():
+                needed[buffer] = max(needed.get(buffer, 0), *(wider[each] for each in into))
+        return needed if wider else {}
+
+    def _read_whole(self, var: Var, body: Stmt, wider: dict[Buffer, int]) -> set[Buffer] | None:
+        """The other buffers that a loop reads along its lanes; None where it reads what is not the function's own, or does with it
+        what might fail."""
+        found: set[Buffer] = set()
+        for node in post_order(body):
+            if isinstance(node, BufferLoad) and _mentions(node, var):
+                whole = node.indices[-1] is var and not any(_mentions(index, var) for index in node.indices[:-1])
+                if node.buffer not in self.found or not whole or not isinstance(node.buffer.shape[-1], IntImm):
+                    return None
+                found.add(node.buffer)
+            elif isinstance(node, Expr) and _mentions(node, var) and not isinstance(
+                    node, (BufferLoad, Add, Sub, Mul, Min, Max, Cast, Var)) and not (isinstance(node, Call) and node.name in FUSED):
+                return None
+        return found - wider.keys()
+
+
 def _is_zero(value: Expr) -> bool:
     return isinstance(value, IntImm) and value.value == 0
 
@@ -151,18 +192,19 @@ def _is_zero(value: Expr) -> bool:
 class _Widener(SharingRewriter):
     """Gives buffers their new rows, and loops over them the new extents; any loop that an If cuts short, the shorter one."""
 
-    def __init__(self, wider: dict[Buffer, int]) -> None:
+    def __init__(self, wider: dict[Buffer, int], padded: dict[Buffer, int]) -> None:
         super().__init__()
-        self.wider = wider
+        self.wider, self.padded = wider, padded
         self.buffers: dict[Buffer, Buffer] = {}
 
     def Allocate(self, node: Allocate) -> Stmt:
         old = node.buffer
-        if old not in self.wider:
+        wide = self.wider.get(old) or self.padded.get(old)
+        if wide is None:
             return self.generic(node)
         last = old.shape[-1]
         assert isinstance(last, IntImm)
-        self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(self.wider[old], last.value), last.dtype)))
+        self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(wide, last.value), last.dtype)))
         return Allocate(self.buffers[old], self.visit(node.body))
 
     def For(self, node: For) -> Stmt:
