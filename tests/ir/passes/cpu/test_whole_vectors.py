@@ -110,3 +110,35 @@ def test_ragged_sums_stay_in_registers() -> None:
     out = np.empty((4, 14), np.float32)
     tw.build(s, [a, b, c])(x, y, out)
     np.testing.assert_allclose(out, x @ y, rtol=1e-5)
+
+
+PANEL = """
+def panel(A: float32[{n}], w: float32[1], C: out float32[{n}]):
+    P: float32[{n}]
+    for x in vectorized({n}):
+        P[x] = A[x]
+    T: local float32[{n}]
+    for x in vectorized({n}):
+        T[x] = 1.0
+    for x in vectorized({n}):
+        T[x] = T[x] + {term}
+    for x in vectorized({n}):
+        C[x] = T[x]
+"""
+
+
+def unmasked(text: str) -> str:
+    return str(after(text, lambda function: whole_vectors(function, 256, masks=False)))
+
+
+@pytest.mark.parametrize(("n", "wide"), [(5, 8), (7, 8), (8, 8), (13, 16), (31, 32)])
+def test_without_masks_a_row_is_whole_where_it_reads_the_functions_own_memory(n: int, wide: int) -> None:
+    result = unmasked(PANEL.format(n=n, term="P[x] * w[0]"))
+    assert f"T: local float32[{wide}]" in result and f"P: float32[{wide}]" in result
+    assert "if_then_else" not in result, "lanes beyond the row compute on whatever the panel's end holds"
+
+
+@pytest.mark.parametrize("term", ["A[x] * w[0]", "P[x] / w[0]", "P[12 - x] * w[0]"])
+def test_without_masks_a_row_stays_where_it_reads_otherwise_or_divides(term: str) -> None:
+    result = unmasked(PANEL.format(n=13, term=term))
+    assert "T: local float32[13]" in result and "P: float32[13]" in result
