@@ -265,7 +265,7 @@ class _Partitioner(Rewriter):
             return self.generic(node)
         cut = find_cut(node, self.masked_lanes)
         if cut is None:
-            pieces = self._by_digit(node)
+            pieces = None if self.masked_lanes else self._by_digit(node)
         else:
             pieces = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
         return self.generic(node) if pieces is None else pieces
@@ -318,25 +318,34 @@ class _Partitioner(Rewriter):
         if cut.high is not None:
             inside = fold(And, inside, LT(loop.var, cut.high))
         main = self._body(_Prover({}, cut.guards).visit(loop.body), self.copies // 2)
-        rest = self._body(fresh_copy(loop.body, {}), self.copies // 2)
+        rest = self._body(fresh_copy(loop.body, _only_other(loop, cut)), self.copies // 2)
         return replace(loop, body=If(inside, main, rest))
 
 
     def _by_digit(self, loop: For) -> Stmt | None:
-        """A loop that several were fused into, by where it is in one of them: in its last panel of columns, or in another."""
+        """A loop that several were fused into, by where it is in one of them: in its last panel of columns, or in another. Not for
+        machines that mask lanes at no cost."""
         for digit, extent in _digits(loop):
             place = Var(loop.var.name, digit.dtype)
             body = _InPlaceOf(digit, place).visit(loop.body)
-            cut = find_cut(For(place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.SERIAL, body), self.masked_lanes)
+            whole = For(place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.SERIAL, body)
+            cut = find_cut(whole, self.masked_lanes)
             if cut is None or not isinstance(cut.low, IntImm) or not isinstance(cut.high, IntImm):
                 continue
-            others = [at for at in range(extent) if not cut.low.value <= at < cut.high.value]
             main = self._body(_Prover({place: digit}, cut.guards).visit(body), self.copies // 2)
-            outside = {place: const(others[0], digit.dtype) if len(others) == 1 else digit}
-            rest = self._body(fresh_copy(body, outside), self.copies // 2)
+            rest = self._body(fresh_copy(body, {place: digit} | _only_other(whole, cut)), self.copies // 2)
             begun = GE(digit, cut.low) if cut.low.value else TRUE
             return replace(loop, body=If(fold(And, begun, LT(digit, cut.high) if cut.high.value < extent else TRUE), main, rest))
         return None
+
+
+def _only_other(loop: For, cut: Cut) -> dict[Var, Expr]:
+    """The loop's variable and its value, where a cut leaves out a single one."""
+    bounds = loop.begin, loop.begin if cut.low is None else cut.low, cut.high, fold(Add, loop.begin, loop.extent)
+    begin, low, high, end = (bound.value if isinstance(bound, IntImm) else None for bound in bounds)
+    if begin is None or low is None or high is None or end is None or low - begin + end - high != 1:
+        return {}
+    return {loop.var: const(begin if low > begin else high, loop.var.dtype)}
 
 
 def _digits(loop: For) -> Iterator[tuple[Expr, int]]:

@@ -245,3 +245,16 @@ def test_a_remainder_that_other_variables_share_is_left_alone() -> None:
     text = FUSED.replace("f % 3", "(f + n) % 3").replace("def fused(", "def fused(n: int32, ")
     assert guards_left(text, n=1) == 1
     after(text, *PIECES, serialize_racing_lanes, flatten, vectorize, remove_likely, n=1)
+
+
+def test_the_one_iteration_of_a_parallel_loop_that_is_cut_is_known() -> None:
+    text = """
+def tiles(A: float32[100], C: out float32[100]):
+    for i in parallel(7):
+        for j in vectorized(16):
+            if likely(i * 16 + j < 100):
+                C[i * 16 + j] = A[i * 16 + j]
+"""
+    result = after(text, *PIECES)
+    assert guards_left(text) == 0, "the last tile is the seventh, whose vector has four lanes"
+    assert sorted(str(node.extent) for node in walk(result.body) if isinstance(node, For)) == ["16", "4", "7"]
