@@ -12,7 +12,7 @@ Pure functions of an operation's expression and the machine. A plan's cost is in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log2, prod
 from typing import TypeAlias
@@ -22,7 +22,9 @@ from ...ir.analysis.linear import is_index
 from ...ir.expr import Expr, FloorDiv, IntImm, IterVar, Mul, Node, ProducerLoad, Reduce, Var
 from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
+from ...te.tensor import Tensor
 from ..operations import axes_in, contiguous, depends_on
+from .packs import Read, axes_of, is_movable, packs, reads_of
 
 __all__ = ["SumPlan", "Terms", "best_plan", "gathers", "plans", "terms_of"]
 
@@ -32,6 +34,9 @@ MOST_OPERATORS = 192
 """Operations on vectors in one step: longer bodies take long to compile, and gain nothing."""
 CUT = 1.05
 """What an axis costs that is not whole in the tile: conditions on it are not known where its loop is written out."""
+SCATTERED, SCATTERED_FAR = 3, 16
+"""Operations on vectors in whose time a result is stored that does not lie beside the others of its vector: where the second cache
+holds all results, and where it does not."""
 MOST_ROWS = 4
 """Axes that a tile is chosen over."""
 VECTORS = (1, 2, 3, 4)
@@ -43,12 +48,13 @@ ASSUMED = 1024
 class SumPlan:
     """lane: the axes whose elements go into vectors as one axis, the last data axes or one reduce axis. vectors: how many at a
     step. rows: other data axes, and how many of each one's values are computed together. cost: operations on vectors for each
-    term."""
+    term. packed: the loads whose tensors are copied first, in the order in which the tile reads them."""
 
     lane: tuple[IterVar, ...]
     vectors: int
     rows: tuple[tuple[IterVar, int], ...]
     cost: float
+    packed: tuple[ProducerLoad, ...] = ()
 
     def __str__(self) -> str:
         tile = "".join(f" x {axis.name} {size}" for axis, size in self.rows)
@@ -90,7 +96,7 @@ def _with_axes(value: Expr) -> Iterator[tuple[Expr, frozenset[IterVar]]]:
     axes: dict[int, frozenset[IterVar]] = {}
     for node in post_order(value, below=_outside_of_indices):
         if isinstance(node, ProducerLoad):
-            axes[id(node)] = _axes_of(node)
+            axes[id(node)] = axes_of(node)
         elif isinstance(node, Var):
             axes[id(node)] = frozenset({node} if isinstance(node, IterVar) else ())
         else:
@@ -103,31 +109,34 @@ def _outside_of_indices(node: Node) -> Sequence[Node]:
     return [] if isinstance(node, ProducerLoad) else children(node)
 
 
-def _axes_of(load: ProducerLoad) -> frozenset[IterVar]:
-    return frozenset[IterVar]().union(*map(axes_in, load.indices))
-
-
 # Costs
 
 
 def best_plan(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None = None, vectors: Sequence[int] = VECTORS,
+    movable: Collection[Tensor] = (),
 ) -> SumPlan | None:
-    """The cheapest plan, of those with the given lane where there is one. None where there is nothing to put into vectors."""
-    return min(plans(terms, machine, lane, vectors), key=lambda plan: plan.cost, default=None)
+    """The cheapest plan, of those with the given lane where there is one. movable: tensors that may be copied into another order
+    first. None where there is nothing to put into vectors."""
+    return min(plans(terms, machine, lane, vectors, movable), key=lambda plan: plan.cost, default=None)
 
 
 def plans(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...] | None = None, vectors: Sequence[int] = VECTORS,
+    movable: Collection[Tensor] = (),
 ) -> list[SumPlan]:
     """All of them, of those with the given lane where there is one."""
-    lanes = [lane] if lane is not None else [*_data_lanes(terms), *_reduce_lanes(terms)]
-    return [plan for axes in lanes for plan in _plans(terms, machine, axes, vectors)]
+    lanes = [lane] if lane is not None else [*_data_lanes(terms, movable), *_reduce_lanes(terms)]
+    return [plan for axes in lanes for plan in _plans(terms, machine, axes, vectors, movable)]
 
 
-def _plans(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: Sequence[int]) -> Iterator[SumPlan]:
+def _plans(
+    terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: Sequence[int], movable: Collection[Tensor],
+) -> Iterator[SumPlan]:
     room = machine.registers * 3 // 4
-    work = _work(terms, machine, lane)
+    reads = list(reads_of(terms.loads, terms.reduce_axis, machine, lane, terms.bits, movable))
+    work, depth = _work(terms, machine, lane, reads), prod(constant_extent(axis) or ASSUMED for axis in terms.reduce_axis)
+    count = depth * prod(constant_extent(axis) or ASSUMED for axis in terms.axis)
     if len(lane) > 1:
         vectors = [ceil(prod(constant_extent(axis) or ASSUMED for axis in lane) / machine.lanes(terms.bits))]
     for rows in _tiles(_rows(terms, lane), room):
@@ -136,7 +145,9 @@ def _plans(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: S
             if taken * many <= room:
                 step = _step(work, many, rows)
                 if step <= MOST_OPERATORS or taken * many == 1:
-                    yield SumPlan(lane, many, rows, _cost(terms, machine, lane, many, rows, step))
+                    steps, width = _steps(terms, machine, lane, many, rows), many * machine.lanes(terms.bits)
+                    packed, more = packs(reads, machine, width, rows, steps, depth, count)
+                    yield SumPlan(lane, many, rows, _cost(terms, machine, lane, many, rows, step) + more, packed)
 
 
 def cost_of(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
@@ -147,26 +158,40 @@ def cost_of(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: 
 def _cost(
     terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int, rows: Sequence[tuple[IterVar, int]], step: float,
 ) -> float:
+    depth = prod(constant_extent(axis) or ASSUMED for axis in terms.reduce_axis)
+    reduced = bool(lane) and lane[0].kind == "reduce"
+    across = (vectors - 1 + 2 * log2(machine.lanes(terms.bits))) / depth if reduced else 0
+    apart = 0.0
+    if lane and not reduced and lane[-1] is not terms.axis[-1]:
+        results = prod(constant_extent(axis) or ASSUMED for axis in terms.axis)
+        each = SCATTERED if results * terms.bits // 8 <= machine.l2 else SCATTERED_FAR
+        apart = each / depth / dict(rows).get(terms.axis[-1], 1)
+    return _steps(terms, machine, lane, vectors, rows) * max(step, machine.accumulators) + across + apart
+
+
+def _steps(
+    terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int, rows: Sequence[tuple[IterVar, int]],
+) -> float:
+    """How many steps are made for each term: fewer than one, the more results a step computes at once."""
     width = vectors * machine.lanes(terms.bits) if lane else 1
     length = prod(constant_extent(axis) or ASSUMED for axis in lane)
     steps = ceil(length / width) / length
     for axis, size in rows:
         extent = constant_extent(axis) or ASSUMED
         steps *= ceil(extent / size) / extent * (1 if size == extent else CUT)
-    depth = prod(constant_extent(axis) or ASSUMED for axis in terms.reduce_axis)
-    reduced = bool(lane) and lane[0].kind == "reduce"
-    across = (vectors - 1 + 2 * log2(machine.lanes(terms.bits))) / depth if reduced else 0
-    return steps * max(step, machine.accumulators) + across
+    return steps
 
 
 _Work: TypeAlias = Mapping[tuple[frozenset[IterVar], bool], float]
 """What a term takes, by the axes that it depends on, and whether the lanes' are among them."""
 
 
-def _work(terms: Terms, machine: Machine, lane: tuple[IterVar, ...]) -> _Work:
+def _work(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], reads: Sequence[Read] = ()) -> _Work:
+    movable = {id(read.load) for read in reads}  # that lanes of these are read apart is what their copies save
     data, along, lanes = frozenset(terms.axis) - set(lane), frozenset(lane), machine.lanes(terms.bits)
     work: dict[tuple[frozenset[IterVar], bool], float] = {(data, True): 1}  # the sum
-    for axes, count in (*terms.operators, *((_axes_of(load), lanes if gathers(load, lane, lanes) else 1) for load in terms.loads)):
+    for axes, count in (*terms.operators, *(
+            (axes_of(load), lanes if id(load) not in movable and gathers(load, lane, lanes) else 1) for load in terms.loads)):
         key = axes & data, not axes.isdisjoint(along)
         work[key] = work.get(key, 0) + count
     return work
@@ -205,13 +230,19 @@ def _quick(index: Expr, lanes: int) -> set[IterVar]:
 # What there is to choose from
 
 
-def _data_lanes(terms: Terms) -> Iterator[tuple[IterVar, ...]]:
-    """The last data axis, and with it those before it where all is read in one piece along them."""
+def _data_lanes(terms: Terms, movable: Collection[Tensor]) -> Iterator[tuple[IterVar, ...]]:
+    """The last data axis, and with it those before it where all is read in one piece along them; and each other one along which
+    all is read side by side, or can be copied so."""
+    for axis in terms.axis[:-1]:
+        along = [load for load in terms.loads if axis in axes_of(load)]
+        if along and (constant_extent(axis) or 0) > 1 and all(
+                axis in contiguous(load) or (load.producer in movable and is_movable(load, axis, terms.loads)) for load in along):
+            yield (axis,)
     for count in range(1, len(terms.axis) + 1):
         lane = terms.axis[-count:]
         if any(constant_extent(axis) == 0 for axis in lane):
             return
-        reading = [load for load in terms.loads if not _axes_of(load).isdisjoint(lane)]
+        reading = [load for load in terms.loads if not axes_of(load).isdisjoint(lane)]
         if count > 1 and not all(_in_one_piece(load, lane) for load in reading):
             return
         yield lane
@@ -234,7 +265,7 @@ def _reduce_lanes(terms: Terms) -> Iterator[tuple[IterVar, ...]]:
 
 def _rows(terms: Terms, lane: Sequence[IterVar]) -> list[IterVar]:
     """The data axes that some load does not depend on, or some operation on vectors."""
-    used = [*map(_axes_of, terms.loads), *(axes for axes, _ in terms.operators if not axes.isdisjoint(lane))]
+    used = [*map(axes_of, terms.loads), *(axes for axes, _ in terms.operators if not axes.isdisjoint(lane))]
     return [axis for axis in terms.axis if axis not in lane and (constant_extent(axis) or 0) > 1
             and any(axis not in axes for axes in used)][-MOST_ROWS:]
 

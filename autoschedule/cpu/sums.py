@@ -16,19 +16,25 @@ vector of results needs of it no other vector does, so it is computed there, and
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar, Reduce
+from ...ir.analysis.linear import linear
+from ...ir.analysis.linear import terms as summands
+from ...ir.expr import IterVar, ProducerLoad, Reduce
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ...te.tensor import Tensor
 from ..estimate import Lines, estimate
+from ..operations import axes_in, inlined_into, loads_of
 from ..plan import Candidate
 from .fusion import axes_shared, computed_again
 from .injective import worth_threads
-from .lanes import fused, halves, power_below
+from .lanes import fused, halves, length, power_below
+from .packs import axes_of, pack
 from .sum_nest import reads_of, stored_by, sum_nest
 from .sum_plan import SumPlan, Terms, best_plan, cost_of, plans, terms_of
 from .transposes import expanded, loads_in
@@ -69,8 +75,11 @@ def _ways(group: Group) -> list[Candidate]:
     op = group.s[group.anchor].op
     terms, value = _terms(group, group.anchor), expanded(group.s, op)
     assert terms is not None and isinstance(value, Reduce)
-    found = plans(terms, group.machine, terms.axis[-1:], (1,)) if group.parts else plans(terms, group.machine)
+    found = (plans(terms, group.machine, terms.axis[-1:], (1,)) if group.parts
+             else plans(terms, group.machine, movable=_movable(group)))
     found.sort(key=lambda plan: plan.cost)
+    copied = bool(found[0].packed)  # the nest of a sum says nothing of copies: their costs are the plan's own
+    found = found[:1] if copied else [plan for plan in found if not plan.packed]
     most = found[0].cost * WORSE
     ways, lines = list[Candidate](), Lines()
     stored, reads = stored_by(op.output(0), op.axis), reads_of(value)
@@ -110,7 +119,16 @@ def _plan(group: Group) -> SumPlan | None:
     terms = _terms(group, group.anchor)
     if terms is None or any(constant_extent(axis) == 0 for axis in (*terms.axis, *terms.reduce_axis)):
         return None
-    return best_plan(terms, group.machine, terms.axis[-1:], (1,)) if group.parts else best_plan(terms, group.machine)
+    if group.parts:
+        return best_plan(terms, group.machine, terms.axis[-1:], (1,))
+    return best_plan(terms, group.machine, movable=_movable(group))
+
+
+def _movable(group: Group) -> set[Tensor]:
+    """The tensors that the anchor may read a copy of: nothing that is inlined into it reads them too."""
+    s, anchor = group.s, group.anchor
+    elsewhere = {tensor for op in inlined_into(s, anchor) for tensor in op.input_tensors}
+    return {tensor for tensor in s[anchor].op.input_tensors if tensor not in elsewhere and s[tensor].attach_type != "inline"}
 
 
 def _terms(group: Group, op: Operation) -> Terms | None:
@@ -132,28 +150,48 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
     sizes = _sizes(s[anchor].op, plan)
     ahead = _ahead(group)
+    width = group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors
+    lanes_at = [at for at, axis in enumerate(s[anchor].op.axis) if axis in plan.lane]
+    order = _nest(group, plan, sizes, width) if plan.packed else _Nest()
+    panels = [pack(group, load, plan.lane[0] if plan.lane[0] in axes_of(load) else None, width, s[anchor].op.reduce_axis,
+                   not order.panels or plan.lane[0] not in axes_of(load)) for load in plan.packed]
     accumulator = s[anchor] if anchor is not group.output else s[s.cache_write(anchor.output(0), "local")]
+    places = [at for at in range(len(anchor.axis)) if at not in lanes_at] + lanes_at
+    if places != sorted(places):
+        accumulator.transform_layout(lambda *at: [at[place] for place in places])
     before: list[IterVar] = []
     after: list[IterVar] = []
+    late: list[IterVar] = []
+    inside: list[int] = []
     rows: list[IterVar] = []
     axes = list(stage.op.axis)
-    for at, axis in enumerate(axes[:len(axes) - len(plan.lane)]):
-        outer, inner = _split(stage, axis, sizes.get(at, 0))
-        rows += inner
-        (before if at in ahead else after).extend(outer)
-    lane = fused(stage, axes[len(axes) - len(plan.lane):])
-    width, extent = group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors, constant_extent(lane)
+    for at, axis in enumerate(axes):
+        if at not in lanes_at:
+            outer, inner = _split(stage, axis, sizes.get(at, 0))
+            rows += inner
+            if at in order.turned and not inner and (constant_extent(axis) or 0) > order.block:
+                block, axis = stage.split(axis, factor=order.block)
+                before.append(block)
+                outer = [axis]
+            (late if at in order.late else before if at in ahead else after).extend(outer)
+            inside += [order.late.index(at)] * len(outer) if at in order.late else []
+    lane = fused(stage, [axes[at] for at in lanes_at])
+    extent = constant_extent(lane)
     if len(plan.lane) == 1 and (extent is None or extent > width):
         vector, lane = stage.split(lane, factor=width)
         before.append(vector)
-    stage.reorder(*before, *after, *rows, lane)
-    before = _in_parallel(group, stage, before)
+    late = [loop for _, loop in sorted(zip(inside, late, strict=True), key=lambda pair: pair[0])]
+    stage.reorder(*before, *late, *after, *rows, lane)
+    before = _in_parallel(group, stage, before if order.panels else [*before, *late])
+    for load, panel in zip(plan.packed, panels, strict=True):
+        if order.panels and plan.lane[0] in axes_of(load):
+            panel.compute_at(stage, before[-1])
     for axis in rows:
         stage.unroll(axis)
     stage.vectorize(lane)
     if before or after:
-        accumulator.compute_at(stage, (*before, *after)[-1])
-    _sum_up(accumulator, sizes, len(plan.lane), ())
+        accumulator.compute_at(stage, (*before, *(late if order.panels else ()), *after)[-1])
+    _sum_up(accumulator, {places.index(at): size for at, size in sizes.items()}, len(plan.lane), ())
     for part in group.parts:
         terms = _terms(group, part)
         own = best_plan(terms, group.machine, terms.axis[-1:], (1,)) if terms is not None else None
@@ -161,6 +199,48 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
         if before:
             s[part].compute_at(stage, before[-1])
         _sum_up(s[part], tile, 1, tuple(tile))
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """late: the places of axes whose loops stand within all others, one over vectors included. turned: those of them along which
+    lies what is copied, `block` values at a time. panels: whether what lanes run along is copied a panel at a time, where the late
+    loops begin."""
+
+    late: tuple[int, ...] = ()
+    turned: tuple[int, ...] = ()
+    block: int = 1
+    panels: bool = False
+
+
+def _nest(group: Group, plan: SumPlan, sizes: Mapping[int, int], width: int) -> _Nest:
+    """Loops on which what a tile reads along lanes does not depend are innermost where that is more than what it reads else: it
+    stays in the cache meanwhile. So do those along which its source is contiguous, so that panels are made of whole lines."""
+    op = group.s[group.anchor].op
+    tile = {axis: constant_extent(axis) or 1 for axis in op.reduce_axis} | dict(plan.rows) | dict.fromkeys(plan.lane, width)
+    loads = loads_of(op)
+    along = [load for load in loads if not axes_of(load).isdisjoint(plan.lane)]
+    if sum(_read(load, tile) for load in along) < sum(_read(load, tile) for load in loads if load not in along):
+        return _Nest()
+    copied = [load for load in along if load in plan.packed]
+    block = group.machine.line // op.output(0).dtype.bytes
+    fixed = frozenset[IterVar]().union(*map(axes_of, along))
+    sources = {axis for load in copied for axis in axes_in(load.indices[-1])} - set(plan.lane)
+    free = [at for at, axis in enumerate(op.axis) if axis not in fixed]
+    turned = [at for at, axis in enumerate(op.axis) if axis in sources]
+    tasks = ceil((length(plan.lane) or 1) / width)
+    for at, axis in enumerate(op.axis):
+        if at not in free and axis not in plan.lane:
+            tasks *= ceil((constant_extent(axis) or 1) / (block if at in turned else sizes.get(at, 1)))
+    held = sum(_read(load, tile | {op.axis[at]: block for at in turned}) for load in copied) * op.output(0).dtype.bytes
+    panels = bool(copied) and tasks >= TASKS * group.machine.cores and held <= group.machine.l2 // 2
+    return _Nest((*turned, *free), tuple(turned), block, panels)
+
+
+def _read(load: ProducerLoad, sizes: Mapping[IterVar, int]) -> int:
+    """Elements that a tile of these sizes reads."""
+    steps = ([(axis, factor) for axis, factor in summands(linear(index)) if isinstance(axis, IterVar)] for index in load.indices)
+    return prod(1 + sum(abs(factor) * (sizes.get(axis, 1) - 1) for axis, factor in each) for each in steps)
 
 
 def _ahead(group: Group) -> frozenset[int]:

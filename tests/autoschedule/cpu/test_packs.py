@@ -1,0 +1,108 @@
+"""Copies that sums read in place of tensors: which are made, and that contractions of odd sizes are what they were declared as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.autoschedule import schedule
+from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, terms_of
+from tilewright.codegen.machine import MACHINES
+
+AVX2 = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
+CONTRACTIONS = (
+    ("abcd-deca-be", "17x9x7x13x31"), ("abcd-aebf-dfce", "5x17x31x7x19x13"), ("abc-adc-bd", "19x37x23x67"),
+    ("abc-bda-dc", "23x19x33x65"), ("ab-cad-dcb", "31x33x17x23"), ("ab-ca-cb", "63x65x67"), ("ab-ac-bc", "67x63x65"),
+    ("abc-dca-bd", "31x17x37x29"), ("abcd-ea-ebcd", "11x7x9x17x31"),
+)
+
+
+def contraction(text: str, sizes: str) -> tuple[list[te.Tensor], te.Tensor]:
+    result, left, right = text.split("-")
+    extents = dict(zip(sorted({*left, *right}), map(int, sizes.split("x")), strict=True))
+    given = [te.placeholder(tuple(extents[letter] for letter in operand), name=name)
+             for operand, name in ((left, "A"), (right, "B"))]
+    reduced = {letter: te.reduce_axis((0, extent), letter) for letter, extent in extents.items() if letter not in result}
+
+    def element(*at: te.Expr) -> te.Expr:
+        index = dict(zip(result, at, strict=True)) | reduced
+        factors = [tensor(*(index[letter] for letter in operand)) for tensor, operand in zip(given, (left, right), strict=True)]
+        return te.sum(factors[0] * factors[1], list(reduced.values()))
+    return given, te.compute(tuple(extents[letter] for letter in result), element, name="C")
+
+
+def planned(text: str, sizes: str) -> SumPlan:
+    given, c = contraction(text, sizes)
+    terms = terms_of(c.op.values[0], c.op.axis)
+    assert terms is not None
+    chosen = best_plan(terms, AVX2, movable=given)
+    assert chosen is not None
+    return chosen
+
+
+def run(inputs: list[te.Tensor], output: te.Tensor, arrays: list[np.ndarray], **options: Any) -> np.ndarray:
+    out = np.full(tuple(int(str(extent)) for extent in output.shape), np.nan, "float32")
+    tw.build(schedule([output], **options), [*inputs, output], **options)(*arrays, out)
+    return out
+
+
+def drawn(inputs: list[te.Tensor]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(tuple(int(str(extent)) for extent in tensor.shape)).astype("float32") for tensor in inputs]
+
+
+def test_what_lanes_would_gather_is_copied() -> None:
+    chosen = planned("abcd-aebf-dfce", "17x23x31x17x19x31")
+    assert [axis.name for axis in chosen.lane] == ["i2"], "c is long, and only B has it"
+    assert [load.producer.name for load in chosen.packed] == ["B"]
+
+
+def test_what_is_used_seldom_is_read_where_it_lies() -> None:
+    assert planned("ab-ac-cb", "3x501x7").packed == (), "each element is used three times"
+
+
+def test_nothing_is_copied_that_may_not_be() -> None:
+    _, c = contraction("abcd-aebf-dfce", "17x23x31x17x19x31")
+    terms = terms_of(c.op.values[0], c.op.axis)
+    assert terms is not None
+    chosen = best_plan(terms, AVX2)
+    assert chosen is not None
+    assert chosen.packed == ()
+
+
+@pytest.mark.parametrize(("text", "sizes"), CONTRACTIONS)
+def test_contractions_are_those_of_the_declaration(text: str, sizes: str) -> None:
+    inputs, c = contraction(text, sizes)
+    arrays = drawn(inputs)
+    result, left, right = text.split("-")
+    wanted = np.einsum(f"{left},{right}->{result}", *(array.astype("float64") for array in arrays))
+    np.testing.assert_allclose(run(inputs, c, arrays), wanted, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("text", "sizes"), CONTRACTIONS[:3])
+def test_exact_contractions_have_the_bits_of_the_program_without_a_schedule(text: str, sizes: str) -> None:
+    inputs, c = contraction(text, sizes)
+    arrays = drawn(inputs)
+    plain = np.empty(tuple(int(str(extent)) for extent in c.shape), "float32")
+    tw.build(te.create_schedule(c), [*inputs, c])(*arrays, plain)
+    np.testing.assert_array_equal(run(inputs, c, arrays, exact=True), plain)
+
+
+@pytest.mark.parametrize("rows_first", [True, False])
+def test_two_reads_of_one_tensor_are_of_one_copy(rows_first: bool) -> None:
+    n, depth = 67, 129
+    a, k = te.placeholder((n, depth) if rows_first else (depth, n), name="A"), te.reduce_axis((0, depth), "k")
+    g = te.compute((n, n), lambda i, j: te.sum(a[i, k] * a[j, k] if rows_first else a[k, i] * a[k, j], k), name="G")
+    (x,) = drawn([a])
+    np.testing.assert_allclose(run([a], g, [x]), x @ x.T if rows_first else x.T @ x, rtol=1e-4, atol=1e-3)
+
+
+def test_what_follows_the_sum_reads_it_in_the_order_of_its_lanes() -> None:
+    inputs, c = contraction("abc-bda-dc", "63x19x17x33")
+    tail = te.compute(c.shape, lambda *at: te.max(c(*at) * 2, 0.0), name="T")
+    arrays = drawn(inputs)
+    wanted = np.maximum(2 * np.einsum("bda,dc->abc", *arrays), 0)
+    np.testing.assert_allclose(run(inputs, tail, arrays), wanted, rtol=1e-4, atol=1e-3)
