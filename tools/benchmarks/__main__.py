@@ -15,9 +15,10 @@ OUT = Path("out")
 
 def main() -> None:
     console = Console()
-    done = subprocess.run([sys.executable, "-m", "benchmarks.overheads"], stdout=subprocess.PIPE, text=True, check=False)
+    overheads = f"{__package__}.overheads"
+    done = subprocess.run([sys.executable, "-m", overheads], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        sys.exit(f"benchmarks.overheads ended with status {done.returncode}")
+        sys.exit(f"{overheads} ended with status {done.returncode}")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     costs = Table("cost", "measured", "bar")
     for row in rows:
