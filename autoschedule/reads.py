@@ -7,30 +7,40 @@ from math import inf, prod
 
 from ..ir.analysis.work import executions, work_of
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad
+from ..ir.structural import StructuralKey
 from ..te.operation import Operation, extent_of
 from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent, same_extent
 from ..te.tensor import Tensor, tensor_of
 from .operations import elements, is_plain, loads_of
 
-__all__ = ["follows", "most_reads", "no_larger", "permutes", "reads_from"]
+__all__ = ["follows", "most_reads", "no_larger", "permutes", "places_of", "reads_from"]
 
 UNKNOWN = 1024
 """What an extent counts as that is a symbol."""
 
 
 def most_reads(op: Operation, readers: Iterable[Operation]) -> int:
-    """In how many places a reader reads it, at most; of a reader that is loops, how often it reads each element."""
+    """At how many different places a reader reads it, at most; of a reader that is loops, how often it reads each element."""
     return max(_times(reader, op.output(0)) for reader in readers)
 
 
 def _times(reader: Operation, tensor: Tensor) -> int:
     if reader.values:
-        return sum(1 for load in loads_of(reader) if load.producer is tensor)
+        return len(places_of(reader, tensor))
     size = prod(extent.value if isinstance(extent, IntImm) else UNKNOWN for extent in tensor.shape)
     runs = sum(times for work, times in executions(work_of(reader.statement()), UNKNOWN) for statement in work.statements
                for access in statement.accesses if access.array is tensor)
     return (runs + size - 1) // max(size, 1)
+
+
+def places_of(reader: Operation, tensor: Tensor) -> list[ProducerLoad]:
+    """The different places at which an operation reads a tensor: what is read twice at one is read, or computed, once."""
+    found: dict[tuple[StructuralKey, ...], ProducerLoad] = {}
+    for load in loads_of(reader):
+        if load.producer is tensor:
+            found.setdefault(tuple(map(StructuralKey, load.indices)), load)
+    return list(found.values())
 
 
 def reads_from(value: Expr, op: Operation) -> bool:

@@ -17,6 +17,7 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..operations import inlined_into, weight
+from .chain_plan import ASSUMED
 from .injective import LIGHT, worth_threads
 from .lanes import fused
 
@@ -55,8 +56,7 @@ def _output(group: Group, stage: Stage, tile: Tile) -> tuple[IterVar | None, Ite
     blocks: list[IterVar] = []
     inside: list[IterVar] = []
     for axis, size in zip(axes, tile.sizes, strict=True):
-        extent = constant_extent(axis) or size
-        if size < extent:
+        if size < (constant_extent(axis) or ASSUMED):
             outer, axis = stage.split(axis, factor=size) if size > 1 else (axis, None)
             blocks.append(outer)
         if axis is not None:
@@ -80,10 +80,8 @@ def _loops(
     outer, last = list(axes[:flat]), list(axes[flat:])
     op = stage.op
     heavy = sum(map(weight, (op, *inlined_into(group.s, op)))) > LIGHT
-    lanes = group.machine.lanes(max(op.output(0).dtype.bits, group.output.output(0).dtype.bits))
-    step = lanes
-    for axis in last[1:]:
-        step = lcm(step, constant_extent(axis) or 1)
+    lanes = group.machine.lanes(max(member.output(0).dtype.bits for member in (group.output, *group.parts)))
+    step = lcm(lanes, *(constant_extent(axis) or 1 for axis in last[1:]))
     reduced = list(op.reduce_axis)
     taps = prod(constant_extent(axis) or 1 for axis in reduced)
     together = rows or (STEPS if heavy or 1 < taps <= MOST_WRITTEN // STEPS else 1)

@@ -28,9 +28,10 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import axes_in, depends_on, is_plain, loads_of, weight
 from ..pieces import Tile
+from ..reads import places_of
 from .streams import last_cache
 
-__all__ = ["Chain", "chain_of", "is_window"]
+__all__ = ["ASSUMED", "Chain", "chain_of", "is_window"]
 
 MOST_TAPS = 64
 """Elements of a window, which are written out one after the other."""
@@ -45,6 +46,8 @@ WIDTHS = (16, 64, 256)
 """And along a row, in vectors, beside all of it."""
 CUT = 1.1
 """What rows cost that are cut: each piece of them is looked at for where they end."""
+ASSUMED = 1024
+"""Taken for an extent that the call decides."""
 TASKS, SMALL = 2, 1e5
 """Tiles for each thread at least, of what takes more than so many cycles."""
 MOST_ROWS, FEW_ROWS, SPARE = 8, 4, 8
@@ -53,8 +56,8 @@ constants and intermediate values."""
 
 SLOW, CALL = 8, 20
 """Operators in whose time there is a division, or a function of mathematics."""
-UNIT, STORE, ROW = 0.5, 1.0, 10.0
-"""Cycles of an operator or a load; of a store; and of what begins a row."""
+OPERATOR, LOAD, STORE, ROW = 0.33, 0.5, 1.0, 10.0
+"""Cycles of an operator, of a load beside it, and of a store; and of what begins a row."""
 RATES = (0.0, 1.0, 3.0, 10.0)
 """Cycles for a vector from the first cache, the second one, the last, and memory."""
 FAR = 33
@@ -127,7 +130,7 @@ def is_window(op: Operation) -> bool:
 
 def chain_of(output: Operation, machine: Machine) -> Chain | None:
     """The chain that ends with an operation, of which it is all so far; None where that is no stage of one."""
-    if not output.axis or not (is_plain(output) or is_window(output)) or not all(constant_extent(axis) for axis in output.axis):
+    if not output.axis or not (is_plain(output) or is_window(output)) or any(constant_extent(axis) == 0 for axis in output.axis):
         return None
     return Chain(output, machine)
 
@@ -137,7 +140,7 @@ class Chain:
 
     def __init__(self, output: Operation, machine: Machine) -> None:
         self.output, self.machine, self.analyzer = output, machine, Analyzer()
-        self.extents = [constant_extent(axis) or 1 for axis in output.axis]
+        self.extents = [constant_extent(axis) or ASSUMED for axis in output.axis]
         self.bits = output.output(0).dtype.bits
         self.flat = self._first_flat()
         sides = tuple(Side(at, 1, 0, extent) for at, extent in enumerate(self.extents))
@@ -165,7 +168,7 @@ class Chain:
         """Whether a producer, all of whose readers are members, joins."""
         if not (is_plain(producer) or is_window(producer)) or not producer.axis or len(self.members) >= MOST_MEMBERS:
             return False
-        reads = {reader: _reads(reader, producer) for reader in readers}
+        reads = {reader: places_of(reader, producer.output(0)) for reader in readers}
         sides = self._sides(producer, reads)
         if sides is None:
             return False
@@ -176,7 +179,7 @@ class Chain:
         lanes = self.machine.lanes(max(self.bits, producer.output(0).dtype.bits))
         if self._is_inlined(producer, sides, times):
             for home in homes:
-                self.members[home].cycles += UNIT * times * _operators(producer) / len(homes)
+                self.members[home].cycles += OPERATOR * times * _operators(producer) / len(homes)
             self.weight += weight(producer) * times
             self.members[producer] = Member(producer, sides, False, times, homes, 0.0, lanes)
             return True
@@ -204,7 +207,7 @@ class Chain:
             return False
         read = self.members[self.output].vectors(self.extents) * times / max(prod(side.extent for side in sides), 1)
         again = max(times, read * self.members[self.output].lanes) - 1
-        return again <= 0 or again * _operators(producer) * UNIT <= STORE + UNIT * times
+        return again <= 0 or again * _operators(producer) * OPERATOR <= STORE + LOAD * times
 
     # Regions
 
@@ -212,10 +215,9 @@ class Chain:
         """The region of a producer; None where it is more than what is near a tile."""
         sides: list[Side] = []
         for at, axis in enumerate(producer.axis):
-            extent = constant_extent(axis)
-            if not extent:
-                return None
-            found = [self._side(reader, [load.indices[at] for load in loads], extent) for reader, loads in reads.items()]
+            extent = constant_extent(axis) or ASSUMED
+            found = [self._side(reader, [load.indices[at] for load in loads], extent, producer.output(0).shape[at])
+                     for reader, loads in reads.items()]
             known = [side for side in found if side is not None]
             if len(known) < len(found) or len({side.axis for side in known if side.factor}) > 1:
                 return None
@@ -223,8 +225,8 @@ class Chain:
             sides.append(Side(moved, max(side.factor for side in known), max(side.constant for side in known), extent))
         return tuple(sides)
 
-    def _side(self, reader: Operation, indices: Sequence[Expr], extent: int) -> Side | None:
-        """What a reader needs along one dimension."""
+    def _side(self, reader: Operation, indices: Sequence[Expr], extent: int, dimension: Expr) -> Side | None:
+        """What a reader needs along one dimension, of so many elements; extent: as a number."""
         member = self.members[reader]
         used = set[IterVar]().union(*map(axes_in, indices))
         moving = [at for at, axis in enumerate(reader.axis) if axis in used and member.sides[at].extent > 1]
@@ -233,32 +235,32 @@ class Chain:
         if len(moving) > 1:
             return None
         whole = {axis: member.sides[at].extent for at, axis in enumerate(reader.axis) if axis in used and at not in moving}
-        near = self._width(reader, indices, extent, whole | {reader.axis[at]: 1 for at in moving})
+        near = self._width(reader, indices, dimension, whole | {reader.axis[at]: 1 for at in moving})
         if not moving or near is None:
             return None if near is None else Side(self.flat, 0, near, extent)
         side = member.sides[moving[0]]
         many = min(FAR, side.extent)
-        far = self._width(reader, indices, extent, whole | {reader.axis[moving[0]]: many})
+        far = self._width(reader, indices, dimension, whole | {reader.axis[moving[0]]: many})
         if far is None:
             return None
         factor = (far - near) / (many - 1)
         return Side(side.axis, factor * side.factor, factor * (side.constant - 1) + near, extent)
 
-    def _width(self, reader: Operation, indices: Sequence[Expr], extent: int, sizes: Mapping[IterVar, int]) -> int | None:
+    def _width(self, reader: Operation, indices: Sequence[Expr], extent: Expr, sizes: Mapping[IterVar, int]) -> int | None:
         """How many values the indices of a dimension take while axes run over so many values, in the middle of their ranges."""
         spans: dict[Var, Span | None] = {}
         for axis, size in sizes.items():
-            begin = ((constant_extent(axis) or size) - size) // 2 & ~1
+            begin = ((constant_extent(axis) or ASSUMED) - size) // 2 & ~1
             spans[axis] = Span.of(const(begin, axis.dtype), const(size, axis.dtype))
         for axis in reader.reduce_axis:
             if axis.dom is not None:
                 spans[axis] = Span.of(axis.dom.begin, axis.dom.extent)
-        span = SpanEvaluator(spans, self.analyzer).hull(indices, const(extent, indices[0].dtype))
+        span = SpanEvaluator(spans, self.analyzer).hull(indices, extent)
         if span is None:
             return None
         low, high = self.analyzer.simplify(span.low), self.analyzer.simplify(span.high)
         if isinstance(low, IntImm) and isinstance(high, IntImm):
-            return min(high.value - low.value + 1, extent)
+            return high.value - low.value + 1
         return span.width
 
     # What a tile costs
@@ -314,7 +316,8 @@ class Chain:
 
     def _near(self, tile: Sequence[int]) -> tuple[tuple[Operation, ...], int]:
         """The producers that are computed where a vector of the output is, for some rows of it together, and how many rows: those
-        that only the output reads, each in the same columns. A producer with more columns would not fill its vectors."""
+        that only the output reads, each in the same columns. A producer with more columns would not fill its vectors. All that can
+        be are, where rows are of several axes, as of pixels and their channels: stores of whole tiles would be masked there."""
         row, homes = self.flat - 1, {self.output}
         if row < 0:
             return (), 0
@@ -331,8 +334,9 @@ class Chain:
             rows = min(int(max(room, FEW_ROWS if reach else 1)), self.extents[row])
             rate = self._rate(sum(member.vectors(tile) for member in found))
             together = sum((member.cycles - STORE) * (1 + reaches[member.op] / rows) for member in found)
-            apart = sum(member.cycles * (1 + reaches[member.op] / tile[row]) + UNIT * member.times + 2 * rate for member in found)
-            if together <= apart:
+            apart = sum(member.cycles * (1 + reaches[member.op] / tile[row]) + LOAD * member.times + 2 * rate
+                        for member in found)
+            if together <= apart or self.flat + 1 < len(self.extents):
                 return tuple(member.op for member in found), rows
             del reaches[found.pop().op]
         return (), 0
@@ -343,15 +347,6 @@ class Chain:
         while at > 0 and prod(self.extents[at:]) < 2 * self.machine.lanes(self.bits):
             at -= 1
         return at
-
-
-def _reads(reader: Operation, producer: Operation) -> list[ProducerLoad]:
-    """The different places at which a reader reads a producer."""
-    found: dict[tuple[StructuralKey, ...], ProducerLoad] = {}
-    for load in loads_of(reader):
-        if load.producer is producer.output(0):
-            found.setdefault(tuple(map(StructuralKey, load.indices)), load)
-    return list(found.values())
 
 
 def _taps(op: Operation) -> int:
@@ -369,4 +364,4 @@ def _operators(op: Operation) -> float:
 def _cycles(op: Operation) -> float:
     """Cycles of a vector of it."""
     loads = len({(load.producer, tuple(map(StructuralKey, load.indices))) for load in loads_of(op)})
-    return UNIT * (_operators(op) + loads * _taps(op)) + STORE
+    return max(OPERATOR * _operators(op), LOAD * loads * _taps(op)) + STORE

@@ -28,7 +28,6 @@ RULES: dict[str, tuple[str, str]] = {
     "conv2d_NCHWc": ("conv", "conv2d_NCHWc"),
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
     "bilateral_slice": ("bilateral", "bilateral_slice"),
-    "stencil": ("stencil", "stencil"),
     "resize": ("resize", "resize"),
     "pool": ("depthwise", "windows"),
     "pool_whole": ("pool", "whole"),

@@ -46,12 +46,12 @@ def box_blur(image: Tensor, size: int = 3, border: str = "edge", layout: str | N
         values = [plane.at(lead, y - outer, f, dx + shift, outer > 0).astype(kind) for dx in range(-reach, reach + 1)]
         return _divided(_total(values), size)
 
-    rows = plane.rows(plane.high + 2 * outer, wide, across, "box_blur_rows", "stencil.rows")
+    rows = plane.rows(plane.high + 2 * outer, wide, across, "box_blur_rows")
 
     def down(lead: Any, y: Any, f: Any) -> Expr:
         return _divided(_total([rows[(*lead, y + k, f)] for k in range(size)]), size).astype(image.dtype)
 
-    return plane.pixels(high, wide, down, "box_blur", "stencil", {"reach": reach})
+    return plane.pixels(high, wide, down, "box_blur")
 
 
 def gaussian_blur(image: Tensor, size: int = 5, sigma: float | None = None, border: str = "reflect",
@@ -74,7 +74,7 @@ def gaussian_blur(image: Tensor, size: int = 5, sigma: float | None = None, bord
             return total
         return te.floor(total + 0.5).astype(image.dtype)
 
-    return plane.pixels(high, wide, down, "gaussian_blur", "stencil", {"reach": reach})
+    return plane.pixels(high, wide, down, "gaussian_blur")
 
 
 def blurred_rows(plane: Plane, size: int, sigma: float | None) -> Tensor:
@@ -92,7 +92,7 @@ def blurred_rows(plane: Plane, size: int, sigma: float | None) -> Tensor:
         kind = image.dtype if image.dtype.is_float else "float32"
         return weighted_sum([value.astype(kind) for value in values], [te.const(weight, kind) for weight in taps])
 
-    return plane.rows(plane.high + 2 * outer, wide, across, "gaussian_blur_rows", "stencil.rows")
+    return plane.rows(plane.high + 2 * outer, wide, across, "gaussian_blur_rows")
 
 
 def column_sum(rows: Tensor, lead: Any, y: Any, f: Any, taps: Sequence[float]) -> Expr:

@@ -76,12 +76,13 @@ class Plane:
                                fix='border="edge", or a smaller window')
         return self.high - lost, self.wide - lost
 
-    def rows(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str) -> Tensor:
+    def rows(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str = "") -> Tensor:
         """A tensor of rows of numbers: fcompute(lead, y, f)."""
         shape = (*self.data.shape[:self.lead], high, wide * self.pitch)
         return te.compute(shape, lambda *at: fcompute(at[:self.lead], at[-2], at[-1]), name=name, tag=tag)
 
-    def pixels(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str, attrs: dict[str, Any]) -> Tensor:
+    def pixels(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str = "",
+               attrs: dict[str, Any] | None = None) -> Tensor:
         """A tensor of the image's own layout: fcompute(lead, y, f)."""
         shape = (*self.data.shape[:self.lead], high, wide, *self.data.shape[self.lead + 2:])
 
@@ -89,7 +90,7 @@ class Plane:
             flat = at[self.lead + 1] if self._one else at[self.lead + 1] * self.pitch + at[self.lead + 2]
             return fcompute(at[:self.lead], at[self.lead], flat)
 
-        return te.compute(shape, element, name=name, tag=tag, attrs={**attrs, "lead": self.lead})
+        return te.compute(shape, element, name=name, tag=tag, attrs={**(attrs or {}), "lead": self.lead})
 
     def at(self, lead: tuple[Any, ...], y: Any, f: Any, dx: int = 0, rows_outside: bool = False) -> Expr:
         """An element of the image, or of what lies around it. rows_outside: whether y may be no row of it."""

@@ -47,7 +47,7 @@ def unsharp_mask(image: Tensor, size: int = 5, sigma: float | None = None, amoun
         least, greatest = (te.const(bound, kind) for bound in (image.dtype.least, image.dtype.greatest))
         return te.max(te.min(te.floor(value + 0.5), greatest), least).astype(image.dtype)
 
-    return plane.pixels(high, wide, sharp, "unsharp_mask", "stencil", {"reach": reach})
+    return plane.pixels(high, wide, sharp, "unsharp_mask")
 
 
 def _bytes(pixel: Expr, blurred: Expr, amount: float) -> Expr:

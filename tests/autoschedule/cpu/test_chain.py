@@ -153,6 +153,22 @@ def test_a_pyramid_keeps_its_bits(small: None, shape: tuple[int, int]) -> None:
     same_bits([A], [te.compute(shape, lambda i, j: A[i, j] - blur[i // 2, j // 2], name="detail")])
 
 
+def test_images_of_unknown_size_are_cut_too(small: None) -> None:
+    n, m = te.size_var("n"), te.size_var("m")
+    A = te.placeholder((n, m), name="A")
+    B = blurred(A, 3, te.clamped)
+    chosen = tw.autoschedule.schedule([B])
+    assert chosen[B.op.input_tensors[0]].attach_type == "at"
+    kernel = tw.build(chosen, [A, B])
+    for shape in ((1, 1), (2, 70), (37, 41)):
+        image = np.random.default_rng(0).random(shape, dtype="float32")
+        found = np.empty_like(image)
+        kernel(image, found)
+        around = np.pad(image, 1, mode="edge").astype("float64")
+        rows = around[:, :-2] + around[:, 1:-1] + around[:, 2:]
+        np.testing.assert_allclose(found, rows[:-2] + rows[1:-1] + rows[2:], rtol=1e-5)
+
+
 def test_what_several_outputs_read_is_stored(small: None) -> None:
     A = te.placeholder((17, 35), name="A")
     B = heat(A, 2, te.clamped)
