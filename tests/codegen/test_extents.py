@@ -166,3 +166,20 @@ def test_an_intermediate_of_a_fourth_power_is_an_error_where_it_overflows(target
     large = sparse(1 << 16, "float32")
     with pytest.raises(KernelOutOfMemory, match="could not get memory"):
         f(large, large.copy())  # (2^16)^4 elements: as many bytes as 2^66, which is 0 in 64 bits
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_loop_of_int32_is_cut_where_int64_says(target: str) -> None:
+    """What `n - 1 - x` leaves inside is decided by a comparison of x with an n that int32 does not hold."""
+    n, count = te.var("n", "int64"), (1 << 31) + 2
+    A = te.placeholder((n,), name="A")
+    T = te.compute((n,), lambda i: te.max(A[i], te.const(1.0, "float32")), name="T")
+    k = te.reduce_axis((0, 5), "k")
+    R = te.compute((5,), lambda i: te.max(T[n - 1 - (i * 5 + k).astype("int64")], axis=k), name="R")
+    s = te.create_schedule(R.op)
+    s[R].parallel(R.op.axis[0])
+    s[T].compute_at(s[R], k)
+    a, r = sparse(count, "float32"), np.zeros(5, "float32")
+    a[-25:] = np.arange(25, 0, -1)
+    tw.build(s, [A, R], target=target)(a, r)
+    assert r.tolist() == [5, 10, 15, 20, 25]

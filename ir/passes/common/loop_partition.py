@@ -23,10 +23,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ....limits import INT32_EXTENT_LIMIT
 from ...analysis.linear import Atom, atom_of, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
+from ...dtype import INT64
 from ...expr import GE, GT, LE, LT, Add, And, BufferLoad, Call, Expr, FloorMod, IfThenElse, IntImm, Max, Min, Node, Select, Var
-from ...ops import TRUE, const, floordiv, maximum, minimum
+from ...ops import TRUE, cast, const, floordiv, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
 from .fresh_copy import Copier, fold, fresh_copy
@@ -87,11 +89,17 @@ class _Bound:
     divisor: int
 
     def expr(self, var: Var) -> Expr:
-        """The bound as an expression in the loop variable's dtype."""
-        value = const(self.value, var.dtype) if isinstance(self.value, int) else expression(self.value, var.dtype)
+        """The bound as an expression in the loop variable's dtype: what int64 decides, and int32 may not hold, as far as loops of
+        int32 go."""
+        wide = not isinstance(self.value, int) and any(atom.dtype.bits > var.dtype.bits for atom, _ in terms(self.value))
+        dtype = INT64 if wide else var.dtype
+        value = const(self.value, dtype) if isinstance(self.value, int) else expression(self.value, dtype)
         if self.divisor > 1:
-            value = floordiv(value, const(self.divisor, var.dtype))
-        return value if self.upper else fold(Add, value, const(1, var.dtype))
+            value = floordiv(value, const(self.divisor, dtype))
+        value = value if self.upper else fold(Add, value, const(1, dtype))
+        if not wide:
+            return value
+        return cast(maximum(minimum(value, const(INT32_EXTENT_LIMIT, dtype)), const(-INT32_EXTENT_LIMIT, dtype)), var.dtype)
 
 
 # Finding where to cut
