@@ -191,10 +191,11 @@ def _place(c: Context) -> str:
                   last=bool(c.attribute("select_last_index", 0)))
 
 
-@converts("CumSum")
-def _cumsum(c: Context) -> str:
+@converts("CumSum", "CumProd")
+def _running(c: Context) -> str:
     axis = c.within(c.numbers(1)[0], c.rank(0))
-    return c.emit("cumsum", c[0], axis=axis, exclusive=bool(c.attribute("exclusive", 0)), reverse=bool(c.attribute("reverse", 0)))
+    return c.emit(c.proto.op_type.lower(), c[0], axis=axis,
+                  exclusive=bool(c.attribute("exclusive", 0)), reverse=bool(c.attribute("reverse", 0)))
 
 
 @converts("MatMul")

@@ -60,15 +60,23 @@ _place_row("argmax", topi.argmax, np.argmax)
 _place_row("argmin", topi.argmin, np.argmin)
 
 
-@operator("cumsum", lambda x, *, axis, exclusive, reverse: _running(x, axis, exclusive, reverse))
-def _cumsum(x: Any, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
-    if reverse:
-        return topi.flip(topi.cumsum(topi.flip(x, axis), axis, exclusive=exclusive), axis)
-    return topi.cumsum(x, axis, exclusive=exclusive)
+def _running_row(name: str, function: Callable[..., Any], reference: Callable[..., Any]) -> None:
+    def declare(x: Any, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
+        if reverse:
+            return topi.flip(function(topi.flip(x, axis), axis, exclusive=exclusive), axis)
+        return function(x, axis, exclusive=exclusive)
+
+    def computed(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
+        wide = x if x.dtype.kind in "iu" else x.astype(np.float64)
+        source = np.flip(wide, axis) if reverse else wide
+        if exclusive:
+            first = np.full_like(np.take(source, [0], axis), 0 if name == "cumsum" else 1)
+            source = np.concatenate([first, np.delete(source, -1, axis)], axis)
+        result = reference(source, axis, dtype=source.dtype)
+        return np.flip(result, axis) if reverse else result
+
+    operator(name, computed, "heavy", declare)
 
 
-def _running(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
-    source = np.flip(x, axis) if reverse else x
-    sums = np.cumsum(source, axis, dtype=np.float64 if x.dtype.kind not in "iu" else None)
-    sums = sums - source if exclusive else sums
-    return np.flip(sums, axis) if reverse else sums
+_running_row("cumsum", topi.cumsum, np.cumsum)
+_running_row("cumprod", topi.cumprod, np.cumprod)
