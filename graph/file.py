@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,18 +71,18 @@ def read_file(path: str | PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
         raise _bad(path, str(problem), "cannot be read") from problem
     except (ValueError, UnicodeDecodeError) as problem:
         raise _bad(path, f"its header is none: {problem}"[:300]) from problem
-    metadata = header.pop("__metadata__", None) if isinstance(header, dict) else None
-    text = metadata.get(_TEXT) if isinstance(metadata, dict) else None
+    entries = _fields(header)
+    text = _fields(entries.pop("__metadata__", None)).get(_TEXT)
     if not isinstance(text, str):
         _refuse(path, "it has no graph in its metadata: it may hold parameters alone")
-    return text, {name: _array(path, name, entry, memory) for name, entry in header.items()}
+    return text, {name: _array(path, name, entry, memory) for name, entry in entries.items()}
 
 
 def _array(path: str | PathLike[str], name: str, entry: Any, memory: NDArray[np.uint8]) -> NDArray[Any]:
     """The part of the file that an entry of its header speaks of."""
-    fields = entry if isinstance(entry, dict) else {}
-    shape, offsets, kind = fields.get("shape"), fields.get("data_offsets"), _NAMES.get(str(fields.get("dtype")))
-    if kind is None or not _counts(shape) or not _counts(offsets) or len(offsets) != 2:
+    fields = _fields(entry)
+    shape, offsets, kind = _counts(fields.get("shape")), _counts(fields.get("data_offsets")), _NAMES.get(str(fields.get("dtype")))
+    if kind is None or shape is None or offsets is None or len(offsets) != 2:
         _refuse(path, f"its entry {name[:80]!r} is none")
     begin, end = offsets
     if not 0 <= begin <= end <= memory.size or end - begin != math.prod(shape) * array_dtype(kind).itemsize:
@@ -90,8 +90,16 @@ def _array(path: str | PathLike[str], name: str, entry: Any, memory: NDArray[np.
     return np.array(memory[begin:end]).view(array_dtype(kind)).reshape(shape)
 
 
-def _counts(values: Any) -> bool:
-    return isinstance(values, list) and len(values) <= 64 and all(type(value) is int and 0 <= value < 1 << 62 for value in values)
+def _fields(value: object) -> dict[str, Any]:
+    """An object of JSON; nothing where the value is none."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _counts(value: object) -> list[int] | None:
+    """A list of JSON that holds numbers from 0 on."""
+    if not isinstance(value, list) or len(numbers := cast("list[Any]", value)) > 64:
+        return None
+    return numbers if all(type(number) is int and 0 <= number < 1 << 62 for number in numbers) else None
 
 
 def _refuse(path: str | PathLike[str], reason: str) -> NoReturn:

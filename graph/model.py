@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,9 +97,9 @@ class Model:
         types = {name: TensorType(tuple(resolved(extent, sizes) for extent in kind.shape), kind.dtype)
                  for name, kind in self.outputs.items()}
         if out is None:
-            results: list[Any] = [np.empty(kind.shape, array_dtype(kind.dtype)) for kind in types.values()]
+            results: list[Any] = [np.empty(cast("tuple[int, ...]", kind.shape), array_dtype(kind.dtype)) for kind in types.values()]
         else:
-            results = list(out) if isinstance(out, (list, tuple)) else [out]
+            results = list(cast("Sequence[Any]", out)) if isinstance(out, (list, tuple)) else [out]
             fits = len(results) == len(types) and all(
                 tuple(getattr(one, "shape", ())) == kind.shape and str(getattr(one, "dtype", "")).rpartition(".")[2] == kind.dtype
                 for one, kind in zip(results, types.values(), strict=False))

@@ -19,6 +19,7 @@ from .errors import BadGraphFile, BadGraphText
 from .file import read_file
 from .graph import Graph
 from .node import Param
+from .operators.row import Attribute
 from .types import TensorType, array_dtype, tensor_type
 
 __all__ = ["load", "parse"]
@@ -44,9 +45,9 @@ def parse(text: str, params: Mapping[str, NDArray[Any]] | None = None) -> Graph:
     params: the parameters that the text has by their digest only, by name (g.params has them); without them the graph can be looked
     at, compared and transformed, but not run. Raises BadGraphText (TW0904), naming the line, and what a Builder raises.
     """
-    if not isinstance(text, str) or len(text) > _MOST_CHARACTERS:
+    if not (is_text := isinstance(cast("object", text), str)) or len(text) > _MOST_CHARACTERS:
         raise BadGraphText("this is no text of a graph", called=user_source(), reason=f"got {type(text).__name__}"
-                           if not isinstance(text, str) else f"it has more than {_MOST_CHARACTERS} characters", fix="str(g)")
+                           if not is_text else f"it has more than {_MOST_CHARACTERS} characters", fix="str(g)")
     return _Parser(text, params or {}).graph()
 
 
@@ -221,10 +222,10 @@ class _Parser:
                 inputs.append(name)
         return inputs, attributes
 
-    def value(self, depth: int = 0) -> Any:
+    def value(self, depth: int = 0) -> Attribute:
         line, kind = self.tokens[self.at][2], self.kind
         if self.sees("("):
-            parts: list[Any] = []
+            parts: list[Attribute] = []
             while depth < _MOST_DEPTH and not self.sees(")"):
                 parts.append(self.value(depth + 1))
                 if not self.sees(","):

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 import numpy as np
 
 from .node import Node, Param, Parts
+from .operators.row import Attribute
 
 __all__ = ["WORD", "graph_text"]
 
@@ -64,7 +64,7 @@ def _node(node: Node) -> str:
     return f"{results} = {node.operator}({', '.join(operands)}){source}"
 
 
-def attribute_text(value: Any) -> str:
+def attribute_text(value: Attribute) -> str:
     """A plain value: numbers as Python has them, nan and inf, true and false, none, texts in quotes, and tuples."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "true", False: "false"}[value]

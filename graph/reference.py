@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[s
     attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
     with np.errstate(all="ignore"):
         results = row_of(node.operator).reference(*inputs, **attributes)
-        several = list(results) if isinstance(results, (list, tuple)) else [results]
+        several = cast("Sequence[Any]", results) if isinstance(results, (list, tuple)) else [results]
         typed = [np.asarray(result).astype(array_dtype(kind.dtype), copy=False)
                  for result, kind in zip(several, node.types, strict=True)]
     for result, kind in zip(typed, node.types, strict=True):
@@ -78,8 +78,8 @@ def bound_inputs(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> d
 def _as_array(g: Parts, name: str, given: Any) -> NDArray[Any]:
     kind = g.inputs[name]
     try:
-        foreign = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
-        array = np.from_dlpack(given) if foreign else np.asarray(given)
+        foreign = hasattr(given, "__dlpack__") and not isinstance(cast("object", given), np.ndarray)
+        array: NDArray[Any] = np.from_dlpack(given) if foreign else np.asarray(given)
     except (TypeError, ValueError, RuntimeError, BufferError) as problem:
         raise _bad(g, f"numpy makes no array of what is given for {name}: {problem}"[:300]) from None
     if not hasattr(given, "dtype") and array.dtype.kind in "fiub" and not kind.dtype.startswith("bool"):

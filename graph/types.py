@@ -67,7 +67,7 @@ def _extent(extent: Any) -> Extent:
     if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or not 0 <= extent < _MOST_ELEMENTS:
         raise BadGraph("a shape has an extent that is none", reason=f"got {extent!r}"[:200], called=user_source(),
                        allowed="numbers from 0 on, and texts over symbols", fix='(1, 3, "h", "w")')
-    return int(extent)
+    return int(cast("int", extent))
 
 
 def type_of_array(array: NDArray[Any]) -> TensorType:

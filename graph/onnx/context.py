@@ -56,7 +56,7 @@ class Scope:
     def emit(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any], source: str) -> tuple[str, ...]:
         """A node; or, where everything is known, its values."""
         row = row_of(operator)
-        whole = whole_attributes(row, attributes)
+        whole: dict[str, Any] = whole_attributes(row, attributes)
         types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
         known = [self.graph.data(name) if name else None for name in inputs]
         all_known = all(array is not None or not name for array, name in zip(known, inputs, strict=True))
@@ -72,17 +72,17 @@ class Scope:
 
     def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any], value: str) -> None:
         """Notes what a value is whose inputs are extents."""
-        given = [self.shapes[name] if name in self.shapes else self.graph.data(name) for name in inputs]
+        given: list[Any] = [self.shapes[name] if name in self.shapes else self.graph.data(name) for name in inputs]
         if any(array is None for array in given) or operator == "cast" and "float" in str(attributes["dtype"]):
             return
         if operator == "cast":
-            self.shapes[value] = given[0]  # pyright: ignore[reportArgumentType]
+            self.shapes[value] = given[0]
             return
-        objects = [array if array is None or (at and operator in ("take", "gather")) else array.astype(object)
-                   for at, array in enumerate(given)]
+        objects: list[Any] = [array if array is None or (at and operator in ("take", "gather")) else array.astype(object)
+                              for at, array in enumerate(given)]
         try:
             if operator in ("floor_divide", "trunc_divide"):
-                result = np.asarray(objects[0] // objects[1], object)  # pyright: ignore[reportOperatorIssue, reportOptionalOperand]
+                result = np.asarray(objects[0] // objects[1], object)
             elif operator in ("maximum", "minimum"):
                 return
             else:
@@ -150,8 +150,9 @@ class Context:
     def extents(self, at: int) -> list[Extent]:
         """The extents that an input holds. Raises NeedsValue."""
         expressions = self.scope.shapes.get(self[at])
-        return self.numbers(at) if expressions is None else [extent_of(part) if isinstance(part, Expr) else int(part)
-                                                             for part in expressions.reshape(-1)]
+        if expressions is None:
+            return [*self.numbers(at)]
+        return [extent_of(part) if isinstance(part, Expr) else int(part) for part in expressions.reshape(-1)]
 
     def axis(self, default: int = 0, rank: int | None = None) -> int:
         """The attribute axis, counted from the beginning."""

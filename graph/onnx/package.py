@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from ...errors import user_source
@@ -13,12 +14,11 @@ __all__ = ["dtype_named", "onnx_package"]
 def onnx_package() -> Any:
     """The package onnx. Raises ModelPackageMissing (TW0910)."""
     try:
-        import onnx
-        import onnx.inliner
+        import_module("onnx.inliner")
+        return import_module("onnx")
     except ImportError:
         raise ModelPackageMissing("models of ONNX are read by the package onnx, which is not installed", called=user_source(),
                                   fix="pip install 'tilewright[models]'") from None
-    return onnx
 
 
 def dtype_named(kind: int) -> str:

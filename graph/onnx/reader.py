@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ def parsed(model: Any) -> tuple[Any, Path | None]:
         proto = onnx.ModelProto()
         proto.CopyFrom(model)
     elif isinstance(model, (bytes, bytearray, str, os.PathLike)):
-        proto, folder = _read(onnx, model)
+        proto, folder = _read(onnx, cast("bytes | bytearray | str | PathLike[str]", model))
     else:
         raise NotAModel(f"from_onnx takes no {type(model).__name__}", called=user_source(),
                         fix="a path, bytes, or an onnx.ModelProto")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ... import topi
 from ..types import array_dtype
@@ -32,13 +33,33 @@ def _floats(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arrays: function(*(x.astype(np.float64) for x in arrays))
 
 
-_UNARY = {
+def _rsqrt(x: Any) -> Any:
+    return 1 / np.sqrt(x)
+
+
+def _whole(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Integers divided by 0 are 0."""
+    def divided(a: NDArray[Any], b: NDArray[Any]) -> Any:
+        return function(a, b) if a.dtype.kind == "f" else np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
+
+    return divided
+
+
+def _trunc_divide(a: Any, b: Any) -> Any:
+    if a.dtype.kind == "f":
+        return np.trunc(a / b)
+    return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+
+
+_Rows = dict[str, tuple[Callable[..., Any], Callable[..., Any]]]
+
+_UNARY: _Rows = {
     "abs": (topi.abs, np.abs), "negative": (topi.negative, np.negative), "sign": (topi.sign, np.sign),
     "square": (topi.square, np.square), "identity": (topi.identity, np.copy),
     "floor": (topi.floor, np.floor), "ceil": (topi.ceil, np.ceil), "trunc": (topi.trunc, np.trunc),
     "nearbyint": (topi.nearbyint, np.rint),
     "exp": (topi.exp, _floats(np.exp)), "log": (topi.log, _floats(np.log)), "log1p": (topi.log1p, _floats(np.log1p)),
-    "sqrt": (topi.sqrt, _floats(np.sqrt)), "rsqrt": (topi.rsqrt, _floats(lambda x: 1 / np.sqrt(x))),
+    "sqrt": (topi.sqrt, _floats(np.sqrt)), "rsqrt": (topi.rsqrt, _floats(_rsqrt)),
     "erf": (topi.erf, _floats(erf)),
     "sin": (topi.sin, _floats(np.sin)), "cos": (topi.cos, _floats(np.cos)), "tan": (topi.tan, _floats(np.tan)),
     "asin": (topi.asin, _floats(np.arcsin)), "acos": (topi.acos, _floats(np.arccos)), "atan": (topi.atan, _floats(np.arctan)),
@@ -49,11 +70,11 @@ _UNARY = {
     "logical_not": (topi.logical_not, np.logical_not), "bitwise_not": (topi.bitwise_not, np.invert),
 }
 
-_BINARY = {
+_BINARY: _Rows = {
     "add": (topi.add, np.add), "subtract": (topi.subtract, np.subtract), "multiply": (topi.multiply, np.multiply),
     "divide": (topi.divide, np.divide),
-    "floor_divide": (topi.floor_divide, lambda a, b: _whole(a, b, np.floor_divide)),
-    "trunc_divide": (topi.trunc_divide, lambda a, b: _whole(a, b, _trunc_divide)),
+    "floor_divide": (topi.floor_divide, _whole(np.floor_divide)),
+    "trunc_divide": (topi.trunc_divide, _whole(_trunc_divide)),
     "floor_mod": (topi.floor_mod, np.mod), "trunc_mod": (topi.trunc_mod, np.fmod),
     "maximum": (topi.maximum, np.maximum), "minimum": (topi.minimum, np.minimum),
     "power": (topi.power, np.power), "atan2": (topi.atan2, np.arctan2),
@@ -68,23 +89,18 @@ _BINARY = {
 }
 
 
-def _whole(a: Any, b: Any, function: Callable[[Any, Any], Any]) -> Any:
-    """Integers divided by 0 are 0."""
-    return function(a, b) if a.dtype.kind == "f" else np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
-
-
-def _trunc_divide(a: Any, b: Any) -> Any:
-    if a.dtype.kind == "f":
-        return np.trunc(a / b)
-    return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
-
-
 def _unary_row(name: str, function: Callable[..., Any], reference: Callable[..., Any]) -> None:
-    operator(name, reference, "elementwise", lambda x: function(x))
+    def declared(x: Any) -> Any:
+        return function(x)
+
+    operator(name, reference, "elementwise", declared)
 
 
 def _binary_row(name: str, function: Callable[..., Any], reference: Callable[..., Any]) -> None:
-    operator(name, reference, "elementwise", lambda x, y: function(x, y))
+    def declared(x: Any, y: Any) -> Any:
+        return function(x, y)
+
+    operator(name, reference, "elementwise", declared)
 
 
 for _name, (_function, _reference) in _UNARY.items():
@@ -98,16 +114,20 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return topi.where(condition, x, y)
 
 
-@operator("cast", lambda x, *, dtype: _converted(x, dtype), "elementwise")
-def _cast(x: Any, *, dtype: str) -> Any:
-    return topi.cast(x, dtype)
-
-
-def _converted(x: Any, dtype: str) -> Any:
+def _converted(x: Any, *, dtype: str) -> Any:
     """numpy's conversion; of floats to bool, whether they are not 0."""
     return x != 0 if dtype == "bool" else x.astype(array_dtype(dtype))
 
 
-@operator("clip", lambda x, *, low, high: np.clip(x, low, high), "elementwise")
+@operator("cast", _converted, "elementwise")
+def _cast(x: Any, *, dtype: str) -> Any:
+    return topi.cast(x, dtype)
+
+
+def _clipped(x: NDArray[Any], *, low: float, high: float) -> Any:
+    return np.clip(x, low, high)
+
+
+@operator("clip", _clipped, "elementwise")
 def _clip(x: Any, *, low: float, high: float) -> Any:
     return topi.clip(x, low, high)

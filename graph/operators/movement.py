@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ... import te, topi
 from ...topi.transform import injective
@@ -15,37 +16,65 @@ from .row import operator
 __all__: list[str] = []
 
 
-@operator("reshape", lambda x, *, shape: x.reshape(shape), "injective")
+def _numpy_reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
+    return x.reshape(shape)
+
+
+@operator("reshape", _numpy_reshape, "injective")
 def _reshape(x: Any, *, shape: tuple[Any, ...]) -> Any:
     return topi.reshape(x, extents(shape))
 
 
-@operator("transpose", lambda x, *, axes: x.transpose(axes), "injective")
+def _numpy_transpose(x: Any, *, axes: tuple[int, ...]) -> Any:
+    return x.transpose(axes)
+
+
+@operator("transpose", _numpy_transpose, "injective")
 def _transpose(x: Any, *, axes: tuple[int, ...]) -> Any:
     return topi.transpose(x, axes)
 
 
-@operator("broadcast_to", lambda x, *, shape: np.broadcast_to(x, shape), "injective")
+def _numpy_broadcast_to(x: NDArray[Any], *, shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(x, shape)
+
+
+@operator("broadcast_to", _numpy_broadcast_to, "injective")
 def _broadcast_to(x: Any, *, shape: tuple[Any, ...]) -> Any:
     return topi.broadcast_to(x, extents(shape))
 
 
-@operator("tile", lambda x, *, repeats: np.tile(x, repeats), "injective")
+def _numpy_tile(x: NDArray[Any], *, repeats: tuple[int, ...]) -> Any:
+    return np.tile(x, repeats)
+
+
+@operator("tile", _numpy_tile, "injective")
 def _tile(x: Any, *, repeats: tuple[int, ...]) -> Any:
     return topi.tile(x, repeats)
 
 
-@operator("concat", lambda *xs, axis: np.concatenate(xs, axis), "injective")
+def _numpy_concat(*xs: NDArray[Any], axis: int) -> Any:
+    return np.concatenate(xs, axis)
+
+
+@operator("concat", _numpy_concat, "injective")
 def _concat(*xs: Any, axis: int) -> Any:
     return topi.concatenate(xs, axis)
 
 
-@operator("stack", lambda *xs, axis: np.stack(xs, axis), "injective")
+def _numpy_stack(*xs: NDArray[Any], axis: int) -> Any:
+    return np.stack(xs, axis)
+
+
+@operator("stack", _numpy_stack, "injective")
 def _stack(*xs: Any, axis: int) -> Any:
     return topi.stack(xs, axis)
 
 
-@operator("split", lambda x, *, sizes, axis: np.split(x, list(accumulate(sizes))[:-1], axis))
+def _numpy_split(x: NDArray[Any], *, sizes: tuple[int, ...], axis: int) -> Any:
+    return np.split(x, list(accumulate(sizes))[:-1], axis)
+
+
+@operator("split", _numpy_split)
 def _split(x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
     """Parts of these sizes, which make up the extent of the axis."""
     if sum(sizes) != int(x.shape[axis]):
@@ -53,26 +82,33 @@ def _split(x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
     return topi.split(x, list(accumulate(sizes))[:-1], axis)
 
 
-@operator("slice", lambda x, *, begin, end, step, axes: x[_along(x.ndim, begin, end, step, axes)], "injective")
+def _numpy_slice(x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    parts = [slice(None)] * x.ndim
+    for low, high, by, axis in zip(begin, end, step, axes, strict=True):
+        parts[axis] = slice(low, high, by)
+    return x[tuple(parts)]
+
+
+@operator("slice", _numpy_slice, "injective")
 def _slice(x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """x[begin:end:step] along the axes, as Python's slices."""
     return topi.strided_slice(x, begin, end, step, axes)
 
 
-def _along(rank: int, begin: Any, end: Any, step: Any, axes: Any) -> tuple[slice, ...]:
-    parts = [slice(None)] * rank
-    for low, high, by, axis in zip(begin, end, step, axes, strict=True):
-        parts[axis] = slice(low, high, by)
-    return tuple(parts)
+def _numpy_pad(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ...], value: float | int | bool) -> Any:
+    return np.pad(x, list(zip(before, after, strict=True)), constant_values=np.asarray(value).astype(x.dtype))
 
 
-@operator("pad", lambda x, *, before, after, value: np.pad(
-    x, list(zip(before, after, strict=True)), constant_values=np.asarray(value).astype(x.dtype)), "injective")
+@operator("pad", _numpy_pad, "injective")
 def _pad(x: Any, *, before: tuple[int, ...], after: tuple[int, ...], value: float | int | bool = 0) -> Any:
     return topi.pad(x, before, after, value)
 
 
-@operator("pad_with", lambda x, *, before, after, mode: np.pad(x, list(zip(before, after, strict=True)), mode), "injective")
+def _numpy_pad_with(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ...], mode: Any) -> Any:
+    return np.pad(x, list(zip(before, after, strict=True)), mode)
+
+
+@operator("pad_with", _numpy_pad_with, "injective")
 def _pad_with(x: Any, *, before: tuple[int, ...], after: tuple[int, ...], mode: str) -> Any:
     """Padding that continues the elements: mode "edge", "reflect" or "wrap", as numpy's."""
     if mode not in ("edge", "reflect", "wrap"):
@@ -94,13 +130,7 @@ def _pad_with(x: Any, *, before: tuple[int, ...], after: tuple[int, ...], mode: 
         for index, low, high, extent in zip(i, before, after, x.shape, strict=True))], "pad_with")
 
 
-@operator("reverse_sequence", lambda x, lengths, *, time_axis, batch_axis: _reversed(x, lengths, time_axis, batch_axis),
-          "injective")
-def _reverse_sequence(x: Any, lengths: Any, *, time_axis: int, batch_axis: int) -> Any:
-    return topi.reverse_sequence(x, topi.cast(lengths, "int32"), time_axis, batch_axis)
-
-
-def _reversed(x: Any, lengths: Any, time_axis: int, batch_axis: int) -> Any:
+def _reversed(x: Any, lengths: Any, *, time_axis: int, batch_axis: int) -> Any:
     result = x.copy()
     into, source = (np.moveaxis(array, (batch_axis, time_axis), (0, 1)) for array in (result, x))
     for batch, length in enumerate(lengths):
@@ -108,17 +138,33 @@ def _reversed(x: Any, lengths: Any, time_axis: int, batch_axis: int) -> Any:
     return result
 
 
-@operator("trilu", lambda x, *, k, upper: np.triu(x, k) if upper else np.tril(x, k), "injective")
+@operator("reverse_sequence", _reversed, "injective")
+def _reverse_sequence(x: Any, lengths: Any, *, time_axis: int, batch_axis: int) -> Any:
+    return topi.reverse_sequence(x, topi.cast(lengths, "int32"), time_axis, batch_axis)
+
+
+def _numpy_trilu(x: NDArray[Any], *, k: int, upper: bool) -> Any:
+    return np.triu(x, k) if upper else np.tril(x, k)
+
+
+@operator("trilu", _numpy_trilu, "injective")
 def _trilu(x: Any, *, k: int = 0, upper: bool = True) -> Any:
     return topi.trilu(x, max(-(1 << 30), min(k, 1 << 30)), upper)
 
 
-@operator("eye_like", lambda x, *, k, dtype: np.eye(*x.shape, k=k).astype(dtype), "injective")
+def _numpy_eye_like(x: Any, *, k: int, dtype: str) -> Any:
+    return np.eye(*x.shape, k=k).astype(dtype)
+
+
+@operator("eye_like", _numpy_eye_like, "injective")
 def _eye_like(x: Any, *, k: int = 0, dtype: str = "float32") -> Any:
-    return injective(x.shape, lambda i, j: te.select((j - i).equal(k), te.const(1, dtype), te.const(0, dtype)), "eye_like")
+    def element(i: Any, j: Any) -> Any:
+        return te.select((j - i).equal(k), te.const(1, dtype), te.const(0, dtype))
+
+    return injective(x.shape, element, "eye_like")
 
 
-def _blocks(x: Any, block: int, mode: str) -> Any:
+def _blocks(x: Any, *, block: int, mode: str) -> Any:
     n, c, h, w = x.shape
     if mode == "DCR":
         parts = x.reshape(n, block, block, c // block ** 2, h, w).transpose(0, 3, 4, 1, 5, 2)
@@ -127,23 +173,27 @@ def _blocks(x: Any, block: int, mode: str) -> Any:
     return parts.reshape(n, c // block ** 2, h * block, w * block)
 
 
-@operator("depth_to_space", lambda x, *, block, mode: _blocks(x, block, mode), "injective")
+@operator("depth_to_space", _blocks, "injective")
 def _depth_to_space(x: Any, *, block: int, mode: str = "DCR") -> Any:
     return topi.nn.depth_to_space(x, block, "NCHW", mode)
 
 
-def _channels(x: Any, block: int) -> Any:
+def _channels(x: Any, *, block: int) -> Any:
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
     return parts.reshape(n, c * block ** 2, h // block, w // block)
 
 
-@operator("space_to_depth", lambda x, *, block: _channels(x, block), "injective")
+@operator("space_to_depth", _channels, "injective")
 def _space_to_depth(x: Any, *, block: int) -> Any:
     return topi.nn.space_to_depth(x, block, "NCHW")
 
 
-@operator("shape", lambda x: np.asarray(x.shape, np.int64))
+def _numpy_shape(x: Any) -> Any:
+    return np.asarray(x.shape, np.int64)
+
+
+@operator("shape", _numpy_shape)
 def _shape(x: Any) -> Any:
     """The extents, as a vector of int64."""
     return topi.shape(x, "int64")

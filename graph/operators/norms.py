@@ -24,22 +24,32 @@ def _standard(x: Any, axes: Sequence[int], epsilon: float) -> Any:
     return (x - mean) / np.sqrt(((x - mean) ** 2).mean(tuple(axes), keepdims=True) + epsilon)
 
 
-@operator("batch_norm", lambda x, scale, shift, mean, variance, *, epsilon: (
-    (x.astype(np.float64) - _along(x, mean, 1)) / np.sqrt(_along(x, variance, 1) + epsilon)
-    * _along(x, scale, 1) + _along(x, shift, 1)), "elementwise")
+def _numpy_batch_norm(x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float) -> Any:
+    normal = (x.astype(np.float64) - _along(x, mean, 1)) / np.sqrt(_along(x, variance, 1) + epsilon)
+    return normal * _along(x, scale, 1) + _along(x, shift, 1)
+
+
+@operator("batch_norm", _numpy_batch_norm, "elementwise")
 def _batch_norm(x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5) -> Any:
     """(x - mean) / sqrt(variance + epsilon) * scale + shift for each channel, dimension 1."""
     return topi.cast(topi.nn.batch_norm_inference(x, scale, shift, mean, variance, 1, epsilon), x.dtype)
 
 
-@operator("instance_norm", lambda x, scale, shift, *, epsilon: (
-    _standard(x, range(2, x.ndim), epsilon) * _along(x, scale, 1) + _along(x, shift, 1)))
+def _numpy_instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float) -> Any:
+    return _standard(x, range(2, x.ndim), epsilon) * _along(x, scale, 1) + _along(x, shift, 1)
+
+
+@operator("instance_norm", _numpy_instance_norm)
 def _instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> Any:
     return topi.nn.instance_norm(x, scale, shift, 1, list(range(2, x.ndim)), epsilon)
 
 
-@operator("layer_norm", lambda x, scale=None, shift=None, *, axis, epsilon: (
-    _standard(x, range(axis % x.ndim, x.ndim), epsilon) * (1 if scale is None else scale) + (0 if shift is None else shift)))
+def _numpy_layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axis: int, epsilon: float) -> Any:
+    normal = _standard(x, range(axis % x.ndim, x.ndim), epsilon)
+    return normal * (1 if scale is None else scale) + (0 if shift is None else shift)
+
+
+@operator("layer_norm", _numpy_layer_norm)
 def _layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5) -> Any:
     """Mean 0 and variance 1 over the dimensions from `axis` on, then scale and shift, which broadcast."""
     axes = list(range(axis % x.ndim, x.ndim))
@@ -55,18 +65,19 @@ def _fits(weights: Any, x: Any, axes: list[int]) -> bool:
         same_extent(extent, x.shape[at]) for extent, at in zip(weights.shape, axes, strict=True))
 
 
-@operator("rms_norm", lambda x, scale=None, *, axis, epsilon: _rooted(x, axis, epsilon) * (1 if scale is None else scale))
+def _numpy_rms_norm(x: Any, scale: Any = None, *, axis: int, epsilon: float) -> Any:
+    x = x.astype(np.float64)
+    rooted = x / np.sqrt((x ** 2).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True) + epsilon)
+    return rooted * (1 if scale is None else scale)
+
+
+@operator("rms_norm", _numpy_rms_norm)
 def _rms_norm(x: Any, scale: Any = None, *, axis: int = -1, epsilon: float = 1e-5) -> Any:
     """x over the root of its mean square over the dimensions from `axis` on, then scale."""
     axes = list(range(axis % x.ndim, x.ndim))
     if scale is None or _fits(scale, x, axes):
         return topi.nn.rms_norm(x, scale, axes, epsilon)
     return topi.multiply(topi.nn.rms_norm(x, None, axes, epsilon), scale)
-
-
-def _rooted(x: Any, axis: int, epsilon: float) -> Any:
-    x = x.astype(np.float64)
-    return x / np.sqrt((x ** 2).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True) + epsilon)
 
 
 def _grouped(x: Any, scale: Any = None, shift: Any = None, *, groups: int, epsilon: float) -> Any:
@@ -82,32 +93,34 @@ def _group_norm(x: Any, scale: Any = None, shift: Any = None, *, groups: int, ep
     return topi.nn.group_norm(x, scale, shift, groups, 1, None, epsilon)
 
 
-@operator("lrn", lambda x, *, size, alpha, beta, bias: _neighbours(x, size, alpha, beta, bias))
-def _lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
-    return topi.nn.lrn(x, size, 1, alpha, beta, bias)
-
-
-def _neighbours(x: Any, size: int, alpha: float, beta: float, bias: float) -> Any:
+def _neighbours(x: Any, *, size: int, alpha: float, beta: float, bias: float) -> Any:
     squares = np.pad(x.astype(np.float64) ** 2, [(0, 0), ((size - 1) // 2, size // 2)] + [(0, 0)] * (x.ndim - 2))
     total = sum(squares[:, at:at + x.shape[1]] for at in range(size))
     return x / (bias + alpha / size * total) ** beta
 
 
-def _powers(x: Any, axis: int) -> Any:
+@operator("lrn", _neighbours)
+def _lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
+    return topi.nn.lrn(x, size, 1, alpha, beta, bias)
+
+
+def _numpy_softmax(x: Any, *, axis: int) -> Any:
     wide = x.astype(np.float64)
-    return np.exp(wide - wide.max(axis, keepdims=True, initial=-np.inf))
+    powers = np.exp(wide - wide.max(axis, keepdims=True, initial=-np.inf))
+    return powers / powers.sum(axis, keepdims=True)
 
 
-@operator("softmax", lambda x, *, axis: _powers(x, axis) / _powers(x, axis).sum(axis, keepdims=True))
+@operator("softmax", _numpy_softmax)
 def _softmax(x: Any, *, axis: int = -1) -> Any:
     return topi.nn.softmax(x, axis)
 
 
-@operator("log_softmax", lambda x, *, axis: _logarithms(x.astype(np.float64), axis))
+def _numpy_log_softmax(x: Any, *, axis: int) -> Any:
+    wide = x.astype(np.float64)
+    far = wide - wide.max(axis, keepdims=True, initial=-np.inf)
+    return far - np.log(np.exp(far).sum(axis, keepdims=True))
+
+
+@operator("log_softmax", _numpy_log_softmax)
 def _log_softmax(x: Any, *, axis: int = -1) -> Any:
     return topi.nn.log_softmax(x, axis)
-
-
-def _logarithms(x: Any, axis: int) -> Any:
-    far = x - x.max(axis, keepdims=True, initial=-np.inf)
-    return far - np.log(np.exp(far).sum(axis, keepdims=True))

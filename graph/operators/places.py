@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ... import te, topi
 from ...ir import ops
@@ -21,12 +23,16 @@ def _within(index: Any, extent: Any) -> Any:
     return te.max(te.min(te.select(wide < 0, wide + last, wide), last - 1), 0)
 
 
-def _index(indices: Any, extent: int) -> Any:
+def _index(indices: NDArray[Any], extent: int) -> Any:
     wide = indices.astype(np.int64)
     return np.clip(np.where(wide < 0, wide + extent, wide), 0, extent - 1)
 
 
-@operator("take", lambda x, indices, *, axis: np.take(x, _index(indices, x.shape[axis]), axis), "injective")
+def _taken(x: NDArray[Any], indices: NDArray[Any], *, axis: int) -> Any:
+    return np.take(x, _index(indices, x.shape[axis]), axis)
+
+
+@operator("take", _taken, "injective")
 def _take(x: Any, indices: Any, *, axis: int = 0) -> Any:
     """The slices of x at indices along an axis, whose dimensions stand in its place."""
     at = axis % x.ndim
@@ -35,7 +41,13 @@ def _take(x: Any, indices: Any, *, axis: int = 0) -> Any:
         *i[:at], _within(indices[i[at:after]], x.shape[at]), *i[after:])], "take")
 
 
-@operator("gather", lambda x, indices, *, axis: _gathered(x, indices, axis), "injective")
+def _gathered(x: Any, indices: Any, *, axis: int) -> Any:
+    whole: list[Any] = [*np.indices(indices.shape, sparse=True)]
+    whole[axis] = _index(indices, x.shape[axis])
+    return x[tuple(whole)]
+
+
+@operator("gather", _gathered, "injective")
 def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     """result[i, j] = x[indices[i, j], j] for axis 0, and so on."""
     at = axis % x.ndim
@@ -44,13 +56,16 @@ def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     return injective(indices.shape, lambda *i: x[(*i[:at], _within(indices[i], x.shape[at]), *i[at + 1:])], "gather")
 
 
-def _gathered(x: Any, indices: Any, axis: int) -> Any:
-    whole = list(np.indices(indices.shape, sparse=True))
-    whole[axis] = _index(indices, x.shape[axis])
-    return x[tuple(whole)]
+def _gathered_nd(x: Any, indices: Any, *, batch_dims: int) -> Any:
+    result = np.empty((*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1]:]), x.dtype)
+    for place in np.ndindex(indices.shape[:-1]):
+        coordinates = [int(_index(index, extent)) for index, extent in
+                       zip(indices[place], x.shape[batch_dims:], strict=False)]
+        result[place] = x[(*place[:batch_dims], *coordinates)]
+    return result
 
 
-@operator("gather_nd", lambda x, indices, *, batch_dims: _gathered_nd(x, indices, batch_dims), "injective")
+@operator("gather_nd", _gathered_nd, "injective")
 def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     """result[b, i, j] = x[b, indices[b, i, :], j]: the last dimension of the indices holds coordinates."""
     count = int(indices.shape[-1])
@@ -63,26 +78,13 @@ def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     )], "gather_nd")
 
 
-def _gathered_nd(x: Any, indices: Any, batch_dims: int) -> Any:
-    result = np.empty((*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1]:]), x.dtype)
-    for place in np.ndindex(indices.shape[:-1]):
-        coordinates = [int(_index(index, extent)) for index, extent in
-                       zip(indices[place], x.shape[batch_dims:], strict=False)]
-        result[place] = x[(*place[:batch_dims], *coordinates)]
-    return result
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "update": lambda old, new: new, "add": lambda old, new: old + new, "mul": lambda old, new: old * new,
+    "min": np.minimum, "max": np.maximum,
+}
 
 
-_COMBINE = {"update": lambda old, new: new, "add": lambda old, new: old + new, "mul": lambda old, new: old * new,
-            "min": np.minimum, "max": np.maximum}
-
-
-@operator("scatter_elements", lambda x, indices, updates, *, axis, reduction: _scattered(x, indices, updates, axis, reduction))
-def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "update") -> Any:
-    """x with updates[i, j] at x[indices[i, j], j] for axis 0, and so on; reduction: "update", "add", "mul", "min" or "max"."""
-    return topi.scatter_elements(x, indices, updates, axis, reduction)
-
-
-def _scattered(x: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
+def _scattered(x: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
     result = x.copy()
     for place in np.ndindex(indices.shape):
         index = int(indices[place])
@@ -93,7 +95,22 @@ def _scattered(x: Any, indices: Any, updates: Any, axis: int, reduction: str) ->
     return result
 
 
-@operator("scatter_nd", lambda x, indices, updates, *, reduction: _scattered_nd(x, indices, updates, reduction))
+@operator("scatter_elements", _scattered)
+def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0, reduction: str = "update") -> Any:
+    """x with updates[i, j] at x[indices[i, j], j] for axis 0, and so on; reduction: "update", "add", "mul", "min" or "max"."""
+    return topi.scatter_elements(x, indices, updates, axis, reduction)
+
+
+def _scattered_nd(x: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
+    result = x.copy()
+    for place in np.ndindex(indices.shape[:-1]):
+        there = tuple(int(index) + (extent if index < 0 else 0) for index, extent in zip(indices[place], x.shape, strict=False))
+        if all(0 <= index < extent for index, extent in zip(there, x.shape, strict=False)):
+            result[there] = _COMBINE[reduction](result[there], updates[place])
+    return result
+
+
+@operator("scatter_nd", _scattered_nd)
 def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "update") -> Any:
     """x with updates[i, j] at x[indices[i, :], j]: the last dimension of the indices holds coordinates."""
     rank = indices.ndim - 1
@@ -110,16 +127,14 @@ def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "update"
     return topi.scatter_nd(x, first, updates, reduction)
 
 
-def _scattered_nd(x: Any, indices: Any, updates: Any, reduction: str) -> Any:
-    result = x.copy()
-    for place in np.ndindex(indices.shape[:-1]):
-        there = tuple(int(index) + (extent if index < 0 else 0) for index, extent in zip(indices[place], x.shape, strict=False))
-        if all(0 <= index < extent for index, extent in zip(there, x.shape, strict=False)):
-            result[there] = _COMBINE[reduction](result[there], updates[place])
-    return result
+def _hot(indices: NDArray[Any], values: NDArray[Any], *, depth: int, axis: int) -> Any:
+    whole = np.expand_dims(indices.astype(np.int64), axis)
+    place = np.where(whole < 0, whole + depth, whole)
+    numbers = np.arange(depth).reshape([-1 if at == axis % place.ndim else 1 for at in range(place.ndim)])
+    return values[(place == numbers).astype(np.int64)]
 
 
-@operator("one_hot", lambda indices, values, *, depth, axis: _hot(indices, values, depth, axis), "injective")
+@operator("one_hot", _hot, "injective")
 def _one_hot(indices: Any, values: Any, *, depth: int, axis: int = -1) -> Any:
     """values[1] where the index along a new dimension is the element of `indices`, else values[0]."""
     at = axis % (indices.ndim + 1)
@@ -133,25 +148,18 @@ def _one_hot(indices: Any, values: Any, *, depth: int, axis: int = -1) -> Any:
     return injective((*indices.shape[:at], depth, *indices.shape[at:]), element, "one_hot")
 
 
-def _hot(indices: Any, values: Any, depth: int, axis: int) -> Any:
-    whole = np.expand_dims(indices.astype(np.int64), axis)
-    place = np.where(whole < 0, whole + depth, whole)
-    numbers = np.arange(depth).reshape([-1 if at == axis % place.ndim else 1 for at in range(place.ndim)])
-    return np.where(place == numbers, values[1], values[0])
+def _best(x: Any, *, k: int, axis: int, largest: bool) -> Any:
+    keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
+    if largest:
+        keys = ~keys if x.dtype.kind in "iu" else -keys
+    places = np.take(np.argsort(keys, axis, kind="stable"), np.arange(k), axis)
+    return np.take_along_axis(x, places, axis), places
 
 
-@operator("topk", lambda x, *, k, axis, largest: _best(x, k, axis, largest))
+@operator("topk", _best)
 def _topk(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> Any:
     """The k greatest (or least) elements along an axis, in order, and their places; of equal ones the first."""
     if k == 0:
         raise ValueError("k is 0")
     values, places = topi.topk(x, k, axis, "both", not largest, "int64")
     return [values, places]
-
-
-def _best(x: Any, k: int, axis: int, largest: bool) -> Any:
-    keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
-    if largest:
-        keys = ~keys if x.dtype.kind in "iu" else -keys
-    places = np.take(np.argsort(keys, axis, kind="stable"), np.arange(k), axis)
-    return np.take_along_axis(x, places, axis), places

@@ -107,14 +107,14 @@ def _counted(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, afte
 
     sums = te.compute((*x.shape[:2], *size), total, name="pool_sum", tag="comm_reduce")
 
-    def count(i: Any) -> Any:
+    def mean(n: Any, c: Any, *i: Any) -> Any:
         number: Any = te.const(1, "int32")
         for d in range(rank):
             room = te.indexdiv(te.max(ends[d] - i[d] * stride[d], 0) + dilation[d] - 1, dilation[d])
             number = number * te.min(room, kernel[d])
-        return number.astype(x.dtype)
+        return sums[(n, c, *i)] / number.astype(x.dtype)
 
-    return te.compute(sums.shape, lambda n, c, *i: sums[(n, c, *i)] / count(i), name="avg_pool", tag="elemwise")
+    return te.compute(sums.shape, mean, name="avg_pool", tag="elemwise")
 
 
 def _powered(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, p: int) -> Any:

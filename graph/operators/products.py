@@ -82,6 +82,10 @@ def _joined(x: Any, y: Any) -> Any:
     return x
 
 
-@operator("einsum", wide(lambda *xs, equation: np.einsum(equation, *xs)))
+def _numpy_einsum(*xs: Any, equation: str) -> Any:
+    return np.einsum(equation, *xs)
+
+
+@operator("einsum", wide(_numpy_einsum))
 def _einsum(*xs: Any, equation: str) -> Any:
     return topi.einsum(equation, *xs)

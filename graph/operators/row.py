@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ... import te
 from ...errors import TilewrightError, user_source
@@ -87,7 +87,7 @@ def _plain(row: Operator, name: str, value: Any) -> Attribute:
     if hasattr(value, "item") and not getattr(value, "shape", ()):
         value = value.item()
     if isinstance(value, (tuple, list)):
-        return tuple(_plain(row, name, part) for part in value)
+        return tuple(_plain(row, name, part) for part in cast("Sequence[Any]", value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise BadNode(f"{row.name} cannot take {value!r} as {name}"[:200], called=user_source(), reason="attributes are plain values",
@@ -126,4 +126,4 @@ def _declared_types(
 def declared(row: Operator, tensors: Sequence[Any], attributes: Mapping[str, Attribute]) -> list[te.Tensor]:
     """What a row gives for these tensors."""
     results = row.declare(*tensors, **attributes)
-    return list(results) if isinstance(results, (list, tuple)) else [results]
+    return list(cast("Sequence[te.Tensor]", results)) if isinstance(results, (list, tuple)) else [results]

@@ -6,6 +6,7 @@ stride, dilation: a number for each dimension, () for ones. padding: before each
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,14 @@ def strided_windows(x: Any, reach: Any, stride: Any, dilation: Any) -> Any:
     return windows[(..., *(slice(None, None, step) for step in stride), *(slice(None, None, far) for far in dilation))]
 
 
+def _wide_but_bias(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The reference made wide, of which the bias may be absent."""
+    def computed(x: Any, w: Any, bias: Any = None, **attributes: Any) -> Any:
+        return wide(function)(x, w, *([] if bias is None else [bias]), **attributes)
+
+    return computed
+
+
 def _convolved(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
@@ -54,7 +63,7 @@ def _convolved(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, d
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 
-@operator("conv", lambda x, w, bias=None, **attributes: wide(_convolved)(x, w, *([] if bias is None else [bias]), **attributes))
+@operator("conv", _wide_but_bias(_convolved))
 def _conv(x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1) -> Any:
     """x (N, C, ...) with w (O, C / groups, ...) and bias (O,): (N, O, ...)."""
     rank = x.ndim - 2
@@ -95,8 +104,7 @@ def _transposed(
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 
-@operator("conv_transpose",
-          lambda x, w, bias=None, **attributes: wide(_transposed)(x, w, *([] if bias is None else [bias]), **attributes))
+@operator("conv_transpose", _wide_but_bias(_transposed))
 def _conv_transpose(
     x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1,
     output_padding: Any = (),

@@ -110,7 +110,10 @@ def _end(size: Size, away: int, axis: int, last: bool) -> _Place:
 
 
 def _within(size: Size, axis: int) -> _Place:
-    return lambda i, j, symbolic: (i, j)[axis] % size.value
+    def place(i: Any, j: Any, _symbolic: bool) -> Any:
+        return (i, j)[axis] % size.value
+
+    return place
 
 
 def _rows(draw: Draw, extents: _Extents, sides: tuple[int, ...]) -> _Place:
@@ -141,7 +144,11 @@ def _flat_end(draw: Draw, extents: _Extents, sides: tuple[int, ...]) -> _Place:
 def _steps(_draw: Draw, extents: _Extents, sides: tuple[int, ...]) -> _Place:
     """Elements that lie far apart."""
     size = extents.shape[0]
-    return lambda i, j, symbolic: i * ((size.te if symbolic else size.value) // sides[0]) + j % 2
+
+    def place(i: Any, j: Any, symbolic: bool) -> Any:
+        return i * ((size.te if symbolic else size.value) // sides[0]) + j % 2
+
+    return place
 
 
 def _around(draw: Draw, extents: _Extents, _sides: tuple[int, ...]) -> _Place:

@@ -494,7 +494,7 @@ def _dense(draw: Operands, x: Value, out: int, depth: int) -> Value:
         result = topi.nn.packed_dense(x.tensor, packed.tensor, out, added)
     else:
         w = draw.fresh([out, x.tensor.shape[-1]], x.dtype, [out, depth])
-        result = (topi.nn.packed_dense(x.tensor, topi.nn.prepack_dense(w.tensor), out, added) if kind
+        result = (topi.nn.packed_dense(x.tensor, topi.nn.prepack_dense(cast("te.Tensor", w.tensor)), out, added) if kind
                 else topi.nn.dense(x.tensor, w.tensor, added))
     expected = x.array @ w.array.T + (bias.array if bias is not None else 0)
     return _products(draw, result, expected, x, w, depth)
