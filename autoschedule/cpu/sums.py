@@ -78,13 +78,16 @@ def _ways(group: Group) -> list[Candidate]:
     found = (plans(terms, group.machine, terms.axis[-1:], (1,)) if group.parts
              else plans(terms, group.machine, movable=_movable(group)))
     found.sort(key=lambda plan: plan.cost)
-    copied = bool(found[0].packed)  # the nest of a sum says nothing of copies: their costs are the plan's own
-    found = found[:1] if copied else [plan for plan in found if not plan.packed]
-    most = found[0].cost * WORSE
+    copied = found[:1] if found[0].packed else []  # the nest of a sum says nothing of copies: their costs are the plan's own
+    found = [plan for plan in found if not plan.packed]
+    most = min((plan.cost for plan in found), default=0) * WORSE
     ways, lines = list[Candidate](), Lines()
     stored, reads = stored_by(op.output(0), op.axis), reads_of(value)
-    for plan in [plan for plan in found if plan.cost <= most][:MOST_WAYS]:
+    for plan in [*copied, *(plan for plan in found if plan.cost <= most)][:MOST_WAYS]:
         apply = _across_lanes if plan.lane[0].kind == "reduce" else _along_lanes
+        if plan.packed:
+            ways.append(Candidate(str(plan), partial(apply, group, plan)))
+            continue
         nest = sum_nest(value, stored, reads, plan, group.machine, _written_out(terms, plan), _shared(group, plan))
         ways.append(Candidate(str(plan), partial(apply, group, plan), estimate(nest, group.machine, lines)))
     return ways

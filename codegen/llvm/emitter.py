@@ -16,6 +16,7 @@ from .facts import IndexFacts
 from .maths_lanes import PORTABLE, MathsOptions
 from .text import FunctionText
 from .types import llvm_type, zero
+from .workarounds.scalar_masks import mask_of
 
 __all__ = ["Builder", "ExprEmitter", "Place"]
 
@@ -109,7 +110,7 @@ class ExprEmitter:
         written. None for all."""
         mask = None
         if predicate is not None and self.constant_int(predicate) != 1:
-            mask = self.value(predicate)
+            mask = mask_of(self, predicate)
         if self._mask is None:
             return mask
         chosen, mask_lanes = self._mask
@@ -152,13 +153,12 @@ class ExprEmitter:
         return result
 
     def if_then_else(self, expr: IfThenElse) -> str:
-        condition = self.value(expr.condition)
         if _is_speculatable(expr.true_value) and _is_speculatable(expr.false_value):
             return self.select(expr.condition, expr)
         if expr.condition.dtype.lanes == 1:
-            return self._chosen(condition, expr.dtype, lambda: self.value(expr.true_value),
+            return self._chosen(self.value(expr.condition), expr.dtype, lambda: self.value(expr.true_value),
                                 lambda: self.value(expr.false_value))
-        lanes = expr.condition.dtype.lanes
+        lanes, condition = expr.condition.dtype.lanes, mask_of(self, expr.condition)
         negated = self.f.op(f"xor {_bools(lanes)} {condition}, splat (i1 true)")
         a = self._under_mask(condition, lanes, expr.true_value)
         b = self._under_mask(negated, lanes, expr.false_value)

@@ -246,9 +246,9 @@ def test_the_page_stands_alone_and_escapes_what_users_name() -> None:
 
 
 def test_a_schedule_that_rules_chose_shows_its_plan_and_one_by_hand_has_none() -> None:
-    a, b = te.placeholder((40, 30), name="a"), te.placeholder((30, 50), name="b")
+    a, b = te.placeholder((40, 30), name="a"), te.placeholder((50, 30), name="b")
     k = te.reduce_axis((0, 30), "k")
-    nearest = te.compute((40, 50), lambda i, j: te.max(a[i, k] - b[k, j], axis=k), name="nearest")
+    nearest = te.compute((40, 50), lambda i, j: te.max(a[i, k] - b[j, k], axis=k), name="nearest")
     s = tw.autoschedule.schedule(nearest)
     (row,) = s.plan
     text = page(s, "interpret")

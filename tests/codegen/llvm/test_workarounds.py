@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
+import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
@@ -23,6 +24,7 @@ from tilewright.codegen.llvm.workarounds import (
     joined_stores,
     masked_stores,
     saturating_conversions,
+    scalar_masks,
 )
 from tilewright.codegen.target import Target
 from tilewright.ir.text.parser import parse
@@ -124,6 +126,33 @@ def test_the_versions_that_cannot_make_vectors_of_bfloat_are_those_that_say_so()
                          text=True, capture_output=True, check=False)
     assert ran.returncode == 0 or "LLVM ERROR: Cannot select" in ran.stderr, ran.stderr
     _compare("bfloat_vectors", llvm.llvm_version_info[0], ran.returncode != 0, bfloat_vectors.VERSIONS)
+
+
+def test_the_versions_that_misread_masks_with_a_shared_condition_are_those_that_say_so() -> None:
+    """It ends the process by an assertion, so another one emits the program."""
+    emits = ("import sys; import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.initialize_all_asmprinters(); "
+             "machine = llvm.Target.from_triple('x86_64-unknown-linux-gnu').create_target_machine(cpu='haswell', opt=3); "
+             "print(len(machine.emit_assembly(llvm.parse_assembly(sys.stdin.read()))))")
+    ran = subprocess.run([sys.executable, "-c", emits], input=scalar_masks.PROGRAM, text=True, capture_output=True, check=False)
+    assert ran.returncode == 0 or "unknown LocationSize" in ran.stderr, ran.stderr
+    _compare("scalar_masks", llvm.llvm_version_info[0], ran.returncode != 0, scalar_masks.VERSIONS)
+
+
+@pytest.mark.parametrize("processor", ["x86-64-v2", "haswell", "znver4"])
+def test_lanes_that_rows_and_columns_leave_out_are_zeros(processor: str) -> None:
+    """70 columns leave 6 of the last 32, in rows that may lie outside."""
+    W = te.placeholder((21, 70), name="W")
+    B = te.compute((2, 3, 16, 32), lambda p, g, i, r: te.if_then_else(
+        te.all(p * 16 + i < 21, g * 32 + r < 70), W[p * 16 + i, g * 32 + r], te.const(0, "float32")), name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(B.op.axis[3])
+    assert tw.build(s, [W, B], target=f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={processor}").source("asm")
+    rows = np.random.default_rng(0).random((40, 70), dtype=np.float32)
+    padded = np.zeros((32, 96), np.float32)
+    padded[:21, :70] = rows[:21]
+    got = np.empty((2, 3, 16, 32), np.float32)
+    tw.build(s, [W, B])(rows[:21], got)
+    np.testing.assert_array_equal(got, padded.reshape(2, 16, 3, 32).transpose(0, 2, 1, 3))
 
 
 def test_no_program_of_bfloat16_has_a_vector_of_bfloat() -> None:
