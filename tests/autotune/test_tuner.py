@@ -158,13 +158,15 @@ def test_models_learn_to_order_candidates(model: type) -> None:
     if model is RankingModel:
         pytest.importorskip("xgboost")
     rng = drawn.rng("autotune model")
-    rows = rng.random((160, 12)).astype(np.float32)
-    seconds = 1e-3 * 2 ** (2 * rows[:, 3] - 3 * rows[:, 7] + rows[:, 1] ** 2)
-    failed = np.where(np.arange(160) % 25 == 0, np.inf, seconds)
-    learner = model()
-    learner.fit(rows[:100], failed[:100])
-    scores, wanted = learner.score(rows[100:]), -seconds[100:]
-    pairs = [(scores[i] > scores[j]) == (wanted[i] > wanted[j]) for i in range(60) for j in range(i)]
+    pairs: list[bool] = []
+    for _ in range(5):  # one draw in twenty is hard to learn from
+        rows = rng.random((160, 12)).astype(np.float32)
+        seconds = 1e-3 * 2 ** (2 * rows[:, 3] - 3 * rows[:, 7] + rows[:, 1] ** 2)
+        failed = np.where(np.arange(160) % 25 == 0, np.inf, seconds)
+        learner = model()
+        learner.fit(rows[:100], failed[:100])
+        scores, wanted = learner.score(rows[100:]), -seconds[100:]
+        pairs += [(scores[i] > scores[j]) == (wanted[i] > wanted[j]) for i in range(60) for j in range(i)]
     assert np.mean(pairs) > 0.65
 
 
