@@ -12,10 +12,12 @@ So masks choose by a condition that all lanes share, rather than to spread it ov
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from ....ir.expr import Broadcast, Expr
-from ....ir.ops import all_of, conjuncts
+from ....ir.expr import Broadcast, Expr, Ramp
+from ....ir.ops import conjuncts
+from ....ir.visit import post_order
 
 if TYPE_CHECKING:
     from ..emitter import ExprEmitter
@@ -41,9 +43,11 @@ declare <32 x float> @llvm.masked.load.v32f32.p0(ptr, <32 x i1>, <32 x float>)
 def mask_of(em: ExprEmitter, predicate: Expr) -> str:
     """The value of a predicate over lanes, or of a scalar one."""
     parts = conjuncts(predicate) if predicate.dtype.lanes > 1 else []
-    shared = [part.value for part in parts if isinstance(part, Broadcast)]
-    own = [part for part in parts if not isinstance(part, Broadcast)]
-    if not shared or not own:
+    shared = [part.value for part in parts if isinstance(part, Broadcast) and part.value.dtype.lanes == 1]
+    own = [part for part in parts if not isinstance(part, Broadcast) and any(isinstance(node, Ramp) for node in post_order(part))]
+    if not shared or not own or len(shared) + len(own) < len(parts):
         return em.value(predicate)
     kind = f"<{predicate.dtype.lanes} x i1>"
-    return em.f.op(f"select i1 {em.value(all_of(*shared))}, {kind} {em.value(all_of(*own))}, {kind} zeroinitializer")
+    whole, lanes = (reduce(lambda a, b, of=of: em.f.op(f"and {of} {a}, {b}"), map(em.value, each))
+                    for of, each in (("i1", shared), (kind, own)))
+    return em.f.op(f"select i1 {whole}, {kind} {lanes}, {kind} zeroinitializer")
