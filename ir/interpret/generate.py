@@ -17,7 +17,7 @@ from ..buffer import Buffer
 from ..expr import BufferLoad, Expr, Var
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..visit import post_order
-from .scalars import zero_of
+from .scalars import unwritten
 from .source import MAX_NESTING, SOURCE_NAME, Code, Memory, Race
 from .values import ValueWriter
 
@@ -161,7 +161,7 @@ class FunctionWriter(ValueWriter):
         else:
             size = " + ".join(["1", *(f"({e} - 1) * {s}" for e, s in zip(memory.extents, memory.strides, strict=True))])
             size = f"({size}) * ({' and '.join(f'{e} > 0' for e in memory.extents)})"
-        fill = "None" if self.check else self.literal(node.buffer.dtype, zero_of(node.buffer.dtype))
+        fill = "None" if self.check else self.literal(node.buffer.dtype, unwritten(node.buffer.dtype))
         self.line(f"{memory.data} = allocated({fill}, {memory.first} + {size}, {node.buffer.dtype.bytes})")
         self.live.append(memory.data)
         self.statement(node.body)

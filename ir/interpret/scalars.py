@@ -20,7 +20,7 @@ from ..expr import Add, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Sub, T
 from ..ops import round_float, wrap_int
 
 __all__ = ["FLOAT_TYPES", "binary_text", "cast_function", "intrinsic_function", "numpy_dtype", "truncated_division",
-           "truncated_remainder", "wrap_text", "zero_of"]
+           "truncated_remainder", "unwritten", "wrap_text", "zero_of"]
 
 FLOAT_TYPES: dict[str, Any] = {
     "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64,
@@ -37,6 +37,12 @@ def zero_of(dtype: DType) -> Any:
     if dtype.is_float:
         return FLOAT_TYPES[dtype.element](0)
     return False if dtype.is_bool else 0
+
+
+def unwritten(dtype: DType) -> Any:
+    """What an element of `dtype` to which nothing has been written holds where that is not looked for: a value that spoils
+    what is computed from it, so that a program which uses it is seen to."""
+    return math.nan if dtype.is_float else True if dtype.is_bool else 0x55 % (1 << dtype.bits - 1)
 
 
 # Integers

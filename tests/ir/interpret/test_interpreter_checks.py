@@ -70,6 +70,11 @@ def test_reads_of_unwritten_memory(body: str) -> None:
     call(body, check=False)
 
 
+def test_unwritten_memory_spoils_what_is_computed_from_it_where_it_is_not_looked_for() -> None:
+    assert np.isnan(call("T: float32[3]\nT[0] = 1.0\nB[0, 0] = T[0] + T[2]", check=False)[0, 0])
+    assert call("T: int32[3]\nT[0] = 1\nB[0, 0] = float32(T[0] + T[2])", check=False)[0, 0] != 1
+
+
 def test_the_side_that_select_does_not_choose_may_be_unwritten() -> None:
     body = ("T: float32[4]\nfor i in 4:\n    if i < 2:\n        T[i] = 1.0\n"
             "for i in 4:\n    B[i, 0] = select(i < 2, T[i] + 1.0, -1.0)")
