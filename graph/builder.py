@@ -21,5 +21,5 @@ class Builder(Assembly):
 
     def graph(self) -> Graph:
         """The graph of what was added so far."""
-        made = self.parts()
-        return Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
+        parts = self.parts()
+        return Graph(parts.name, parts.inputs, parts.constants, parts.nodes, parts.results)

@@ -61,8 +61,8 @@ def first_difference(
     for step in program.steps:
         local = dict(values)
         for node in step.nodes:
-            made = run_node(node, [local[name] if name else None for name in node.inputs], {})
-            local.update(zip(node.outputs, made, strict=True))
+            outputs = run_node(node, [local[name] if name else None for name in node.inputs], {})
+            local.update(zip(node.outputs, outputs, strict=True))
         for name in step.outputs:
             error = difference(values[name], local[name])
             if error > _TOLERANCE.get(str(local[name].dtype), 0):

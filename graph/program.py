@@ -65,11 +65,11 @@ def _bytes(kind: TensorType) -> int:
 
 def _main(g: Parts, steps: list[Step], names: Mapping[str, str], types: Mapping[str, TensorType]) -> tuple[Function, int]:
     """The function that calls the kernels, and how large its arena is."""
-    made = {name: at for at, step in enumerate(steps) for name in step.outputs}
-    last = {**made, **{name: at for at, step in enumerate(steps) for name in step.inputs if name in made}}
+    born = {name: at for at, step in enumerate(steps) for name in step.outputs}
+    last = {**born, **{name: at for at, step in enumerate(steps) for name in step.inputs if name in born}}
     outputs = set(g.results.values())
     offsets, size = places({name: Lifetime(_bytes(types[name]), at, last[name])
-                            for name, at in made.items() if name not in outputs})
+                            for name, at in born.items() if name not in outputs})
     arena = _buffer("arena", TensorType((max(size, ALIGNMENT),), "uint8"))
     buffers = {name: _buffer(f"p{at}", types[name]) for at, name in enumerate([*g.inputs, *g.results.values(), *g.params])}
     held = tuple(Constant(f"w{at}", data) for at, data in enumerate(g.params.values()))

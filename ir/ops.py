@@ -9,7 +9,6 @@ float64 unless one side is.
 from __future__ import annotations
 
 import math
-import struct
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -52,13 +51,14 @@ from .expr import (
     TruncMod,
 )
 from .intrinsics import INTRINSICS
+from .rounding import floor_quotient, floor_remainder, round_float, truncated_quotient, truncated_remainder, wrap_int
 
 __all__ = [
     "FALSE", "TRUE", "absolute", "add", "all_of", "any_of", "binary", "bitwise", "call", "cast", "ceildiv",
     "common_dtype", "compare", "conjuncts", "const", "convert", "divide", "equal", "floordiv", "floormod", "fold_binary",
     "identity_compare", "if_then_else", "invert", "is_const", "likely", "logical_and", "logical_not", "logical_or",
-    "match_types", "maximum", "minimum", "multiply", "negative", "power", "round_float", "select", "subtract",
-    "truncdiv", "truncmod", "truth", "wrap_int",
+    "match_types", "maximum", "minimum", "multiply", "negative", "power", "select", "subtract",
+    "truncdiv", "truncmod", "truth",
 ]
 
 TRUE, FALSE = IntImm(1, BOOL), IntImm(0, BOOL)
@@ -67,30 +67,6 @@ _SMALL_INTS = {dtype: {value: IntImm(value, dtype) for value in range(-16, 257)}
 
 
 # Constants
-
-
-def wrap_int(value: int, dtype: DType) -> int:
-    """`value` reduced modulo 2^bits into the range of an integer dtype (for bool: whether it is not 0)."""
-    if dtype.kind == "bool":
-        return int(value != 0)
-    value &= (1 << dtype.bits) - 1
-    return value - (1 << dtype.bits) if dtype.kind == "int" and value >> (dtype.bits - 1) else value
-
-
-def round_float(value: float, dtype: DType) -> float:
-    """`value` rounded to the precision of a float dtype, to nearest, ties to even; overflow gives infinity."""
-    if dtype.bits == 64 or math.isnan(value) or math.isinf(value):
-        return value
-    if dtype.kind == "bfloat":  # 8 bits of precision, down to 2^-133
-        fraction, exponent = math.frexp(value)
-        last = max(exponent - 8, -133)
-        rounded = math.ldexp(round(math.ldexp(fraction, exponent - last)), last)
-        return math.copysign(rounded if abs(rounded) < 2.0**128 else math.inf, value)
-    code = "<f" if dtype.bits == 32 else "<e"
-    try:
-        return struct.unpack(code, struct.pack(code, value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def const(value: Any, dtype: object = None) -> Expr:
@@ -281,23 +257,9 @@ def _saturated(value: float, dtype: DType) -> int:
 # Arithmetic
 
 
-def _floordiv(a: int, b: int) -> int:
-    return a // b if b else 0
-
-
-def _floormod(a: int, b: int) -> int:
-    return a % b if b else 0
-
-
-def _truncdiv(a: int, b: int) -> int:
-    if not b:
-        return 0
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
 _INTEGER_FOLD: dict[type[BinaryOp], Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b, FloorDiv: _floordiv, FloorMod: _floormod,
-    TruncDiv: _truncdiv, TruncMod: lambda a, b: a - b * _truncdiv(a, b) if b else 0, Min: min, Max: max,
+    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b, FloorDiv: floor_quotient, FloorMod: floor_remainder,
+    TruncDiv: truncated_quotient, TruncMod: truncated_remainder, Min: min, Max: max,
     LT: lambda a, b: a < b, LE: lambda a, b: a <= b, GT: lambda a, b: a > b, GE: lambda a, b: a >= b,
     EQ: lambda a, b: a == b, NE: lambda a, b: a != b, And: lambda a, b: a and b, Or: lambda a, b: a or b,
 }

@@ -16,8 +16,8 @@ from .buffer import SCOPES, Buffer
 from .errors import NotWellFormed
 from .expr import BufferLoad, Call, Expr, Node, Var
 from .intrinsics import INTRINSICS
-from .ops import round_float
 from .pointers import WRITES, pointed_to
+from .rounding import round_float
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from .text.expr_printer import call_dtype
 from .text.printer import excerpt, shape_symbols, to_text

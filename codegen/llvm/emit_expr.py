@@ -43,7 +43,7 @@ from ...ir.expr import (
     TruncMod,
     Var,
 )
-from ...ir.ops import wrap_int
+from ...ir.rounding import wrap_int
 from . import memory
 from .arithmetic import compare, convert, divide, float_floor_quotient, float_remainder, maximum_of
 from .emitter import Builder, ExprEmitter

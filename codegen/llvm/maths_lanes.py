@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir.dtype import BOOL, FLOAT64, INT32, INT64, DType
-from ...ir.ops import round_float
+from ...ir.rounding import round_float
 from .arithmetic import compare, select
 from .text import FunctionText
 from .types import float_constant, int_constant, llvm_type, mangled

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...ir.ops import round_float
+from ...ir.rounding import round_float
 from .maths_calls import called, where
 from .maths_exp import exp2_of, exp2_parts
 from .maths_lanes import Lanes, exponent_and_mantissa, rounded

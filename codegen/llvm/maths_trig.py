@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.ops import wrap_int
+from ...ir.rounding import wrap_int
 from .arithmetic import select
 from .maths_calls import called, where
 from .maths_lanes import Lanes, rounded

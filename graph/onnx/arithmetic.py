@@ -88,13 +88,13 @@ def _pow(c: Context) -> str:
 
 @converts("IsInf")
 def _isinf(c: Context) -> str:
-    found = c.emit("isinf", c[0])
+    infinite = c.emit("isinf", c[0])
     zero = c.constant(0, 0)
     if not c.attribute("detect_negative", 1):
-        found = c.emit("logical_and", found, c.emit("greater", c[0], zero))
+        infinite = c.emit("logical_and", infinite, c.emit("greater", c[0], zero))
     if not c.attribute("detect_positive", 1):
-        found = c.emit("logical_and", found, c.emit("less", c[0], zero))
-    return found
+        infinite = c.emit("logical_and", infinite, c.emit("less", c[0], zero))
+    return infinite
 
 
 @converts("BitShift")

@@ -175,10 +175,10 @@ class _Reading:
         """The nodes of a graph in the place of one; their values have names of their own, what they read besides is outside."""
         if depth >= _MOST_DEPTH:
             raise Refused("its branches are nested too deep")
-        made = {name for inner in graph.node for name in inner.output} | {tensor.name for tensor in graph.initializer}
+        defined = {name for inner in graph.node for name in inner.output} | {tensor.name for tensor in graph.initializer}
 
         def renamed(name: str) -> str:
-            return f"{node.output[0]}/{name}" if name in made and name else name
+            return f"{node.output[0]}/{name}" if name in defined and name else name
 
         for tensor in graph.initializer:
             self.define(renamed(tensor.name), self.scope.constant(array_of(tensor, self.importer.folder)))

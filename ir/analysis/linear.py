@@ -15,7 +15,8 @@ from typing import TypeAlias
 from ..arith.linear import LinearForm, add_term
 from ..dtype import INT32, INT64, DType
 from ..expr import Add, BinaryOp, Broadcast, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Ramp, Sub, Var
-from ..ops import cast, const, wrap_int
+from ..ops import cast, const
+from ..rounding import wrap_int
 from ..structural import StructuralKey
 from ..visit import children, walk
 

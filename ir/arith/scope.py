@@ -12,7 +12,8 @@ from typing import Any
 from ..dtype import DType
 from ..expr import Broadcast, BufferLoad, Call, Expr, FloatImm, IntImm, Let, Mul, ProducerLoad, Reduce, StringImm, Var
 from ..intrinsics import INTRINSICS
-from ..ops import FALSE, TRUE, const, wrap_int
+from ..ops import FALSE, TRUE, const
+from ..rounding import wrap_int
 from ..structural import constructor_key
 from ..visit import children
 from .interval import Interval

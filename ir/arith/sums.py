@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..dtype import DType
 from ..expr import Add, Cast, Expr, IntImm, Mul, Sub
-from ..ops import wrap_int
+from ..rounding import wrap_int
 from .bounds import exact_form
 from .linear import LinearForm, merge
 from .scope import INDEX, Scope

@@ -17,10 +17,10 @@ import numpy as np
 
 from ..dtype import DType
 from ..expr import Add, BinaryOp, Div, FloorDiv, FloorMod, Max, Min, Mul, Sub, TruncDiv, TruncMod
-from ..ops import round_float, wrap_int
+from ..rounding import round_float, wrap_int
 
-__all__ = ["FLOAT_TYPES", "binary_text", "cast_function", "intrinsic_function", "numpy_dtype", "truncated_division",
-           "truncated_remainder", "unwritten", "wrap_text", "zero_of"]
+__all__ = ["FLOAT_TYPES", "binary_text", "cast_function", "intrinsic_function", "numpy_dtype",
+           "unwritten", "wrap_text", "zero_of"]
 
 FLOAT_TYPES: dict[str, Any] = {
     "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64,
@@ -57,26 +57,13 @@ def wrap_text(text: str, dtype: DType) -> str:
     return f"({text} & {mask})"
 
 
-def truncated_division(a: int, b: int) -> int:
-    """C's a / b; 0 where b is 0."""
-    if not b:
-        return 0
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def truncated_remainder(a: int, b: int) -> int:
-    """C's a % b; 0 where b is 0."""
-    return a - b * truncated_division(a, b) if b else 0
-
-
 # Operators as source. {a} and {b} may be repeated: they are names or constants. The second entry: whether an integer
 # result may have left the range of its dtype.
 
 _INTEGER_TEXT: dict[type[BinaryOp], tuple[str, bool]] = {
     Add: ("({a} + {b})", True), Sub: ("({a} - {b})", True), Mul: ("({a} * {b})", True),
     FloorDiv: ("({a} // {b} if {b} else 0)", True), FloorMod: ("({a} % {b} if {b} else 0)", False),
-    TruncDiv: ("truncated_division({a}, {b})", True), TruncMod: ("truncated_remainder({a}, {b})", False),
+    TruncDiv: ("truncated_quotient({a}, {b})", True), TruncMod: ("truncated_remainder({a}, {b})", False),
     Min: ("({a} if {a} < {b} else {b})", False), Max: ("({a} if {a} > {b} else {b})", False),
 }
 _FLOAT_TEXT: dict[type[BinaryOp], str] = {

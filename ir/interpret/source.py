@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..buffer import Buffer
+from ..rounding import truncated_quotient, truncated_remainder
 from .faults import HELPERS
-from .scalars import truncated_division, truncated_remainder
 
 __all__ = ["MAX_NESTING", "SOURCE_NAME", "Code", "Memory", "Race", "Source"]
 
@@ -62,7 +62,7 @@ class Source:
 
     def __init__(self) -> None:
         self.space: dict[str, Any] = {
-            **HELPERS, "truncated_division": truncated_division, "truncated_remainder": truncated_remainder,
+            **HELPERS, "truncated_quotient": truncated_quotient, "truncated_remainder": truncated_remainder,
             "copysign": math.copysign, "nan": float("nan"), "inf": float("inf"),
         }
         """What the source may name."""

@@ -15,7 +15,7 @@ from .. import expr as E
 from ..dtype import FLOAT32, INT32, DType
 from ..expr import Expr, FloatImm, IntImm, Var
 from ..intrinsics import INTRINSICS
-from ..ops import round_float
+from ..rounding import round_float
 
 __all__ = ["INFIX", "INFIX_CALLS", "NAME", "PREFIX_FUNCTIONS", "RESERVED", "Names", "beside", "call_dtype",
            "expression_text", "indexed", "number_text", "value_text"]

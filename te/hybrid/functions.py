@@ -18,6 +18,7 @@ import numpy as np
 from ...arguments import is_a
 from ...ir import ops
 from ...ir.dtype import SCALAR_TYPES, DType
+from ...ir.rounding import wrap_int
 from .. import math as te_math
 
 __all__ = ["FUNCTIONS", "HybridFunction", "numpy_dtype"]
@@ -154,7 +155,7 @@ def _cast(name: str) -> HybridFunction:
                 value = 0.0 if math.isnan(value) else value
                 return numpy_dtype(dtype).type(int(builtins.min(builtins.max(value, dtype.least), dtype.greatest)))
         if dtype.is_integer:
-            return numpy_dtype(dtype).type(ops.wrap_int(int(x), dtype))
+            return numpy_dtype(dtype).type(wrap_int(int(x), dtype))
         return numpy_dtype(dtype).type(x)
 
     def symbolic(x: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 
 from ...buffer import Buffer
 from ...expr import Add, BinaryOp, BufferLoad, Call, Cast, Div, Expr, IfThenElse, IntImm, Let, Mul, Not, Select, Sub, Var
-from ...ops import FALSE, TRUE, cast, const, fold_binary, wrap_int
+from ...ops import FALSE, TRUE, cast, const, fold_binary
+from ...rounding import wrap_int
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, Seq, Stmt
 from ...visit import Rewriter, rebuild, seq
 

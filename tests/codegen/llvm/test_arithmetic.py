@@ -12,6 +12,7 @@ from llvm_run import elementwise, numpy_dtype
 from tilewright.ir import ops
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import EQ, GE, LE, LT, NE, Div, FloorDiv, FloorMod, Max, Min, TruncDiv, TruncMod
+from tilewright.ir.rounding import round_float, wrap_int
 
 LANES = (1, 16)
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -37,7 +38,7 @@ def truncated(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     quotients, rests = [], []
     for x, y in zip(a.tolist(), b.tolist(), strict=True):
         quotient = 0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-        quotients.append(ops.wrap_int(quotient, DType(a.dtype)))
+        quotients.append(wrap_int(quotient, DType(a.dtype)))
         rests.append(0 if y == 0 else x - y * quotient)
     return np.array(quotients, a.dtype), np.array(rests, a.dtype)
 
@@ -210,7 +211,7 @@ def test_double_to_half_rounds_once() -> None:
     )
     with np.errstate(all="ignore"):
         for target in ("float16", "bfloat16"):
-            exact = np.array([ops.round_float(x, DType(target)) for x in ties.tolist()])
+            exact = np.array([round_float(x, DType(target)) for x in ties.tolist()])
             if target == "bfloat16":
                 exact = ties.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
             got = elementwise(lambda x, t=target: ops.cast(x, DType(t).with_lanes(x.dtype.lanes)), ties, lanes=8)

@@ -42,6 +42,7 @@ from tilewright.ir.expr import (
     Var,
 )
 from tilewright.ir.interpret.interpreter import run as interpret
+from tilewright.ir.rounding import wrap_int
 from tilewright.ir.stmt import BufferStore, Function
 
 COUNT = 64
@@ -63,7 +64,7 @@ class Draw:
         if dtype in FLOATS:
             value: float = self.pick((0.0, 1.0, -2.5, 100.0, math.inf, 0.1))  # pyright: ignore[reportAssignmentType]
         else:
-            value = ops.wrap_int(int(self.rng.integers(-200, 200)), DType(dtype))
+            value = wrap_int(int(self.rng.integers(-200, 200)), DType(dtype))
         return ops.const(value, DType(dtype).with_lanes(self.lanes))
 
     def expr(self, dtype: str, depth: int) -> Expr:
