@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .context import Context, Refused, converts
+from ..conversion import Refused
+from .context import Context, converts
 from .package import dtype_named
 
 __all__: list[str] = []

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FAULTS, TilewrightError, user_source
-from ..errors import NotAModel, UnsupportedModel
+from ..conversion import Refused, unsupported
+from ..errors import NotAModel
 from ..node import Parts
 from ..rewrite import without_dead
 from ..types import Extent
 from . import arithmetic, layers, quantized, shapes
-from .context import ROWS, Context, NeedsValue, Refused, Scope
+from .context import ROWS, Context, NeedsValue, VersionedScope
 from .package import onnx_package
 from .reader import array_of, attributes_of, input_type, is_known
 
@@ -62,7 +63,7 @@ class _Reading:
                             allowed=f"7 to {newest}", reason="their meaning is known for these versions",
                             fix="onnx.version_converter.convert_version(model, 21)")
         self.importer, self.values = importer, values
-        self.scope = Scope(re.sub(r"[^A-Za-z0-9_.]", "_", proto.graph.name) or "main", opset)
+        self.scope = VersionedScope(re.sub(r"[^A-Za-z0-9_.]", "_", proto.graph.name) or "main", opset)
         self.unsupported: dict[str, list[str]] = {}
         self.waiting: set[str] = set()
         """Values of ONNX that cannot be told yet, since a conversion before them waits or is refused."""
@@ -78,7 +79,7 @@ class _Reading:
         self.refuse_unknown(model)
         self.nodes(model.node, 0)
         if self.unsupported:
-            raise _unsupported(self.unsupported)
+            raise unsupported(self.unsupported)
         late = [name for name in self.importer.late if name not in self.values]
         if late:
             return None
@@ -203,11 +204,3 @@ class _Reading:
         self.waiting.update(node.output)
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         self.unsupported.setdefault(f"{operator}: {reason}", []).append(node.name or (node.output[0] if node.output else "?"))
-
-
-def _unsupported(reasons: Mapping[str, list[str]]) -> UnsupportedModel:
-    """The error that lists everything."""
-    lines = [f"{len(nodes)} × {what[:300]} ({', '.join(nodes[:3])}{', ...' if nodes[3:] else ''})"
-             for what, nodes in reasons.items()]
-    return UnsupportedModel(f"the model has {sum(map(len, reasons.values()))} nodes that are not supported", called=user_source(),
-                            reason="\n".join(lines[:200]), fix="replace these nodes, or ask for the operators")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .context import Context, Refused, converts
+from ..conversion import Refused
+from .context import Context, converts
 
 __all__ = ["windows_of"]
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .context import Context, Refused, converts
+from ..conversion import Refused
+from .context import Context, converts
 from .layers import windows_of
 from .package import dtype_named
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..types import Extent
-from .context import Context, Refused, converts
+from ..conversion import Refused, broadcast, open_extent
+from .context import Context, converts
 from .package import dtype_named
 
 __all__: list[str] = []
@@ -62,23 +62,8 @@ def _reshape(c: Context) -> str:
     shape = [source[at] if extent == 0 and not zeros and at < len(source) else extent for at, extent in enumerate(given)]
     if -1 in shape:
         at = shape.index(-1)
-        shape[at] = _open_extent(source, [*shape[:at], *shape[at + 1:]])
+        shape[at] = open_extent(source, [*shape[:at], *shape[at + 1:]])
     return c.reshape(c[0], shape)
-
-
-def _open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
-    """What an extent has to be beside the others, so that there are as many elements as before."""
-    above, below = list(source), list(rest)
-    for extent in rest:
-        if isinstance(extent, str) and extent in above:
-            above.remove(extent)
-            below.remove(extent)
-    numbers, under = (int(np.prod([one for one in part if isinstance(one, int)], dtype=object)) for part in (above, below))
-    symbols = [f"({one})" for one in above if isinstance(one, str)]
-    if any(isinstance(one, str) for one in below) or -1 in below or (numbers % under if under else numbers):
-        raise Refused(f"elements of the shape {tuple(source)} cannot be told to fill one with {tuple(rest)}")
-    number = numbers // under if under else 0
-    return " * ".join([*symbols, str(number)]) if symbols else number
 
 
 @converts("Flatten")
@@ -103,13 +88,6 @@ def _unsqueeze(c: Context) -> str:
     for axis in sorted(c.within(at, len(shape) + len(axes)) for at in axes):
         shape.insert(axis, 1)
     return c.reshape(c[0], shape)
-
-
-def broadcast(first: Sequence[Extent], second: Sequence[Extent]) -> tuple[Extent, ...]:
-    """The shape in which two meet."""
-    rank = max(len(first), len(second))
-    pairs = zip([1] * (rank - len(first)) + list(first), [1] * (rank - len(second)) + list(second), strict=True)
-    return tuple(b if a == 1 else a for a, b in pairs)
 
 
 @converts("Expand")

@@ -1,0 +1,181 @@
+"""What importers of models share: the graph to be, in which what is known is computed at once, the node that is converted, and
+the list of what is not supported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import user_source
+from .assembly import Assembly
+from .errors import UnsupportedModel
+from .node import Node
+from .operators import result_types, row_of, whole_attributes
+from .reference import run_node
+from .types import Extent, TensorType, array_dtype, extents
+
+__all__ = ["Conversion", "Refused", "Scope", "broadcast", "open_extent", "unsupported"]
+
+_MOST_FOLDED = 1 << 16
+"""Elements up to which a value that is known is computed at once; what has no more than what it is made of is in any case."""
+
+_WITH_EXTENTS = ("take", "slice", "concat", "reshape", "cast", "add", "subtract", "multiply", "floor_divide", "trunc_divide",
+                 "gather", "stack", "identity", "maximum", "minimum", "broadcast_to", "transpose")
+"""Operators that are computed on extents over symbols too: shapes are made of them."""
+
+
+class Refused(Exception):
+    """A use of an operator that is not supported; its text says why."""
+
+
+class Scope:
+    """The graph to be, and what is known of its values."""
+
+    def __init__(self, name: str) -> None:
+        self.graph = Assembly(name)
+        self.values: dict[str, str] = {}
+        """Our value by the name that it has in the model."""
+        self.shapes: dict[str, NDArray[Any]] = {}
+        """Of our values that are shapes with symbols: their elements, as expressions."""
+
+    def constant(self, array: Any) -> str:
+        """A value that is known."""
+        return self.graph.param(self.graph.fresh(1)[0], np.asarray(array))
+
+    def emit(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any], source: str) -> tuple[str, ...]:
+        """A node; or, where everything is known, its values."""
+        row = row_of(operator)
+        whole: dict[str, Any] = whole_attributes(row, attributes)
+        types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
+        known = [self.graph.data(name) if name else None for name in inputs]
+        all_known = all(array is not None or not name for array, name in zip(known, inputs, strict=True))
+        if all_known and all(one.is_static for one in types):
+            most = max(_MOST_FOLDED, sum(array.size for array in known if array is not None))
+            if sum(math.prod(map(int, one.shape)) for one in types) <= most:
+                node = Node(operator, tuple(inputs), whole, ("",) * len(types), types)
+                return tuple(map(self.constant, run_node(node, known, {})))
+        values = self.graph.nodes(operator, *inputs, source=source, **whole)
+        if operator in _WITH_EXTENTS and any(name in self.shapes for name in inputs):
+            self._of_extents(operator, inputs, whole, values[0])
+        return values
+
+    def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any], value: str) -> None:
+        """Notes what a value is whose inputs are extents."""
+        given: list[Any] = [self.shapes[name] if name in self.shapes else self.graph.data(name) for name in inputs]
+        if any(array is None for array in given) or operator == "cast" and "float" in str(attributes["dtype"]):
+            return
+        if operator == "cast":
+            self.shapes[value] = given[0]
+            return
+        objects: list[Any] = [array if array is None or (at and operator in ("take", "gather")) else array.astype(object)
+                              for at, array in enumerate(given)]
+        try:
+            if operator in ("floor_divide", "trunc_divide"):
+                result = np.asarray(objects[0] // objects[1], object)
+            elif operator in ("maximum", "minimum"):
+                return
+            else:
+                result = np.asarray(row_of(operator).reference(*objects, **attributes), object)
+        except (TypeError, ValueError):
+            return
+        self.shapes[value] = result
+
+
+class Conversion:
+    """A node of a model, on its way to nodes of ours. inputs: our values, "" where one is absent. source: what the user knows it
+    by."""
+
+    def __init__(self, scope: Scope, inputs: Sequence[str], source: str) -> None:
+        self.scope, self.inputs, self.source = scope, list(inputs), source
+
+    def has(self, at: int) -> bool:
+        """Whether input `at` is there."""
+        return at < len(self.inputs) and bool(self.inputs[at])
+
+    def __getitem__(self, at: int) -> str:
+        if not self.has(at):
+            raise Refused(f"it has no input {at}")
+        return self.inputs[at]
+
+    def type(self, value: str | int) -> TensorType:
+        """The type of an input, or of a value."""
+        return self.scope.graph.types[self[value] if isinstance(value, int) else value]
+
+    def rank(self, value: str | int) -> int:
+        """How many dimensions an input, or a value, has."""
+        return len(self.type(value).shape)
+
+    def static(self, value: str | int) -> tuple[int, ...]:
+        """The shape of an input, or a value, which has to be known."""
+        shape = self.type(value).shape
+        if not self.type(value).is_static:
+            raise Refused(f"its shape {self.type(value)} has to be known, and has symbols")
+        return tuple(map(int, shape))
+
+    def within(self, axis: int, rank: int) -> int:
+        """An axis, counted from the beginning."""
+        if not -rank <= axis < rank:
+            raise Refused(f"axis {axis} is none of {rank}")
+        return axis % rank
+
+    def emit(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """A node of one output."""
+        return self.emit_all(operator, *inputs, **attributes)[0]
+
+    def emit_all(self, operator: str, *inputs: str, **attributes: Any) -> tuple[str, ...]:
+        """A node."""
+        return self.scope.emit(operator, inputs, attributes, self.source)
+
+    def constant(self, value: Any, like: str | int | None = None) -> str:
+        """A value that is known, in the dtype of another."""
+        return self.scope.constant(value if like is None else np.asarray(value).astype(array_dtype(self.type(like).dtype)))
+
+    def cast(self, value: str, dtype: str) -> str:
+        """A value as another dtype."""
+        return value if self.type(value).dtype == dtype else self.emit("cast", value, dtype=dtype)
+
+    def reshape(self, value: str, shape: Sequence[Extent]) -> str:
+        """A value in another shape."""
+        return value if self.type(value).shape == tuple(shape) else self.emit("reshape", value, shape=tuple(shape))
+
+    def shape_value(self, shape: Sequence[Extent], source: str) -> str:
+        """The extents of a value as a vector of int64."""
+        if all(isinstance(extent, int) for extent in shape):
+            return self.constant(np.asarray(shape, np.int64))
+        value = self.emit("shape", source)
+        self.scope.shapes[value] = np.asarray([*extents(shape), None], object)[:-1]
+        return value
+
+
+def broadcast(first: Sequence[Extent], second: Sequence[Extent]) -> tuple[Extent, ...]:
+    """The shape in which two meet."""
+    rank = max(len(first), len(second))
+    pairs = zip([1] * (rank - len(first)) + list(first), [1] * (rank - len(second)) + list(second), strict=True)
+    return tuple(b if a == 1 else a for a, b in pairs)
+
+
+def open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
+    """What an extent has to be beside the others, so that there are as many elements as before."""
+    above, below = list(source), list(rest)
+    for extent in rest:
+        if isinstance(extent, str) and extent in above:
+            above.remove(extent)
+            below.remove(extent)
+    numbers, under = (int(np.prod([one for one in part if isinstance(one, int)], dtype=object)) for part in (above, below))
+    symbols = [f"({one})" for one in above if isinstance(one, str)]
+    if any(isinstance(one, str) for one in below) or -1 in below or (numbers % under if under else numbers):
+        raise Refused(f"elements of the shape {tuple(source)} cannot be told to fill one with {tuple(rest)}")
+    number = numbers // under if under else 0
+    return " * ".join([*symbols, str(number)]) if symbols else number
+
+
+def unsupported(reasons: Mapping[str, list[str]]) -> UnsupportedModel:
+    """The error that lists everything that is not supported: by a reason, the nodes that it concerns."""
+    lines = [f"{len(nodes)} × {what[:300]} ({', '.join(nodes[:3])}{', ...' if nodes[3:] else ''})"
+             for what, nodes in reasons.items()]
+    return UnsupportedModel(f"the model has {sum(map(len, reasons.values()))} nodes that are not supported", called=user_source(),
+                            reason="\n".join(lines[:200]), fix="replace these nodes, or ask for the operators")
