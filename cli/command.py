@@ -1,4 +1,4 @@
-"""The command `tilewright`: doctor, explain, run, export, tune, db, report, bench, cache and fuzz."""
+"""The command `tilewright`: doctor, explain, run, export, tune, db, report, transform, bench, cache and fuzz."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..untrusted import printable
 from .database import DATABASE, report_database
 from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands
+from .models import add_commands as add_model_commands
 from .tuning import add_commands as add_tuning_commands
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
     report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
     report.set_defaults(command=_report)
+    add_model_commands(commands)
     add_development_commands(commands)
 
     cache = commands.add_parser("cache", help="the folder of built kernels: show it, or clear it", description=(

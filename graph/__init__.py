@@ -13,6 +13,7 @@ from .node import Node, Param
 from .onnx import OpenGraph, from_onnx
 from .operators import OPERATORS
 from .parser import load, parse
+from .passes import PASSES
 from .types import TensorType
 
-__all__ = ["OPERATORS", "Builder", "Graph", "Node", "OpenGraph", "Param", "TensorType", "from_onnx", "load", "parse"]
+__all__ = ["OPERATORS", "PASSES", "Builder", "Graph", "Node", "OpenGraph", "Param", "TensorType", "from_onnx", "load", "parse"]

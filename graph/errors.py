@@ -75,3 +75,9 @@ class BadExternalData(GraphError):
     """Weights in a file beside the model that are not where they may be, or not whole."""
 
     code = "TW0913"
+
+
+class UnknownPass(GraphError):
+    """A pass over graphs that there is not."""
+
+    code = "TW0914"

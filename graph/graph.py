@@ -11,6 +11,7 @@ from ..codegen.result import BuildOptions
 from .file import write_file
 from .model import Model, build_model
 from .node import Parts
+from .passes import default_passes, passes_named, transformed
 from .printer import graph_text
 from .reference import run
 
@@ -33,9 +34,15 @@ class Graph(Parts):
         UnboundParam (TW0907)."""
         write_file(path, graph_text(self), self.params)
 
+    def transform(self, *names: str) -> Graph:
+        """The graph after these passes, or after those that tw.build runs: tw.graph.PASSES lists them. Passes that are named run in
+        this order, and again until none of them changes anything. Raises UnknownPass (TW0914)."""
+        made = transformed(self, passes_named(names) if names else default_passes())
+        return self if made is self else Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
+
     def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:
         """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""
-        return build_model(self, target, tuned, options, exact)
+        return build_model(transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact)
 
     def __str__(self) -> str:
         return graph_text(self)

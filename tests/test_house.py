@@ -128,6 +128,7 @@ LATE = {
     "cli/doctor.py": "codegen.host codegen.target driver.cache.store runtime.threads",
     "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task "
         "cli.tuning schedule schedule.model.code_by_places",
+    "cli/models.py": "graph graph.errors",
     "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",
     "compat/tvm/autotvm/task/__init__.py": "compat.tvm.autotvm.history",
     "compat/tvm/topi/__init__.py": "compat.tvm.topi.utils",

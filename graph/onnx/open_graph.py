@@ -12,7 +12,7 @@ from ...codegen.result import BuildOptions
 from ...errors import user_source
 from ..errors import BadGraphInput, NotAModel
 from ..graph import Graph
-from ..model import Model, build_model
+from ..model import Model
 from ..node import Parts
 from ..types import Extent, TensorType, array_dtype, tensor_type
 from .importer import Importer
@@ -135,6 +135,5 @@ class OpenModel:
         if key not in self._models:
             while len(self._models) >= _MOST_KEPT:
                 del self._models[next(iter(self._models))]
-            target, tuned, options, exact = self._how
-            self._models[key] = build_model(g, target, tuned, options, exact)
+            self._models[key] = g.built(*self._how)
         return self._models[key]

@@ -1,0 +1,65 @@
+"""The commands about models: `tilewright transform`.
+
+What they need is imported when they run: other commands start faster so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import user_source
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: Any) -> None:
+    """Adds the commands to argparse's subparsers."""
+    transform = commands.add_parser("transform", help="a model after passes, as text or as a file", description=(
+        "Reads a model (.onnx, .safetensors as g.save writes it, or a graph's text), runs passes over it, and prints the graph, or "
+        "writes it with its parameters. --list shows the passes, in their order, and which change rounding."))
+    transform.add_argument("model", nargs="?", metavar="MODEL", help="model.onnx, graph.safetensors or graph.txt")
+    transform.add_argument("--passes", metavar="NAME,...", help="which, in this order (default: those that tw.build runs)")
+    transform.add_argument("--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)")
+    transform.add_argument("--list", action="store_true", help="list the passes")
+    transform.set_defaults(command=_transform, usage_error=transform.error)
+
+
+def _transform(options: argparse.Namespace) -> int:
+    from ..graph import PASSES
+
+    if options.list:
+        print("\n".join(f"{name:14} {one}" for name, one in PASSES.items()))
+        return 0
+    if options.model is None:
+        options.usage_error("MODEL is missing")
+    g = _read(options.model)
+    after = g.transform(*(options.passes.split(",") if options.passes else ()))
+    print(f"{g.name}: {len(g.nodes)} nodes before, {len(after.nodes)} after", file=sys.stderr)
+    if options.out is None:
+        print(after)
+    elif Path(options.out).suffix == ".safetensors":
+        after.save(options.out)
+    else:
+        Path(options.out).write_text(f"{after}\n")
+    return 0
+
+
+def _read(path: str) -> Graph:
+    from ..graph import OpenGraph, from_onnx, load, parse
+    from ..graph.errors import UnsupportedModel
+
+    suffix = Path(path).suffix
+    if suffix == ".onnx":
+        g = from_onnx(path)
+        if isinstance(g, OpenGraph):
+            raise UnsupportedModel(f"{path!r} is no graph before it is called", called=user_source(),
+                                   reason=f"shapes depend on the values of its inputs {', '.join(g.late)}",
+                                   fix="tw.graph.from_onnx(path).closed(*arrays).transform()")
+        return g
+    return load(path) if suffix == ".safetensors" else parse(Path(path).read_text())

@@ -1,0 +1,47 @@
+"""Equal nodes on equal values, and equal parameters: one of them serves for all.
+
+    input x: float32[4]
+    a: float32[4] = exp(x)
+    b: float32[4] = exp(x)
+    y: float32[4] = add(a, b)
+    output y
+
+becomes
+
+    input x: float32[4]
+    a: float32[4] = exp(x)
+    y: float32[4] = add(a, a)
+    output y
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..node import Node, Parts
+from .rewriter import Rewriter, rewritten
+from .row import GraphPass
+
+__all__ = ["COMMON"]
+
+
+def _common(g: Parts) -> Parts:
+    first: dict[Any, Node] = {}
+    params: dict[Any, str] = {}
+    for name, held in g.constants.items():
+        params.setdefault(held.digest, name)
+    same = {name: params[held.digest] for name, held in g.constants.items() if params[held.digest] != name}
+    if same:
+        nodes = tuple(replace(node, inputs=tuple(same.get(name, name) for name in node.inputs)) for node in g.nodes)
+        g = replace(g, nodes=nodes, results={name: same.get(value, value) for name, value in g.results.items()},
+                    constants={name: held for name, held in g.constants.items() if name not in same})
+
+    def visit(_: Rewriter, node: Node) -> tuple[str, ...] | None:
+        earlier = first.setdefault((node.operator, node.inputs, repr(sorted(node.attributes.items()))), node)
+        return None if earlier is node else earlier.outputs
+
+    return rewritten(g, visit)
+
+
+COMMON = GraphPass("common", "what is computed twice is computed once; equal parameters are one", "exact", _common, __doc__)

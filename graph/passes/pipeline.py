@@ -1,0 +1,99 @@
+"""The passes over graphs in their order, run until nothing changes."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import FAULTS, TilewrightError, internal_error, user_source
+from ..errors import UnknownPass
+from ..node import Parts
+from ..printer import graph_text
+from .algebra import ALGEBRA
+from .common import COMMON
+from .constants import CONSTANTS
+from .dead import DEAD
+from .fast_algebra import FAST_ALGEBRA
+from .folded import FOLDED
+from .moves import MOVES
+from .powers import POWERS
+from .row import GraphPass
+
+__all__ = ["PASSES", "default_passes", "passes_named", "transformed"]
+
+PIPELINE: tuple[GraphPass, ...] = (
+    DEAD,
+    COMMON,
+    CONSTANTS,
+    FOLDED,             # what it folds is there for the rules to see
+    ALGEBRA,
+    POWERS,
+    FAST_ALGEBRA,
+    MOVES,
+)
+"""Every pass, in the order in which they run."""
+
+PASSES: dict[str, GraphPass] = {one.name: one for one in PIPELINE}
+"""What the passes do, by name, in their order."""
+
+_MOST_ROUNDS = 8
+
+
+def default_passes(fast_math: bool = False, exact: bool = False) -> list[GraphPass]:
+    """The pipeline of a build: with fast_math the passes that hold of real numbers too, with exact none that round otherwise."""
+    allowed = ("exact",) if exact else ("exact", "rounds", "fast") if fast_math else ("exact", "rounds")
+    return [one for one in PIPELINE if one.rounding in allowed]
+
+
+def passes_named(names: Sequence[str]) -> list[GraphPass]:
+    """The passes of these names, in this order. Raises UnknownPass (TW0914)."""
+    unknown = [name for name in names if name not in PASSES]
+    if unknown:
+        raise UnknownPass(f"there is no pass {unknown[0]!r}"[:200], called=user_source(), allowed=", ".join(PASSES),
+                          fix="g.transform() runs the default pipeline")
+    return [PASSES[name] for name in names]
+
+
+def transformed(g: Parts, passes: Sequence[GraphPass]) -> Parts:
+    """The graph after these passes, in rounds until nothing changes. TILEWRIGHT_DUMP=folder writes what each pass changed there."""
+    dumps = os.environ.get("TILEWRIGHT_DUMP")
+    folder = _emptied(Path(dumps) / f"graph.{_file_name(g.name)}") if dumps else None
+    count = 0
+    for _ in range(_MOST_ROUNDS):
+        before = g
+        for one in passes:
+            after = _applied(one, g)
+            if folder is not None and after is not g:
+                (folder / f"{count:02}_{one.name}.diff").write_text(difference_text(g, after))
+                count += 1
+            g = after
+        if g is before:
+            break
+    return g
+
+
+def _applied(one: GraphPass, g: Parts) -> Parts:
+    """What the pass makes of it. Whatever it raises is a fault of ours, with the graph as evidence."""
+    try:
+        return one.apply(g)
+    except (TilewrightError, *FAULTS) as error:
+        raise internal_error(error, f"pass '{one.name}' failed on graph '{g.name}'", {"before.graph": graph_text(g)}) from error
+
+
+def difference_text(before: Parts, after: Parts) -> str:
+    """The lines that a pass took away and those that it put there."""
+    old, new = graph_text(before).splitlines(), graph_text(after).splitlines()
+    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm="", n=1)) + "\n"
+
+
+def _emptied(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("[0-9][0-9]_*.diff"):
+        old.unlink()
+    return folder
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)[:100]

@@ -1,0 +1,141 @@
+"""How passes make graphs: node by node in order, each kept, replaced by nodes that give the same values, or dropped for values that
+there are already."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..assembly import Assembly
+from ..node import Node, Param, Parts
+from ..rewrite import without_dead
+from ..types import TensorType
+
+__all__ = ["Rewriter", "Visit", "rewritten"]
+
+
+class Rewriter(Assembly):
+    """The graph to be. users: how many nodes and outputs of the old graph read a value."""
+
+    def __init__(self, g: Parts) -> None:
+        super().__init__(g.name)
+        self.users = Counter(name for node in g.nodes for name in set(node.inputs) if name)
+        self.users.update(g.results.values())
+        self.makers: dict[str, Node] = {}
+        """The node that gives a value, of those that are there already."""
+        self.source = ""
+        """Of nodes that are made: that of the node which they replace."""
+        self._old = g.types
+        self._renamed: dict[str, str] = {}
+        self._held: dict[str, str] = {}
+        self.types.update(g.inputs)
+        self._inputs.update(g.inputs)
+        for name, held in g.constants.items():
+            self.param(name, held)
+
+    def param(self, name: str, value: Any) -> str:
+        super().param(name, value)
+        self._held.setdefault(self._constants[name].digest, name)
+        return name
+
+    def constant(self, value: Any, dtype: str | None = None) -> str:
+        """A value that is known, under the name that it has already where it has one."""
+        held = Param.of(np.asarray(value) if dtype is None else np.asarray(value).astype(dtype))
+        return self._held.get(held.digest) or self.param(self.fresh(1)[0], held)
+
+    def keep(self, node: Node) -> None:
+        """A node as it is."""
+        self._nodes.append(node)
+        self._define_all(node)
+
+    def nodes(
+        self, operator: str, *inputs: str, outputs: Sequence[str] = (), source: str = "", **attributes: Any,
+    ) -> tuple[str, ...]:
+        made = super().nodes(operator, *inputs, outputs=outputs, source=source or self.source, **attributes)
+        self.makers.update(dict.fromkeys(made, self._nodes[-1]))
+        return made
+
+    def mark(self) -> int:
+        """Where the graph stands, for undo."""
+        return len(self._nodes)
+
+    def undo(self, mark: int) -> None:
+        """Takes the nodes away that were made since."""
+        for node in self._nodes[mark:]:
+            for name in node.outputs:
+                del self.types[name], self.makers[name]
+        del self._nodes[mark:]
+
+    def fresh(self, count: int) -> list[str]:
+        numbers = (f"v{number}" for number in itertools.count(len(self.types)))
+        return list(itertools.islice((name for name in numbers if name not in self.types and name not in self._old), count))
+
+    def type(self, value: str) -> TensorType:
+        """The type of a value."""
+        return self.types[value]
+
+    def now(self, value: str) -> str:
+        """What a value of the old graph is called now."""
+        return self._renamed.get(value, value)
+
+    def rename(self, old: str, new: str) -> None:
+        """Makes what read one value read another, which is the same."""
+        assert self.types[new] == self._old[old], f"{old} is {self._old[old]}, and {new} is {self.types[new]}"
+        self._renamed[old] = new
+
+    def is_known(self, value: str) -> bool:
+        """Whether a value is a parameter that is there to be computed with."""
+        return value in self._constants and self._constants[value].data is not None
+
+    def known(self, value: str) -> NDArray[Any]:
+        """The value of a parameter."""
+        data = self.data(value)
+        assert data is not None, f"{value} is not known"
+        return data
+
+    def maker(self, value: str, *operators: str) -> Node | None:
+        """The node that gives a value, if it is one of these operators."""
+        node = self.makers.get(value)
+        return node if node is not None and node.operator in operators else None
+
+    def sole(self, value: str, *operators: str) -> Node | None:
+        """The node that gives a value, if it is one of these operators and nobody else reads the value."""
+        return self.maker(value, *operators) if self.users[value] <= 1 else None
+
+    def _define_all(self, node: Node) -> None:
+        for name, kind in zip(node.outputs, node.types, strict=True):
+            self._define(name, kind)
+            self.makers[name] = node
+
+
+Visit = Callable[[Rewriter, Node], "str | Sequence[str] | None"]
+"""What takes a node's place: its value, or its values, of the same types; None where the node stays."""
+
+
+def rewritten(g: Parts, visit: Visit) -> Parts:
+    """The graph in which each node is what `visit` says, and nothing is left that nobody needs. The same graph where nothing
+    changes."""
+    r = Rewriter(g)
+    changed = False
+    for node in g.nodes:
+        inputs = tuple(r.now(name) for name in node.inputs)
+        present = node if inputs == node.inputs else replace(node, inputs=inputs)
+        r.source = node.source
+        given = visit(r, present)
+        if given is None:
+            r.keep(present)
+            continue
+        changed = True
+        for old, new in zip(node.outputs, [given] if isinstance(given, str) else given, strict=True):
+            r.rename(old, new)
+    if not changed:
+        return g
+    for name, value in g.results.items():
+        r.output(name, r.now(value))
+    return without_dead(r.parts())

@@ -1,0 +1,85 @@
+"""Passes in their order: chosen, named, watched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.cli.command import main
+from tilewright.graph import PASSES
+
+TEXT = """graph g {
+  input x: float32[2, 3]
+  param two: float32[] = (2.0)
+  a: float32[2, 3] = power(x, two)    # first
+  b: float32[2, 3] = power(x, two)
+  c: float32[2, 3] = exp(b)
+  d: float32[2, 3] = log(c)
+  y: float32[2, 3] = add(a, d)
+  output y
+}"""
+
+
+def operators(g: tw.graph.Graph) -> list[str]:
+    return [node.operator for node in g.nodes]
+
+
+def test_the_default_pipeline_holds_for_floats() -> None:
+    after = tw.graph.parse(TEXT).transform()
+    assert operators(after) == ["square", "exp", "log", "add"]
+    assert after.nodes[0].source == "first", "a node that is replaced is still known by its name"
+
+
+def test_passes_are_chosen_by_name() -> None:
+    g = tw.graph.parse(TEXT)
+    assert operators(g.transform("common")) == ["power", "exp", "log", "add"]
+    assert operators(g.transform("common", "fast_algebra")) == ["power", "add"]
+    assert g.transform("moves") is g
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0914: there is no pass 'fuse'.*dead, common"):
+        g.transform("fuse")
+
+
+def test_a_build_takes_the_passes_that_its_options_allow() -> None:
+    x = np.full((2, 3), 10, "float32")                      # exp(100) overflows
+    g = tw.graph.parse(TEXT)
+    assert np.isinf(tw.build(g)(x)).all()
+    np.testing.assert_array_equal(tw.build(g, fast_math=True)(x), np.full((2, 3), 200, "float32"))
+
+
+def test_the_list_says_which_passes_change_rounding() -> None:
+    assert not PASSES["algebra"].changes_rounding and PASSES["powers"].changes_rounding
+    assert str(PASSES["dead"]) == "nodes and parameters that no output needs are left out (keeps every bit)"
+
+
+def test_what_each_pass_changed_is_written_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_DUMP", str(tmp_path))
+    tw.graph.parse(TEXT).transform("dead", "common", "powers")
+    texts = {path.name: path.read_text() for path in (tmp_path / "graph.g").iterdir()}
+    assert sorted(texts) == ["00_common.diff", "01_powers.diff"]
+    assert "-  b: float32[2, 3] = power(x, two)\n" in texts["00_common.diff"]
+    assert "+  a: float32[2, 3] = square(x)    # first\n" in texts["01_powers.diff"]
+
+
+def test_symbols_stay_symbols() -> None:
+    g = tw.graph.parse("""graph g {
+      input x: float32[n, 3]
+      a: float32[n * 3] = reshape(x, shape=("n * 3",))
+      y: float32[n, 3] = reshape(a, shape=("n", 3))
+      z: float32[n, 3] = relu(y)
+      output z
+    }""")
+    assert operators(g.transform()) == ["relu"]
+
+
+def test_the_command_transforms_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "g.txt").write_text(TEXT)
+    assert main(["transform", str(tmp_path / "g.txt"), "--passes", "common,powers"]) == 0
+    told = capsys.readouterr()
+    assert "a: float32[2, 3] = square(x)" in told.out and "g: 5 nodes before, 4 after" in told.err
+    assert main(["transform", str(tmp_path / "g.txt"), "-o", str(tmp_path / "h.safetensors")]) == 0
+    assert operators(tw.graph.load(tmp_path / "h.safetensors")) == ["square", "exp", "log", "add"]
+    assert main(["transform", "--list"]) == 0 and "fast_algebra   rules of real numbers" in capsys.readouterr().out
+    assert main(["transform", str(tmp_path / "g.txt"), "--passes", "nothing"]) == 1
+    assert "TW0914" in capsys.readouterr().err

@@ -1,0 +1,156 @@
+"""A case, or more, for every row of the table of operators: what it takes, at small and odd sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CASES", "drawn_array"]
+
+
+def floats(*shape: int) -> tuple[Any, ...]:
+    return "floats", shape
+
+
+def positive(*shape: int) -> tuple[Any, ...]:
+    return "positive", shape
+
+
+def integers(*shape: int, below: int = 3, dtype: str = "int64") -> tuple[Any, ...]:
+    return "integers", shape, below, dtype
+
+
+def bools(*shape: int) -> tuple[Any, ...]:
+    return "bools", shape
+
+
+def drawn_array(random: np.random.Generator, how: Any) -> Any:
+    if how is None or isinstance(how, np.ndarray):
+        return how
+    kind, shape, *rest = how
+    if kind == "floats":
+        return random.standard_normal(shape).astype("float32")
+    if kind == "positive":
+        return random.uniform(0.1, 0.9, shape).astype("float32")
+    if kind == "bools":
+        return random.random(shape) < 0.5
+    return random.integers(0 if rest[1].startswith("u") else -rest[0], rest[0], shape).astype(rest[1])
+
+
+IN_ONE = "acos asin asinh atan atanh log log1p rsqrt sqrt tan".split()
+FLOATS = ("abs negative sign square identity floor ceil trunc nearbyint exp erf sin cos sinh cosh tanh isnan isinf isfinite relu "
+          "sigmoid silu softplus softsign mish gelu elu celu hard_swish").split()
+OF_TWO = "add subtract multiply maximum minimum atan2 equal not_equal less less_equal greater greater_equal prelu".split()
+OF_BOOLS = "logical_and logical_or logical_xor".split()
+OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor floor_divide trunc_divide floor_mod trunc_mod".split()
+
+CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
+    *((name, [positive(3, 5)], {}) for name in IN_ONE),
+    ("acosh", [np.linspace(1, 9, 15, dtype="float32").reshape(3, 5)], {}),
+    *((name, [floats(3, 5)], {}) for name in FLOATS),
+    *((name, [floats(3, 1, 5), floats(4, 1)], {}) for name in OF_TWO),
+    ("divide", [floats(3, 5), positive(5)], {}),
+    ("power", [positive(3, 5), floats(5)], {}),
+    *((name, [bools(3, 5), bools(5)], {}) for name in OF_BOOLS),
+    *((name, [integers(3, 5, below=100), integers(5, below=9)], {}) for name in OF_INTEGERS),
+    ("left_shift", [integers(7, below=9), np.arange(7)], {}),
+    ("right_shift", [integers(7, below=900), np.arange(7)], {}),
+    ("logical_not", [bools(7)], {}),
+    ("bitwise_not", [integers(7)], {}),
+    ("where", [bools(3, 1), floats(3, 5), floats(5)], {}),
+    ("cast", [floats(3, 5)], {"dtype": "int32"}),
+    ("cast", [floats(3, 5)], {"dtype": "bool"}),
+    ("clip", [floats(3, 5)], {"low": -0.5, "high": 0.25}),
+    ("gelu", [floats(3, 5)], {"approximate": "tanh"}),
+    ("leaky_relu", [floats(17)], {"alpha": 0.1}),
+    ("selu", [floats(17)], {"alpha": 1.67, "gamma": 1.05}),
+    ("hard_sigmoid", [floats(17)], {"alpha": 0.2, "beta": 0.5}),
+    ("thresholded_relu", [floats(17)], {"alpha": 0.3}),
+    ("shrink", [floats(17)], {"lambd": 0.3, "bias": 0.1}),
+    ("reshape", [floats(2, 3, 5)], {"shape": (5, 6)}),
+    ("reshape", [floats(1)], {"shape": ()}),
+    ("transpose", [floats(2, 3, 5)], {"axes": (2, 0, 1)}),
+    ("broadcast_to", [floats(3, 1)], {"shape": (2, 3, 5)}),
+    ("tile", [floats(2, 3)], {"repeats": (2, 1)}),
+    ("concat", [floats(2, 3), floats(2, 1), floats(2, 4)], {"axis": 1}),
+    ("stack", [floats(2, 3), floats(2, 3)], {"axis": -1}),
+    ("split", [floats(2, 7)], {"sizes": (3, 4), "axis": 1}),
+    ("split", [floats(2, 7)], {"sizes": (7, 0), "axis": 1}),
+    ("slice", [floats(9, 7)], {"begin": (1, -1), "end": (8, -100), "step": (3, -2), "axes": (0, 1)}),
+    ("pad", [floats(3, 5)], {"before": (1, 0), "after": (0, 2), "value": 1.5}),
+    *(("pad_with", [floats(4, 5)], {"before": (3, 2), "after": (0, 4), "mode": mode}) for mode in ("edge", "reflect", "wrap")),
+    ("reverse_sequence", [floats(4, 3, 2), np.asarray([1, 4, 3])], {"time_axis": 0, "batch_axis": 1}),
+    ("trilu", [floats(2, 5, 7)], {"k": 1, "upper": True}),
+    ("trilu", [floats(5, 3)], {"k": -1, "upper": False}),
+    ("eye_like", [floats(3, 5)], {"k": 1, "dtype": "float32"}),
+    ("depth_to_space", [floats(1, 8, 2, 3)], {"block": 2, "mode": "DCR"}),
+    ("depth_to_space", [floats(1, 8, 2, 3)], {"block": 2, "mode": "CRD"}),
+    ("space_to_depth", [floats(1, 2, 4, 6)], {"block": 2}),
+    *((name, [floats(3, 5, 7)], {"axes": axes, "keepdims": keep}) for name in ("sum", "mean", "max", "min", "prod")
+      for axes, keep in (((1,), True), ((0, 2), False))),
+    ("sum", [floats(3, 0)], {"axes": (1,)}),
+    ("all", [bools(3, 5)], {"axes": (1,)}),
+    ("any", [bools(3, 5)], {"axes": (0, 1)}),
+    ("argmax", [floats(3, 7)], {"axis": 1, "keepdims": True}),
+    ("argmax", [np.ones((3, 4), "float32")], {"axis": 1, "last": True}),
+    ("argmin", [floats(3, 7)], {"axis": 0}),
+    ("cumsum", [floats(3, 7)], {"axis": 1}),
+    ("cumsum", [floats(3, 7)], {"axis": 0, "exclusive": True, "reverse": True}),
+    ("cumsum", [integers(3, 7)], {"axis": 1, "exclusive": True}),
+    ("cumprod", [floats(3, 7)], {"axis": 1}),
+    ("cumprod", [floats(3, 7)], {"axis": 0, "exclusive": True, "reverse": True}),
+    ("matmul", [floats(3, 5), floats(5, 7)], {}),
+    ("matmul", [floats(5), floats(2, 5, 7)], {}),
+    ("matmul", [floats(2, 3, 5), floats(5)], {}),
+    ("matmul", [floats(5), floats(5)], {}),
+    ("matmul", [floats(2, 3, 5), floats(5, 7)], {}),
+    ("matmul", [floats(2, 1, 3, 5), floats(4, 5, 7)], {}),
+    ("matmul", [floats(2, 4, 3, 5), floats(2, 4, 7, 5)], {"transpose_b": True}),
+    ("matmul", [floats(5, 3), floats(5, 7)], {"transpose_a": True}),
+    ("einsum", [floats(2, 3, 5), floats(5, 7)], {"equation": "bij,jk->bki"}),
+    ("batch_norm", [floats(2, 3, 4, 5), floats(3), floats(3), floats(3), positive(3)], {"epsilon": 1e-3}),
+    ("instance_norm", [floats(2, 3, 4, 5), floats(3), floats(3)], {}),
+    ("layer_norm", [floats(2, 3, 5), floats(5), floats(5)], {"axis": -1}),
+    ("layer_norm", [floats(2, 3, 5), floats(3, 5)], {"axis": 1}),
+    ("layer_norm", [floats(2, 3, 5), floats(1), floats(1)], {"axis": 1}),
+    ("rms_norm", [floats(2, 3, 5), floats(5)], {"axis": -1}),
+    ("group_norm", [floats(2, 6, 3, 5), floats(6), floats(6)], {"groups": 3}),
+    ("lrn", [floats(2, 7, 3, 3)], {"size": 3, "alpha": 0.1, "beta": 0.75, "bias": 1.5}),
+    ("softmax", [floats(3, 7)], {"axis": -1}),
+    ("log_softmax", [floats(3, 7, 2)], {"axis": 1}),
+    ("conv", [floats(1, 2, 9), floats(3, 2, 3), floats(3)], {"stride": (2,), "padding": (1, 0), "dilation": (2,)}),
+    ("conv", [floats(2, 3, 7, 9), floats(5, 3, 3, 3), floats(5)], {"padding": (1, 0, 1, 2)}),
+    ("conv", [floats(1, 4, 7, 7), floats(6, 2, 3, 1)], {"groups": 2, "stride": (2, 1)}),
+    ("conv", [floats(1, 4, 7, 7), floats(8, 1, 3, 3), floats(8)], {"groups": 4, "padding": (1, 1, 1, 1)}),
+    ("conv", [floats(1, 2, 4, 5, 6), floats(3, 2, 2, 3, 1), floats(3)], {}),
+    ("conv_transpose", [floats(1, 2, 5), floats(2, 3, 3), floats(3)], {"stride": (2,), "padding": (1, 0), "output_padding": (1,)}),
+    ("conv_transpose", [floats(1, 4, 3, 4), floats(4, 2, 3, 2)], {"groups": 2, "dilation": (2, 1), "stride": (1, 3)}),
+    ("conv_transpose", [floats(1, 2, 2, 3, 2), floats(2, 1, 2, 2, 2)], {"stride": (2, 1, 2)}),
+    *((name, [floats(2, 3, 8)], {"kernel": (3,), "stride": (2,), "padding": (1, 1), "ceil_mode": True})
+      for name in ("max_pool", "avg_pool", "lp_pool")),
+    *((name, [floats(1, 2, 7, 8)], {"kernel": (3, 2), "stride": (2, 3), "padding": (1, 0, 1, 1)})
+      for name in ("max_pool", "avg_pool", "lp_pool")),
+    ("avg_pool", [floats(1, 2, 7, 8)], {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1, 1, 1), "count_padding": True,
+                                        "ceil_mode": True}),
+    ("max_pool", [floats(1, 2, 5, 6, 7)], {"kernel": (2, 3, 2), "dilation": (2, 1, 3)}),
+    ("take", [floats(5, 3), integers(2, 4)], {"axis": 0}),
+    ("take", [floats(5, 3), np.asarray(-1)], {"axis": 1}),
+    ("gather", [floats(4, 3), integers(2, 3)], {"axis": 0}),
+    ("gather_nd", [floats(4, 3, 5), integers(7, 2)], {}),
+    ("gather_nd", [floats(2, 3, 4), integers(2, 5, 1)], {"batch_dims": 1}),
+    ("scatter_elements", [floats(4, 3), integers(2, 3), floats(2, 3)], {"axis": 0}),
+    ("scatter_elements", [floats(4, 3), integers(4, 2), floats(4, 2)], {"axis": 1, "reduction": "add"}),
+    ("scatter_nd", [floats(4, 3), integers(5, 1), floats(5, 3)], {"reduction": "max"}),
+    ("scatter_nd", [floats(4, 3), integers(5, 2), floats(5)], {"reduction": "add"}),
+    ("one_hot", [integers(2, 3), np.asarray([0.5, 2], "float32")], {"depth": 3, "axis": 1}),
+    ("topk", [floats(3, 7)], {"k": 3, "axis": 1}),
+    ("shape", [floats(3, 0, 2)], {}),
+    *(("resize", [floats(1, 2, 5, 6)], {"sizes": (1, 2, 9, 4), "scales": (1.0, 1.0, 1.8, 4 / 6), "mode": mode, "coordinates": where,
+                                        "antialias": mode == "linear"})
+      for mode in ("nearest", "linear", "cubic") for where in ("half_pixel", "align_corners", "asymmetric")),
+    ("resize", [integers(4, 5, below=99, dtype="uint8")], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear"}),
+    ("resize", [floats(4, 5)], {"sizes": (3, 5), "scales": (0.75, 1.0), "mode": "linear", "coordinates": "tf_crop_and_resize",
+                                "region": (0.25, 0.5, 1.5, 1.0), "outside": 7.0}),
+    ("topk", [floats(5, 3)], {"k": 2, "axis": 0, "largest": False}),
+]
