@@ -25,7 +25,7 @@ from .schedule import tuned_schedule
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Module", "build", "build_with_options", "lower"]
+__all__ = ["Module", "build", "build_with_options", "lower", "tuned_program"]
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -102,7 +102,8 @@ def build_with_options(
     with deep_recursion(), bundling(lambda: evidence_of(what) | {"target.txt": f"{target}\n"}):
         several = isinstance(what, Mapping)
         given = list(what.items()) if isinstance(what, Mapping) else [(name, what)]
-        programs = tuple(BuildItem(key, _tuned(each, chosen, tuned, exact), None if several else args) for key, each in given)
+        programs = tuple(BuildItem(key, tuned_program(each, chosen, tuned, exact), None if several else args)
+                         for key, each in given)
         for program in programs:
             check_name(program.name)
         request = Request(programs, chosen, options, renamed=several, exact=exact)
@@ -129,7 +130,7 @@ def _chosen(target: str | Target) -> Target:
     return Target("interpret") if os.environ.get("TILEWRIGHT_INTERPRET", "0") not in ("", "0") else asked
 
 
-def _tuned(what: Any, target: Target, database: str | PathLike[str] | Database | None, exact: bool) -> Any:
+def tuned_program(what: Any, target: Target, database: str | PathLike[str] | Database | None, exact: bool) -> Any:
     """A list of tensors with its best schedule, where the database has one; anything else as it is."""
     if database is None or not isinstance(what, (list, tuple)):
         return what

@@ -9,12 +9,12 @@ from typing import Any, cast
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions, BuildResult
 from ..codegen.target import Target
-from ..ir import Var
+from ..ir import Function, Var
 from ..schedule import Schedule
 from ..te import Tensor
 from .lower import function_of
 
-__all__ = ["BuildItem", "Request", "compile_programs"]
+__all__ = ["BuildItem", "Request", "compile_programs", "lowered_programs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class BuildItem:
         """The program as it is now: the user may go on scheduling."""
         if isinstance(self.what, Schedule):
             return replace(self, what=self.what.copy(), args=list(self.args or ()))
+        if isinstance(self.what, Function):
+            return self
         parts = list(cast("Sequence[Any]", self.what))
         return replace(self, what=[part.copy() if isinstance(part, Schedule) else part for part in parts])
 
@@ -37,13 +39,14 @@ class BuildItem:
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is asked for. renamed: functions that are lowered already take the names of their programs, as those of a module do.
-    exact: sums keep their declared order."""
+    exact: sums keep their declared order. bare: without what Python calls them by."""
 
     programs: tuple[BuildItem, ...]
     target: Target
     options: BuildOptions
     renamed: bool = False
     exact: bool = False
+    bare: bool = False
 
     def snapshot(self) -> Request:
         """The request as it is now."""
@@ -52,8 +55,13 @@ class Request:
 
 def compile_programs(request: Request) -> BuildResult:
     """The kernels of a request, built anew. Raises LoweringError, CodegenError and CudaError."""
+    return build_kernels(lowered_programs(request), request.target, request.options)
+
+
+def lowered_programs(request: Request) -> list[Function]:
+    """The functions of a request, lowered. Raises LoweringError."""
     functions = [function_of(program.what, program.args, program.name, request.target, request.exact)
                  for program in request.programs]
     if request.renamed:
         functions = [replace(function, name=program.name) for function, program in zip(functions, request.programs, strict=True)]
-    return build_kernels(functions, request.target, request.options)
+    return functions

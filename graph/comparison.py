@@ -48,7 +48,7 @@ def first_difference(
 ) -> Comparison:
     """The first node of a graph of known sizes that differs: each kernel's values are compared with what the reference makes of
     the values that the kernel read."""
-    steps = build(g).steps
+    steps = build(g).plan.steps
     watched = {name: name for step in steps for name in step.outputs}
     whole = without_dead(with_results(g, {name: name for name in watched if name in g.types}))
     types = whole.types
@@ -58,7 +58,7 @@ def first_difference(
     run(program, [np.ascontiguousarray(array) for array in given.values()], list(results.values()))
     values = {**g.params, **given, **{whole.results[name]: array for name, array in results.items()}}
     worst = 0.0
-    for step in program.steps:
+    for step in program.plan.steps:
         local = dict(values)
         for node in step.nodes:
             outputs = run_node(node, [local[name] if name else None for name in node.inputs], {})

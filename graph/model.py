@@ -61,12 +61,12 @@ class Model:
     @property
     def arena_bytes(self) -> int:
         """The memory that a call works in beside inputs, outputs and parameters: of the largest sizes met so far."""
-        return max((program.arena_bytes for program in self._programs.values()), default=0)
+        return max((program.plan.arena_bytes for program in self._programs.values()), default=0)
 
     @property
     def kernels(self) -> dict[str, int]:
         """How often a call runs each kernel, by its name: nodes of one structure share one. Of the sizes met last."""
-        return dict(next(reversed(self._programs.values())).kernels) if self._programs else {}
+        return next(reversed(self._programs.values())).plan.counts if self._programs else {}
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """The outputs for these inputs, in order or by name: an array for a single output, else a list.
@@ -115,7 +115,7 @@ class Model:
         self._arenas.append(arena.base if arena.base is not None else arena)
 
     def _arena(self, program: Program) -> NDArray[np.uint8]:
-        size = program.arena_bytes or 64
+        size = program.plan.arena_bytes
         try:
             arena = self._arenas.pop()
         except IndexError:

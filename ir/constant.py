@@ -23,10 +23,12 @@ class Constant:
     """Contents that a function reads, which nobody passes. The object is its identity.
 
     data: the elements, aligned to ALIGNMENT, which no one changes once code is made that reads them where they lie.
+    known_digest: a hash of the contents, in hexadecimal, where the caller has one already.
     """
 
     name: str
     data: NDArray[Any]
+    known_digest: str = ""
 
     @property
     def memory(self) -> NDArray[np.uint8]:
@@ -41,7 +43,7 @@ class Constant:
     @cached_property
     def digest(self) -> str:
         """A hash of the contents."""
-        return hashlib.sha256(self.memory.data).hexdigest()
+        return self.known_digest or hashlib.sha256(self.memory.data).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.name, np.array(self.data))

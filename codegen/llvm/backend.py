@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
+from ...ir.constant import Constant
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function
 from ...runtime.diagnose import kernel_failure
@@ -14,6 +16,7 @@ from ..abi.packed import PackedCalls
 from ..abi.signature import shape_symbols, signature_of
 from ..abi.stub import stub_symbols, stub_text
 from ..constants import addresses, symbols_of
+from ..evaluate import Evaluation
 from ..export.final_kernel import FinalKernel
 from ..export.library import Exporter
 from ..folding import OF_ANOTHER_TARGET
@@ -21,16 +24,35 @@ from ..result import BuildOptions, BuildResult, NativeCode
 from ..sources import Sources
 from ..sve import ANY_LENGTH, LENGTHS
 from ..target import Backend, Target, check_processor
-from .build import CodegenOptions, compile_function
+from .build import CodegenOptions, Unit, unit_of
 from .evaluation import has_parallel_loops, thread_symbols, without_constant_parts
 from .features import fuses, target_has
 from .jit import CompiledModule, foreign_target
 from .pipeline import pipeline_of
 
-__all__ = ["BACKEND"]
+__all__ = ["BACKEND", "Prepared", "prepare"]
 
 
-def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
+@dataclass(frozen=True)
+class Prepared:
+    """Functions through all passes, and as text: what is left to do is LLVM's."""
+
+    programs: tuple[FinalKernel, ...]
+    unit: Unit
+    packed: PackedCalls
+    constants: dict[Constant, str]
+    evaluation: Evaluation | None
+
+    def native(self, compiled: CompiledModule) -> NativeCode:
+        """What is known of their machine code, `unit.compiled()`."""
+        functions = [program.function for program in self.programs]
+        return NativeCode(compiled, [program.signature for program in self.programs], has_parallel_loops(functions),
+                          bool(self.packed.symbols), any(function.attrs.get("import_c") for function in functions),
+                          self.constants, self.evaluation)
+
+
+def prepare(functions: Sequence[Function], target: Target, options: BuildOptions, stubs: bool = True) -> Prepared:
+    """Functions of stage "loops" as far as LLVM. stubs: with what Python calls them by."""
     native, fused = target.runs_here, target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
     functions, evaluation = without_constant_parts(
@@ -41,22 +63,24 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     packed = PackedCalls()
     here = [packed.bound(function) for function in final] if native else final
     constants = symbols_of(final)
-    compiled = compile_function(here, target, CodegenOptions(
+    unit = unit_of(here, target, CodegenOptions(
         fast_math=options.fast_math,
         fp_contract=options.fp_contract,
-        parts=tuple(map(stub_text, signatures)),
-        exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()),
+        parts=tuple(map(stub_text, signatures)) if stubs else (),
+        exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()) if stubs else (),
         symbols=packed.symbols | addresses(constants) | (thread_symbols(final) if native else {}),
         shape_symbols=symbols,
     ))
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
-    exporter = Exporter(programs, options.fast_math, options.fp_contract, target)
-    module = Module({p.signature.name: _kernel(p, compiled, exporter, packed, constants) for p in programs}, exporter)
-    if not native:
-        return BuildResult(module)
-    imports_c = any(function.attrs.get("import_c") for function in final)
-    return BuildResult(module, NativeCode(
-        compiled, signatures, has_parallel_loops(final), bool(packed.symbols), imports_c, constants, evaluation))
+    return Prepared(programs, unit, packed, constants, evaluation)
+
+
+def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
+    prepared = prepare(functions, target, options)
+    compiled = prepared.unit.compiled()
+    exporter = Exporter(prepared.programs, options.fast_math, options.fp_contract, target)
+    kernels = {p.signature.name: _kernel(p, compiled, exporter, prepared.packed, prepared.constants) for p in prepared.programs}
+    return BuildResult(Module(kernels, exporter), prepared.native(compiled) if target.runs_here else None)
 
 
 def _kernel(program: FinalKernel, compiled: CompiledModule, exporter: Exporter, packed: PackedCalls, constants: object) -> Kernel:

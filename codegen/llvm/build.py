@@ -20,7 +20,7 @@ from .imported import with_imports
 from .jit import CompiledModule, compile_text, declared
 from .text import ModuleText
 
-__all__ = ["CodegenOptions", "compile_function", "kernel_symbol", "module_text"]
+__all__ = ["CodegenOptions", "Unit", "compile_function", "kernel_symbol", "module_text", "unit_of"]
 
 
 _STORE_FENCE = "call void @llvm.x86.sse.sfence()"
@@ -71,14 +71,34 @@ def module_text(
     return with_imports(module.text(header), tuple(imported)), messages
 
 
+@dataclass(frozen=True)
+class Unit:
+    """LLVM IR texts that become one module, and what is known of them: all that LLVM needs, which no longer needs Python. Fields as
+    CompiledModule has them."""
+
+    target: Target
+    parts: tuple[str, ...]
+    exports: tuple[str, ...]
+    messages: dict[str, tuple[str, ...]]
+    symbols: Mapping[str, int]
+
+    def compiled(self) -> CompiledModule:
+        """The machine code."""
+        return compile_text(self.parts, self.target, self.exports, self.messages, self.symbols)
+
+
 def compile_function(
     functions: Sequence[Function], target: Target, options: CodegenOptions | None = None,
 ) -> CompiledModule:
     """Machine code of functions of stage "final", by the kernel ABI: `i32 tw_kernel_NAME(arguments, i64 symbols)`,
     buffers as pointers, scalars by value; 0 is success, k > 0 that assertion k - 1 failed, -1 that memory ran out."""
-    options = options or CodegenOptions()
+    return unit_of(functions, target, options or CodegenOptions()).compiled()
+
+
+def unit_of(functions: Sequence[Function], target: Target, options: CodegenOptions) -> Unit:
+    """What compile_function compiles."""
     text, messages = module_text(functions, target, options)
     from_c = dict.fromkeys(source for function in functions for source in function.attrs.get("import_c", ()))
     symbols = {**imported_addresses(from_c, declared(text)), **options.symbols} if from_c else options.symbols
     exports = [*(kernel_symbol(function.name) for function in functions), *options.exports]
-    return compile_text([text, *options.parts], target, exports, messages, symbols)
+    return Unit(target, (text, *options.parts), tuple(exports), messages, symbols)

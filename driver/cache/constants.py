@@ -13,6 +13,7 @@ from ...codegen.llvm.jit import CompiledModule, process_symbols
 from ...codegen.result import NativeCode
 from ...codegen.target import Target
 from ...ir.constant import Constant, aligned_empty
+from ...ir.stmt import Function
 from ...runtime.array import numpy_dtype
 from ...schedule import Schedule
 from ...te import Tensor
@@ -28,7 +29,8 @@ Reference = list[int]
 def constants_of(programs: Sequence[BuildItem]) -> list[Constant]:
     """The constants that programs were declared with, in an order that the next process finds too."""
     roots = [op for program in programs for op in _operations((program.what, program.args))]
-    constants: dict[Constant, None] = {}
+    constants = dict.fromkeys(held for program in programs if isinstance(program.what, Function)
+                              for held in program.what.constants)
     met: set[Operation] = set()
     while roots:
         op = roots.pop()

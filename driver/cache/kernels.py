@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 
 from ...codegen.abi.stub import stub_symbols
 from ...codegen.constants import addresses
 from ...codegen.llvm.jit import CompiledModule
 from ...codegen.result import NativeCode
+from ...codegen.target import Target
 from ...ir.cached import cached_property
 from ...ir.constant import Constant
 from ...runtime.diagnose import kernel_failure
@@ -21,7 +23,7 @@ from ..compile import Request, compile_programs
 from .constants import about_constants, bound_constants, outside_symbols
 from .store import Entry
 
-__all__ = ["entry_of", "module_of"]
+__all__ = ["code_of", "entry_of", "module_of"]
 
 
 def entry_of(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | None:
@@ -45,15 +47,25 @@ def module_of(entry: Entry, request: Request, given: Sequence[Constant] = ()) ->
     programs' constants.
 
     Raises UnresolvedSymbol (TW0411) where an outside function that they call is not in this process."""
+    module, signatures, constants = code_of(entry, request.target, given)
+    anew = _Anew(request)
+    return Module({signature.name: _kernel(signature, module, anew, constants) for signature in signatures}, anew.export)
+
+
+def code_of(
+    entry: Entry, target: Target, given: Sequence[Constant] = (), others: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[CompiledModule, list[Signature], dict[Constant, str]]:
+    """The machine code of an entry, the signatures of its kernels, and the constants that it reads. others: addresses of outside
+    functions that it calls, of those that are not in this process by their names. Raises as module_of does."""
     about = entry.about
     signatures = [Signature.from_json(function["signature"]) for function in about["functions"]]
     messages = {s.name: tuple(function["messages"]) for s, function in zip(signatures, about["functions"], strict=True)}
     size = len(entry.code) - about.get("evaluation", {"bytes": 0})["bytes"]
-    constants = bound_constants(about, entry.code[size:], request.target, given)
-    symbols = outside_symbols(about["outside"], about["parallel"]) | addresses(constants)
-    module = CompiledModule(request.target, "", entry.code[:size], messages, tuple(about["exports"]), (), symbols)
-    anew = _Anew(request)
-    return Module({signature.name: _kernel(signature, module, anew, constants) for signature in signatures}, anew.export)
+    constants = bound_constants(about, entry.code[size:], target, given)
+    outside = [name for name in about["outside"] if name not in others]
+    symbols = outside_symbols(outside, about["parallel"]) | addresses(constants) | dict(others)
+    module = CompiledModule(target, "", entry.code[:size], messages, tuple(about["exports"]), (), symbols)
+    return module, signatures, constants
 
 
 def _kernel(signature: Signature, module: CompiledModule, anew: _Anew, constants: object) -> Kernel:

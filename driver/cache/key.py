@@ -19,6 +19,7 @@ from ...arguments import is_sequence
 from ...autoschedule.registry import registered
 from ...codegen.target import Target
 from ...ir.expr import Var
+from ...ir.stmt import Function
 from ...runtime.threads import available_cpus
 from ...schedule import Schedule
 from ...te import Tensor
@@ -29,8 +30,8 @@ __all__ = ["build_key", "code_version"]
 
 
 def build_key(request: Request) -> str | None:
-    """The key of kernels built together; None where they are not kept: only schedules and lists of tensors for this
-    machine's CPU are, of which everything can be written down: not what rules of the user's do."""
+    """The key of kernels built together; None where they are not kept: only schedules, lists of tensors and lowered functions for
+    this machine's CPU are, of which everything can be written down: not what rules of the user's do."""
     target, options = request.target, request.options
     if not target.is_native or not code_version():
         return None
@@ -39,7 +40,7 @@ def build_key(request: Request) -> str | None:
     except NoStructure:
         return None
     choices = (f"bounds_check={options.bounds_check} fast_math={options.fast_math} fp_contract={options.fp_contract} "
-               f"exact={request.exact} {structure_text(options.passes)} {available_cpus()} processors")
+               f"exact={request.exact} bare={request.bare} {structure_text(options.passes)} {available_cpus()} processors")
     return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
 
 
@@ -49,6 +50,8 @@ def _whole(name: str, what: Any, args: Any) -> Any:
         what, args = what
     if isinstance(what, Schedule) and is_sequence(args):
         return (name, list(what.outputs), list(args), list(what.records))
+    if isinstance(what, Function):
+        return (name, what)
     if is_sequence(what) and all(isinstance(tensor, (Tensor, Var)) for tensor in what) and not registered():
         return (name, list(what))
     raise NoStructure(type(what).__name__)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...codegen.result import NativeCode
 from ...errors import InternalError
@@ -14,9 +16,11 @@ from ..compile import Request
 from .constants import constants_of
 from .kernels import entry_of, module_of
 from .key import build_key
-from .store import Store, open_store
+from .store import Entry, Store, open_store
 
 __all__ = ["Place", "find_place"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,16 @@ class Place:
 
     def load(self) -> Module | None:
         """The kernels; None where they are not kept, or not in a form that this process can link."""
+        return self.linked(lambda entry: module_of(entry, self.request.snapshot(), self.given))
+
+    def linked(self, link: Callable[[Entry], T]) -> T | None:
+        """What `link` makes of the entry; None where there is none, or none that this process can link."""
         entry = self.store.load(self.key)
         if entry is None:
             return None
         with contextlib.suppress(InternalError, LookupError, TypeError, ValueError, AttributeError):
             # an object that this process cannot link, or a description of something else: it is built again
-            return module_of(entry, self.request.snapshot(), self.given)
+            return link(entry)
         return None
 
     def save(self, code: NativeCode) -> None:

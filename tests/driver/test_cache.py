@@ -376,8 +376,16 @@ def test_imported_c_is_not_kept(folder: Path) -> None:
     assert (out == 2).all() and not entries(folder)
 
 
-def test_loops_that_were_lowered_elsewhere_and_other_targets_are_not_kept(folder: Path) -> None:
-    tw.build(tw.lower(*scaled()))
+def test_loops_that_were_lowered_elsewhere_are_kept_by_what_they_are(folder: Path, builds: Builds) -> None:
+    assert builds.more(lambda: tw.build(tw.lower(*scaled())))
+    assert not builds.more(lambda: tw.build(tw.lower(*scaled())))
+    assert right(tw.build(tw.lower(*scaled())))
+    assert builds.more(lambda: tw.build(tw.lower(*scaled(width=8))))
+    assert builds.more(lambda: tw.build(tw.lower(*scaled(factor=5))))
+    assert builds.more(lambda: tw.build(tw.lower(*scaled(), name="other")))
+
+
+def test_other_targets_are_not_kept(folder: Path) -> None:
     tw.build(*scaled(), target="interpret")
     tw.build(*scaled(), target="llvm -mtriple=aarch64-unknown-linux-gnu")
     assert not entries(folder)

@@ -1,0 +1,120 @@
+"""Many functions and one that calls them: each is compiled, and kept, by itself, so that programs share what they have in common.
+
+Python prepares one function while LLVM, which does not hold the interpreter's lock, compiles those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from os import PathLike
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..codegen.abi.stub import kernel_symbol, stub_symbols
+from ..codegen.evaluate import MachineCode
+from ..codegen.llvm.backend import Prepared, prepare
+from ..codegen.result import BuildOptions
+from ..codegen.target import Target
+from ..ir.passes.common.options import with_options
+from ..ir.passes.common.runner import environment_watchers
+from ..ir.stmt import Function
+from ..ir.visit import deep_recursion
+from ..runtime.diagnose import kernel_failure
+from ..runtime.kernel import Kernel, make_kernel
+from ..runtime.signature import Signature
+from .build import tuned_program
+from .bundle import bundling
+from .cache.kernels import code_of
+from .cache.lookup import Place, find_place
+from .cache.store import Entry
+from .compile import BuildItem, Request, lowered_programs
+from .lower import evidence_of
+
+if TYPE_CHECKING:
+    from ..autotune.records import Database
+
+__all__ = ["Linked", "build_linked"]
+
+_Code: TypeAlias = "tuple[MachineCode, Sequence[Signature], object]"
+"""Machine code, the signatures of its functions, and what it reads."""
+
+
+@dataclass(frozen=True)
+class Linked:
+    """main: what Python calls. addresses: of the functions that it calls, `i32 f(pointers)`, by name, for as long as this lives."""
+
+    main: Kernel
+    addresses: dict[str, int]
+
+
+def build_linked(
+    parts: Mapping[str, Any], main: Function, target: Target, options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
+) -> Linked:
+    """`main` with the functions that it calls as outside functions, by kernel_symbol(name) of their names in `parts`; these are
+    anything that can be built. target: of this machine. Raises what tw.build raises."""
+    with deep_recursion(), bundling(lambda: evidence_of(parts) | evidence_of(main)):
+        requests = [Request((BuildItem(name, tuned_program(what, target, tuned, exact)),), target, options, True, exact, True)
+                    for name, what in parts.items()]
+        modules = _compiled(requests)
+        addresses = {name: code[0].address(kernel_symbol(name)) for name, code in zip(parts, modules, strict=True)}
+        request = Request((BuildItem(main.name, main),), target, options)
+        module, signatures, constants = _found_or_built(request, {kernel_symbol(name): at for name, at in addresses.items()})
+    entries = {role: module.address(symbol) for role, symbol in stub_symbols(main.name).items()}
+    failure = partial(kernel_failure, signatures[0], messages=module.messages[main.name])
+    return Linked(make_kernel(signatures[0], entries, code=(module, modules, constants), failure=failure), addresses)
+
+
+def _compiled(requests: Sequence[Request]) -> list[_Code]:
+    """The code of each request, which is for one function."""
+    places = [find_place(request) for request in requests]
+    kept = [_kept(place) for place in places]
+    llvm = ThreadPoolExecutor(1, "tilewright-llvm")     # which begins no thread before it has work
+    try:
+        coming = [code or llvm.submit(partial(_finished, _prepared(request), place))
+                  for request, place, code in zip(requests, places, kept, strict=True)]
+        return [code if isinstance(code, tuple) else code.result() for code in coming]
+    finally:
+        llvm.shutdown(cancel_futures=True)
+
+
+def _found_or_built(request: Request, others: Mapping[str, int]) -> _Code:
+    place = find_place(request)
+    kept = _kept(place, others)
+    if kept is not None:
+        return kept
+    prepared = _prepared(request)
+    unit = replace(prepared.unit, symbols={**prepared.unit.symbols, **others})
+    return _finished(replace(prepared, unit=unit), place)
+
+
+def _finished(prepared: Prepared, place: Place | None) -> _Code:
+    """LLVM's half, and what it gives is kept."""
+    code = prepared.native(prepared.unit.compiled())
+    if place is not None:
+        place.save(code)
+    return code.module, code.signatures, (prepared.constants, prepared.packed)
+
+
+def _prepared(request: Request) -> Prepared:
+    """Python's half."""
+    options = request.options
+    functions = [with_options(function, options.passes) for function in lowered_programs(request)]
+    watched = replace(options, watchers=(*options.watchers, *environment_watchers()))
+    return prepare(functions, request.target, watched, not request.bare)
+
+
+def _kept(place: Place | None, others: Mapping[str, int] = MappingProxyType({})) -> _Code | None:
+    """The code that is kept; linked, so that what cannot be is built again."""
+    if place is None:
+        return None
+
+    def link(entry: Entry) -> _Code:
+        module, signatures, constants = code_of(entry, place.request.target, place.given, others)
+        module.address(module.exports[0])
+        return module, signatures, constants
+
+    return place.linked(link)
