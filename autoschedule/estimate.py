@@ -91,7 +91,7 @@ Lines = dict[tuple[Access, tuple[int, ...]], float]
 def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estimate:
     """The time of a nest, of data that stay where they fit when it runs again and again. lines: who estimates several nests of
     the same accesses hands in one dictionary, so that each is looked at once."""
-    sizes = _Sizes({} if lines is None else lines)
+    sizes = _Sizes({} if lines is None else lines, machine.write)
     warm = sizes.of_run(nest)[0]
     total: dict[str, float] = {}
     for part in _pieces(nest):
@@ -180,11 +180,11 @@ _Touched = list[tuple[Access, dict[Var, int]]]
 
 
 class _Sizes:
-    """The bytes that nests touch, each looked for once: what stays in a cache, and what crosses into it, where lines that are
-    written go back too."""
+    """The bytes that nests touch, each looked for once: what stays in a cache, and what crosses into it, where those that are
+    written count `write` times."""
 
-    def __init__(self, lines: Lines) -> None:
-        self.lines = lines
+    def __init__(self, lines: Lines, write: float) -> None:
+        self.lines, self.write = lines, write
         self.touched: dict[int, _Touched] = {}
         self.sizes: dict[tuple[int, bool], tuple[float, float]] = {}
 
@@ -210,7 +210,7 @@ class _Sizes:
             size = self._lines(access, widths)
             key = access.array, access.pattern[0] if access.indices is not None else None
             held[key] = max(held.get(key, 0.0), size)
-            moved[key] = max(moved.get(key, 0.0), size * (2 if access.stored else 1))
+            moved[key] = max(moved.get(key, 0.0), size * (self.write if access.stored else 1))
         return sum(held.values()), sum(moved.values())
 
     def _lines(self, access: Access, widths: dict[Var, int]) -> float:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import platform
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, cast
 
 import llvmlite
 
 from ..autoschedule.search.sketch import derive
 from ..autoschedule.search.space import Sketch
+from ..codegen.calibration import calibration_of
+from ..codegen.host import cpu_model
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir.buffer import Buffer
@@ -184,22 +182,15 @@ def nameless(function: Function) -> Function:
 
 def target_text(target: Target) -> str:
     """The target as it was given, or what it stands for on this machine."""
-    return f"{target} ({target.llvm_cpu}, {target.vector_bits} bits)"
-
-
-@cache
-def _cpu_model() -> str:
-    try:
-        line = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        line = None
-    return line[1].strip() if line else platform.processor() or platform.machine()
+    measured = calibration_of(target)
+    known = "" if measured is None else f", calibrated {measured.digest}"
+    return f"{target} ({target.llvm_cpu}, {target.vector_bits} bits{known})"
 
 
 def machine_text() -> str:
     """The CPU, and the threads that kernels use."""
     threads = num_threads()
-    return f"{_cpu_model()}, {threads} thread{'s' if threads > 1 else ''}"
+    return f"{cpu_model()}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def versions_text() -> str:

@@ -49,7 +49,10 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = commands.add_parser("doctor", help="what this machine offers and what is missing", description=(
         "Lists Python, LLVM, the CPU, threads, CUDA parts, compilers and versions as tilewright finds them, and why "
-        "something is not found."))
+        "something is not found. --calibrate measures what schedules depend on, in a few seconds, and keeps it for this machine in "
+        "the cache folder; TILEWRIGHT_CALIBRATION names another file, or is 0 for doing without."))
+    doctor.add_argument("--calibrate", action="store_true", help="measure this machine, keep the result, and show how it differs "
+                        "from what is known of its processor")
     doctor.set_defaults(command=_doctor)
 
     explanation = commands.add_parser("explain", help="the page of an error, by its code", description=(
@@ -104,7 +107,11 @@ def _say(text: str) -> None:
     Console(stderr=True).print(printable(text, lines=True), markup=False, highlight=False, soft_wrap=True)
 
 
-def _doctor(_: argparse.Namespace) -> int:
+def _doctor(options: argparse.Namespace) -> int:
+    if options.calibrate:
+        from .calibration import calibrate
+
+        return calibrate(Console())
     from .doctor import report
 
     report(Console())

@@ -165,8 +165,23 @@ def _cache() -> Finding:
     return Finding("cache", not usage.problem, usage.problem or f"{usage.folder} ({held})")
 
 
+def _calibration() -> Finding:
+    from ..codegen.calibration import calibration_file, calibration_of
+    from ..codegen.target import Target
+
+    try:
+        measured = calibration_of(Target.parse("llvm"))
+    except CodegenError as error:
+        return Finding("calibration", False, error.reason or str(error))
+    if measured is None:
+        return Finding("calibration", False, "none: schedules are what any such processor gets; "
+                       "tilewright doctor --calibrate measures this one")
+    return Finding("calibration", True, f"{calibration_file()} ({len(measured.values)} values)")
+
+
 def _places() -> Iterable[Finding]:
     yield _cache()
+    yield _calibration()
     database = default_database()
     yield Finding("database", True, f"{database}" + ("" if database.exists() else " (not made yet)"))
 

@@ -41,6 +41,12 @@ class UnknownArchitecture(CodegenError):
     code = "TW0406"
 
 
+class BadCalibration(CodegenError):
+    """What `tilewright doctor --calibrate` kept of this machine, and cannot be read."""
+
+    code = "TW0407"
+
+
 class ForeignTarget(CodegenError):
     """Code for another machine can be looked at and exported, not run here."""
 

@@ -6,16 +6,19 @@ such a processor, so that a new machine tries what an old one will do. What this
 
 from __future__ import annotations
 
+import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
 from ..runtime.shield import in_turn
 from .instructions import attributes, beyond, least
 
-__all__ = ["VARIABLE", "Processor", "part_of", "whole_processor"]
+__all__ = ["VARIABLE", "Processor", "cpu_model", "part_of", "whole_processor"]
 
 VARIABLE = "TILEWRIGHT_HOST"
 
@@ -46,6 +49,16 @@ class Processor:
 def whole_processor() -> Processor:
     """This machine's processor with all that it has."""
     return Processor(llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features()))
+
+
+@cache
+def cpu_model() -> str:
+    """The processor as its maker calls it."""
+    try:
+        line = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        line = None
+    return line[1].strip() if line else platform.processor() or platform.machine()
 
 
 def part_of(whole: Processor, cpu: str, features: str) -> Processor:

@@ -17,6 +17,7 @@ from functools import cache
 from math import inf
 
 from ..runtime.threads import available_cpus
+from .calibration import Calibration, calibration_of
 from .llvm.features import target_has
 from .target import Target
 
@@ -35,7 +36,7 @@ class Instruction:
 class Instructions:
     """What is told apart of vectors of 32-bit floats. call: a function of mathematics such as exp, as our own code computes it.
     select: a comparison's choice, or a minimum's; shuffle: lanes exchanged, or a conversion. gather: as many elements as a vector
-    has from as many places."""
+    has from as many places. masked: a load or a store of a part of a vector."""
 
     fma: Instruction
     add: Instruction
@@ -48,6 +49,7 @@ class Instructions:
     gather: Instruction
     load: Instruction
     store: Instruction
+    masked: Instruction
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,11 @@ class Level:
 class Machine:
     """vector_bytes, registers: of the vector registers. instructions: see there. l1, l2, l3, line: bytes of the data caches of one
     core, of that which cores share (0: there is none), and of a line. l2_rate, l3_rate, memory_rate: bytes a cycle that one core
-    takes from there; memory_shared: that all cores take from memory. clock: 10^9 cycles a second. width: instructions
-    begun in a cycle; window: that are looked ahead over. fork: cycles until all threads have begun and ended. features: what LLVM
-    calls those that a target needs for this row; cpus: its names for the processors; cores: how many threads work is shared
-    among, those of this machine for code that is made for it."""
+    takes from there; memory_shared: that all cores take from memory. write: bytes that cross for one that is written: its line
+    comes first, and goes back. clock: 10^9 cycles a second. width: instructions begun in a cycle; window: that are looked ahead
+    over. fork: cycles until all threads have begun and ended. features: what LLVM calls those that a target needs for this row;
+    cpus: its names for the processors; cores: how many threads work is shared among, those of this machine for code that is made
+    for it."""
 
     name: str
     architecture: str
@@ -82,6 +85,7 @@ class Machine:
     l3_rate: float = 12
     memory_rate: float = 4
     memory_shared: float = 12
+    write: float = 2
     clock: float = 3.0
     width: float = 4
     window: int = 224
@@ -97,12 +101,12 @@ class Machine:
     @property
     def fma_latency(self) -> int:
         """Cycles until a multiply-add's result can be used, or that of a multiplication and an addition."""
-        return int(self.instructions.fma.latency)
+        return round(self.instructions.fma.latency)
 
     @property
     def fma_rate(self) -> int:
         """Multiply-adds of whole vectors a cycle."""
-        return int(self.instructions.fma.rate)
+        return max(round(self.instructions.fma.rate), 1)
 
     @property
     def accumulators(self) -> int:
@@ -121,25 +125,26 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 def _units(fma: tuple[float, float], add: tuple[float, float], mul: tuple[float, float], div: tuple[float, float],
-           sqrt: tuple[float, float], select: tuple[float, float], gather: float, loads: float, stores: float) -> Instructions:
-    """A processor's: (latency, rate) each; gather, loads and stores by their rates alone. A call is some twenty multiply-adds
-    and what decides between them; what exchanges lanes has one unit."""
+           sqrt: tuple[float, float], select: tuple[float, float], gather: float, loads: float, stores: float, masked: float,
+           ) -> Instructions:
+    """A processor's: (latency, rate) each; gather, loads, stores and masked ones by their rates alone. A call is some twenty
+    multiply-adds and what decides between them; what exchanges lanes has one unit."""
     call = Instruction(12 * fma[0], fma[1] / 22)
     return Instructions(Instruction(*fma), Instruction(*add), Instruction(*mul), Instruction(*div), Instruction(*sqrt), call,
                         Instruction(*select), Instruction(3, 1), Instruction(20, gather), Instruction(5, loads),
-                        Instruction(1, stores))
+                        Instruction(1, stores), Instruction(5, masked))
 
 
-_SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 1.5), 1 / 5, 2, 1)
-_SKYLAKE_512 = _units((4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 1), 1 / 10, 2, 1)
-_HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 0.75), 1 / 12, 2, 1)
-_SANDYBRIDGE = _units((8, 1), (3, 1), (5, 1), (29, 1 / 28), (29, 1 / 28), (3, 0.5), 1 / 24, 1, 0.5)
-_ZEN2 = _units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 16, 2, 1)
-_ZEN3 = _units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 8, 2, 1)
-_ZEN4 = _units((4, 1), (3, 1), (3, 1), (11, 1 / 10), (15, 1 / 14), (2, 1), 1 / 40, 1, 0.5)
-_ZEN5 = _units((4, 2), (2, 2), (3, 2), (11, 1 / 10), (15, 1 / 14), (2, 2), 1 / 24, 2, 1)
-_SSE2 = _units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 0.5), 1 / 8, 1, 1)
-_NEON = _units((4, 2), (2, 2), (3, 2), (10, 1 / 5), (10, 1 / 5), (2, 2), 1 / 4, 2, 2)
+_SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 1.5), 1 / 5, 2, 1, 1)
+_SKYLAKE_512 = _units((4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 1), 1 / 10, 2, 1, 1)
+_HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 0.75), 1 / 12, 2, 1, 1)
+_SANDYBRIDGE = _units((8, 1), (3, 1), (5, 1), (29, 1 / 28), (29, 1 / 28), (3, 0.5), 1 / 24, 1, 0.5, 0.5)
+_ZEN2 = _units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 16, 2, 1, 1 / 4)
+_ZEN3 = _units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 8, 2, 1, 1 / 4)
+_ZEN4 = _units((4, 1), (3, 1), (3, 1), (11, 1 / 10), (15, 1 / 14), (2, 1), 1 / 40, 1, 0.5, 0.5)
+_ZEN5 = _units((4, 2), (2, 2), (3, 2), (11, 1 / 10), (15, 1 / 14), (2, 2), 1 / 24, 2, 1, 1)
+_SSE2 = _units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 0.5), 1 / 8, 1, 1, 1 / 8)
+_NEON = _units((4, 2), (2, 2), (3, 2), (10, 1 / 5), (10, 1 / 5), (2, 2), 1 / 4, 2, 2, 1 / 8)
 
 MACHINES = (
     Machine("avx512", "x86_64", 64, 32, _ZEN5, 48 * KIB, 1 * MIB, 32 * MIB, l2_rate=44, l3_rate=16, memory_rate=8, memory_shared=24,
@@ -174,9 +179,32 @@ MACHINES = (
 is known (Target.sve_bits)."""
 
 
-@cache
 def machine_of(target: Target) -> Machine:
-    """The row for a target; for targets that are no CPU the generic one."""
+    """The row for a target, with what was measured of this machine where it is for that; for targets that are no CPU the
+    generic one.
+
+    Raises BadCalibration (TW0407) for a file that is damaged."""
+    return _calibrated(_row(target), calibration_of(target))
+
+
+@cache
+def _calibrated(row: Machine, measured: Calibration | None) -> Machine:
+    """A row with values that were measured in place of its own. Latencies are whole cycles."""
+    fields: dict[str, float] = {}
+    instructions = row.instructions
+    for name, value in () if measured is None else measured.values:
+        unit, _, part = name.partition(".")
+        if part:
+            of_unit: Instruction = getattr(instructions, unit)
+            of_unit = replace(of_unit, rate=value) if part == "rate" else replace(of_unit, latency=round(value))
+            instructions = replace(instructions, **{unit: of_unit})
+        else:
+            fields[name] = value
+    return replace(row, instructions=instructions, **fields)  # pyright: ignore[reportArgumentType]
+
+
+@cache
+def _row(target: Target) -> Machine:
     if not target.backend.for_processors:
         return MACHINES[-1]
     row = next(row for row in MACHINES if _fits(row, target))

@@ -3,6 +3,7 @@
     llvm                                       this machine, or what TILEWRIGHT_HOST leaves of it
     llvm -mcpu=skylake-avx512                  another processor of this architecture
     llvm -mattr=+avx2,-avx512f                 this machine's processor with features added and removed
+    llvm -uncalibrated                         this machine, scheduled for as any of its kind: nothing that was measured counts
     llvm -mtriple=aarch64-unknown-linux-gnu    another machine: its code can be looked at and exported
     llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve -msve-vector-bits=256    with SVE, for vectors of 256 bits
     cuda -arch=sm_90                           NVIDIA GPUs of one architecture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -20,7 +20,7 @@ from .cache.lookup import find_place
 from .compile import BuildItem, Request, compile_programs
 from .exactness import tell_exactness
 from .lower import Buildable, check_name, evidence_of, lower
-from .schedule import tuned_schedule
+from .schedule import calibrated, tuned_schedule
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -42,19 +42,19 @@ class BuildsItself(Protocol[T_co]):
 def build(
     what: BuildsItself[T_co], args: None = None, target: str | Target = "llvm", name: str = "main",
     tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
-    fp_contract: bool = False, exact: bool = False,
+    fp_contract: bool = False, exact: bool = False, calibration: Literal["kept"] | None = "kept",
 ) -> T_co: ...
 @overload
 def build(
     what: Buildable, args: Sequence[Tensor | Var] | None = None, target: str | Target = "llvm", name: str = "main",
     tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
-    fp_contract: bool = False, exact: bool = False,
+    fp_contract: bool = False, exact: bool = False, calibration: Literal["kept"] | None = "kept",
 ) -> Kernel: ...
 @overload
 def build(
     what: Mapping[str, Buildable], args: None = None, target: str | Target = "llvm", name: str = "main",
     tuned: str | PathLike[str] | Database | None = None, bounds_check: bool = False, fast_math: bool = False,
-    fp_contract: bool = False, exact: bool = False,
+    fp_contract: bool = False, exact: bool = False, calibration: Literal["kept"] | None = "kept",
 ) -> Module: ...
 
 
@@ -62,6 +62,7 @@ def build(
     what: BuildsItself[Any] | Buildable | Mapping[str, Buildable], args: Sequence[Tensor | Var] | None = None,
     target: str | Target = "llvm", name: str = "main", tuned: str | PathLike[str] | Database | None = None,
     bounds_check: bool = False, fast_math: bool = False, fp_contract: bool = False, exact: bool = False,
+    calibration: Literal["kept"] | None = "kept",
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
@@ -75,7 +76,8 @@ def build(
     written, but for the declared product under a te.sum (docs/numerics.md). fast_math: floats may also be reassociated and divided
     by reciprocals, which changes last bits; NaN and infinity keep their meaning.
     exact: schedules that are chosen here keep the declared order of sums, so that results have the bits of the program without
-    a schedule; one that is given and does not is refused.
+    a schedule; one that is given and does not is refused. calibration: None schedules as for any machine with this processor,
+    whatever `tilewright doctor --calibrate` measured of this one (the target's flag -uncalibrated, which holds for graphs too).
     The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
 
     Raises ArgumentNotBuildable (TW0420) for what is none of these, and NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
@@ -86,8 +88,9 @@ def build(
     """
     options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
     if hasattr(type(what), "built"):
-        return cast("BuildsItself[Any]", what).built(target, tuned, options, exact)
-    return build_with_options(cast("Buildable | Mapping[str, Buildable]", what), args, target, name, options, tuned, exact)
+        return cast("BuildsItself[Any]", what).built(calibrated(target, calibration), tuned, options, exact)
+    chosen = calibrated(target, calibration)
+    return build_with_options(cast("Buildable | Mapping[str, Buildable]", what), args, chosen, name, options, tuned, exact)
 
 
 def build_with_options(

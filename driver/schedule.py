@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from ..codegen.errors import UnknownTargetOption
 from ..codegen.target import Target
+from ..errors import user_source
 from ..schedule import Schedule, create_schedule
 from ..te import Tensor
 from ..te.operation import Operation
@@ -14,12 +16,12 @@ from ..te.operation import Operation
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["schedule", "tuned_schedule"]
+__all__ = ["calibrated", "schedule", "tuned_schedule"]
 
 
 def schedule(
     outputs: Operation | Tensor | Sequence[Operation | Tensor], target: str | Target = "llvm",
-    tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
+    tuned: str | PathLike[str] | Database | None = None, exact: bool = False, calibration: Literal["kept"] | None = "kept",
 ) -> Schedule:
     """The best schedule that we know for `outputs` and what they are computed from.
 
@@ -27,13 +29,16 @@ def schedule(
     target: as tw.build takes it. tuned: a database of autotune's, whose result for these tensors is taken where it has one.
     exact: sums keep their declared order, so that every bit is that of the program without a schedule (`s.is_exact`): a result of
     the database that reorders them is not taken. Without it they may be reordered.
+    calibration: None gives what any machine with this processor would, whatever `tilewright doctor --calibrate` measured of this
+    one, as the target's flag -uncalibrated does.
     What comes back is an ordinary schedule: `print(s)`, `s.as_python()`, and further primitives on what was left alone.
     For "interpret", which is slow and exact, operations stay as they were declared.
-    Raises NothingToSchedule (TW0224), a CodegenError for an unknown target, and RecordError for a database that cannot be read.
+    Raises NothingToSchedule (TW0224), a CodegenError for an unknown target, RecordError for a database that cannot
+    be read, and BadCalibration (TW0407) for what was measured.
     """
     from ..autoschedule import scheduler  # what brings its own schedule need not load the rules
 
-    chosen = Target.parse(target)
+    chosen = calibrated(target, calibration)
     if tuned is not None:
         given = [outputs] if isinstance(outputs, (Operation, Tensor)) else list(outputs)
         inputs = [stage.op.output(0) for stage in create_schedule(outputs).stages if stage.op.is_passed]
@@ -42,6 +47,16 @@ def schedule(
         if best is not None:
             return best
     return scheduler.schedule(outputs, chosen, exact=exact)
+
+
+def calibrated(target: str | Target, calibration: str | None) -> Target:
+    """The target, with what was measured of this machine where calibration is "kept", and without it where it is None.
+    Raises UnknownTargetOption (TW0402) for anything else."""
+    chosen = Target.parse(target)
+    if calibration not in ("kept", None):
+        raise UnknownTargetOption(f"unknown calibration {calibration!r}", called=user_source(), fix="calibration=None",
+                                  allowed='"kept" (what tilewright doctor --calibrate measured), None (nothing that was measured)')
+    return chosen if calibration or "uncalibrated" not in chosen.backend.flags else Target.parse(f"{chosen} -uncalibrated")
 
 
 def tuned_schedule(args: Sequence[Tensor], target: Target, database: str | PathLike[str] | Database, exact: bool,

@@ -122,10 +122,10 @@ LATE = {
     "autoschedule/registry.py": "autoschedule.plan",
     "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.gpu.rules",
     "autotune/report.py": "schedule",
-    "cli/command.py": "cli.doctor cli.explain demo driver.build driver.cache.store "
+    "cli/command.py": "cli.calibration cli.doctor cli.explain demo driver.build driver.cache.store "
         "driver.lower ir.passes.common.runner schedule views.report",
     "cli/development.py": "tools.benchmarks.harness tools.fuzz.cli",
-    "cli/doctor.py": "codegen.host codegen.target driver.cache.store runtime.threads",
+    "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",
     "cli/database.py": "autotune.checked autotune.lines autotune.progress autotune.records autotune.report autotune.task "
         "cli.tuning schedule schedule.model.code_by_places",
     "cli/models.py": "graph graph.errors",

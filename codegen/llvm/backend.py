@@ -104,6 +104,8 @@ BACKEND = Backend(
         "mcpu": "processor, as LLVM names it", "mattr": "features to add and remove, +avx2,-avx512f",
         "mtriple": "machine, arch-vendor-system",
         "msve-vector-bits": f"length of SVE's vectors, {', '.join(LENGTHS)} or {ANY_LENGTH}",
+        "uncalibrated": "schedules are what any such processor would get, whatever was measured of this one",
     },
+    flags=("uncalibrated",),
     check=check_processor, has=target_has, fuses=fuses, for_processors=True,
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...arguments import is_sequence
 from ...autoschedule.registry import registered
+from ...codegen.calibration import calibration_of
 from ...codegen.target import Target
 from ...ir.expr import Var
 from ...ir.stmt import Function
@@ -58,8 +59,10 @@ def _whole(name: str, what: Any, args: Any) -> Any:
 
 
 def _target_text(target: Target) -> str:
-    """The target as it was given, and what it stands for here: every feature of the processor."""
-    return f"{target} {target.llvm_triple} {target.llvm_cpu} {target.llvm_features}"
+    """The target as it was given, and what it stands for here: every feature of the processor, and what was measured of it."""
+    measured = calibration_of(target)
+    known = "" if measured is None else f" calibrated {measured.digest}"
+    return f"{target} {target.llvm_triple} {target.llvm_cpu} {target.llvm_features}{known}"
 
 
 @cache

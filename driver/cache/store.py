@@ -9,18 +9,16 @@ again. Nothing here raises: a folder that is not ours alone, or cannot be writte
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import stat
 import struct
-import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ...runtime.places import cache_folder, cache_is_off
+from ...runtime.places import cache_folder, cache_is_off, write_whole
 from ...runtime.shield import in_turn
 from ...untrusted import plain_json
 
@@ -63,7 +61,6 @@ class Store:
         self.problem = ""
         self._trusted = True
         self._size: int | None = None
-        self._numbers = itertools.count()
 
     def load(self, key: str) -> Entry | None:
         """The entry of a key; None where there is none, or none that is whole."""
@@ -90,16 +87,8 @@ class Store:
         content = _encoded(key, entry)
         if self.problem or len(content) > min(_LARGEST, self.limit) or not self._is_ours(make=True):
             return
-        unfinished = self.folder / f"{os.getpid()}-{threading.get_ident()}-{next(self._numbers)}.part"
         try:
-            try:
-                descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(content)
-                unfinished.replace(self._path(key))
-            except OSError:
-                unfinished.unlink(missing_ok=True)
-                raise
+            write_whole(self._path(key), content)
             self._make_room(len(content))
         except OSError as error:
             self.problem = f"cannot write to {self.folder}: {error.strerror}"
