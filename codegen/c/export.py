@@ -15,6 +15,7 @@ from ..export.final_kernel import KernelExporter
 from ..export.header import header_text
 from ..export.manifest import describe, manifest_text, own_version
 from ..export.names import check_names, check_parameters
+from ..export.packages import package_files
 from ..target import Target
 from .module import c_text
 from .options import compiler_options
@@ -54,6 +55,8 @@ class CExporter(KernelExporter):
             options = compiler_options(fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=parallel, native=False)
             files[place.name] = built_c(source, [*options, "-Xlinker", "-soname", "-Xlinker", place.name, "-Wl,--as-needed"])
         files[f"{stem}.json"] = manifest_text(description, files).encode()
+        if place.suffix == ".so":
+            files |= package_files(stem, place.name, openmp=parallel, version=own_version())
         write_together({place.with_name(name): (content, 0o777 if name.endswith(".so") else 0o666)
                         for name, content in files.items()})
         return place, place.with_name(stem + ".h"), place.with_name(stem + ".json")

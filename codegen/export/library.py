@@ -31,6 +31,7 @@ from .link import shared_library
 from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
 from .names import check_names, check_parameters, entry_names, library_identifier
+from .packages import package_files
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
 
@@ -47,7 +48,8 @@ class Exporter(KernelExporter):
     target: Target
 
     def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False) -> tuple[Path, Path, Path]:
-        """Write the library, NAME.h and NAME.json beside it; returns where. Raises ExportError."""
+        """Write the library, and beside it NAME.h, NAME.json, NAMEConfig.cmake and NAME.pc; returns where the first three are.
+        Raises ExportError."""
         place = Path(path)
         if place.suffix not in _KINDS or not place.stem:
             raise UnknownLibraryKind(
@@ -105,8 +107,11 @@ class _Library:
                              threads=self.threads, version=own_version()).encode()
         header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
         manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
+        openmp = self.parallel and self.threads == "openmp"
+        packages = package_files(self.stem, place.name, openmp=openmp, version=own_version())
         write_together({
             header_place: (header, 0o666), manifest_place: (manifest, 0o666),
+            **{place.with_name(name): (content, 0o666) for name, content in packages.items()},
             place: (library, 0o777 if place.suffix == ".so" else 0o666),
         })
         return place, header_place, manifest_place
