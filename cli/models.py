@@ -38,7 +38,7 @@ def _transform(options: argparse.Namespace) -> int:
         return 0
     if options.model is None:
         options.usage_error("MODEL is missing")
-    g = _read(options.model)
+    g = _read(str(options.model))
     after = g.transform(*(options.passes.split(",") if options.passes else ()))
     print(f"{g.name}: {len(g.nodes)} nodes before, {len(after.nodes)} after", file=sys.stderr)
     if options.out is None:

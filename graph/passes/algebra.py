@@ -74,7 +74,11 @@ def _joined(operator: str) -> Rule:
         both = match.r.node(operator, match["c1"], match["c2"])
         return match.r.node(operator, match["x"], both, outputs=match.nodes[0].outputs)
 
-    return Rule(f"{operator}-{operator}", f"{operator}({operator}(x, c1), c2)", result, when=of_integers)
+    return Rule(f"{operator}-{operator}", f"{operator}({operator}(x, c1), c2)", result, when=_one_integer_type)
+
+
+def _one_integer_type(match: Match) -> bool:
+    return of_integers(match) and all(match.type(name).dtype == match.result.dtype for name in match.values)
 
 
 def _one_type(match: Match) -> bool:

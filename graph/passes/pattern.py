@@ -73,6 +73,11 @@ def _parsed(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
+def _operator(pattern: ast.Call) -> str:
+    assert isinstance(pattern.func, ast.Name), "operators are names"
+    return pattern.func.id
+
+
 def of_integers(match: Match) -> bool:
     """Whether a rule's result is of integers."""
     return "int" in match.result.dtype
@@ -95,7 +100,7 @@ def rewrite_by(rules: Sequence[Rule]) -> Visit:
     for rule in rules:
         root = _parsed(rule.pattern)
         assert isinstance(root, ast.Call), "a rule replaces a node"
-        by_root.setdefault(ast.unparse(root.func), []).append(rule)
+        by_root.setdefault(_operator(root), []).append(rule)
 
     def visit(r: Rewriter, node: Node) -> str | None:
         for rule in by_root.get(node.operator, ()):
@@ -142,7 +147,7 @@ class _Search:
 
     def value(self, pattern: ast.expr, value: str, state: _State) -> Iterator[_State]:
         if isinstance(pattern, ast.Call):
-            node = self.r.maker(value, ast.unparse(pattern.func))
+            node = self.r.maker(value, _operator(pattern))
             if node is not None and node.outputs[0] == value:
                 yield from self.node(pattern, node, state)
         elif isinstance(pattern, ast.Name):
@@ -211,4 +216,4 @@ def _value(match: Match, pattern: ast.expr, outputs: Sequence[str]) -> str:
     for one in pattern.keywords:
         asked = one.value
         attributes[str(one.arg)] = match.attributes[asked.id] if isinstance(asked, ast.Name) else ast.literal_eval(asked)
-    return match.r.node(ast.unparse(pattern.func), *inputs, outputs=outputs, **attributes)
+    return match.r.node(_operator(pattern), *inputs, outputs=outputs, **attributes)

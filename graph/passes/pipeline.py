@@ -18,8 +18,13 @@ from .dead import DEAD
 from .fast_algebra import FAST_ALGEBRA
 from .folded import FOLDED
 from .moves import MOVES
+from .pads import PADS
 from .powers import POWERS
+from .raised import RAISED
 from .row import GraphPass
+from .scales import SCALES
+from .siblings import SIBLINGS
+from .sinks import SINKS
 
 __all__ = ["PASSES", "default_passes", "passes_named", "transformed"]
 
@@ -32,6 +37,11 @@ PIPELINE: tuple[GraphPass, ...] = (
     POWERS,
     FAST_ALGEBRA,
     MOVES,
+    RAISED,             # before factors go into weights: a gelu's half would too
+    SCALES,
+    PADS,
+    SINKS,              # what it moves cancels in the next round's moves
+    SIBLINGS,
 )
 """Every pass, in the order in which they run."""
 

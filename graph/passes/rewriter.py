@@ -61,6 +61,11 @@ class Rewriter(Assembly):
         self.makers.update(dict.fromkeys(made, self._nodes[-1]))
         return made
 
+    def like(self, node: Node, *inputs: str, outputs: Sequence[str] = (), source: str = "", **changed: Any) -> str:
+        """A node as another one, of other inputs, and of other attributes where some are given; its value's name."""
+        attributes: dict[str, Any] = {**node.attributes, **changed}
+        return self.node(node.operator, *inputs, outputs=outputs, source=source, **attributes)
+
     def mark(self) -> int:
         """Where the graph stands, for undo."""
         return len(self._nodes)

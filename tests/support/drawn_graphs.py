@@ -103,6 +103,102 @@ class _Drawing:
         w = self.b.param(f"p{len(self.b.types)}", self.random.standard_normal((4, 3)).astype("float32"))
         return self.b.node("matmul", self.shaped(x, (5, 3)), self.b.node("sigmoid", self.b.node("transpose", w, axes=(1, 0))))
 
+    def weights(self, *shape: int) -> str:
+        return self.b.param(f"p{len(self.b.types)}", self.random.standard_normal(shape).astype("float32"))
+
+    def positive(self, *shape: int) -> str:
+        return self.b.param(f"p{len(self.b.types)}", self.random.uniform(0.5, 1.5, shape).astype("float32"))
+
+    def m_conv(self, x: str) -> str:
+        x = self.shaped(x, (1, 4, 5, 3))
+        if self.random.random() < 0.5:
+            x = self.b.node("pad", x, before=(0, 0, 1, 0), after=(0, 0, 1, 2), value=0.0)
+        groups = int(self.random.choice([1, 2, 4]))
+        bias = [self.weights(4)] if self.random.random() < 0.5 else []
+        if self.random.random() < 0.7:
+            y = self.b.node("conv", x, self.weights(4, 4 // groups, 3, 1), *bias, groups=groups, padding=(1, 0, 1, 0))
+        else:
+            y = self.b.node("conv_transpose", x, self.weights(4, 4 // groups, 2, 2), *bias, groups=groups)
+        return self.affine(y, 4, (4, 1, 1))
+
+    def affine(self, y: str, channels: int, shape: tuple[int, ...]) -> str:
+        for kind in self.random.permutation(["batch_norm", "multiply", "add", "divide", "subtract"])[:int(self.random.integers(3))]:
+            if kind == "batch_norm":
+                y = self.b.node("batch_norm", y, *(self.weights(channels) for _ in range(3)), self.positive(channels))
+            else:
+                y = self.b.node(str(kind), y, self.positive(*(shape if self.random.random() < 0.5 else ())))
+        return y
+
+    def m_product(self, x: str) -> str:
+        x = self.shaped(x, (2, 3, 5))
+        y = self.b.node("matmul", x, self.weights(5, 4))
+        z = self.b.node("matmul", x, self.weights(5, 3) if self.random.random() < 0.5 else self.weights(2, 5, 3))
+        return self.b.node("concat", self.affine(y, 3, (4,)), z, axis=2)
+
+    def m_pool(self, x: str) -> str:
+        x = self.shaped(x, (1, 2, 5, 6))
+        kind, value = (("max_pool", -np.inf), ("avg_pool", 0.0))[int(self.random.integers(2))]
+        more: dict[str, Any] = {"count_padding": bool(self.random.random() < 0.5)} if kind == "avg_pool" else {}
+        return self.b.node(kind, self.b.node("pad", x, before=(0, 0, 1, 1), after=(0, 0, 0, 1), value=value), kernel=(3, 2), **more)
+
+    def m_gelu(self, x: str) -> str:
+        b = self.b
+        if self.random.random() < 0.5:
+            inside = b.node("divide", x, self.number(2 ** 0.5)) if self.random.random() < 0.5 else b.node(
+                "multiply", x, self.number(0.5 ** 0.5))
+            factor = b.node("add", b.node("erf", inside), self.number(1))
+        else:
+            cube = b.node("power", x, self.number(3)) if self.random.random() < 0.5 else b.node(
+                "multiply", b.node("multiply", x, x), x)
+            inside = b.node("multiply", b.node("add", x, b.node("multiply", cube, self.number(0.044715))), self.number(0.7978846))
+            factor = b.node("add", self.number(1), b.node("tanh", inside))
+        half = self.number(0.5)
+        order = int(self.random.integers(3))
+        if order == 0:
+            return b.node("multiply", half, b.node("multiply", factor, x))
+        return b.node("multiply", b.node("multiply", half, x), factor) if order == 1 else b.node(
+            "multiply", x, b.node("multiply", factor, half))
+
+    def m_activation(self, x: str) -> str:
+        b = self.b
+        kind = int(self.random.integers(4))
+        if kind == 0:
+            return b.node("multiply", b.node("sigmoid", x), x)
+        clipped = b.node("clip", b.node("add", x, self.number(3)), low=0.0, high=6.0)
+        if kind == 1:
+            return b.node("divide", b.node("multiply", x, clipped), self.number(6))
+        return b.node("multiply", clipped, self.number(1 / 6)) if kind == 2 else b.node(
+            "multiply", x, b.node("hard_sigmoid", x, alpha=1 / 6, beta=0.5))
+
+    def m_norm(self, x: str) -> str:
+        b = self.b
+        x = self.shaped(x, (2, 3, 5))
+        axes = ((2,), (1, 2), (-1,), (1,))[int(self.random.integers(4))]
+        total = b.node("multiply", b.node("sum", x, axes=axes, keepdims=True), self.number(1 / (15 if len(axes) > 1 else 5)))
+        far = b.node("subtract", x, total if self.random.random() < 0.3 else b.node("mean", x, axes=axes, keepdims=True))
+        if self.random.random() < 0.5:
+            far = x
+        square = b.node("multiply", far, far) if self.random.random() < 0.5 else b.node("power", far, self.number(2))
+        root = b.node("sqrt", b.node("add", b.node("mean", square, axes=axes, keepdims=True), self.number(1e-3)))
+        y = b.node("divide", far, root) if self.random.random() < 0.5 else b.node("multiply", far, b.node(
+            "divide", self.number(1), root))
+        shape = ((5,), (3, 5), (1,))[int(self.random.integers(3))]
+        return b.node("add", b.node("multiply", y, self.positive(*shape)), self.weights(*shape))
+
+    def m_softmax(self, x: str) -> str:
+        b = self.b
+        x = self.shaped(x, (3, 8))
+        powers = b.node("exp", b.node("subtract", x, b.node("max", x, axes=(1,), keepdims=True)))
+        y = b.node("divide", powers, b.node("sum", powers, axes=(1,), keepdims=True))
+        return b.node("reshape", b.node("softmax", b.node("reshape", y, shape=(3, 1, 8)), axis=2), shape=(3, 8))
+
+    def m_attention(self, x: str) -> str:
+        b = self.b
+        q = b.node("transpose", self.shaped(x, (1, 5, 2, 3)), axes=(0, 2, 1, 3))
+        k = b.node("transpose", self.shaped(x, (1, 7, 2, 3)), axes=(0, 2, 3, 1))
+        scores = b.node("multiply", b.node("matmul", q, k), self.number(0.5))
+        return b.node("matmul", b.node("softmax", scores, axis=3 - 4 * int(self.random.random() < 0.5)), self.weights(1, 2, 7, 4))
+
 
 def drawn_graph(random: np.random.Generator, nodes: int = 8) -> tuple[tw.graph.Graph, list[NDArray[Any]]]:
     """A graph of about so many cases of operators, and arrays to call it with."""

@@ -1,0 +1,148 @@
+"""Batch norms, and factors and summands for each channel, folded into the weights before them.
+
+    input x: float32[1, 1, 5]
+    param w: float32[2, 1, 1] = (1.0, 2.0)
+    param c: float32[2, 1] = (3.0, 0.5)
+    param d: float32[2, 1] = (1.0, -1.0)
+    a: float32[1, 2, 5] = conv(x, w, stride=(), padding=(), dilation=(), groups=1)
+    b: float32[1, 2, 5] = multiply(a, c)
+    y: float32[1, 2, 5] = add(b, d)
+    output y
+
+becomes
+
+    input x: float32[1, 1, 5]
+    param v5: float32[2, 1, 1] = (3.0, 1.0)
+    param v7: float32[2] = (1.0, -1.0)
+    y: float32[1, 2, 5] = conv(x, v5, v7, stride=(), padding=(), dilation=(), groups=1)
+    output y
+
+The weights are multiplied in float64 and rounded once, where the graph rounds every product: results differ in their last bits, as
+weights do that were trained to so many. Nothing is folded where a weight would become infinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..node import Node
+from ..types import array_dtype
+from .rewriter import Rewriter, rewritten
+from .row import GraphPass
+
+__all__ = ["SCALES"]
+
+_HEAVY = ("conv", "conv_transpose", "matmul")
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """x * scale + shift for each channel, each one number or one for each channel."""
+
+    x: str
+    scale: NDArray[Any]
+    shift: NDArray[Any]
+
+
+def _fold(r: Rewriter, node: Node) -> str | None:
+    affine = _batch_norm(r, node) if node.operator == "batch_norm" else _arithmetic(r, node)
+    if affine is None:
+        return None
+    heavy = r.sole(affine.x, *_HEAVY)
+    if heavy is None or len(heavy.inputs) < 2 or not all(r.is_known(name) for name in heavy.inputs[1:]):
+        return None
+    if heavy.operator == "matmul":
+        return _into_matmul(r, node, heavy, affine)
+    return _into_conv(r, node, heavy, affine)
+
+
+def _batch_norm(r: Rewriter, node: Node) -> _Affine | None:
+    x, *weights = node.inputs
+    if not all(map(r.is_known, weights)) or len(node.types[0].shape) > 2 and r.maker(x, "matmul"):
+        return None                                         # the channels of a product are its last dimension
+    scale, shift, mean, variance = (r.known(name).astype(np.float64) for name in weights)
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + cast("float", node.attributes["epsilon"]))
+        return _Affine(x, factor, shift - mean * factor)
+
+
+def _arithmetic(r: Rewriter, node: Node) -> _Affine | None:
+    if node.operator not in ("add", "subtract", "multiply", "divide") or "float" not in node.types[0].dtype:
+        return None
+    x, c = node.inputs
+    if node.operator in ("add", "multiply") and r.is_known(x):
+        x, c = c, x
+    if not r.is_known(c) or r.type(x) != node.types[0] or r.maker(x, *_HEAVY) is None:
+        return None
+    rank = len(node.types[0].shape)
+    channel = rank - 1 if r.maker(x, "matmul") else 1
+    numbers = _by_channel(r.known(c), rank, channel)
+    if numbers is None:
+        return None
+    one, zero = np.ones(()), np.zeros(())
+    with np.errstate(all="ignore"):
+        return {"add": _Affine(x, one, numbers), "subtract": _Affine(x, one, -numbers), "multiply": _Affine(x, numbers, zero),
+                "divide": _Affine(x, 1 / numbers, zero)}[node.operator]
+
+
+def _by_channel(c: NDArray[Any], rank: int, channel: int) -> NDArray[Any] | None:
+    """A parameter that broadcasts to a value of this rank as one number, or one for each channel; None where it is neither."""
+    shape = (1,) * (rank - c.ndim) + c.shape
+    if any(extent != 1 for at, extent in enumerate(shape) if at != channel):
+        return None
+    return c.astype(np.float64).reshape(-1 if shape[channel] != 1 else ())
+
+
+def _into_conv(r: Rewriter, node: Node, conv: Node, affine: _Affine) -> str | None:
+    x, weights = conv.inputs[0], r.known(conv.inputs[1])
+    groups = cast("int", conv.attributes["groups"])
+    channels = int(conv.types[0].shape[1])
+    bias = r.known(conv.inputs[2]).astype(np.float64) if len(conv.inputs) > 2 else np.zeros(channels)
+    with np.errstate(all="ignore"):
+        scale = np.broadcast_to(affine.scale, (channels,))
+        if conv.operator == "conv":
+            scaled = weights * scale.reshape(-1, *[1] * (weights.ndim - 1))
+        else:  # (C, O / groups, ...), each group of channels makes its own part of the results
+            of_group = np.repeat(scale.reshape(groups, -1), weights.shape[0] // groups, axis=0)
+            scaled = weights * of_group.reshape(*of_group.shape, *[1] * (weights.ndim - 2))
+        shifted = bias * scale + affine.shift
+    kernel, summand = _rounded(scaled, weights.dtype), _rounded(shifted, weights.dtype)
+    if kernel is None or summand is None:
+        return None
+    inputs = [x, r.constant(kernel)]
+    if len(conv.inputs) > 2 or summand.any():
+        inputs.append(r.constant(summand))
+    return r.like(conv, *inputs, outputs=node.outputs, source=conv.source)
+
+
+def _into_matmul(r: Rewriter, node: Node, matmul: Node, affine: _Affine) -> str | None:
+    """The factors go into the matrix; a product has no summand of its own."""
+    weights = r.known(matmul.inputs[1])
+    if weights.ndim < 2 or (affine.scale == 1).all() or len(node.types[0].shape) < 2:
+        return None
+    with np.errstate(all="ignore"):
+        scale = affine.scale.reshape(-1, 1) if matmul.attributes["transpose_b"] and affine.scale.ndim else affine.scale
+        scaled = _rounded(weights * scale, weights.dtype)
+        channels = int(node.types[0].shape[-1])
+        shift = _rounded(np.broadcast_to(affine.shift, (channels,)), array_dtype(node.types[0].dtype))
+    if scaled is None or shift is None:
+        return None
+    if not shift.any():
+        return r.like(matmul, matmul.inputs[0], r.constant(scaled), outputs=node.outputs, source=matmul.source)
+    product = r.like(matmul, matmul.inputs[0], r.constant(scaled), source=matmul.source)
+    return r.node("add", product, r.constant(shift), outputs=node.outputs)
+
+
+def _rounded(array: NDArray[Any], dtype: Any) -> NDArray[Any] | None:
+    """The array in a dtype; None where that makes it infinite, or it is."""
+    with np.errstate(all="ignore"):
+        made = array.astype(dtype)
+    return made if np.isfinite(made.astype(np.float64)).all() else None
+
+
+SCALES = GraphPass("scales", "batch norms, and factors and summands for each channel, are folded into weights", "rounds",
+                   lambda g: rewritten(g, _fold), __doc__)
