@@ -4,7 +4,8 @@ For each store: how often it runs, in which kinds of loops, its arithmetic, how 
 the vector loop, and how much memory moves at each level of the cache. That last one is counted from footprints: of the
 loops around the store, those inside which everything touched fits into the level run without traffic; each iteration of
 the others fetches that footprint anew. The features of the two stores with most work stand first, then sums over all.
-Large numbers enter as logarithms. What is counted is counted by ir/analysis/work.py.
+Large numbers enter as logarithms. What is counted is counted by ir/analysis/work.py. Last stand the terms of the estimate that the
+rules choose by, so that what is learnt is what it leaves over.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from math import log2, prod
 
 import numpy as np
 
+from ..autoschedule.estimate import Estimate, estimate
+from ..autoschedule.lowered import nest_of
+from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
 from ..ir.analysis.operations import Kind
 from ..ir.analysis.work import Statement, Work, widths_of, work_of
@@ -29,11 +33,14 @@ _UNKNOWN = 8
 _DETAILED = 2
 _PER_STORE = 21
 _TOTALS = 9 + len(LEVELS)
-FEATURES = _DETAILED * (_PER_STORE + len(LEVELS)) + _TOTALS
+TERMS = ("throughput", "loads", "stores", "shuffles", "instructions", "latency of the sum", "L2 bandwidth", "L3 bandwidth",
+         "memory bandwidth", "loops", "fork-join")
+"""How the names of an estimate's terms end; one of another name counts in the sum alone."""
+FEATURES = _DETAILED * (_PER_STORE + len(LEVELS)) + _TOTALS + len(TERMS) + 1
 
 
-def features(function: Function) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """The features of a function of stage "loops": FEATURES numbers."""
+def features(function: Function, machine: Machine) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """The features of a function of stage "loops", to run on a machine: FEATURES numbers."""
     work = work_of(function)
     statements = [statement for statement in work.all_statements() if isinstance(statement.node, BufferStore)]
     stores = [_StoreFeatures(statement) for statement in reversed(statements)]
@@ -41,7 +48,13 @@ def features(function: Function) -> np.ndarray[tuple[int], np.dtype[np.float32]]
     detailed: list[float] = []
     for at in range(_DETAILED):
         detailed += stores[at].row() if at < len(stores) else [0.0] * (_PER_STORE + len(LEVELS))
-    return np.asarray(detailed + _totals(stores, work), np.float32)
+    return np.asarray(detailed + _totals(stores, work) + _terms(estimate(nest_of(work, machine), machine)), np.float32)
+
+
+def _terms(estimated: Estimate) -> list[float]:
+    """The terms of an estimate in nanoseconds, and their sum."""
+    parts = [sum(seconds for name, seconds in estimated.parts if name.endswith(term)) for term in TERMS]
+    return [_log(seconds * 1e9) for seconds in (*parts, estimated.seconds)]
 
 
 def _totals(stores: Sequence[_StoreFeatures], work: Work) -> list[float]:

@@ -1,7 +1,8 @@
 """Measuring candidates in workers: built side by side, then run one at a time with everything else at rest.
 
-A worker lives from candidate to candidate. Whatever goes wrong with one (it crashes, hangs, runs out of memory, computes
-something else, is killed) becomes a Failure, and the worker is replaced.
+Workers find in their pipes what they are to build, one candidate after the other, so that none waits for the tuner, which
+chooses the next candidates meanwhile. A worker lives from candidate to candidate. Whatever goes wrong with one (it crashes,
+hangs, runs out of memory, computes something else, is killed) becomes a Failure, and the worker is replaced.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ from .task import Task
 
 __all__ = ["Failure", "Limits", "Measurer", "Outcome"]
 
+HOPELESS = 1.5
+"""How many times slower than the fastest one a candidate may be to be timed with care."""
 _MAX_ANSWER = 1 << 20
 _DOING = {"setup": "starting", "reference": "running the unscheduled program", "load": "starting", "build": "building",
           "run": "running", "rivals": "comparing"}
@@ -70,7 +73,7 @@ class Limits:
 
     timeout: float = 10.0
     memory: int = 4 << 30
-    budget: float = 0.05
+    budget: float = 0.03
     workers: int = 2
 
 
@@ -128,8 +131,13 @@ class WorkerProcess:
         """Seconds until its answer is overdue."""
         return max(0.0, self._deadline - time.monotonic())
 
-    def answer(self) -> dict[str, Any]:
-        """Waits for the answer. Raises WorkerEnded: also where it is overdue, or no answer at all."""
+    def expect(self, timeout: float) -> None:
+        """The next answer is overdue so many seconds from now: of what waited for its turn."""
+        self._deadline = time.monotonic() + timeout
+
+    def answer(self, more: bool = False) -> dict[str, Any]:
+        """Waits for the answer. more: whether others may follow at once. Raises WorkerEnded: also where it is overdue, or no
+        answer at all."""
         with selectors.DefaultSelector() as selector:
             selector.register(self, selectors.EVENT_READ)
             while b"\n" not in self._received:
@@ -144,7 +152,7 @@ class WorkerProcess:
         line, _, self._received = self._received.partition(b"\n")
         try:
             answer = json.loads(line)
-            if not isinstance(answer, dict) or self._received:
+            if not isinstance(answer, dict) or self._received and not more:
                 raise ValueError
         except ValueError:
             raise WorkerEnded(Failure("protocol", f"no answer but {line[:80]!r}")) from None
@@ -197,7 +205,9 @@ class Measurer:
         self.constants = len(constants)
         sweep("tune")
         self.folder = new_folder("tune")
-        self.started = 0
+        self.started = self.asked = 0
+        self.held: list[set[int]] = [set() for _ in range(self.limits.workers)]
+        """By worker, the numbers of the kernels that it has built and not run yet."""
         self.workers: list[WorkerProcess] = []
         self.baseline = 0.0
         try:
@@ -229,7 +239,7 @@ class Measurer:
             first = self.workers[0]
             for worker in self.workers:
                 _succeed(worker)
-            first.ask(max(600.0, 60 * self.limits.timeout), do="reference", function=str(self.task.unscheduled))
+            first.ask(max(600.0, 60 * self.limits.timeout), do="reference", function=self._written(str(self.task.unscheduled)))
             self.baseline = _succeed(first)["seconds"]
             for worker in self.workers:
                 worker.ask(60.0, do="load")
@@ -250,6 +260,7 @@ class Measurer:
     def _replace(self, at: int) -> None:
         """A fresh worker in place of one that failed."""
         self.workers[at].stop()
+        self.held[at].clear()
         try:
             self.workers[at] = self._new_worker()
             _succeed(self.workers[at])
@@ -261,67 +272,117 @@ class Measurer:
 
     # Candidates
 
-    def measure(self, functions: Sequence[str], best: float | None = None) -> list[Outcome]:
+    def measure(
+        self, functions: Sequence[str], best: float | None = None, meanwhile: Callable[[], None] | None = None,
+    ) -> list[Outcome]:
         """Times of candidates, each the text of its loops. best: seconds of the fastest so far: one that is far slower is
-        timed less carefully. Raises WorkerFailed (TW0609) where a process that measures does not start again."""
-        outcomes: list[Outcome] = []
-        for start in range(0, len(functions), len(self.workers)):
-            outcomes += self._measure_some(functions[start : start + len(self.workers)], best)
-            times: list[float] = [outcome.seconds for outcome in outcomes if outcome.seconds is not None]
-            best = min(times if best is None else [*times, best], default=None)
-        return outcomes
-
-    def _measure_some(self, functions: Sequence[str], best: float | None) -> list[Outcome]:
-        """At most one candidate a worker."""
+        timed less carefully. meanwhile: called while they are built. Raises WorkerFailed (TW0609) where a process that measures
+        does not start again."""
         outcomes: dict[int, Outcome] = {}
-        for at, function in enumerate(functions):
-            self._try(at, outcomes, self.limits.timeout, do="build", id=0, function=function)
-        built = {at: self._answer(at, outcomes).get("seconds", 0.0) for at in range(len(functions)) if at not in outcomes}
-        for at, seconds in built.items():
-            if at in outcomes:
-                continue
-            self._try(at, outcomes, self.limits.timeout, do="run", id=0, budget=self.limits.budget,
-                      cutoff=None if best is None else 3 * best)
-            answer = self._answer(at, outcomes) if at not in outcomes else {}
-            if "times" in answer:
-                outcomes[at] = Outcome(tuple(answer["times"]), None, seconds)
-        return [outcomes[at] for at in range(len(functions))]
+        paths = [self._written(function) for function in functions]
+        shares = [list(range(at, len(paths), len(self.workers))) for at in range(len(self.workers))]
+        for at, share in enumerate(shares):
+            self._queue(at, share, paths, outcomes)
+        if meanwhile is not None:
+            meanwhile()
+        seconds = [0.0] * len(paths)
+        for at, share in enumerate(shares):
+            self._collect(at, share, paths, outcomes, seconds)
+        for number in range(len(paths)):
+            if number not in outcomes:
+                outcomes[number] = self._run(number % len(self.workers), number, paths, seconds[number], best)
+                time_of = outcomes[number].seconds
+                best = time_of if best is None or time_of is not None and time_of < best else best
+        for path in paths:
+            Path(path).unlink()
+        for held in self.held:
+            held.clear()
+        return [outcomes[number] for number in range(len(paths))]
 
-    def _try(self, at: int, outcomes: dict[int, Outcome], timeout: float, **request: Any) -> None:
+    def _written(self, function: str) -> str:
+        """A file with the text of a function, so that requests are short and several fit into a pipe."""
+        self.asked += 1
+        path = self.folder / f"{self.asked}.ir"
+        path.write_text(function, encoding="utf-8")
+        return str(path)
+
+    def _queue(self, at: int, share: Sequence[int], paths: Sequence[str], outcomes: dict[int, Outcome]) -> None:
+        """Asks a worker to build its share, one after the other."""
+        for place, number in enumerate(share):
+            if self._try(at, number, outcomes, self.limits.timeout, do="build", id=number, function=paths[number]):
+                continue
+            self._queue(at, share[:place], paths, outcomes)  # the worker is a new one
+            self._queue(at, share[place + 1:], paths, outcomes)
+            return
+
+    def _collect(
+        self, at: int, share: Sequence[int], paths: Sequence[str], outcomes: dict[int, Outcome], seconds: list[float],
+    ) -> None:
+        """Waits until a worker has built its share, and notes how long each took."""
+        for place, number in enumerate(share):
+            if number in outcomes:
+                continue
+            self.workers[at].expect(self.limits.timeout)
+            worker = self.workers[at]
+            answer = self._answer(at, number, outcomes, more=True)
+            if "seconds" in answer:
+                self.held[at].add(number)
+                seconds[number] = answer["seconds"]
+            if self.workers[at] is not worker:
+                self._queue(at, share[place + 1:], paths, outcomes)
+
+    def _run(self, at: int, number: int, paths: Sequence[str], built: float, best: float | None) -> Outcome:
+        """Has a worker run what it built; once more built where a worker ended meanwhile."""
+        outcomes: dict[int, Outcome] = {}
+        if number not in self.held[at]:
+            self._queue(at, [number], paths, outcomes)
+            self._collect(at, [number], paths, outcomes, [0.0] * len(paths))
+        if number not in outcomes:
+            self._try(at, number, outcomes, self.limits.timeout, do="run", id=number, budget=self.limits.budget,
+                      cutoff=None if best is None else HOPELESS * best)
+        answer = self._answer(at, number, outcomes) if number not in outcomes else {}
+        self.held[at].discard(number)
+        return Outcome(tuple(answer["times"]), None, built) if "times" in answer else outcomes[number]
+
+    def _try(self, at: int, number: int, outcomes: dict[int, Outcome], timeout: float, **request: Any) -> bool:
+        """Asks a worker something about a candidate; whether it could be asked."""
         try:
             self.workers[at].ask(timeout, **request)
         except WorkerEnded as ended:
-            outcomes[at] = Outcome(failure=ended.failure)
+            outcomes[number] = Outcome(failure=ended.failure)
             self._replace(at)
+            return False
+        return True
 
-    def _answer(self, at: int, outcomes: dict[int, Outcome]) -> dict[str, Any]:
+    def _answer(self, at: int, number: int, outcomes: dict[int, Outcome], more: bool = False) -> dict[str, Any]:
         """The answer of a worker; {} where it is a failure, which is then noted."""
         try:
-            answer = self.workers[at].answer()
+            answer = self.workers[at].answer(more)
         except WorkerEnded as ended:
-            outcomes[at] = Outcome(failure=ended.failure)
+            outcomes[number] = Outcome(failure=ended.failure)
             self._replace(at)
             return {}
         if "failure" not in answer:
             return answer
-        outcomes[at] = Outcome(failure=Failure(answer["failure"], answer["message"]))
+        outcomes[number] = Outcome(failure=Failure(answer["failure"], answer["message"]))
         if answer["failure"] == "wrong output":   # it may have written where it should not
             self._replace(at)
         return {}
 
-    def rivals(self, functions: Sequence[str], budget: float = 2.0) -> list[float] | None:
-        """The seconds of several candidates that were measured before, run in turn; None where one now fails. Raises WorkerFailed
-        (TW0609)."""
+    def rivals(self, functions: Sequence[str], budget: float = 1.0) -> list[list[float]] | None:
+        """The seconds of several candidates that were measured before, run in turn so that a drift of the machine's speed meets all
+        of them; None where one now fails. Raises WorkerFailed (TW0609)."""
         outcomes: dict[int, Outcome] = {}
-        for number, function in enumerate(functions):
-            self._try(0, outcomes, self.limits.timeout, do="build", id=number, function=function)
-            if not outcomes:
-                self._answer(0, outcomes)
-            if outcomes:
-                return None
-        self._try(0, outcomes, self.limits.timeout + 10 * budget, do="rivals", ids=list(range(len(functions))), budget=budget)
-        answer = self._answer(0, outcomes) if not outcomes else {}
-        return [lower_quartile(times) for times in answer["times"]] if "times" in answer else None
+        paths = [self._written(function) for function in functions]
+        numbers = list(range(len(paths)))
+        self._queue(0, numbers, paths, outcomes)
+        self._collect(0, numbers, paths, outcomes, [0.0] * len(paths))
+        self.held[0].clear()
+        if outcomes:
+            return None
+        self._try(0, 0, outcomes, self.limits.timeout + 10 * budget, do="rivals", ids=numbers, budget=budget)
+        answer = self._answer(0, 0, outcomes) if not outcomes else {}
+        return answer.get("times")
 
 
 def lower_quartile(times: Sequence[float]) -> float:

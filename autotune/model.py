@@ -1,31 +1,55 @@
 """Cost models: trained on what was measured, they order what was not.
 
-RankingModel learns by pairs which of two candidates is faster (xgboost). Where xgboost is not installed, PlainModel
-stands in: a ridge regression on the features and their squares. Scores are higher for faster candidates, and mean
-nothing else.
+RankingModel learns by pairs which of two candidates of one function is faster (xgboost), from this function's trials and from
+others'. Where xgboost is not installed, PlainModel stands in: ridge regressions on the features and their squares. Scores are
+higher for faster candidates, and mean nothing else; a doubt is how far several models, each trained on a part, disagree.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import warnings
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Model", "PlainModel", "RankingModel", "make_model"]
+__all__ = ["Measurements", "Model", "PlainModel", "RankingModel", "make_model"]
 
 Matrix = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float64]
 
 _PAIRS = 8
-_ROUNDS = 40
+_ROUNDS = 24
+_MEMBERS = 3
 _SETTINGS: dict[str, Any] = {
     "objective": "rank:pairwise", "lambdarank_pair_method": "mean", "lambdarank_num_pair_per_sample": _PAIRS,
-    "lambdarank_normalization": True, "max_depth": 6, "eta": 0.2, "min_child_weight": 0.1, "lambda": 0.1, "nthread": 1,
-    "tree_method": "hist", "seed": 0,
+    "lambdarank_normalization": True, "max_depth": 5, "eta": 0.25, "min_child_weight": 0.1, "lambda": 0.1, "nthread": 1,
+    "tree_method": "hist", "subsample": 0.8, "colsample_bytree": 0.6,
 }
+
+
+class Measurements(NamedTuple):
+    """What was measured of one function. rows: the features of candidates; seconds: inf for those that failed."""
+
+    rows: Matrix
+    seconds: Vector
+
+    @classmethod
+    def of(cls, measured: Iterable[tuple[npt.NDArray[np.float32], float | None]]) -> Measurements | None:
+        """Of some candidates; None where there is none."""
+        pairs = list(measured)
+        if not pairs:
+            return None
+        return cls(np.stack([row for row, _ in pairs]), np.array([np.inf if seconds is None else seconds for _, seconds in pairs]))
+
+    @property
+    def speeds(self) -> Vector:
+        """From 0 for what failed to the greatest for the fastest, on a scale that all functions share."""
+        if not np.isfinite(self.seconds).any():
+            return np.zeros(len(self.seconds))
+        return np.log2(1 + 100 * self.seconds.min() / self.seconds)
 
 
 class Model(Protocol):
@@ -33,11 +57,11 @@ class Model(Protocol):
 
     name: str
 
-    def fit(self, rows: Matrix, seconds: Vector) -> None:
-        """Learns from candidates; seconds: inf for those that failed."""
+    def fit(self, measured: Sequence[Measurements]) -> None:
+        """Learns from candidates of some functions, the last of which is the one that is tuned."""
 
-    def score(self, rows: Matrix) -> Vector:
-        """A score for each candidate."""
+    def score(self, rows: Matrix) -> tuple[Vector, Vector]:
+        """A score for each candidate, and how far it is in doubt."""
         ...
 
 
@@ -47,41 +71,47 @@ class RankingModel:
     name = "xgboost"
 
     def __init__(self) -> None:
-        self._booster: Any = None
+        self._boosters: list[Any] = []
 
-    def fit(self, rows: Matrix, seconds: Vector) -> None:
+    def fit(self, measured: Sequence[Measurements]) -> None:
         import xgboost
 
-        speed = np.log2(1 + 100 * np.nanmin(seconds) / seconds) if np.isfinite(seconds).any() else np.zeros(len(seconds))
-        data: Any = xgboost.DMatrix(rows, label=speed)
-        data.set_group([len(rows)])
-        self._booster = xgboost.train(_SETTINGS, data, num_boost_round=_ROUNDS)
+        data: Any = xgboost.DMatrix(np.concatenate([each.rows for each in measured]),
+                                    label=np.concatenate([each.speeds for each in measured]))
+        data.set_group([len(each.rows) for each in measured])
+        self._boosters = [xgboost.train(_SETTINGS | {"seed": seed}, data, num_boost_round=_ROUNDS) for seed in range(_MEMBERS)]
 
-    def score(self, rows: Matrix) -> Vector:
+    def score(self, rows: Matrix) -> tuple[Vector, Vector]:
         import xgboost
 
-        return np.asarray(self._booster.predict(xgboost.DMatrix(rows)), np.float64)
+        data = xgboost.DMatrix(rows)
+        scores = np.stack([np.asarray(booster.predict(data), np.float64) for booster in self._boosters])
+        return scores.mean(0), scores.std(0)
 
 
 class PlainModel:
-    """Ridge regression of the logarithm of the time."""
+    """Ridge regressions of speeds."""
 
     name = "ridge regression"
 
     def __init__(self) -> None:
-        self._weights: Vector = np.zeros(1)
+        self._weights: list[Vector] = []
         self._mean = self._scale = np.zeros(1)
 
-    def fit(self, rows: Matrix, seconds: Vector) -> None:
-        worst = seconds[np.isfinite(seconds)].max(initial=1.0)
-        target = -np.log2(np.where(np.isfinite(seconds), seconds, worst))
+    def fit(self, measured: Sequence[Measurements]) -> None:
+        rows = np.concatenate([each.rows for each in measured])
+        speeds = np.concatenate([each.speeds - each.speeds.mean() for each in measured])
         self._mean, self._scale = rows.mean(0), rows.std(0) + 1e-6
         expanded = self._expand(rows)
-        gram = expanded.T @ expanded + 3.0 * np.eye(expanded.shape[1])
-        self._weights = np.asarray(np.linalg.solve(gram, expanded.T @ (target - target.mean())), np.float64)
+        self._weights = []
+        for member in range(_MEMBERS):
+            part = np.arange(len(rows)) % (_MEMBERS + 1) != member
+            gram = expanded[part].T @ expanded[part] + 3.0 * np.eye(expanded.shape[1])
+            self._weights.append(np.asarray(np.linalg.solve(gram, expanded[part].T @ speeds[part]), np.float64))
 
-    def score(self, rows: Matrix) -> Vector:
-        return self._expand(rows) @ self._weights
+    def score(self, rows: Matrix) -> tuple[Vector, Vector]:
+        scores = np.stack([self._expand(rows) @ weights for weights in self._weights])
+        return scores.mean(0), scores.std(0)
 
     def _expand(self, rows: Matrix) -> Vector:
         normal = np.clip((rows.astype(np.float64) - self._mean) / self._scale, -4, 4)

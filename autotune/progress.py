@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..untrusted import printable
+from .comparison import Comparison
 from .trial import Trial
 
 __all__ = ["Progress", "readable"]
@@ -39,7 +40,7 @@ class Progress:
         self.baseline = 0.0
         self.failures: Counter[str] = Counter()
         self.first: dict[str, str] = {}
-        self.doing = "starting"
+        self.doing, self.told, self.is_noisy = "starting", "", False
         self.started = time.monotonic()
 
     def __enter__(self) -> Progress:
@@ -73,6 +74,12 @@ class Progress:
         self._count(trial)
         self._refresh()
 
+    def compare(self, comparison: Comparison | None) -> None:
+        """How the fastest and the rules' choice compare, where they were run in turn."""
+        if comparison is not None:
+            self.told, self.is_noisy = str(comparison), comparison.is_noisy
+        self._refresh()
+
     def _count(self, trial: Trial) -> None:
         self.done += 1
         self.new += 1
@@ -97,6 +104,8 @@ class Progress:
             gain = self.baseline / self.best
             against = f", {gain:.1f} x the unscheduled program ({readable(self.baseline)})" if gain else ""
             lines.append(Text(f"  best {readable(self.best)}{against}"))
+        if self.told:
+            lines.append(Text(f"  {self.told}", style="yellow" if self.is_noisy else ""))
         for kind, count in self.failures.most_common():
             said = f"  {count} {printable(kind)}: {self.first[kind]}"
             lines.append(Text(said, style="yellow", overflow="ellipsis", no_wrap=True))

@@ -10,7 +10,7 @@ import hmac
 import json
 import sqlite3
 import stat
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -165,10 +165,13 @@ class Database:
         with self._faults(), self._writing():
             self._insert(self._task(key, name), trial)
 
-    def confirm(self, trial: Trial, seconds: float) -> None:
-        """Notes the seconds that a call of a trial took when it was measured again. Raises DatabaseBusy (TW0635)."""
+    def confirm(self, key: Key, seconds: Mapping[str, float]) -> None:
+        """Notes the seconds that calls of some trials, by their uids, took when they were measured again, side by side: from now on
+        they go before all others of the key. Raises DatabaseBusy (TW0635)."""
         with self._faults(), self._writing():
-            self._connection.execute("update trials set confirmed = ? where uid = ?", (seconds, trial.uid))
+            self._connection.execute("update trials set confirmed = null where task = ?", (self._find(key),))
+            for uid, measured in seconds.items():
+                self._connection.execute("update trials set confirmed = ? where uid = ?", (measured, uid))
 
     def set_baseline(self, key: Key, name: str, seconds: float) -> None:
         """Notes how many seconds a call of the unscheduled program takes. Raises DatabaseBusy (TW0635)."""
@@ -217,18 +220,18 @@ class Database:
             return [_trial(row) for row in rows]
 
     def best(self, key: Key) -> Trial | None:
-        """The fastest trial of a key, whoever measured it; None where none succeeded."""
-        return next(self._fastest(key), None)
+        """The fastest trial of a key, whoever measured it, of those that were measured side by side if there are any; None where
+        none succeeded."""
+        return min(self._fastest(key), key=lambda trial: trial.confirmed is None, default=None)
 
     def candidates(self, key: Key, most: int) -> tuple[list[Trial], Trial | None]:
-        """The fastest trial that this machine has checked, None where there is none; and those that would be faster, at most
-        so many, but were not checked here."""
-        others: list[Trial] = []
-        for trial in self._fastest(key):
-            if self.is_marked(key, trial):
-                return others[:most], trial
-            others.append(trial)
-        return others[:most], None
+        """The fastest trial that this machine has checked, of those that it measured side by side if there are any, None
+        where there is none; and those that would be faster, at most so many, but were not checked here."""
+        trials = list(self._fastest(key))
+        own = [trial for trial in trials if self.is_marked(key, trial)]
+        best = min(own, key=lambda trial: trial.confirmed is None, default=None)
+        others = [trial for trial in trials if trial not in own and (best is None or (trial.time or 0.0) < (best.time or 0.0))]
+        return others[:most], best
 
     @staticmethod
     def is_marked(key: Key, trial: Trial) -> bool:
@@ -263,7 +266,7 @@ class Database:
         with self._faults():
             rows = self._connection.execute(
                 "select workload, target, machine, versions, name, count(trials.id), coalesce(sum(failure != ''), 0), "
-                "min(coalesce(confirmed, seconds)), baseline "
+                "coalesce(min(confirmed), min(seconds)), baseline "
                 "from tasks left join trials on trials.task = tasks.id group by tasks.id order by tasks.id").fetchall()
             return [_tuned_task(row) for row in rows]
 

@@ -1,34 +1,37 @@
 """Which candidates to measure next.
 
-RandomSearch draws evenly, the baseline. EvolutionarySearch keeps a population that begins with the best measured so far
-and grows by mutation and crossover, scored by the model; of each batch a share epsilon is drawn at random all the same,
-so that the model keeps learning about what it does not believe in. Both measure nothing twice.
+A search begins where its space does: at the rules' own choice and what differs from it in one decision. RandomSearch draws evenly
+from then on, the baseline. EvolutionarySearch lets what was fast have children, by mutation and crossover, and measures those
+that the model expects to be fastest; of each batch a share epsilon goes to those that it is least sure of, so that it learns
+where it does not know. Both measure nothing twice.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..autoschedule.search.space import Config, Rejected
+from ..codegen.machine import Machine, machine_of
 from ..errors import InternalError, TilewrightError
 from ..ir.visit import deep_recursion
 from ..schedule import to_json
 from ..schedule.lowering.lower import lower
 from .features import features
-from .model import Model, make_model
+from .model import Measurements, Model, make_model
 from .task import Task
 
 __all__ = ["Candidate", "CandidateFactory", "EvolutionarySearch", "Measured", "RandomSearch", "Search", "make_search"]
 
-POPULATION = 64
-GENERATIONS = 3
-EPSILON = 0.15
-PARENTS = 24
+POOL = 2
+"""Candidates that are looked at for each one that is measured."""
+EPSILON = 0.2
+PARENTS = 16
 _ATTEMPTS = 64
 """How often a candidate is drawn for each one wanted, before the space counts as exhausted."""
 
@@ -70,14 +73,21 @@ class CandidateFactory:
             self.made[config] = self._make(config)
         return self.made[config]
 
+    @property
+    def machine(self) -> Machine:
+        """What candidates run on."""
+        return machine_of(self.task.target)
+
     def _make(self, config: Config) -> Candidate | None:
-        sketch = next(sketch for sketch in self.task.sketches if sketch.name == config.sketch)
         try:
-            schedule, args = sketch.schedule(config)
+            schedule, args, decided = self.task.space.make(config)
+            if decided != config and decided in self.made:
+                return self.made[decided]
             if self.task.exact and not schedule.is_exact:
                 return None
             with deep_recursion():
                 function = lower(schedule, list(args), "main")
+                row = features(function, self.machine)
         except Rejected:
             return None
         except _BUILD_FAULTS as error:
@@ -85,7 +95,9 @@ class CandidateFactory:
             self.dropped[kind] += 1
             self.first_message.setdefault(kind, str(error).partition("\n")[0][:300])
             return None
-        return Candidate(config, to_json(schedule.records), str(function), features(function))
+        kept = replace(decided, features=tuple(round(float(number), 3) for number in row))
+        self.made[decided] = candidate = Candidate(kept, to_json(schedule.records), str(function), row)
+        return candidate
 
 
 class Search(Protocol):
@@ -104,88 +116,89 @@ class RandomSearch:
     name = "random"
 
     def __init__(self, task: Task, factory: CandidateFactory, rng: np.random.Generator) -> None:
-        self.task, self.factory, self.rng = task, factory, rng
+        self.space, self.factory, self.rng = task.space, factory, rng
 
     def propose(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
-        proposed: dict[str, Candidate] = {}
-        for _ in range(_ATTEMPTS * count):
-            if len(proposed) == count:
-                break
-            candidate = self.draw()
-            if candidate is not None and candidate.records not in seen:
-                proposed.setdefault(candidate.records, candidate)
-        return list(proposed.values())
+        return _distinct((self.draw() for _ in range(_ATTEMPTS * count)), count, seen)
 
     def draw(self) -> Candidate | None:
-        """Any candidate, each sketch as likely as the others."""
-        sketches = self.task.sketches
-        return self.factory.make(sketches[int(self.rng.integers(len(sketches)))].sample(self.rng))
+        """Any candidate."""
+        return self.factory.make(self.space.sample(self.rng))
 
 
 class EvolutionarySearch:
-    """Mutation and crossover of what was fast, scored by a model that is trained again for each batch."""
+    """Mutation and crossover of what was fast, scored by a model that is trained again for each batch. others: what was measured
+    of other functions, which the model learns from too."""
 
     name = "evolution"
 
     def __init__(
         self, task: Task, factory: CandidateFactory, rng: np.random.Generator, model: Model | None = None,
-        epsilon: float = EPSILON,
+        epsilon: float = EPSILON, others: Sequence[Measurements] = (),
     ) -> None:
-        self.task, self.factory, self.rng, self.epsilon = task, factory, rng, epsilon
+        self.space, self.factory, self.rng, self.epsilon, self.others = task.space, factory, rng, epsilon, others
         self.model = model if model is not None else make_model()
         self.random = RandomSearch(task, factory, rng)
 
     def propose(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
-        if not any(trial.seconds is not None for trial in measured):
-            return self.random.propose(count, measured, seen)
+        if not measured and not self.others:
+            first = _distinct(map(self.factory.make, self.space.begin()), count, seen)
+            return first + self.random.propose(count - len(first), measured, seen | {candidate.records for candidate in first})
         self._train(measured)
-        greedy = count - int(self.rng.binomial(count, self.epsilon))
-        chosen = self._evolved(greedy, measured, seen)
-        rest = self.random.propose(count - len(chosen), measured, seen | {candidate.records for candidate in chosen})
-        return chosen + rest
+        pool = _distinct(self._pool(measured, count), POOL * count, seen)
+        return self._chosen(pool, count)
 
     def _train(self, measured: list[Measured]) -> None:
-        rows = np.stack([trial.candidate.features for trial in measured])
-        self.model.fit(rows, np.array([np.inf if trial.seconds is None else trial.seconds for trial in measured]))
+        own = Measurements.of((trial.candidate.features, trial.seconds) for trial in measured)
+        self.model.fit([*self.others, *([own] if own is not None else [])])
 
-    def _evolved(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
-        """The best new candidates of some generations, by their scores."""
+    def _pool(self, measured: list[Measured], count: int) -> Iterator[Candidate | None]:
+        """What may be worth measuring: children of what was fast, what the space begins with, and a few that are drawn."""
         fastest = sorted((trial for trial in measured if trial.seconds is not None), key=lambda trial: trial.seconds or 0.0)
-        parents = [trial.candidate for trial in fastest[:PARENTS]]
-        pool: dict[str, tuple[float, Candidate]] = {}
-        fresh = [candidate for candidate in (self.random.draw() for _ in range(POPULATION // 3)) if candidate is not None]
-        for _ in range(GENERATIONS):
-            while len(fresh) < POPULATION:
-                child = self._child(parents)
-                if child is not None:
-                    fresh.append(child)
-                elif self.rng.random() < 0.02:   # where most children are no candidates, smaller generations do
-                    break
-            new = list({candidate.records: candidate for candidate in fresh if candidate.records not in pool}.values())
-            if new:
-                scores = self.model.score(np.stack([candidate.features for candidate in new]))
-                pool.update((candidate.records, (float(score), candidate)) for score, candidate in zip(scores, new, strict=True))
-            ranked = sorted(pool.values(), key=lambda pair: -pair[0])
-            parents = [candidate for _, candidate in ranked[:PARENTS]] + [trial.candidate for trial in fastest[: PARENTS // 3]]
-            fresh = []
-        ranked = sorted(pool.values(), key=lambda pair: -pair[0])
-        return [candidate for _, candidate in ranked if candidate.records not in seen][:count]
+        parents = [trial.candidate.config for trial in fastest[:PARENTS]]
+        beginning = self.space.begin()
+        for _ in range(_ATTEMPTS * count):
+            kind = self.rng.random()
+            if kind < 0.25 and (config := next(beginning, None)) is not None:
+                yield self.factory.make(config)
+            elif kind < 0.85 and parents:
+                yield self._child(parents)
+            else:
+                yield self.random.draw()
 
-    def _child(self, parents: list[Candidate]) -> Candidate | None:
-        """A mutation of one parent, or a cross of two of one sketch. Better parents (which stand first) come oftener."""
-        place = int(len(parents) * self.rng.random() ** 1.5)
-        parent = parents[place].config
-        sketch = next(sketch for sketch in self.task.sketches if sketch.name == parent.sketch)
-        mates = [other.config for other in parents if other.config.sketch == parent.sketch and other.config != parent]
-        if mates and self.rng.random() < 0.3:
-            return self.factory.make(sketch.cross(parent, mates[int(self.rng.integers(len(mates)))], self.rng))
-        return self.factory.make(sketch.mutate(parent, self.rng))
+    def _child(self, parents: Sequence[Config]) -> Candidate | None:
+        """A mutation of one parent, or a cross of two. Better parents (which stand first) come oftener."""
+        parent, other = (parents[int(len(parents) * self.rng.random() ** 2)] for _ in range(2))
+        if parent != other and self.rng.random() < 0.3:
+            return self.factory.make(self.space.cross(parent, other, self.rng))
+        return self.factory.make(self.space.mutate(parent, self.rng))
+
+    def _chosen(self, pool: Sequence[Candidate], count: int) -> list[Candidate]:
+        """Those with the best scores, and some of those whose scores are least sure."""
+        if len(pool) <= count:
+            return list(pool)
+        scores, doubts = self.model.score(np.stack([candidate.features for candidate in pool]))
+        unsure = int(self.rng.binomial(count, self.epsilon))
+        ranked = sorted(range(len(pool)), key=lambda at: -scores[at])
+        rest = sorted(ranked[count - unsure:], key=lambda at: -doubts[at])
+        return [pool[at] for at in (*ranked[:count - unsure], *rest[:unsure])]
 
 
-def make_search(name: str, task: Task, factory: CandidateFactory, seed: int) -> Search | None:
-    """The strategy of a name; None for an unknown one."""
+def _distinct(drawn: Iterable[Candidate | None], count: int, seen: set[str]) -> list[Candidate]:
+    """The first `count` that are not in `seen`, each once."""
+    found: dict[str, Candidate] = {}
+    for candidate in drawn if count else ():
+        if candidate is not None and candidate.records not in seen:
+            found.setdefault(candidate.records, candidate)
+            if len(found) == count:
+                break
+    return list(found.values())
+
+
+def make_search(name: str, task: Task, factory: CandidateFactory, seed: int, others: Sequence[Measurements] = ()) -> Search:
+    """The strategy of a name, one of STRATEGIES."""
     rng = np.random.default_rng(seed)
-    return {"evolution": EvolutionarySearch, "random": RandomSearch}[name](task, factory, rng) if name in STRATEGIES else None
+    return RandomSearch(task, factory, rng) if name == "random" else EvolutionarySearch(task, factory, rng, others=others)
 
 
 STRATEGIES = ("evolution", "random")

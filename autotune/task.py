@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import llvmlite
 
-from ..autoschedule.search.sketch import derive
-from ..autoschedule.search.space import Sketch
+from ..autoschedule.search.decisions import DecisionSpace
+from ..autoschedule.search.space import Space
 from ..codegen.calibration import calibration_of
 from ..codegen.host import cpu_model
 from ..codegen.target import Target
@@ -52,20 +52,20 @@ class Key:
 @dataclass(frozen=True)
 class Task:
     """What is tuned. args: the tensors of the function, in call order. unscheduled: its loops as declared, the reference of every
-    candidate. sketches: the search space. exact: only what keeps every bit is a candidate, and has a key of its own."""
+    candidate. space: what is searched. exact: only what keeps every bit is a candidate, and has a key of its own."""
 
     name: str
     args: tuple[Tensor, ...]
     target: Target
     unscheduled: Function
-    sketches: tuple[Sketch, ...]
+    space: Space
     key: Key
     exact: bool = False
 
     @classmethod
-    def of(cls, args: Any, target: str | Target = "llvm", sketches: tuple[Sketch, ...] = (), name: str = "", *,
+    def of(cls, args: Any, target: str | Target = "llvm", space: Space | None = None, name: str = "", *,
            exact: bool = False) -> Task:
-        """The task of tensors (inputs, then outputs): its space is derived, unless a template brings one.
+        """The task of tensors (inputs, then outputs): its space is that of the rules, unless a template brings one.
 
         Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned (TW0603).
         """
@@ -76,13 +76,15 @@ class Task:
         with deep_recursion():
             unscheduled = lower(create_schedule(outputs), list(tensors), "main")
         key = Key(workload_text(tensors, outputs, unscheduled), target_text(chosen), machine_text(), versions_text())
-        task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, sketches, key)
-        task = task if sketches else replace(task, sketches=derive(tensors, outputs, chosen))
+        task = cls(name or outputs[-1].name, tensors, chosen, unscheduled, space or DecisionSpace(tensors, outputs, chosen), key)
         return task._exactly() if exact else task
 
     def _exactly(self) -> Task:
         """The same with candidates that keep every bit alone."""
-        return replace(self, exact=True, key=replace(self.key, workload=f"exact {self.key.workload}"))
+        space = self.space
+        if isinstance(space, DecisionSpace):
+            space = DecisionSpace(self.args, self.outputs, self.target, exact=True)
+        return replace(self, exact=True, space=space, key=replace(self.key, workload=f"exact {self.key.workload}"))
 
     @property
     def outputs(self) -> list[Tensor]:

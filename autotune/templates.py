@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, cast
 
-from ..autoschedule.search.space import Configurator, Sketch
+from ..autoschedule.search.space import Configurator, TemplateSpace
 from ..codegen.target import Target
 from ..errors import user_source
 from ..schedule import Schedule
@@ -56,9 +56,9 @@ class Template:
 
         Raises BadTemplate (TW0607), and what the function raises.
         """
-        sketch = Sketch.learn(f"template:{self.name}", lambda cfg: self._run(cfg, arguments))
+        space = TemplateSpace.learn(f"template:{self.name}", lambda cfg: self._run(cfg, arguments))
         _, args = self._run(Configurator(), arguments)
-        return Task.of(args, target, sketches=(sketch,), name=self.name)
+        return Task.of(args, target, space=space, name=self.name)
 
     def _run(self, cfg: Configurator, arguments: Sequence[Any]) -> tuple[Schedule, list[Tensor]]:
         token = _current.set(cfg)

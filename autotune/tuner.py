@@ -7,15 +7,21 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..codegen.target import Target
 from ..errors import user_source
 from ..schedule import Record, Schedule, from_json
 from .checked import best_schedule, best_trial
+from .comparison import Comparison, Load, beats
 from .errors import BadTuningOption, NoCandidate, NoRecord, RecordDoesNotFit, WrongRecord
-from .measure import Limits, Measurer
+from .features import FEATURES
+from .measure import Limits, Measurer, lower_quartile
+from .model import Measurements
 from .progress import Progress
 from .records import Database
 from .seal import mark_of
@@ -25,10 +31,15 @@ from .trial import Trial
 
 __all__ = ["Best", "Result", "best", "tune"]
 
-BATCH = 16
+BATCH = 8
 """Candidates between two trainings of the model."""
-FINALISTS = 4
-"""The fastest are measured again, side by side: the least of many noisy times flatters whoever has it."""
+FINALISTS, ROUNDS = 5, 3
+"""So many of the fastest are measured again, side by side with the rules' choice: the least of many noisy times flatters whoever
+has it. Where none of them is faster after all, the next ones are, so often."""
+SLOWER = 1.1
+"""How many times slower than the rules' choice a trial may be to be measured again beside it."""
+OTHERS = 512
+"""Trials of other functions that the model learns from beforehand."""
 
 
 class Best(NamedTuple):
@@ -42,8 +53,10 @@ class Best(NamedTuple):
 class Result:
     """What the database holds for a task now.
 
-    best: the fastest verified candidate. history: every trial, oldest first. baseline: the seconds that a call of the unscheduled
-    program takes. dropped: how many candidates were given up before they were measured, by class of failure.
+    best: the fastest verified candidate; where no other is faster, the rules' choice. history: every trial, oldest first.
+    baseline: the seconds that a call of the unscheduled program takes. dropped: how many candidates were given up before they were
+    measured, by class of failure. comparison: with the rules' choice, as it came out in this run; None where nothing was measured
+    now, and for templates.
     """
 
     task: Task
@@ -51,6 +64,7 @@ class Result:
     history: list[Trial]
     baseline: float | None
     dropped: dict[str, int]
+    comparison: Comparison | None = None
 
     @property
     def schedule(self) -> Schedule:
@@ -64,7 +78,8 @@ class Result:
 
     def __repr__(self) -> str:
         gain = f", {self.baseline / self.best.seconds:.1f} x the unscheduled program" if self.baseline else ""
-        return f"<Result {self.task.name}: {self.best.seconds * 1e3:.4g} ms after {len(self.history)} trials{gain}>"
+        against = f", {self.comparison}" if self.comparison is not None else ""
+        return f"<Result {self.task.name}: {self.best.seconds * 1e3:.4g} ms after {len(self.history)} trials{gain}{against}>"
 
 
 def tune(
@@ -83,7 +98,9 @@ def tune(
     output is a terminal. exact: only candidates that keep the declared order of sums, and so every bit; their trials are kept
     apart from others, and tw.build(..., tuned=..., exact=True) finds them.
 
-    Every candidate is built and run in another process, and compared with the unscheduled program before its time counts.
+    Every candidate is built and run in another process, and compared with the unscheduled program before its time counts. The
+    first is the rules' choice, and the last thing that is done is to run it and the fastest in turn: what does not beat it there
+    is not the result.
     Interrupting it (Ctrl-C) keeps every trial so far. Raises NothingToTune (TW0601), SymbolicShape (TW0602),
     TargetCannotBeTuned (TW0603), BadTuningOption (TW0604), NoCandidate (TW0608), WorkerFailed (TW0609), WrongInputs (TW0610),
     and what opening a database raises (TW0631, TW0632, TW0635).
@@ -119,35 +136,49 @@ class _Run:
         self.task, self.database, self.trials = task, database, trials
         self.history = database.trials(task.key)
         self.factory = CandidateFactory(task)
-        search_of_task = make_search(search, task, self.factory, seed + 7919 * len(self.history))
-        assert search_of_task is not None
-        self.search = search_of_task
+        self.search = make_search(search, task, self.factory, seed + 7919 * len(self.history), _others(database, task))
         self.seen = {trial.records for trial in self.history}
         self.candidates: dict[str, Candidate] = {}
         self.measured: list[Measured] = []
+        self.comparison: Comparison | None = None
 
     def measure(self, measurer: Measurer, display: Progress) -> None:
-        """Measures until there are as many trials as wanted, or no more candidates."""
+        """Measures until there are as many trials as wanted, or no more candidates. The next ones are chosen while some are
+        built."""
+        load = Load.now()
+        usual = next(self.task.space.begin(), None)
+        first = self.factory.make(usual) if usual is not None else None
         self._recall()
         self.database.set_baseline(self.task.key, self.task.name, measurer.baseline)
         display.begin(self.history, measurer.baseline)
-        while len(self.history) < self.trials:
-            display.say("choosing candidates")
-            batch = self.search.propose(min(BATCH, self.trials - len(self.history)), self.measured, self.seen)
-            if not batch:
-                break
-            for start in range(0, len(batch), measurer.limits.workers):
-                display.say("measuring")
-                some = batch[start : start + measurer.limits.workers]
-                best = min((trial.seconds for trial in self.history if trial.seconds is not None), default=None)
-                for candidate, outcome in zip(some, measurer.measure([candidate.text for candidate in some], best), strict=True):
-                    failure = outcome.failure
-                    trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
-                                  failure.message if failure else "", mark=self._mark(candidate) if failure is None else "")
-                    self._note(candidate, trial)
-                    display.add(trial)
+        batch = [first] if first is not None and first.records not in self.seen else []
+        batch += self._proposed(batch, BATCH - len(batch))
+        while batch:
+            display.say("building and choosing")
+            following: list[Candidate] = []
+            best = min((trial.seconds for trial in self.history if trial.seconds is not None), default=None)
+            outcomes = measurer.measure([candidate.text for candidate in batch], best,
+                                        partial(self._choose, batch, following))
+            display.say("measuring")
+            for candidate, outcome in zip(batch, outcomes, strict=True):
+                failure = outcome.failure
+                trial = Trial(candidate.records, outcome.seconds, candidate.config, failure.kind if failure else "",
+                              failure.message if failure else "", mark=self._mark(candidate) if failure is None else "")
+                self._note(candidate, trial)
+                display.add(trial)
+            batch = following
         display.say("comparing the fastest")
-        self._confirm(measurer)
+        self._confirm(measurer, first, load)
+        display.compare(self.comparison)
+
+    def _choose(self, batch: list[Candidate], following: list[Candidate]) -> None:
+        following += self._proposed(batch, BATCH)
+
+    def _proposed(self, batch: list[Candidate], most: int) -> list[Candidate]:
+        """The candidates after a batch that is not measured yet."""
+        count = min(most, self.trials - len(self.history) - len(batch))
+        seen = self.seen | {candidate.records for candidate in batch}
+        return self.search.propose(count, self.measured, seen) if count > 0 else []
 
     def _mark(self, candidate: Candidate) -> str:
         return mark_of(self.task.key, candidate.records)
@@ -162,25 +193,35 @@ class _Run:
 
     def _recall(self) -> None:
         """Trials of earlier runs, for the model: those whose configuration still means the same."""
-        sketches = {sketch.name: sketch for sketch in self.task.sketches}
         for trial in self.history:
-            sketch = sketches.get(trial.config.sketch) if trial.config is not None else None
-            if trial.config is None or sketch is None or not sketch.fits(trial.config):
+            if trial.config is None or not self.task.space.fits(trial.config):
                 continue
             candidate = self.factory.make(trial.config)
             if candidate is not None and candidate.records == trial.records:
                 self.candidates[trial.records] = candidate
                 self.measured.append(Measured(candidate, trial.seconds))
 
-    def _confirm(self, measurer: Measurer) -> None:
-        """Measures the fastest again, side by side, and notes what came out."""
+    def _confirm(self, measurer: Measurer, first: Candidate | None, load: Load) -> None:
+        """Measures the fastest again, in turn with the rules' choice, and notes what came out: of what is not faster, nothing."""
         known = [trial for trial in self.history if trial.seconds is not None and trial.records in self.candidates]
-        finalists = sorted(known, key=lambda trial: trial.seconds or 0.0)[:FINALISTS]
-        if len(finalists) < 2:
-            return
-        times = measurer.rivals([self.candidates[trial.records].text for trial in finalists])
-        for trial, seconds in zip(finalists, times or (), strict=False):
-            self.database.confirm(trial, seconds)
+        usual = next((trial for trial in known if first is not None and trial.records == first.records), None)
+        rivals = sorted((trial for trial in known if trial is not usual), key=lambda trial: trial.time or 0.0)
+        if usual is not None and usual.seconds is not None:
+            rivals = [trial for trial in rivals if (trial.time or 0.0) < SLOWER * usual.seconds]
+        for start in range(0, max(min(len(rivals), ROUNDS * FINALISTS), 1 if usual is not None else 0), FINALISTS):
+            finalists = [*([usual] if usual is not None else []), *rivals[start:start + FINALISTS]]
+            times = measurer.rivals([self.candidates[trial.records].text for trial in finalists])
+            if times is None:
+                return
+            faster = [(trial, each) for trial, each in zip(finalists, times, strict=True)
+                      if usual is None or trial is usual or beats(each, times[0])]
+            self.database.confirm(self.task.key, {trial.uid: lower_quartile(each) for trial, each in faster})
+            if usual is None:
+                return
+            winner = min((each for _, each in faster), key=lower_quartile)
+            self.comparison = Comparison(tuple(times[0]), tuple(winner), load)
+            if len(faster) > 1:
+                return
 
     def _winner(self) -> Trial | None:
         try:
@@ -202,7 +243,19 @@ class _Run:
                                   "unscheduled program runs")
         baseline = next((row.baseline for row in self.database.tasks() if row.key == self.task.key), None)
         best = Best(winner.time, from_json(winner.records, foreign=True))
-        return Result(self.task, best, history, baseline, dict(self.factory.dropped))
+        return Result(self.task, best, history, baseline, dict(self.factory.dropped), self.comparison)
+
+
+def _others(database: Database, task: Task) -> list[Measurements]:
+    """What was measured of other functions on this machine, those of the last ones."""
+    found: list[Measurements] = []
+    for other in reversed(database.tasks()):
+        if other.key != task.key and other.key.machine == task.key.machine and sum(len(each.rows) for each in found) < OTHERS:
+            measured = Measurements.of((np.asarray(trial.config.features, np.float32), trial.seconds)
+                                       for trial in database.trials(other.key)
+                                       if trial.config is not None and len(trial.config.features) == FEATURES)
+            found += [measured] if measured is not None else []
+    return found
 
 
 def best(args: Any, target: str | Target = "llvm", database: str | Path | Database = "tune.sqlite") -> Schedule:

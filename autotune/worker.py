@@ -8,6 +8,7 @@ Started as `python -m tilewright.autotune.worker READ WRITE PARENT MEMORY`.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -34,6 +35,10 @@ __all__ = ["FAULTS", "main"]
 
 _PR_SET_PDEATHSIG = 1
 _MAX_FILE_BYTES = 4 << 30
+SHORT = 1e-4
+"""Seconds of a call below which it is timed with care in any case: a single call is not told from what is around it."""
+FAR = 4.0
+"""How much longer than what is hopeless a first call takes that says enough, cold caches or not."""
 
 FAULTS = (TilewrightError, InternalError, MemoryError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError,
           AttributeError, RuntimeError)
@@ -78,7 +83,7 @@ class Worker:
         for at in self.outputs:
             self.arrays[at].tofile(self.folder / str(at))
         times = [first]
-        while sum(times) < 0.5 and len(times) < 5:
+        while sum(times) < 0.1 and len(times) < 5:
             start = time.perf_counter()
             kernel(*self.arrays)
             times.append(time.perf_counter() - start)
@@ -101,6 +106,7 @@ class Worker:
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Runs a kernel that was built, compares what it computes with the reference, and times it."""
         kernel = self.kernels.pop(request["id"])
+        gc.collect()
         self._poison()
         start = time.perf_counter()
         kernel(*self.arrays)
@@ -109,7 +115,7 @@ class Worker:
         if wrong:
             return {"failure": "wrong output", "message": wrong}
         times = _times(kernel, self.arrays, first, request["budget"], request["cutoff"])
-        wrong = self._difference()
+        wrong = self._difference() if len(times) > 1 else ""
         return {"failure": "wrong output", "message": f"at a later call: {wrong}"} if wrong else {"times": times}
 
     def rivals(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -127,8 +133,9 @@ class Worker:
                 seconds.append(_seconds(kernel, self.arrays, number))
         return {"times": times}
 
-    def _built(self, text: str) -> Kernel:
-        function: Function = replace(parse(text), constants=self.constants)
+    def _built(self, path: str) -> Kernel:
+        """Of the function that a file holds."""
+        function: Function = replace(parse(Path(path).read_text(encoding="utf-8")), constants=self.constants)
         return build_kernels([function], self.target).module[function.name]
 
     def _poison(self) -> None:
@@ -192,9 +199,13 @@ def _seconds(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], number: int) ->
 
 
 def _times(kernel: Kernel, arrays: list[np.ndarray[Any, Any]], first: float, budget: float, cutoff: float | None) -> list[float]:
-    """Seconds of a call, several times within `budget`. A candidate beyond `cutoff` is timed once more and left."""
+    """Seconds of a call, several times within `budget`. A candidate beyond `cutoff` is timed once more and left, one far beyond at
+    once."""
+    least = max(cutoff, SHORT) if cutoff is not None else float("inf")
+    if first > FAR * least:
+        return [first]
     second = _seconds(kernel, arrays, 1)
-    if cutoff is not None and min(first, second) > cutoff:
+    if min(first, second) > least:
         return [first, second]
     number = max(1, int(1e-3 / max(second, 1e-7)))
     times = [second] if number == 1 else []
@@ -241,7 +252,10 @@ def _confine(parent: int, memory: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """The process's whole life."""
+    """The process's whole life. What was imported stays, and what builds leave is collected before a kernel is timed: never while
+    one is built or runs."""
+    gc.freeze()
+    gc.disable()
     read, write, parent, memory = map(int, arguments)
     _confine(parent, memory)
     with os.fdopen(read, "r", encoding="utf-8") as requests, os.fdopen(write, "w", encoding="utf-8") as answers:

@@ -56,6 +56,8 @@ def _tune(options: argparse.Namespace) -> int:
     gain = f", {result.baseline / result.best.seconds:.1f} x the unscheduled program" if result.baseline else ""
     best, trials = readable(result.best.seconds), len(result.history)
     console.print(f"{printable(task.name)}: {best}{gain}, after {trials} trials", markup=False)
+    if result.comparison is not None:
+        console.print(str(result.comparison), markup=False)
     console.print(printable(result.schedule.as_python(), lines=True), markup=False)
     console.print(f"recorded in {Path(options.database).absolute()}", markup=False)
     return 0

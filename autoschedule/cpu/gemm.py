@@ -21,6 +21,7 @@ The sizes are gemm_plan's. (Goto and van de Geijn 2008; Van Zee and van de Geijn
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
@@ -28,8 +29,9 @@ from ...schedule import Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
+from ..plan import Candidate
 from .fallback import reduction
-from .gemm_plan import Plan, Product, plan
+from .gemm_plan import Plan, Product, plans
 from .gemv import gemv, thin
 from .operands import Operands, is_product, operands, reduce_axes, source, upstream
 from .streams import last_cache
@@ -55,11 +57,11 @@ def gemm(group: Group) -> None:
         product = operands(group)
         kept = is_known(source(product.b)) and not product.product.in_place
         shape = thin(group, product)
-        if shape is not None and not (kept and shape.outer and not _widened(group, product.b)):
-            gemv(group, product, shape)
-            return
         sizes = replace(product.product, in_place=True) if kept else product.product  # panels that no call packs
-        apply(group, product, plan(sizes, group.machine), kept)
+        ways = [Candidate(str(way), partial(apply, group, product, way, kept)) for way in plans(sizes, group.machine)]
+        if shape is not None and not (kept and shape.outer and not _widened(group, product.b)):
+            ways.insert(0, Candidate("a matrix and few vectors", partial(gemv, group, product, shape)))
+        group.choose("gemm", [*ways, Candidate("as any reduction", partial(reduction, group))])
 
 
 def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> None:

@@ -13,7 +13,7 @@ from math import ceil, gcd
 
 from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
 
-__all__ = ["ASSUMED", "TASKS", "Plan", "Product", "grid", "plan"]
+__all__ = ["ASSUMED", "TASKS", "Plan", "Product", "grid", "plan", "plans"]
 
 DIRECT_ROWS, CROWDED_ROWS = 256, 48
 """Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom. Fewer, where all rows
@@ -26,6 +26,8 @@ WORTH_THREADS = 1 << 19
 """Multiply-adds below which one thread is done before a second has been woken."""
 ASSUMED = 1024
 """Taken for an extent that the call decides."""
+SHALLOWEST = 128
+"""Sums up to which blocks of them gain nothing."""
 TASKS = 4
 """Tasks for each thread that balance what else the machine does, where they cost nothing."""
 
@@ -61,26 +63,54 @@ class Plan:
     panels: int
     parallel: bool
 
+    def __str__(self) -> str:
+        tile = f"tile {self.tile.rows} x {self.tile.columns}{f' x {self.depth}' if self.depth else ''}"
+        task = f", {self.row_tiles} x {self.panels} a task" if self.row_tiles else ""
+        return f"{tile}{', packed' if self.packed else ''}{task}{'' if self.parallel else ', one thread'}"
 
-@lru_cache(maxsize=256)  # a network has many layers of one size
+
 def plan(product: Product, machine: Machine) -> Plan:
     """The cheapest way that these costs know."""
+    return plans(product, machine)[0]
+
+
+@lru_cache(maxsize=256)  # a network has many layers of one size
+def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
+    """The ways there are, the cheapest first: every tile with the tasks that suit it best; and after those what differs from one of
+    them in a single thing: B packed or not, the sum in blocks or not, one thread or many, other tasks."""
     sized = Product(product.m or ASSUMED, product.n or ASSUMED, product.k or ASSUMED, product.batch or 1, product.bits,
                     product.stride, product.scattered, product.in_place, product.columns)
     work = sized.m * sized.n * sized.k * sized.batch
     threads = machine.cores if work >= WORTH_THREADS else 1
     lanes = machine.lanes(sized.bits)
     packed = not sized.in_place and (sized.scattered or sized.m > _direct_rows(sized, machine) and sized.n > MAX_DIRECT * lanes)
-    best: tuple[float, Plan] | None = None
+    found: list[tuple[float, Plan]] = []
     for tile in _tiles(sized, machine):
         depth = _depth(sized, tile, packed, machine)
         most_rows = max(machine.l2 // 4 // (tile.columns * sized.bits // 8) // tile.rows, 1) if depth else 1 << 30
         row_tiles, panels, cost = grid(sized, tile, threads, packed, lanes, machine.accumulators, most_rows)
         serial = grid(sized, tile, 1, packed, lanes, machine.accumulators, most_rows)[2]
-        if best is None or cost * threads + serial < best[0]:
-            best = cost * threads + serial, Plan(tile, depth, packed, row_tiles, panels, threads > 1)
-    assert best is not None
-    return best[1] if product.m and product.n else replace(best[1], depth=0, row_tiles=0, panels=0, parallel=True)
+        found.append((cost * threads + serial, Plan(tile, depth, packed, row_tiles, panels, threads > 1)))
+    ways = [each for _, each in sorted(found, key=lambda pair: pair[0])]
+    if not product.m or not product.n:
+        return tuple(dict.fromkeys(replace(each, depth=0, row_tiles=0, panels=0, parallel=True) for each in ways))
+    return tuple(dict.fromkeys((*ways, *(other for each in ways for other in _changed(each, sized)))))
+
+
+def _changed(usual: Plan, product: Product) -> Iterator[Plan]:
+    """Plans that differ from one in a single thing."""
+    rows, columns = ceil(product.m / usual.tile.rows), ceil(product.n / usual.tile.columns)
+    if not product.in_place and not (usual.packed and product.scattered):
+        yield replace(usual, packed=not usual.packed)
+    if usual.depth:
+        yield replace(usual, depth=0)
+    elif product.k > SHALLOWEST:
+        yield replace(usual, depth=-(-ceil(product.k / 2) // 8) * 8)
+    yield replace(usual, parallel=not usual.parallel)
+    for row_tiles, panels in ((1, columns), (rows, 1), (ceil(usual.row_tiles / 2), usual.panels),
+                              (usual.row_tiles, ceil(usual.panels / 2)), (min(2 * usual.row_tiles, rows), usual.panels),
+                              (usual.row_tiles, min(2 * usual.panels, columns))):
+        yield replace(usual, row_tiles=row_tiles, panels=panels)
 
 
 def _direct_rows(product: Product, machine: Machine) -> int:

@@ -12,13 +12,17 @@ it, so that vectors run across rows; where there are few rows, their vectors are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.visit import children
+from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import axes_in, inlined_into, weight
+from ..plan import Candidate
 from .lanes import length
 from .streams import streams, sweep_past_caches
 from .transposes import crossing_of, expanded, loads_in, transpose_tiles
@@ -34,6 +38,8 @@ LIGHT = 24
 """Operators of an expression up to which several vectors fit into the registers at once."""
 VECTORS = 4
 """Vectors in a step of the inner loop of a light expression: loads are under way while others are computed on."""
+STEPS = (1, 2, 4, 8)
+"""Vectors in a step to choose from."""
 FEW_ROWS = 8
 """Rows below which threads would not share them evenly."""
 
@@ -42,29 +48,49 @@ def injective(group: Group) -> None:
     """The rule. The heads, which only an anchor has, are inlined."""
     for head in group.heads:
         group.s[head].compute_inline()
-    sweep(group, group.output)
+    group.choose("injective", _ways(group, group.output))
 
 
 def sweep(group: Group, op: Operation) -> None:
-    """Schedules the loops over data of a stage at root that is no reduction."""
+    """Schedules the loops over data of a stage at root that is no reduction, in the usual way."""
+    _ways(group, op)[0].apply()
+
+
+def _ways(group: Group, op: Operation) -> list[Candidate]:
+    """The ways to schedule the loops over data of a stage at root that is no reduction, the usual one first."""
     s, stage = group.s, group.s[op]
     op = stage.op
     axes = list(stage.op.axis)
     if not axes:
-        return
+        return [Candidate("a single element", lambda: None)]
     operators = sum(map(weight, (op, *inlined_into(s, op))))
-    lanes = group.machine.lanes(op.output(0).dtype.bits) * (VECTORS if operators <= LIGHT else 1)
-    threads = worth_threads(axes, operators)
+    usual, threads = VECTORS if operators <= LIGHT else 1, worth_threads(axes, operators)
     value = expanded(s, op)
+    flat = op.num_outputs == 1 and _is_flat(op, value)
+    ways = [_Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))]
+    loops = [Candidate(str(way), partial(_in_vectors, group, stage, way)) for way in ways]
     crossing = crossing_of(group, op, loads_in(value)) if op.num_outputs == 1 else None
     if crossing is not None:
-        transpose_tiles(group, op, crossing, threads)
-        return
-    flat = op.num_outputs == 1 and _is_flat(op, value)
-    if flat and streams(op):
-        sweep_past_caches(stage)
-        return
-    at = 0 if flat else _first_of_vectors(axes, lanes)
+        return [Candidate("squares that are transposed", partial(transpose_tiles, group, op, crossing, threads)), *loops]
+    return [Candidate("past the caches", partial(sweep_past_caches, stage)), *loops] if flat and streams(op) else loops
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """flat: all axes are one; vectors: in a step of the inner loop; threads: whether they share the rows."""
+
+    flat: bool
+    vectors: int
+    threads: bool
+
+    def __str__(self) -> str:
+        return f"{self.vectors} vector{'s' * (self.vectors > 1)} at a time{'' if self.threads else ', one thread'}"
+
+
+def _in_vectors(group: Group, stage: Stage, way: _Loops) -> None:
+    axes = list(stage.op.axis)
+    lanes = group.machine.lanes(stage.op.output(0).dtype.bits) * way.vectors
+    at = 0 if way.flat else _first_of_vectors(axes, lanes)
     rows, last = axes[:at], axes[at:]
     long = length(last) is None or (length(last) or 0) > lanes
     inner = stage.fuse(*last) if len(last) > 1 else last[0]
@@ -73,7 +99,7 @@ def sweep(group: Group, op: Operation) -> None:
     shared = rows if many or outer is None else [*rows, outer]
     if shared:
         row = stage.fuse(*shared) if len(shared) > 1 else shared[0]
-        if threads:
+        if way.threads:
             stage.parallel(row)
     if constant_extent(last[0]) != 0:
         stage.vectorize(inner)

@@ -1,7 +1,7 @@
-"""Search spaces: named parts, each with a list of choices.
+"""Search spaces, and those of templates: named parts, each with a list of choices.
 
-A template (or a rule of the derived space) defines parts and applies what was chosen. It is run twice: once to learn the
-parts, with each at its first choice, and then once for every configuration:
+A template defines parts and applies what was chosen. It is run twice: once to learn the parts, with each at its first choice,
+and then once for every configuration:
 
     cfg.define_split("tile_x", x, num_outputs=2)         # [-1, 1], [-1, 2], [-1, 4] ...
     x_outer, x_inner = cfg["tile_x"].apply(s, C, x)
@@ -10,10 +10,10 @@ parts, with each at its first choice, and then once for every configuration:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any, cast
+from math import prod
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -23,14 +23,19 @@ from ...schedule import Schedule
 from ...te import Tensor
 from ..errors import BadDefinition, UnknownPart
 
-__all__ = ["Annotate", "Choice", "Config", "Configurator", "Knob", "Part", "Rejected", "Reorder", "Sketch", "Split", "split_sizes"]
+__all__ = ["Annotate", "Choice", "Config", "Configurator", "Knob", "Made", "Part", "Rejected", "Reorder", "Space", "Split",
+           "TemplateSpace", "split_sizes"]
 
 MAX_CHOICES = 200_000
 """The most choices that one part may have."""
 
 
+MOST_FEATURES = 1024
+"""Of a configuration that a file holds."""
+
+
 class Rejected(Exception):
-    """Raised by a rule for a combination of choices that its space leaves out. Nobody sees it: another is drawn."""
+    """Raised for a combination of choices that its space leaves out. Nobody sees it: another is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +114,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A point of a space: for each part by name the number of its choice."""
+    """A point of a space: what was chosen, by the names of its parts. Of a template's parts it is the number of the choice, of the
+    rules' decisions the description of a candidate. features: what is known of its loops, for models of other spaces."""
 
-    sketch: str
-    choices: tuple[tuple[str, int], ...]
+    space: str
+    choices: tuple[tuple[str, int | str], ...]
+    features: tuple[float, ...] = field(default=(), compare=False)
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return {"sketch": self.sketch, "choices": dict(self.choices)}
+        return {"space": self.space, "choices": dict(self.choices), "features": self.features}
 
     @classmethod
     def of(cls, plain: Any) -> Config | None:
@@ -124,32 +131,63 @@ class Config:
         if not isinstance(plain, dict):
             return None
         fields = cast("dict[str, Any]", plain)
-        sketch, choices = fields.get("sketch"), fields.get("choices")
-        if not isinstance(sketch, str) or not isinstance(choices, dict):
+        space, choices, features = fields.get("space"), fields.get("choices"), fields.get("features")
+        if not isinstance(space, str) or not isinstance(choices, dict) or not isinstance(features, list):
             return None
-        pairs = cast("dict[str, Any]", choices)
-        if not all(type(number) is int for number in pairs.values()):
+        pairs, numbers = cast("dict[str, Any]", choices), cast("list[Any]", features)
+        if not all(type(choice) in (int, str) for choice in pairs.values()):
             return None
-        return cls(sketch, tuple(pairs.items()))
+        if not all(type(number) in (int, float) for number in numbers) or len(numbers) > MOST_FEATURES:
+            return None
+        return cls(space, tuple(pairs.items()), tuple(map(float, numbers)))
 
 
-class _Drawn:
-    """Any choice of each part, the same one each time."""
+class Made(NamedTuple):
+    """What a configuration stands for: the schedule, the tensors in call order, and the configuration as it was decided."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng, self.numbers = rng, dict[str, int]()
+    schedule: Schedule
+    args: Sequence[Tensor]
+    config: Config
 
-    def number(self, name: str, choices: int) -> int:
-        return self.numbers.setdefault(name, int(self.rng.integers(choices)))
+
+class Space(Protocol):
+    """What is searched. name: by which its configurations know it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def make(self, config: Config) -> Made:
+        """What a configuration stands for. Raises Rejected, and what the primitives raise."""
+        ...
+
+    def begin(self) -> Iterator[Config]:
+        """The configurations to look at first, the best known one before all: none where nothing is known."""
+        ...
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """Any configuration."""
+        ...
+
+    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
+        """A neighbour of a configuration."""
+        ...
+
+    def cross(self, one: Config, other: Config, rng: np.random.Generator) -> Config:
+        """A configuration between two."""
+        ...
+
+    def fits(self, config: Config) -> bool:
+        """Whether a configuration can be one of this space."""
+        ...
 
 
 class Configurator:
     """What a template defines its parts on, and reads its choices from.
 
-    chosen: the number of each part's choice; None for the first of each, _Drawn for any, while the parts are being learnt.
+    chosen: the number of each part's choice; None for the first of each, while the parts are being learnt.
     """
 
-    def __init__(self, chosen: Mapping[str, int] | _Drawn | None = None) -> None:
+    def __init__(self, chosen: Mapping[str, int] | None = None) -> None:
         self.parts: dict[str, Part] = {}
         self.chosen = chosen
 
@@ -184,11 +222,6 @@ class Configurator:
         if not self._known(name):
             self._define(name, (Knob(value) for value in candidate))
 
-    def share_knob(self, name: str, candidate: Iterable[Any]) -> None:
-        """A knob that several rules ask for: whoever comes first defines it."""
-        if name not in self.parts:
-            self.define_knob(name, candidate)
-
     def define_reorder(
         self, name: str, axes: Sequence[IterVar], policy: str = "all", *, candidate: Iterable[Sequence[int]] | None = None,
     ) -> None:
@@ -221,10 +254,7 @@ class Configurator:
         if part is None:
             raise UnknownPart(f"the space has no part {name!r}", called=user_source(), allowed=", ".join(self.parts),
                               fix=f"define it first: cfg.define_knob({name!r}, [...])")
-        if isinstance(self.chosen, _Drawn):
-            number = self.chosen.number(name, len(part.choices))
-        else:
-            number = 0 if self.chosen is None else self.chosen.get(name, 0)
+        number = 0 if self.chosen is None else self.chosen.get(name, 0)
         if not 0 <= number < len(part.choices):
             raise UnknownPart(f"part {name!r} has no choice number {number}", called=user_source(),
                               allowed=f"0 to {len(part.choices) - 1}", fix="tune again: the template has changed since")
@@ -300,35 +330,33 @@ _ANNOTATIONS: dict[str, Callable[[int], list[tuple[str, ...]]]] = {
 
 
 @dataclass(frozen=True)
-class Sketch:
-    """A way to build schedules: `build` reads its choices from a Configurator; `parts` are what it defines."""
+class TemplateSpace:
+    """The space of a template: `build` reads its choices from a Configurator; `parts` are what it defines."""
 
     name: str
     build: Callable[[Configurator], tuple[Schedule, Sequence[Tensor]]]
     parts: tuple[Part, ...]
 
     @classmethod
-    def learn(
-        cls, name: str, build: Callable[[Configurator], tuple[Schedule, Sequence[Tensor]]], runs: int = 1,
-    ) -> Sketch:
-        """The sketch, its parts found by running `build` with the first choice of every part; where parts are defined
-        under conditions, `runs` times more or less, with choices drawn from a fixed seed."""
-        parts: dict[str, Part] = {}
-        rng = np.random.default_rng(0)
-        for run in range(runs):
-            cfg = Configurator(_Drawn(rng) if run else None)
-            with suppress(Rejected):
-                build(cfg)
-            parts.update(cfg.parts)
-        return cls(name, build, tuple(parts.values()))
+    def learn(cls, name: str, build: Callable[[Configurator], tuple[Schedule, Sequence[Tensor]]]) -> TemplateSpace:
+        """The space, its parts found by running `build` with the first choice of every part."""
+        cfg = Configurator()
+        build(cfg)
+        return cls(name, build, tuple(cfg.parts.values()))
 
     @property
     def size(self) -> int:
         """How many configurations it has."""
-        size = 1
-        for part in self.parts:
-            size *= len(part.choices)
-        return size
+        return prod(len(part.choices) for part in self.parts)
+
+    def make(self, config: Config) -> Made:
+        """What a configuration stands for. Raises Rejected, and what the primitives raise."""
+        numbers = {name: number for name, number in config.choices if isinstance(number, int)}
+        return Made(*self.build(Configurator(numbers)), config)
+
+    def begin(self) -> Iterator[Config]:
+        """None: a template does not say which of its choices is good."""
+        return iter(())
 
     def sample(self, rng: np.random.Generator) -> Config:
         """A configuration, each part drawn evenly."""
@@ -351,11 +379,7 @@ class Sketch:
         return Config(self.name, tuple((name, theirs[name] if rng.random() < 0.5 else number) for name, number in one.choices))
 
     def fits(self, config: Config) -> bool:
-        """Whether the configuration is one of this sketch."""
+        """Whether the configuration is one of this space."""
         chosen = dict(config.choices)
-        return config.sketch == self.name and len(chosen) == len(self.parts) and all(
-            0 <= chosen.get(part.name, -1) < len(part.choices) for part in self.parts)
-
-    def schedule(self, config: Config) -> tuple[Schedule, Sequence[Tensor]]:
-        """The schedule that a configuration stands for, and its tensors. Raises what the primitives raise."""
-        return self.build(Configurator(dict(config.choices)))
+        return config.space == self.name and len(chosen) == len(self.parts) and all(
+            chosen.get(part.name) in range(len(part.choices)) for part in self.parts)

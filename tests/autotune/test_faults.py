@@ -15,7 +15,7 @@ import drawn
 import numpy as np
 import pytest
 from tilewright import autotune
-from tilewright.autoschedule.search.space import Config, Configurator, Sketch
+from tilewright.autoschedule.search.space import Config, Configurator, TemplateSpace
 from tilewright.autotune import measure
 from tilewright.autotune.errors import NoCandidate, WorkerFailed, WrongInputs
 from tilewright.autotune.measure import Limits, Measurer
@@ -116,7 +116,7 @@ class OnlyFaults(CandidateFactory):
         return Candidate(config, made.records, text, made.features)
 
 
-def sketch_of(tensors: list[object]) -> Sketch:
+def space_of(tensors: list[object]) -> TemplateSpace:
     from tilewright import te
 
     def build(cfg: Configurator):
@@ -125,13 +125,13 @@ def sketch_of(tensors: list[object]) -> Sketch:
         s[tensors[-1]].split(tensors[-1].op.axis[0], factor=1 + cfg["which"].val)  # pyright: ignore
         return s, tensors
 
-    return Sketch.learn("faults", build)  # pyright: ignore[reportArgumentType]
+    return TemplateSpace.learn("faults", build)  # pyright: ignore[reportArgumentType]
 
 
 def test_tuning_among_faults_finds_the_one_candidate_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.autotune.tuner.CandidateFactory", OnlyFaults)
     tensors = faults.doubling()
-    task = autotune.Task.of(tensors, sketches=(sketch_of(tensors),))
+    task = autotune.Task.of(tensors, space=space_of(tensors))
     result = autotune.tune(task, trials=len(faults.FAULTS) + 1, database=tmp_path / "t.sqlite", limits=LIMITS, search="random",
                            progress=False)
     assert len(result.history) == len(faults.FAULTS) + 1
@@ -149,7 +149,7 @@ def test_a_space_of_faults_alone_is_an_error_with_the_first_message_of_each_clas
     monkeypatch.setattr(faults, "RIGHT", faults.FAULTS["abort"][1])
     monkeypatch.setattr(faults, "FAULTS", {"abort": faults.FAULTS["abort"]})
     tensors = faults.doubling()
-    task = autotune.Task.of(tensors, sketches=(sketch_of(tensors),))
+    task = autotune.Task.of(tensors, space=space_of(tensors))
     with pytest.raises(NoCandidate, match=r"TW0608.*no candidate of B could be built(.|\n)*crash \(2\): .*SIGABRT"):
         autotune.tune(task, trials=8, database=tmp_path / "t.sqlite", limits=LIMITS, progress=False)
 

@@ -43,9 +43,22 @@ def test_a_confirmed_time_replaces_the_first_one(database: Database) -> None:
     lucky, steady = Trial(RECORDS, 1e-3), Trial(PARALLEL, 2e-3)
     database.add(key, "B", lucky)
     database.add(key, "B", steady)
-    database.confirm(lucky, 3e-3)
+    database.confirm(key, {lucky.uid: 3e-3, steady.uid: 2.5e-3})
     found = database.best(key)
     assert found is not None and found.uid == steady.uid
+
+
+def test_what_was_measured_side_by_side_goes_before_what_was_not(database: Database) -> None:
+    task = faults.task()
+    steady, lucky = faults.checked(task, RECORDS, 2e-3), faults.checked(task, PARALLEL, 1e-3)
+    for trial in (steady, lucky):
+        database.add(task.key, "B", trial)
+    assert [trial.uid for trial in (database.best(task.key), database.candidates(task.key, 4)[1]) if trial] == [lucky.uid] * 2
+    database.confirm(task.key, {steady.uid: 2e-3})
+    assert [trial.uid for trial in (database.best(task.key), database.candidates(task.key, 4)[1]) if trial] == [steady.uid] * 2
+    database.confirm(task.key, {lucky.uid: 3e-3})
+    best = database.best(task.key)
+    assert best is not None and best.uid == lucky.uid, "only the last comparison counts"
 
 
 @pytest.mark.parametrize("field", ["workload", "target", "machine", "versions"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 
@@ -65,13 +65,14 @@ class Recording(Database):
         if self._patience is not None and self._since >= self._patience:
             raise EarlyStop(f"{self._since} trials without a better one")
 
-    def confirm(self, trial: Trial, seconds: float) -> None:
-        """Notes the time that a trial took when it was measured again."""
-        super().confirm(trial, seconds)
-        if trial.uid in self._of:
-            key, name, _ = self._of[trial.uid]
-            plain = json.loads(to_line(Line(key, name, self._baseline, trial)))
-            self._write(json.dumps(plain | {"confirmed": seconds}))
+    def confirm(self, key: Key, seconds: Mapping[str, float]) -> None:
+        """Notes the times that trials took when they were measured again."""
+        super().confirm(key, seconds)
+        for uid, measured in seconds.items():
+            if uid in self._of:
+                _, name, trial = self._of[uid]
+                plain = json.loads(to_line(Line(key, name, self._baseline, trial)))
+                self._write(json.dumps(plain | {"confirmed": measured}))
 
 
 def read_log(filename: str | PathLike[str], into: Database) -> None:

@@ -140,7 +140,7 @@ class Measuring:
             return None
         numbers = space.knobs_of(index)
         choices = tuple((part.name, number) for part, number in zip(space.parts, numbers, strict=True))
-        return self.factory.make(Config(self.factory.task.sketches[0].name, choices))
+        return self.factory.make(Config(self.factory.task.space.name, choices))
 
     def __call__(self, inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
         """The results of some configurations."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import drawn
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import autotune, te
 from tilewright.autoschedule.errors import BadDefinition, UnknownPart
-from tilewright.autoschedule.search.space import Config, Configurator, split_sizes
+from tilewright.autoschedule.search.space import Config, Configurator, TemplateSpace, split_sizes
 from tilewright.autotune import Task
 from tilewright.autotune.errors import BadTemplate, NothingToTune, SymbolicShape, TargetCannotBeTuned
 from tilewright.autotune.search import CandidateFactory, RandomSearch
@@ -66,10 +68,13 @@ def test_an_unknown_part_is_an_error_that_lists_the_others() -> None:
 
 
 def test_a_configuration_survives_json() -> None:
-    config = Config("s", (("a", 3), ("b", 0)))
-    assert Config.of(config.plain()) == config
-    assert Config.of({"sketch": "s", "choices": {"a": "3"}}) is None
-    assert Config.of(None) is None
+    config = Config("s", (("a", 3), ("b of c", "2 vectors of j")), (1.0, 2.5))
+    again = Config.of(json.loads(json.dumps(config.plain())))
+    assert again == config and again is not None and again.features == config.features
+    for wrong in (None, {"sketch": "s", "choices": {"a": 3}}, {"space": "s", "choices": {"a": 3.5}, "features": []},
+                  {"space": "s", "choices": {"a": True}, "features": []}, {"space": "s", "choices": {}, "features": ["1"]},
+                  {"space": "s", "choices": {}, "features": [0.0] * 2000}):
+        assert Config.of(wrong) is None
 
 
 @autotune.template("product")
@@ -91,13 +96,14 @@ def product(cfg: Configurator, n: int) -> tuple[te.Schedule, list[Tensor]]:
 
 def test_a_template_gives_a_task_whose_space_is_what_it_defines() -> None:
     task = product.task(12)
-    sketch, = task.sketches
-    assert [part.name for part in sketch.parts] == ["tile_x", "vectorize", "order"]
-    assert sketch.size == 6 * 2 * 3
+    space = task.space
+    assert isinstance(space, TemplateSpace)
+    assert [part.name for part in space.parts] == ["tile_x", "vectorize", "order"]
+    assert space.size == 6 * 2 * 3
     schedule, args = product(12)
     assert [tensor.name for tensor in args] == ["A", "B", "C"]
     assert "for j.outer in 12" in str(schedule), "called, it takes the first choice of every part"
-    chosen = sketch.schedule(Config(sketch.name, (("tile_x", 2), ("vectorize", 0), ("order", 1))))[0]
+    chosen = space.make(Config(space.name, (("tile_x", 2), ("vectorize", 0), ("order", 1))))[0]
     assert "for j.inner in vectorized(3)" in str(chosen) or "for j.inner in vectorized(4)" in str(chosen)
 
 
@@ -113,7 +119,7 @@ def test_get_config_speaks_of_the_template_that_runs() -> None:
             s[b].unroll(s[b].op.axis[0])
         return s, [a, b]
 
-    assert doubled.task(8).sketches[0].size == 2
+    assert [part.name for part in doubled.task(8).space.parts] == ["unroll"]  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(BadTemplate, match="TW0607: there is no configuration here"):
         autotune.get_config()
 
@@ -138,7 +144,7 @@ def test_what_cannot_be_tuned_says_why() -> None:
         Task.of([c, te.compute((4,), lambda i: c[i] + 1)], target="interpret")
 
 
-# Derived spaces
+# Spaces of decisions: tests/autoschedule/search/test_decisions.py says more
 
 
 def matmul() -> list[Tensor]:
@@ -233,7 +239,7 @@ def test_drawn_candidates_compute_what_the_unscheduled_program_does(program: obj
     rng = drawn.rng(f"autotune {task.name}")
     wanted = evaluate(task.unscheduled, tensors, 0)
     found = RandomSearch(task, factory, rng).propose(drawn.count(4, 60), [], set())
-    assert len(found) >= 4
+    assert len(found) >= min(4, sum(1 for _ in task.space.begin())), "neighbours of the rules' choice at least"
     for candidate in found:
         got = evaluate(parse(candidate.text), tensors, 0)
         for one, other in zip(got, wanted, strict=True):
@@ -253,14 +259,6 @@ def te_records(text: str):
     from tilewright.schedule import from_json
 
     return from_json(text)
-
-
-def test_the_tail_of_a_reduction_is_stored_with_its_tiles() -> None:
-    task = Task.of(dense_with_tail())
-    candidate, = RandomSearch(task, CandidateFactory(task), np.random.default_rng(1)).propose(1, [], set())
-    text = candidate.text
-    assert "y.local" in text and "relu[" in text
-    assert " z:" not in text, "what lies between is inlined"
 
 
 def test_keys_do_not_know_names_but_know_everything_else() -> None:

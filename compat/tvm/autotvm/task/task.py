@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from .....arguments import as_tuple, is_sequence
-from .....autoschedule.search.space import Configurator, Rejected, Sketch
+from .....autoschedule.search.space import Configurator, Rejected, TemplateSpace
 from .....autotune.errors import BadTemplate, NothingToTune
 from .....autotune.task import Task as HouseTask
 from .....errors import user_source
@@ -175,12 +175,12 @@ class Task:
 
         with ApplyConfig(first), self.target:
             _, args = registered(self.name)(*deserialize_args(self.args))
-        sketch = Sketch(f"autotvm:{self.name}", build, space.parts)
-        return HouseTask.of(list(args), self.target.ours, sketches=(sketch,), name=self.name)
+        template = TemplateSpace(f"autotvm:{self.name}", build, space.parts)
+        return HouseTask.of(list(args), self.target.ours, space=template, name=self.name)
 
-    def config_of(self, choices: Sequence[tuple[str, int]]) -> ConfigEntity:
+    def config_of(self, choices: Sequence[tuple[str, int | str]]) -> ConfigEntity:
         """The configuration with these choices, by the names of the parts."""
-        chosen = dict(choices)
+        chosen = {name: number for name, number in choices if isinstance(number, int)}
         return self.config_space.get(self.config_space.index_of([chosen[part.name] for part in self.config_space.parts]))
 
     def __repr__(self) -> str:

@@ -1,0 +1,125 @@
+"""The space of schedules that the rules choose from. A point of it is what was decided, by the names of the decisions:
+
+    {"sums of C": "2 vectors of j x i 4", "injective of D": "4 vectors at a time"}
+
+It begins at the rules' own choice. A decision that a point does not name takes what the rules would, and so does one whose
+candidates are not those that the point speaks of: a point that others wrote, of rules that have changed since, leads to a schedule
+all the same, whose own point is another one. What follows from a decision is learnt by taking it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+
+import numpy as np
+
+from ...codegen.target import Target
+from ...te import Tensor
+from ..plan import Candidate, cheapest
+from ..scheduler import schedule
+from .space import Config, Made
+
+__all__ = ["DecisionSpace"]
+
+NEAR = 0.02
+"""By how much a candidate without an estimate is taken to be slower than the one before it: rules list the best first."""
+
+
+class _Walk:
+    """A chooser that takes what a point names. taken: what was decided, where there was something to choose; menus: for each of
+    these decisions its candidates, and how much slower than the best each is said to be."""
+
+    def __init__(self, wanted: Mapping[str, int | str]) -> None:
+        self.wanted = wanted
+        self.taken: dict[str, str] = {}
+        self.menus: dict[str, dict[str, float]] = {}
+        self.names: dict[str, int] = {}
+
+    def __call__(self, name: str, candidates: Sequence[Candidate]) -> int:
+        usual = cheapest(name, candidates)
+        if len(candidates) == 1:
+            return usual
+        name = _numbered(name, self.names)
+        told: dict[str, int] = {}
+        texts = [_numbered(candidate.description, told) for candidate in candidates]
+        at = texts.index(wanted) if (wanted := self.wanted.get(name)) in texts else usual
+        self.taken[name] = texts[at]
+        self.menus[name] = dict(zip(texts, _slower(candidates, usual), strict=True))
+        return at
+
+
+def _numbered(text: str, times: dict[str, int]) -> str:
+    """The text; from its second time on with a number, so that operations of one name are told apart."""
+    times[text] = times.get(text, 0) + 1
+    return text if times[text] == 1 else f"{text} ({times[text]})"
+
+
+def _slower(candidates: Sequence[Candidate], usual: int) -> list[float]:
+    """How much slower than the usual one each candidate is said to be."""
+    estimates = [candidate.estimate.seconds if candidate.estimate is not None else None for candidate in candidates]
+    known = estimates[usual]
+    return [seconds / known if known and seconds is not None else 1 + NEAR * (at + 1) for at, seconds in enumerate(estimates)]
+
+
+class DecisionSpace:
+    """The space of a function. args: its tensors, in call order, of which `outputs` are computed. exact: sums keep their order."""
+
+    name = "rules"
+
+    def __init__(self, args: Sequence[Tensor], outputs: Sequence[Tensor], target: Target, exact: bool = False) -> None:
+        self.args, self.outputs, self.target, self.exact = tuple(args), list(outputs), target, exact
+        self._menus: dict[str, dict[str, float]] = {}
+        """Of every decision that some point has led to."""
+
+    def make(self, config: Config) -> Made:
+        """The schedule of a point, the tensors, and the point as it is decided. Raises what the primitives raise."""
+        walk = _Walk(dict(config.choices))
+        made = schedule(self.outputs, self.target, exact=self.exact, chooser=walk)
+        for name, menu in walk.menus.items():
+            self._menus.setdefault(name, {}).update(menu)
+        return Made(made, self.args, Config(self.name, tuple(walk.taken.items())))
+
+    def begin(self) -> Iterator[Config]:
+        """The rules' choice, and then what differs from it in one decision, what is said to be fastest first."""
+        usual = self.make(Config(self.name, ())).config
+        yield usual
+        near = [(slower, name, text) for name, taken in usual.choices
+                for text, slower in self._menus[name].items() if text != taken]
+        for _, name, text in sorted(near, key=lambda one: one[0]):
+            yield _with(usual, name, text)
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """Every decision that is known drawn anew."""
+        if not self._menus:
+            self.make(Config(self.name, ()))
+        return Config(self.name, tuple((name, _drawn(menu, rng)) for name, menu in self._menus.items()))
+
+    def mutate(self, config: Config, rng: np.random.Generator) -> Config:
+        """The point with one or two decisions drawn anew."""
+        names = [name for name, _ in config.choices if name in self._menus]
+        for _ in range(1 + int(rng.random() < 0.3)) if names else ():
+            name = names[int(rng.integers(len(names)))]
+            config = _with(config, name, _drawn(self._menus[name], rng))
+        return config
+
+    def cross(self, one: Config, other: Config, rng: np.random.Generator) -> Config:
+        """Each decision from one or the other."""
+        theirs = dict(other.choices)
+        return Config(self.name, tuple((name, theirs.get(name, text) if rng.random() < 0.5 else text)
+                                       for name, text in one.choices))
+
+    def fits(self, config: Config) -> bool:
+        """Whether the point is one of such a space; where it leads is seen when it is made."""
+        return config.space == self.name and all(isinstance(text, str) for _, text in config.choices)
+
+
+def _with(config: Config, name: str, text: str) -> Config:
+    return Config(config.space, tuple((each, text if each == name else taken) for each, taken in config.choices))
+
+
+def _drawn(menu: Mapping[str, float], rng: np.random.Generator) -> str:
+    """A candidate, the rather the faster it is said to be: estimates are trusted a little."""
+    texts = sorted(menu, key=lambda text: menu.get(text, inf))
+    weights = np.array([1 / (2 + at) for at in range(len(texts))])
+    return texts[int(rng.choice(len(texts), p=weights / weights.sum()))]

@@ -1,0 +1,75 @@
+"""The last word: what the rules choose and the fastest candidates, run in turn, and whether the machine was quiet meanwhile.
+
+What else a machine does makes times longer, those of kernels on many threads most of all, and never shorter. So a candidate beats
+the rules' choice only where both are less, what a quarter of its runs is below and the least of them, which is the nearest to a
+quiet machine: beside other load, a kernel of one thread does not win for that alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..runtime import num_threads
+from .measure import lower_quartile
+
+__all__ = ["Comparison", "Load", "beats"]
+
+MARGIN = 0.99
+"""What of the rules' choice's time a candidate takes at most to be called faster."""
+NOISY = 0.25
+"""By how much of the least time repeats differ on a machine that does something else too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What else a machine does. waiting: processes that want to run, as the system counts them, before tuning adds its own."""
+
+    waiting: float = 0.0
+
+    @classmethod
+    def now(cls) -> Load:
+        """As it is at this moment."""
+        return cls(os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0)
+
+    @property
+    def is_high(self) -> bool:
+        """Whether kernels have to share the cores that they use."""
+        return self.waiting > max((os.cpu_count() or 1) - num_threads(), 0) + 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Seconds of calls, run in turn. usual: of the rules' choice; best: of the fastest candidate that beats it, or the same."""
+
+    usual: tuple[float, ...]
+    best: tuple[float, ...]
+    load: Load = Load()
+
+    @property
+    def gain(self) -> float:
+        """How many times faster the best is."""
+        return lower_quartile(self.usual) / lower_quartile(self.best)
+
+    @property
+    def spread(self) -> float:
+        """By how much of the least time the repeats of the rules' choice differ: the upper quartile from the least."""
+        return sorted(self.usual)[len(self.usual) * 3 // 4] / min(self.usual) - 1
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the machine did something else meanwhile."""
+        return self.spread > NOISY or self.load.is_high
+
+    def __str__(self) -> str:
+        told = f"{self.gain:.2f} x the rules' choice" if self.best is not self.usual else "the rules' choice was not beaten"
+        told += f" (its repeats differ by {self.spread:.0%})"
+        if self.is_noisy:
+            told += f"; the machine was busy (load {self.load.waiting:.1f} before): times are too long, and may be out of order"
+        return told
+
+
+def beats(times: Sequence[float], usual: Sequence[float]) -> bool:
+    """Whether runs of a candidate are faster than those of the rules' choice, in turn with which they were timed."""
+    return lower_quartile(times) < MARGIN * lower_quartile(usual) and min(times) < MARGIN * min(usual)
