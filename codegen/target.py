@@ -217,11 +217,11 @@ class Target:
         return _data_layout(self)
 
     @in_turn
-    def machine(self) -> llvm.TargetMachine:
-        """A fresh LLVM machine, for position-independent code of the small code model."""
+    def machine(self, level: int = 3) -> llvm.TargetMachine:
+        """A fresh LLVM machine, for position-independent code of the small code model. level: of its efforts, from 0 to 3."""
         names.initialize(self.is_foreign)
         return llvm.Target.from_triple(self.llvm_triple).create_target_machine(
-            cpu=self.llvm_cpu, features=self.llvm_features, opt=3, reloc="pic", codemodel="default")
+            cpu=self.llvm_cpu, features=self.llvm_features, opt=level, reloc="pic", codemodel="default")
 
 
 def _options(words: Iterable[str], name: str, known: Mapping[str, str], flags: Sequence[str], text: str,

@@ -195,9 +195,13 @@ class _Leave:
         self.things = things
 
 
+Sound = dict[int, tuple[Expr, frozenset[Var | Buffer]]]
+"""Expressions that keep the rules of a stage wherever all that they use is visible, by identity, with what they use."""
+
+
 class _Verifier:
-    def __init__(self, function: Function, name: str) -> None:
-        self.function, self.name = function, name
+    def __init__(self, function: Function, name: str, sound: Sound) -> None:
+        self.function, self.name, self.sound = function, name, sound
         self.stage = STAGES.get(name, Stage())
         self.visible: set[Var | Buffer] = set()
         self.ever: set[Var | Buffer] = set()
@@ -289,21 +293,28 @@ class _Verifier:
         return bodies
 
     def expression(self, root: Expr) -> None:
-        """Every node below, shared ones once."""
+        """Every node below, shared ones once; nothing below an expression that is known to be sound."""
+        known = self.sound.get(id(root))
+        if known is not None and known[1] <= self.visible:
+            return
         seen: set[int] = set()
+        things: set[Var | Buffer] = set()
+        anywhere = True
         stack: list[Any] = [root]
         while stack:
             node = stack.pop()
-            if isinstance(node, _Leave):
+            if isinstance(node, Var):
+                self.used(node, root)
+                things.add(node)
+            elif isinstance(node, _Leave):
                 self.visible.difference_update(node.things)
             elif isinstance(node, _Enter):
                 self.visible.add(node.var)
-            elif isinstance(node, Var):
-                self.used(node, root)
             elif id(node) not in seen:
                 seen.add(id(node))
                 self.node(node)
                 if isinstance(node, E.Let):
+                    anywhere = False  # what it binds must not be bound before
                     if node.var in self.ever:
                         self.fail("nothing is bound twice", node.var.name)
                     self.ever.add(node.var)
@@ -311,17 +322,23 @@ class _Verifier:
                     continue
                 if isinstance(node, BufferLoad):
                     self.used(node.buffer, node)
-                self.pointer(node)
+                    things.add(node.buffer)
+                anywhere &= not self.pointer(node)
                 stack.extend(reversed(children(node)))
+        if anywhere:
+            self.sound[id(root)] = root, frozenset(things)
 
-    def pointer(self, node: Node) -> None:
-        """What is written through a pointer may be written, and the call that does so is a statement."""
+    def pointer(self, node: Node) -> bool:
+        """Whether it is a pointer to write through. What is written so may be written, and the call that does it is a
+        statement."""
         pointed = pointed_to(node)
-        if pointed is not None and pointed[1] & WRITES:
+        writes = pointed is not None and bool(pointed[1] & WRITES)
+        if pointed is not None and writes:
             if pointed[0] not in self.writable:
                 self.fail("only outputs and allocated buffers are written", node)
             if not isinstance(self.statement, Evaluate):
                 self.fail("a pointer that is written through stands in a call for its effect", node)
+        return writes
 
     def used(self, thing: Var | Buffer, where: object) -> None:
         if thing not in self.visible:
@@ -361,15 +378,16 @@ def _first_line(subject: Any) -> str:
     return text if len(text) <= 100 else text[:97] + "..."
 
 
-def verify(function: Function, stage: str | None = None) -> None:
+def verify(function: Function, stage: str | None = None, sound: dict[str, Sound] | None = None) -> None:
     """Raise NotWellFormed (TW0302), naming the rule, the node and the text around it, where `function` breaks a rule.
 
-    stage: the stage to hold it to, by default the one that its attributes claim.
+    stage: the stage to hold it to, by default the one that its attributes claim. sound: what verified functions have in common with
+    this one, by stage, which is not looked at again; this function's is added.
     """
     name = str(function.attrs.get("stage", "")) if stage is None else stage
     if name and name not in STAGES:
         raise NotWellFormed(f"{function.name} claims the unknown stage '{name}'", called=user_source(),
                             allowed=", ".join(STAGES), fix='function.with_attrs(stage="loops")')
-    verifier = _Verifier(function, name)
+    verifier = _Verifier(function, name, {} if sound is None else sound.setdefault(name, {}))
     verifier.signature()
     verifier.body()

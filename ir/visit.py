@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from functools import cache
+from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, overload
 
 from .buffer import Buffer
@@ -28,6 +29,11 @@ def children(node: Expr) -> Sequence[Expr]: ...
 def children(node: Node) -> Sequence[Node]: ...
 def children(node: Node) -> Sequence[Node]:
     """The nodes directly below, in evaluation order."""
+    return _READERS[type(node)](node)
+
+
+def _listed(node: Node) -> Sequence[Node]:
+    """The nodes below one of a class that may have several in a field, or none."""
     below: list[Node] = []
     for name in node._children:
         value = getattr(node, name)
@@ -38,6 +44,30 @@ def children(node: Node) -> Sequence[Node]:
     return below
 
 
+class _Readers(dict[type[Node], Callable[[Any], Sequence[Node]]]):
+    """What reads the nodes below those of a class: every walk asks for them, so it is found once, and is as quick as the class
+    lets it be."""
+
+    def __missing__(self, cls: type[Node]) -> Callable[[Any], Sequence[Node]]:
+        names = cls._children
+        if not names:
+            self[cls] = lambda node: ()
+            return self[cls]
+        types = {each.name: str(each.type) for each in fields(cls)}  # pyright: ignore[reportArgumentType]
+        several = [name for name in names if types[name].startswith("tuple")]
+        if several == list(names) and len(names) == 1:
+            self[cls] = attrgetter(names[0])
+        elif several or any("None" in types[name] for name in names):
+            self[cls] = _listed
+        else:
+            read = attrgetter(*names)
+            self[cls] = read if len(names) > 1 else lambda node: (read(node),)
+        return self[cls]
+
+
+_READERS = _Readers()
+
+
 @cache
 def _init_fields(cls: type[Any]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls) if f.init)
@@ -45,6 +75,8 @@ def _init_fields(cls: type[Any]) -> tuple[str, ...]:
 
 def rebuild(node: NodeT, new_children: list[Node]) -> NodeT:
     """`node` over other children (in the order of `children`); the same object where none changed."""
+    if all(map(is_, children(node), new_children)):
+        return node
     changed: dict[str, Any] = {}
     at = 0
     for name in node._children:
@@ -58,8 +90,6 @@ def rebuild(node: NodeT, new_children: list[Node]) -> NodeT:
             if new_children[at] is not value:
                 changed[name] = new_children[at]
             at += 1
-    if not changed:
-        return node
     return type(node)(**{name: changed[name] if name in changed else getattr(node, name) for name in _init_fields(type(node))})
 
 
@@ -89,19 +119,21 @@ def post_order(*roots: Node, below: Callable[[Any], Sequence[Any]] = children, d
     """Every node once (shared ones too), children before parents. below: the children to go into. done: nodes to leave
     out, by identity."""
     met: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    stack: list[Node | None] = [*reversed(roots)]
     while stack:
-        node, ready = stack.pop()
-        if not ready:
-            if id(node) in met or id(node) in done:
-                continue
-            met.add(id(node))
-            inner = below(node)
-            if inner:
-                stack.append((node, True))
-                stack += [(child, False) for child in reversed(inner)]
-                continue
-        yield node
+        node = stack.pop()
+        if node is None:  # what stood above it has been yielded
+            yield stack.pop()
+            continue
+        identity = id(node)
+        if identity in met or identity in done:
+            continue
+        met.add(identity)
+        inner = below(node)
+        if inner:
+            stack += (node, None, *reversed(inner))
+        else:
+            yield node
 
 
 def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:

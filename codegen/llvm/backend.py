@@ -70,6 +70,7 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
         exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()) if stubs else (),
         symbols=packed.symbols | addresses(constants) | (thread_symbols(final) if native else {}),
         shape_symbols=symbols,
+        quick=options.quick,
     ))
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
     return Prepared(programs, unit, packed, constants, evaluation)

@@ -35,6 +35,7 @@ class CodegenOptions:
     symbols: addresses of outside functions by name; `tw_parallel_for` must be among them where a loop is parallel.
     shape_symbols: by function's name, the free shape symbols in the order in which callers pass them (where a pass has
     changed the shapes since; otherwise by first appearance). debug_lines: note the line that each statement came from.
+    quick: LLVM does little for the code's speed.
     """
 
     fast_math: bool = False
@@ -44,6 +45,7 @@ class CodegenOptions:
     symbols: Mapping[str, int] = field(default_factory=dict[str, int])
     shape_symbols: Mapping[str, tuple[Var, ...]] = field(default_factory=dict[str, tuple[Var, ...]])
     debug_lines: bool = False
+    quick: bool = False
 
 
 def module_text(
@@ -81,10 +83,11 @@ class Unit:
     exports: tuple[str, ...]
     messages: dict[str, tuple[str, ...]]
     symbols: Mapping[str, int]
+    quick: bool = False
 
     def compiled(self) -> CompiledModule:
         """The machine code."""
-        return compile_text(self.parts, self.target, self.exports, self.messages, self.symbols)
+        return compile_text(self.parts, self.target, self.exports, self.messages, self.symbols, self.quick)
 
 
 def compile_function(
@@ -101,4 +104,4 @@ def unit_of(functions: Sequence[Function], target: Target, options: CodegenOptio
     from_c = dict.fromkeys(source for function in functions for source in function.attrs.get("import_c", ()))
     symbols = {**imported_addresses(from_c, declared(text)), **options.symbols} if from_c else options.symbols
     exports = [*(kernel_symbol(function.name) for function in functions), *options.exports]
-    return Unit(target, (text, *options.parts), tuple(exports), messages, symbols)
+    return Unit(target, (text, *options.parts), tuple(exports), messages, symbols, options.quick)

@@ -35,7 +35,8 @@ _library_numbers = itertools.count()
 class CompiledModule:
     """Machine code, and every text on the way to it. The code lives as long as this object.
 
-    ir_text: LLVM IR as it was made. messages: for each function, what its positive statuses stand for (status - 1).
+    ir_text: LLVM IR as it was made. messages: for each function, what its positive statuses stand for (status - 1). quick: made
+    with little effort.
     """
 
     target: Target
@@ -46,6 +47,7 @@ class CompiledModule:
     """The functions that `address` finds."""
     _parts: tuple[str, ...] = field(repr=False)
     _symbols: Mapping[str, int] = field(repr=False)
+    quick: bool = False
     _loaded: _Loaded | None = field(repr=False, default=None)
 
     def address(self, name: str) -> int:
@@ -63,41 +65,41 @@ class CompiledModule:
 
     def asm(self) -> str:
         """The machine code as assembly text."""
-        return assembly(self._parts, self.target)
+        return assembly(self._parts, self.target, self.quick)
 
     def llvm_text_optimized(self) -> str:
         """The LLVM IR that the machine code was made from."""
-        return _optimised_text(self._parts, self.target)
+        return _optimised_text(self._parts, self.target, self.quick)
 
 
 def compile_text(parts: Sequence[str], target: Target, exports: Sequence[str], messages: dict[str, tuple[str, ...]],
-                 symbols: Mapping[str, int]) -> CompiledModule:
+                 symbols: Mapping[str, int], quick: bool = False) -> CompiledModule:
     """Optimised machine code of LLVM IR texts, linked into one module.
 
     exports: the functions whose addresses will be asked for. symbols: addresses of outside functions, by name; others
-    are looked for in the process and in the C and mathematics libraries.
+    are looked for in the process and in the C and mathematics libraries. quick: with little effort.
     """
-    code = _object(parts, target)
-    return CompiledModule(target, parts[0], code, messages, tuple(exports), tuple(parts), symbols)
+    code = _object(parts, target, quick)
+    return CompiledModule(target, parts[0], code, messages, tuple(exports), tuple(parts), symbols, quick)
 
 
 @in_turn
-def _object(parts: Sequence[str], target: Target) -> bytes:
+def _object(parts: Sequence[str], target: Target, quick: bool) -> bytes:
     with _Modules() as modules:
-        return _machine(target).emit_object(_optimised(modules, parts, target))
+        return _machine(target, quick).emit_object(_optimised(modules, parts, target, quick))
 
 
 @in_turn
-def assembly(parts: Sequence[str], target: Target) -> str:
+def assembly(parts: Sequence[str], target: Target, quick: bool = False) -> str:
     """The machine code of LLVM IR texts as assembly text, nothing else made of them."""
     with _Modules() as modules:
-        return _machine(target).emit_assembly(_optimised(modules, parts, target))
+        return _machine(target, quick).emit_assembly(_optimised(modules, parts, target, quick))
 
 
 @in_turn
-def _optimised_text(parts: Sequence[str], target: Target) -> str:
+def _optimised_text(parts: Sequence[str], target: Target, quick: bool) -> str:
     with _Modules() as modules:
-        return str(_optimised(modules, parts, target))
+        return str(_optimised(modules, parts, target, quick))
 
 
 @in_turn
@@ -145,12 +147,12 @@ class _Modules:
         self._context.close()
 
 
-def _optimised(modules: _Modules, parts: Sequence[str], target: Target) -> llvm.ModuleRef:
-    """The parts as one LLVM module after O3."""
+def _optimised(modules: _Modules, parts: Sequence[str], target: Target, quick: bool = False) -> llvm.ModuleRef:
+    """The parts as one LLVM module after O3, or, quick, after O0."""
     narrow = may_get_short_masks(parts)
-    for options in ATTEMPTS:
+    for options in ATTEMPTS[-1:] if quick else ATTEMPTS:
         module = _linked(parts, modules)
-        _optimise(module, _machine(target), *options)
+        _optimise(module, _machine(target, quick), *options, level=0 if quick else 3)
         if _is_valid(module):
             text = str(module)
             if not (narrow and options[1] and has_short_masks(text)):
@@ -195,11 +197,11 @@ def _hide_all_but(module: llvm.ModuleRef, visible: Sequence[str]) -> None:
             value.linkage = "internal"
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, loops: bool = True, lines: bool = True) -> None:
-    """O3; loops, lines: whether LLVM vectorizes loops and straight lines that the schedule left scalar."""
-    with llvm.create_pipeline_tuning_options(3) as options:
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, loops: bool = True, lines: bool = True, level: int = 3) -> None:
+    """O3, or another level; loops, lines: whether LLVM vectorizes loops and straight lines that the schedule left scalar."""
+    with llvm.create_pipeline_tuning_options(level) as options:
         options.loop_vectorization, options.slp_vectorization = loops, lines
-        options.loop_interleaving = options.loop_unrolling = True
+        options.loop_interleaving = options.loop_unrolling = level > 1
         with llvm.create_pass_builder(machine, options) as builder:
             _run(builder.getModulePassManager(), module, builder)
 
@@ -215,8 +217,8 @@ def _run(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.P
 
 
 @lru_cache(maxsize=16)
-def _machine(target: Target) -> llvm.TargetMachine:
-    return target.machine()
+def _machine(target: Target, quick: bool = False) -> llvm.TargetMachine:
+    return target.machine(0 if quick else 3)
 
 
 def _rejected(text: str, reason: str) -> RejectedByCompiler | InternalError:

@@ -41,7 +41,8 @@ def build_key(request: Request) -> str | None:
     except NoStructure:
         return None
     choices = (f"bounds_check={options.bounds_check} fast_math={options.fast_math} fp_contract={options.fp_contract} "
-               f"exact={request.exact} bare={request.bare} {structure_text(options.passes)} {available_cpus()} processors")
+               f"exact={request.exact} bare={request.bare} quick={options.quick} {structure_text(options.passes)} "
+               f"{available_cpus()} processors")
     return "\n".join([*_surroundings(), _target_text(target), choices, *texts])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from tilewright.ir import expr as E
@@ -220,3 +221,22 @@ def test_deep_programs_are_verified() -> None:
     for depth in range(2_000):
         body = For(E.Var(f"i{depth}", INT32), ops.const(0), ops.const(1), LoopKind.SERIAL, body)  # pyright: ignore
     verify(whole(body, Evaluate(ops.const(0)), params=(x,)))
+
+
+def test_what_functions_share_is_not_looked_at_again_but_where_it_is_out_of_scope() -> None:
+    value = x * x + x
+    sound: dict[str, Any] = {}
+    verify(whole(store(value), params=(x,)), sound=sound)
+    kept = sound[""]
+    assert kept[id(value)] == (value, {x})
+    verify(whole(store(value), store(value), params=(x,)), sound=sound)
+    with pytest.raises(NotWellFormed, match=r"everything is defined before it is used\n.*the variable 'x', nothing defines it"):
+        verify(whole(store(value)), sound=sound)
+
+
+def test_what_binds_is_looked_at_again() -> None:
+    sound: dict[str, Any] = {}
+    let = E.Let(E.Var("y", FLOAT32), x, x)
+    verify(whole(store(let), params=(x,)), sound=sound)
+    with pytest.raises(NotWellFormed, match="nothing is bound twice"):
+        verify(whole(store(let), store(let), params=(x,)), sound=sound)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ... import te
 from ...arguments import is_array
+from ...codegen.result import BuildOptions
 from ...codegen.target import Target
-from ...driver.build import build, lower
+from ...driver.build import build_with_options, lower
 from ...errors import CudaError, LoweringError, TilewrightError
 from ...ir import BufferStore, Call, Evaluate, Expr, Function, Var, equal, parse, verify
 from ...ir.analysis.work import executions, work_of
-from ...ir.interpret import interpreter
+from ...ir.interpret.interpreter import Interpreter
 from ...ir.intrinsics import INTRINSICS, is_pure
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.visit import post_order
@@ -43,13 +44,20 @@ class Failure(AssertionError):
 
 class Options:
     """How a case is checked. target: of the kernel. bounds_check: whether it is built with its own checks. at_end: for
-    each argument, whether it ends where it may no longer be read. text: whether text and records are checked too."""
+    each argument, whether it ends where it may no longer be read. text: whether text and records are checked too. quick: whether
+    LLVM makes little of the code, in a tenth of its time."""
 
-    def __init__(self, target: str = "llvm", bounds_check: bool = False, at_end: Sequence[bool] = (), text: bool = True) -> None:
-        self.target, self.bounds_check, self.at_end, self.text = target, bounds_check, tuple(at_end), text
+    def __init__(self, target: str = "llvm", bounds_check: bool = False, at_end: Sequence[bool] = (), text: bool = True,
+                 quick: bool = False) -> None:
+        self.target, self.bounds_check, self.at_end, self.text, self.quick = target, bounds_check, tuple(at_end), text, quick
 
     def __repr__(self) -> str:
-        return f"Options({self.target!r}, {self.bounds_check}, {list(self.at_end)}, {self.text})"
+        return f"Options({self.target!r}, {self.bounds_check}, {list(self.at_end)}, {self.text}, {self.quick})"
+
+    def kernel(self, function: Function) -> Any:
+        """The function, built."""
+        options = BuildOptions(bounds_check=self.bounds_check, quick=self.quick)
+        return build_with_options(function, None, self.target, "main", options)
 
 
 def signature(error: BaseException) -> str:
@@ -114,32 +122,33 @@ def _approximates(function: Any) -> bool:
     return any(not is_pure(name) or INTRINSICS[name].approximate for name in calls)
 
 
-def _check_bits(program: Program, plain: Any, kernel: Any, options: Options) -> None:
+def _check_bits(program: Program, unscheduled: Interpreter, kernel: Any, options: Options) -> None:
     """A kernel of a schedule that keeps every bit, on floats that show it: against the interpreted program without a schedule, or,
     where that calls mathematics, against its kernel for the same target."""
-    rough = _rough(program)
+    rough, plain = _rough(program), unscheduled.function
     target = Target.parse(options.target)
     step = f"bits of the kernel for {options.target}"
     if not _approximates(plain):
+        rounded = plain if target.fuses else round_sums(plain, fuses=False)
         try:
             expected = _interpreted("unscheduled program, interpreted on rough floats", rough,
-                                    plain if target.fuses else round_sums(plain, fuses=False))
+                                    unscheduled if rounded is plain else Interpreter(rounded))
         except Failure:  # floats that became indices lead elsewhere now
             return
     elif target.backend.rules == "cpu":
-        expected = run_kernel("unscheduled program, compiled", rough, build(plain, target=options.target))
+        expected = run_kernel("unscheduled program, compiled", rough, options.kernel(plain))
     else:
         return
     compare_bits(step, rough, run_kernel(step, rough, kernel, options.at_end), expected)
 
 
-def _interpreted(step: str, program: Program, function: Any) -> list[Any]:
-    """Every argument after the checking interpreter ran the function."""
+def _interpreted(step: str, program: Program, function: Interpreter) -> list[Any]:
+    """Every argument after the checking interpreter ran a function."""
     given = [np.full(value.shape, 77).astype(value.dtype) if is_result else
              (value.copy() if is_array(value) else value)
              for value, is_result in zip(program.values, program.results, strict=True)]
     try:
-        interpreter.run(function, given, check=True)
+        function(*given)
     except TilewrightError as error:
         raise Failure(step, str(error)) from error
     return given
@@ -170,7 +179,12 @@ def _check_text(function: Any, s: Any, program: Program) -> None:
     exec(s.as_python(), scope)
     twins = {"replayed records": te.Schedule.replay(s.records, program.outputs), "a copy": s.copy(), "as_python": scope["s"],
              "records through JSON": te.Schedule.replay(from_json(to_json(s.records)), program.outputs)}
+    lowered: set[str] = set()
     for what, twin in twins.items():
+        records = to_json(twin.records)
+        if records in lowered:  # the same primitives in the same order
+            continue
+        lowered.add(records)
         again = lower(twin, program.args, function.name)
         if not equal(again, function):
             raise Failure("replay", f"{what}: lowers to another function:\n{again}\ninstead of\n{function}")
@@ -183,7 +197,7 @@ def _check_normalized(program: Program, s: Any, reference: Sequence[Any]) -> Non
         function = lower(s.normalize(), program.args)
     except TilewrightError as error:
         raise Failure(step, str(error)) from error
-    compare(step, program, _interpreted(step, program, function), reference)
+    compare(step, program, _interpreted(step, program, Interpreter(function)), reference)
 
 
 def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] = ()) -> list[Any]:
@@ -218,7 +232,8 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
     """Empty where the schedule is right, the code of its refusal where it does not lower. Raises Failure."""
     options = Options() if options is None else options
     plain = lower(te.create_schedule(program.outputs), program.args)
-    reference = _interpreted("unscheduled program, interpreted", program, plain)
+    unscheduled = Interpreter(plain)
+    reference = _interpreted("unscheduled program, interpreted", program, unscheduled)
     compare("unscheduled program against numpy", program, reference, program.values)
     function = _lowered(program, s)
     if isinstance(function, str):
@@ -228,18 +243,19 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
     if _work(program, function) > MAX_WORK:
         return TOO_SLOW
     step = "scheduled program, interpreted"
-    compare(step, program, _interpreted(step, program, function), reference)
+    compare(step, program, _interpreted(step, program, Interpreter(function)), reference)
     if options.text:
         _check_normalized(program, s, reference)
-    return _check_kernel(program, function, options, reference, plain if s.is_exact else None)
+    return _check_kernel(program, function, options, reference, unscheduled if s.is_exact else None)
 
 
-def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any], exactly: Any) -> str:
+def _check_kernel(program: Program, function: Any, options: Options, reference: Sequence[Any],
+                  exactly: Interpreter | None) -> str:
     """exactly: the program without a schedule, where the schedule keeps its bits."""
     if "emulate" in options.target and any(isinstance(value, SparseArray) for value in program.values):
         return TOO_LARGE
     try:
-        kernel = build(cast(Function, function), target=options.target, bounds_check=options.bounds_check)
+        kernel = options.kernel(function)
     except (LoweringError, CudaError) as error:
         if error.code in WRONG_PROGRAM:
             raise Failure("build", "\n".join([str(error), *getattr(error, "__notes__", [])])) from error

@@ -75,7 +75,8 @@ def write_program(program: Program, records: Sequence[Any], options: Options, nu
         parts += [f"# {line}".rstrip() for line in str(s).splitlines()]
     except Exception as problem:  # noqa: BLE001 - the schedule may be what fails
         parts += ["", f"s = te.create_schedule(ops)  # the records do not replay: {problem!r}".replace("\n", " ")]
-    options = Options(options.target, options.bounds_check, options.at_end[: len(program.args)], options.text)
+    options = Options(options.target, options.bounds_check, options.at_end[: len(program.args)], options.text,
+                      options.quick)
     parts += ["", f"fuzz.check(program, s, fuzz.{options!r})", 'print("it no longer fails")', ""]
     return "\n".join(parts)
 

@@ -210,7 +210,7 @@ def _draw_primitives(mutator: Mutator, drawn: Drawn, s: Any, text: bool) -> None
     choices = mutator.choices
     shown = s.as_python() if text else ""
     for at in range(max(choices.below(13), choices.below(13))):
-        places = exact(s)
+        places = exact(s) if text else None
         name, (label, apply) = mutator.attempt(first=not at)
         if text and exact(s) != places:  # it was made ready by other primitives
             shown = s.as_python()

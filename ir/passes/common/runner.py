@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from ....errors import FAULTS, TilewrightError, internal_error
 from ...stmt import Function
@@ -89,14 +89,17 @@ def _run(step: Pass, function: Function) -> Function:
 
 @dataclass(slots=True)
 class Verifying:
-    """Verifies the function at the stage it claims, so that breakage shows at the guilty pass."""
+    """Verifies the function at the stage it claims, so that breakage shows at the guilty pass. sound: the expressions that passes
+    have left as they are."""
+
+    sound: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __call__(self, name: str, function: Function, seconds: float) -> None:
         from ...errors import NotWellFormed
         from ...verify import verify  # most builds never verify, and need not import it
 
         try:
-            verify(function)
+            verify(function, sound=self.sound)
         except NotWellFormed as error:
             error.add_note(f"found after pass '{name}' on function '{function.name}'")
             raise

@@ -1,0 +1,30 @@
+"""Code that LLVM makes with little effort: the same bits in other instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+from tilewright import te
+from tilewright.codegen.result import BuildOptions
+from tilewright.codegen.target import Target
+from tilewright.driver.build import build_with_options
+from tilewright.driver.cache.key import build_key
+from tilewright.driver.compile import BuildItem, Request
+
+
+def test_quick_code_has_the_same_bits_and_is_kept_apart() -> None:
+    n = te.size_var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: te.exp(A[i]) * A[i] + te.sqrt(te.abs(A[i])), name="B")
+    s = te.create_schedule(B.op)
+    _, inner = s[B].split(B.op.axis[0], factor=8)
+    s[B].vectorize(inner)
+    full, quick = (build_with_options(s, [A, B], "llvm", "main", BuildOptions(quick=quick)) for quick in (False, True))
+    a = np.linspace(-3, 3, 131, dtype="float32")
+    results = [np.empty_like(a) for _ in range(2)]
+    for kernel, result in zip((full, quick), results, strict=True):
+        kernel(a, result)
+    assert results[0].tobytes() == results[1].tobytes()
+    assert full.source("asm") != quick.source("asm")
+    assert np.allclose(results[1], np.exp(a) * a + np.sqrt(abs(a)), rtol=1e-5)
+    keys = {build_key(Request((BuildItem("main", s, [A, B]),), Target(), BuildOptions(quick=quick))) for quick in (False, True)}
+    assert len(keys) == 2
