@@ -124,3 +124,18 @@ def _numpy_log_softmax(x: Any, *, axis: int) -> Any:
 @operator("log_softmax", _numpy_log_softmax)
 def _log_softmax(x: Any, *, axis: int = -1) -> Any:
     return topi.nn.log_softmax(x, axis)
+
+
+def _numpy_attention(q: Any, k: Any, v: Any, *, scale: float | None, causal: bool) -> Any:
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = q @ np.swapaxes(k, -1, -2) * (1 / np.sqrt(max(q.shape[-1], 1)) if scale is None else scale)
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
+    return _numpy_softmax(scores, axis=-1) @ v
+
+
+@operator("attention", _numpy_attention)
+def _attention(q: Any, k: Any, v: Any, *, scale: float | None = None, causal: bool = False) -> Any:
+    """softmax(q k^T * scale) v for each head, of (heads, queries, depth) or (batch, heads, queries, depth). causal: query i sees
+    the keys 0 to i."""
+    return topi.nn.attention(q, k, v, scale, causal)

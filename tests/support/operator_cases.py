@@ -108,6 +108,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("matmul", [floats(2, 1, 3, 5), floats(4, 5, 7)], {}),
     ("matmul", [floats(2, 4, 3, 5), floats(2, 4, 7, 5)], {"transpose_b": True}),
     ("matmul", [floats(5, 3), floats(5, 7)], {"transpose_a": True}),
+    ("attention", [floats(2, 5, 4), floats(2, 7, 4), floats(2, 7, 3)], {"scale": 0.25}),
+    ("attention", [floats(1, 2, 7, 4), floats(1, 2, 7, 4), floats(1, 2, 7, 4)], {"causal": True}),
     ("einsum", [floats(2, 3, 5), floats(5, 7)], {"equation": "bij,jk->bki"}),
     ("batch_norm", [floats(2, 3, 4, 5), floats(3), floats(3), floats(3), positive(3)], {"epsilon": 1e-3}),
     ("instance_norm", [floats(2, 3, 4, 5), floats(3), floats(3)], {}),
