@@ -50,7 +50,7 @@ class Group:
     belong to the anchor's operator, producers first, not placed either. Operations are those that were declared, and stay
     keys of the schedule whatever primitives make of them. between: what is inlined from the anchor to the output.
     chooser: who takes one of several candidates; decisions: what was taken, for `s.plan`.
-    tile: of a chain of stencils, whose parts are stored for each.
+    tiles: how a chain of stencils, whose parts are stored for each tile, may be cut, the cheapest first.
     """
 
     s: Schedule
@@ -63,7 +63,7 @@ class Group:
     between: tuple[Operation, ...] = ()
     chooser: Chooser = cheapest
     decisions: list[Decision] = field(default_factory=list[Decision])
-    tile: Tile | None = None
+    tiles: tuple[Tile, ...] = ()
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Applies one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
@@ -134,7 +134,7 @@ class _Cutter:
                     members.add(producer)
             if chain.is_stencil:
                 self.claimed.update(members)
-                pieces.append(Piece(CHAIN, op, op, parts=chain.stored, inlined=chain.inlined, tile=chain.tile()))
+                pieces.append(Piece(CHAIN, op, op, parts=chain.stored, inlined=chain.inlined, tiles=chain.ways()))
             else:
                 tried |= members
         return pieces

@@ -30,6 +30,10 @@ class Tile:
     near: tuple[Operation, ...]
     rows: int
 
+    def __str__(self) -> str:
+        kept = f", {', '.join(op.name for op in self.near)} in registers for {self.rows} rows" if self.near else ""
+        return f"tiles of {' x '.join(map(str, self.sizes))}{kept}"
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -44,7 +48,7 @@ class Piece:
     parts: tuple[Operation, ...] = ()
     between: tuple[Operation, ...] = ()
     inlined: tuple[Operation, ...] = ()
-    tile: Tile | None = None
+    tiles: tuple[Tile, ...] = ()
 
 
 class Chain(Protocol):
@@ -63,8 +67,8 @@ class Chain(Protocol):
         """Whether a producer, all of whose readers are of the chain, joins."""
         ...
 
-    def tile(self) -> Tile:
-        """How the output is cut."""
+    def ways(self) -> tuple[Tile, ...]:
+        """How the output may be cut, the cheapest first."""
         ...
 
 

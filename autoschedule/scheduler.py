@@ -114,4 +114,4 @@ def _begin(s: Schedule, piece: Piece, target: Target, machine: Machine, chooser:
         s[op].compute_inline()
     inlined = (*piece.inlined, *piece.between)
     return Group(s, piece.anchor, piece.output, piece.heads, target, machine, piece.parts, inlined, chooser,
-                 tile=piece.tile)
+                 tiles=piece.tiles)

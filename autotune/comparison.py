@@ -63,7 +63,7 @@ class Comparison:
         return self.spread > NOISY or self.load.is_high
 
     def __str__(self) -> str:
-        told = f"{self.gain:.2f} x the rules' choice" if self.best is not self.usual else "the rules' choice was not beaten"
+        told = f"{self.gain:.2f} x the rules' choice" if self.best != self.usual else "the rules' choice was not beaten"
         told += f" (its repeats differ by {self.spread:.0%})"
         if self.is_noisy:
             told += f"; the machine was busy (load {self.load.waiting:.1f} before): times are too long, and may be out of order"

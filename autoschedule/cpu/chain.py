@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import lcm, prod
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..operations import inlined_into, weight
+from ..plan import Candidate
 from .chain_plan import ASSUMED
 from .injective import LIGHT, worth_threads
 from .lanes import fused
@@ -35,8 +37,10 @@ MOST_WRITTEN = 16
 
 def chain(group: Group) -> None:
     """The rule. The group's parts are what is stored for each tile."""
-    tile = group.tile
-    assert tile is not None
+    group.choose("chain", [Candidate(str(tile), partial(_tile_by_tile, group, tile)) for tile in group.tiles])
+
+
+def _tile_by_tile(group: Group, tile: Tile) -> None:
     s, stage = group.s, group.s[group.output]
     blocks, vector = _output(group, stage, tile)
     for part in group.parts:

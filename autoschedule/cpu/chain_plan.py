@@ -44,6 +44,8 @@ SIZES = (1, 4, 8, 16, 32, 64, 128)
 """Of a tile along an axis of which rows are none."""
 WIDTHS = (16, 64, 256)
 """And along a row, in vectors, beside all of it."""
+MOST_TILES = 16
+"""To choose from."""
 CUT = 1.1
 """What rows cost that are cut: each piece of them is looked at for where they end."""
 ASSUMED = 1024
@@ -189,9 +191,15 @@ class Chain:
         self.is_stencil = self.is_stencil or times > 1 and any(side.constant > 0 and side.factor for side in sides)
         return True
 
-    def tile(self) -> Tile:
-        """How the output is cut, and what of its producers stays in registers."""
-        sizes = min(self.tiles, key=self._cost)
+    def ways(self) -> tuple[Tile, ...]:
+        """How the output may be cut, the cheapest first, and what of its producers stays in registers."""
+        found: dict[tuple[object, ...], Tile] = {}
+        for sizes in sorted(self.tiles, key=self._cost)[:MOST_TILES]:
+            tile = self._tile(sizes)
+            found.setdefault((tile.sizes, tile.near, tile.rows), tile)
+        return tuple(found.values())
+
+    def _tile(self, sizes: tuple[int, ...]) -> Tile:
         near, rows = self._near(sizes)
         if len(near) == len(self.stored):
             sizes = tuple(1 if at < self.flat - 1 else rows if at < self.flat else extent for at, extent in enumerate(self.extents))

@@ -19,6 +19,7 @@ broadcast. The sizes are conv_plan's.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...ir.expr import IterVar
@@ -27,7 +28,8 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
-from .conv_plan import Layer, Plan, Tile, by_channels, column_tile, plan
+from ..plan import Candidate
+from .conv_plan import Layer, Plan, Tile, by_channels, column_tile, plans
 from .gemm import gemm
 from .injective import worth_threads
 
@@ -42,8 +44,10 @@ WHOLE_ROW = 16
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the result's dimensions stand. channels: of the channels, or of their blocks; lane: of the channels of a block."""
+    """rule: what it is called; and where the result's dimensions stand. channels: of the channels, or of their blocks; lane: of
+    the channels of a block."""
 
+    rule: str
     channels: int
     rows: int
     columns: int
@@ -52,17 +56,17 @@ class _Layout:
 
 def conv2d_nchw(group: Group) -> None:
     """The rule of channels first, in groups or not, the weights packed or not."""
-    conv2d(group, _Layout(1, 2, 3))
+    conv2d(group, _Layout("conv2d_nchw", 1, 2, 3))
 
 
 def conv2d_nhwc(group: Group) -> None:
     """The rule of channels last."""
-    conv2d(group, _Layout(3, 1, 2))
+    conv2d(group, _Layout("conv2d_nhwc", 3, 1, 2))
 
 
 def conv2d_NCHWc(group: Group) -> None:
     """The rule of channels in blocks."""
-    conv2d(group, _Layout(1, 2, 3, 4))
+    conv2d(group, _Layout("conv2d_NCHWc", 1, 2, 3, 4))
 
 
 def conv2d(group: Group, layout: _Layout) -> None:
@@ -73,10 +77,14 @@ def conv2d(group: Group, layout: _Layout) -> None:
         return
     image, weights = _operands(group, anchor)
     layer = _layer(group, anchor, layout, image)
-    if by_channels(layer) or layout.channels != 1:
-        _by_channels(group, layout, layer, image, weights)
-    else:
-        _by_columns(group, layer, image)
+    ways: list[Candidate] = []
+    if layout.channels != 1 or layer.groups == 1 or layer.outputs % layer.lanes == 0:
+        ways += [Candidate(str(way), partial(_by_channels, group, layout, layer, way, image, weights))
+                 for way in plans(layer, group.machine)]
+    if layout.channels == 1:
+        along = Candidate("lanes along rows", partial(_by_columns, group, layer, image))
+        ways = [*ways, along] if by_channels(layer) else [along, *ways]
+    group.choose(layout.rule, [*ways, Candidate("as any reduction", partial(gemm, group))])
 
 
 def _operands(group: Group, anchor: Operation) -> tuple[Tensor, Tensor]:
@@ -104,9 +112,8 @@ def _layer(group: Group, anchor: Operation, layout: _Layout, image: Tensor) -> L
 # Lanes along channels
 
 
-def _by_channels(group: Group, layout: _Layout, layer: Layer, image: Tensor, weights: Tensor) -> None:
+def _by_channels(group: Group, layout: _Layout, layer: Layer, chosen: Plan, image: Tensor, weights: Tensor) -> None:
     s, anchor, output = group.s, group.anchor, group.output
-    chosen = plan(layer, group.machine)
     lanes = layer.block or layer.lanes
     in_group, chunk, vectors, lane = _cut_channels(s[anchor], layout, layer, chosen.tile.vectors)
     axes = s[anchor].op.axis

@@ -15,7 +15,7 @@ from math import prod
 
 from ...codegen.machine import Machine
 
-__all__ = ["Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "plan"]
+__all__ = ["Layer", "Plan", "Tile", "by_channels", "channel_tile", "column_tile", "plan", "plans"]
 
 MOST_PLACES = 28
 MOST_VECTORS = 4
@@ -25,6 +25,8 @@ LOADS = 2
 """Vectors that processors load in a cycle."""
 TURNS = 4
 """Tasks that each thread should have, so that one which is held up leaves some to others."""
+MOST_TILES = 8
+"""To choose from."""
 MOST_ROWS = 32
 ROW_BYTES = 14 * 1024
 """What the sums of a band take at most: they live in the first cache until they are stored."""
@@ -91,6 +93,11 @@ class Plan:
     banded: bool
     parts: int
 
+    def __str__(self) -> str:
+        tile = f"channels, tile {self.tile.vectors} x {self.tile.rows} x {self.tile.columns}"
+        band = f"{self.band} rows{f' of {self.strip}' if self.strip else ''}"
+        return f"{tile}, {band} {f'outside, {self.parts} parts' if self.banded else 'inside'}"
+
 
 def by_channels(layer: Layer) -> bool:
     """Whether lanes are better filled with channels than with the places of a row."""
@@ -104,17 +111,20 @@ def by_channels(layer: Layer) -> bool:
 
 def channel_tile(layer: Layer, machine: Machine) -> Tile:
     """The tile with which the steps of one term of the sum take the fewest cycles, edges included."""
+    return _channel_tiles(layer, machine)[0]
+
+
+def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
+    """All of them, that one first."""
     height, width = layer.height or USUAL, layer.width or USUAL
-    best: tuple[float, int, Tile] | None = None
+    found: list[tuple[float, int, Tile]] = []
     for tile in _tiles(layer, machine):
         cycles = 0.0
         for (rows, row_count), (columns, column_count) in product(_parts(height, tile.rows), _parts(width, tile.columns)):
             cycles += row_count * column_count * _cycles(rows * columns, tile.vectors, machine)
         cycles *= -(-layer.outputs // (tile.vectors * layer.lanes))
-        if best is None or (cycles, tile.rows) < best[:2]:
-            best = cycles, tile.rows, tile
-    assert best is not None
-    return best[2]
+        found.append((cycles, tile.rows, tile))
+    return [tile for *_, tile in sorted(found, key=lambda each: each[:2])]
 
 
 def _tiles(layer: Layer, machine: Machine) -> Iterator[Tile]:
@@ -147,15 +157,27 @@ def column_tile(layer: Layer, machine: Machine) -> Tile:
     return Tile(channels, 1, vectors * layer.lanes)
 
 
-@lru_cache(maxsize=256)  # a network has many layers of one size
 def plan(layer: Layer, machine: Machine) -> Plan:
     """How the loops around the tile of a convolution by channels lie."""
-    tile = channel_tile(layer, machine)
+    return plans(layer, machine)[0]
+
+
+@lru_cache(maxsize=256)  # a network has many layers of one size
+def plans(layer: Layer, machine: Machine) -> tuple[Plan, ...]:
+    """The ways there are, the usual one first: other tiles, and bands of the image instead of weights in the cache, or the other
+    way round."""
+    tiles = _channel_tiles(layer, machine)[:MOST_TILES]
+    ways = [_around(layer, tile, machine) for tile in tiles]
+    return tuple(dict.fromkeys((*ways, *(_around(layer, way.tile, machine, not way.banded) for way in ways))))
+
+
+def _around(layer: Layer, tile: Tile, machine: Machine, banded: bool | None = None) -> Plan:
+    """The loops around a tile. banded: None for whichever moves less."""
     chunk = tile.vectors * layer.lanes
     strip = _strip(layer, tile, chunk)
     chunks = -(-layer.outputs // chunk) * layer.groups
     height = layer.height or USUAL
-    if not _banded(layer, machine, -(-height // max(tile.rows, 4)), chunks):
+    if not (_banded(layer, machine, -(-height // max(tile.rows, 4)), chunks) if banded is None else banded):
         return Plan(tile, _first_band(layer, tile), strip, False, chunks)
     best = max(_bands(layer, tile, machine, chunks), key=lambda band: band[0])
     return Plan(tile, best[1], strip, True, best[2])

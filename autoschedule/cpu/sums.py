@@ -48,8 +48,8 @@ MOST_BODIES = 32
 """Multiply-adds that are written out in a loop: more take longer to compile, and run no faster."""
 GAIN = 0.9
 """What a tile has to cost at most of what plain lanes cost: the estimate is no better than that."""
-WORSE, MOST_WAYS = 2.0, 24
-"""How many operations more than the fewest a plan may take that is considered, and how many plans are."""
+WORSE, MOST_WAYS, MOST_COPIED = 2.0, 24, 12
+"""How many operations more than the fewest a plan may take that is considered; how many plans are, and of those that copy."""
 TASKS = 4
 """Tasks for each thread that balance what else the machine does."""
 
@@ -78,7 +78,8 @@ def _ways(group: Group) -> list[Candidate]:
     found = (plans(terms, group.machine, terms.axis[-1:], (1,)) if group.parts
              else plans(terms, group.machine, movable=_movable(group)))
     found.sort(key=lambda plan: plan.cost)
-    copied = found[:1] if found[0].packed else []  # the nest of a sum says nothing of copies: their costs are the plan's own
+    # The nest of a sum says nothing of copies: their costs are the plan's own, and the first of those without estimates is taken.
+    copied = [plan for plan in found if plan.packed][:MOST_COPIED] if found[0].packed else []
     found = [plan for plan in found if not plan.packed]
     most = min((plan.cost for plan in found), default=0) * WORSE
     ways, lines = list[Candidate](), Lines()

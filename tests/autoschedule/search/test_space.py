@@ -8,7 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright import autotune, te
+from tilewright import autotune, te, topi
 from tilewright.autoschedule.errors import BadDefinition, UnknownPart
 from tilewright.autoschedule.search.space import Config, Configurator, TemplateSpace, split_sizes
 from tilewright.autotune import Task
@@ -219,7 +219,21 @@ def microkernel() -> list[Tensor]:
     return [a, b, te.compute((20, 12), lambda i, j: tiles[i // 4, j // 4, i % 4, j % 4] + 1, name="c")]
 
 
-PROGRAMS = [matmul, dense_with_tail, convolution, softmax, column_sums, whole_sum, stencil, argmax, microkernel]
+def operators() -> list[Tensor]:
+    """What has a rule by its name, which is one of several ways then."""
+    x, w = te.placeholder((1, 3, 7, 9), name="x"), te.placeholder((9, 3, 3, 3), name="w")
+    return [x, w, topi.nn.relu(topi.nn.conv2d(x, w, 1, 1))]
+
+
+def chain() -> list[Tensor]:
+    """Stencils of stencils, which are computed tile by tile."""
+    a = te.placeholder((40, 67), name="A")
+    b = te.compute((40, 63), lambda y, x: te.exp(a[y, x] / 64) + te.exp(a[y, x + 4] / 64), name="b")
+    c = te.compute((36, 63), lambda y, x: b[y, x] * b[y + 2, x] + b[y + 4, x] * b[y + 1, x] + b[y + 3, x], name="c")
+    return [a, te.compute((36, 61), lambda y, x: c[y, x] + c[y, x + 1] * c[y, x + 2], name="d")]
+
+
+PROGRAMS = [operators, chain, matmul, dense_with_tail, convolution, softmax, column_sums, whole_sum, stencil, argmax, microkernel]
 
 
 def evaluate(function: tw.Function, tensors: list[Tensor], seed: int) -> list[np.ndarray]:
