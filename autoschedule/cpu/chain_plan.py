@@ -192,15 +192,15 @@ class Chain:
         return True
 
     def ways(self) -> tuple[Tile, ...]:
-        """How the output may be cut, the cheapest first, and what of its producers stays in registers."""
-        found: dict[tuple[object, ...], Tile] = {}
-        for sizes in sorted(self.tiles, key=self._cost)[:MOST_TILES]:
-            tile = self._tile(sizes)
-            found.setdefault((tile.sizes, tile.near, tile.rows), tile)
-        return tuple(found.values())
+        """How the output may be cut, the cheapest first, and what of its producers stays in registers: after those others, with
+        other numbers of rows together, and with nothing in registers."""
+        usual = [(sizes, *self._near(sizes)) for sizes in sorted(self.tiles, key=self._cost)[:MOST_TILES]]
+        other = [(sizes, near, many) for sizes, near, rows in usual if near for many in (max(rows // 2, 1), 2 * rows)]
+        apart = [(sizes, (), 0) for sizes, near, _ in usual if near]
+        found = (self._tile(*way) for way in (*usual, *other, *apart))
+        return tuple({(tile.sizes, tile.near, tile.rows): tile for tile in found}.values())
 
-    def _tile(self, sizes: tuple[int, ...]) -> Tile:
-        near, rows = self._near(sizes)
+    def _tile(self, sizes: tuple[int, ...], near: tuple[Operation, ...], rows: int) -> Tile:
         if len(near) == len(self.stored):
             sizes = tuple(1 if at < self.flat - 1 else rows if at < self.flat else extent for at, extent in enumerate(self.extents))
         flat = {op: next(at for at, side in enumerate(self.members[op].sides) if side.axis >= self.flat or at == len(op.axis) - 1)

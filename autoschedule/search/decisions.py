@@ -15,6 +15,7 @@ from math import inf
 import numpy as np
 
 from ...codegen.target import Target
+from ...ir.cached import cached_property
 from ...te import Tensor
 from ..plan import Candidate, cheapest
 from ..scheduler import schedule
@@ -80,9 +81,14 @@ class DecisionSpace:
             self._menus.setdefault(name, {}).update(menu)
         return Made(made, self.args, Config(self.name, tuple(walk.taken.items())))
 
+    @cached_property
+    def usual(self) -> Config:
+        """The point that the rules choose."""
+        return self.make(Config(self.name, ())).config
+
     def begin(self) -> Iterator[Config]:
         """The rules' choice, and then what differs from it in one decision, what is said to be fastest first."""
-        usual = self.make(Config(self.name, ())).config
+        usual = self.usual
         yield usual
         near = [(slower, name, text) for name, taken in usual.choices
                 for text, slower in self._menus[name].items() if text != taken]
@@ -91,9 +97,7 @@ class DecisionSpace:
 
     def sample(self, rng: np.random.Generator) -> Config:
         """Every decision that is known drawn anew."""
-        if not self._menus:
-            self.make(Config(self.name, ()))
-        return Config(self.name, tuple((name, _drawn(menu, rng)) for name, menu in self._menus.items()))
+        return Config(self.name, tuple((name, _drawn(menu, rng)) for name, menu in self._menus.items()) or self.usual.choices)
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
         """The point with one or two decisions drawn anew."""
