@@ -11,7 +11,7 @@ from ..codegen.result import BuildOptions
 from .file import write_file
 from .model import Model, build_model
 from .node import Parts
-from .passes import default_passes, passes_named, transformed
+from .passes import default_passes, grouped, passes_named, transformed
 from .printer import graph_text
 from .reference import run
 
@@ -35,9 +35,9 @@ class Graph(Parts):
         write_file(path, graph_text(self), self.params)
 
     def transform(self, *names: str) -> Graph:
-        """The graph after these passes, or after those that tw.build runs: tw.graph.PASSES lists them. Passes that are named run in
-        this order, and again until none of them changes anything. Raises UnknownPass (TW0914)."""
-        made = transformed(self, passes_named(names) if names else default_passes())
+        """The graph after these passes, which run in this order, and again until none of them changes anything; without names,
+        after those that tw.build runs, with a node for each kernel. tw.graph.PASSES lists them. Raises UnknownPass (TW0914)."""
+        made = transformed(self, passes_named(names)) if names else grouped(self)
         return self if made is self else Graph(made.name, made.inputs, made.constants, made.nodes, made.results)
 
     def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:

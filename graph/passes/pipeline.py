@@ -17,6 +17,7 @@ from .constants import CONSTANTS
 from .dead import DEAD
 from .fast_algebra import FAST_ALGEBRA
 from .folded import FOLDED
+from .groups import GROUPS
 from .moves import MOVES
 from .pads import PADS
 from .powers import POWERS
@@ -26,7 +27,7 @@ from .scales import SCALES
 from .siblings import SIBLINGS
 from .sinks import SINKS
 
-__all__ = ["PASSES", "default_passes", "passes_named", "transformed"]
+__all__ = ["PASSES", "default_passes", "grouped", "passes_named", "transformed"]
 
 PIPELINE: tuple[GraphPass, ...] = (
     DEAD,
@@ -42,6 +43,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     PADS,
     SINKS,              # what it moves cancels in the next round's moves
     SIBLINGS,
+    GROUPS,             # once, at the end: what is grouped, the passes before do not look into
 )
 """Every pass, in the order in which they run."""
 
@@ -52,9 +54,15 @@ _MOST_ROUNDS = 8
 
 
 def default_passes(fast_math: bool = False, exact: bool = False) -> list[GraphPass]:
-    """The pipeline of a build: with fast_math the passes that hold of real numbers too, with exact none that round otherwise."""
+    """The pipeline of a build, which groups nodes itself: with fast_math the passes that hold of real numbers too, with exact none
+    that round otherwise."""
     allowed = ("exact",) if exact else ("exact", "rounds", "fast") if fast_math else ("exact", "rounds")
-    return [one for one in PIPELINE if one.rounding in allowed]
+    return [one for one in PIPELINE if one.rounding in allowed and one is not GROUPS]
+
+
+def grouped(g: Parts) -> Parts:
+    """The graph after the default pipeline, with a node for each kernel."""
+    return transformed(transformed(g, default_passes()), [GROUPS])
 
 
 def passes_named(names: Sequence[str]) -> list[GraphPass]:

@@ -1,0 +1,111 @@
+"""Several operators as one node: what one kernel computes.
+
+    y: float32[1, 8, 5, 5] = fused(x, w, z, body="relu(add(conv(x0, x1, padding=(1, 1, 1, 1)), x2))")
+
+The body is an expression over the inputs x0, x1 and so on, its operators those of the table with their attributes as Python writes
+them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..types import array_dtype, type_of_array
+from .row import Attribute, Operator, declared, operator, result_types, row_of, whole_attributes
+
+__all__ = ["body_text"]
+
+_MOST_CHARACTERS = 20_000
+_INPUT = re.compile(r"x(0|[1-9][0-9]{0,3})")
+_MOST_DEPTH = 64
+
+
+@lru_cache(1024)
+def _parsed(body: str) -> ast.expr:
+    """The expression. Raises ValueError for what is none over operators and inputs."""
+    if len(body) > _MOST_CHARACTERS:
+        raise ValueError(f"a body of more than {_MOST_CHARACTERS} characters")
+    try:
+        expression = ast.parse(body, mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError) as problem:
+        raise ValueError(f"the body is no expression: {problem}") from None
+    level = [expression]
+    for _ in range(_MOST_DEPTH):
+        level = [child for one in level for child in ast.iter_child_nodes(one)]
+    if level or not isinstance(expression, ast.Call):
+        raise ValueError("the body is no operator on others, or too deep")
+    return expression
+
+
+def _evaluated(body: str, inputs: Sequence[Any], apply: Callable[[str, Sequence[Any], Mapping[str, Any]], Any]) -> Any:
+    """The value of a body, of which equal parts are computed once."""
+    made: dict[str, Any] = {}
+
+    def value(one: ast.expr) -> Any:
+        if isinstance(one, ast.Constant) and one.value is None:
+            return None
+        if isinstance(one, ast.Name) and (match := _INPUT.fullmatch(one.id)) is not None:
+            return inputs[int(match[1])]
+        if not isinstance(one, ast.Call) or not isinstance(one.func, ast.Name):
+            raise ValueError(f"{ast.unparse(one)[:100]} is neither an operator nor an input")
+        key = ast.unparse(one)
+        if key not in made:
+            attributes = {str(keyword.arg): _literal(keyword.value) for keyword in one.keywords}
+            made[key] = apply(one.func.id, [value(operand) for operand in one.args], attributes)
+        return made[key]
+
+    return value(_parsed(body))
+
+
+def _literal(one: ast.expr) -> Any:
+    """An attribute: plain values, and nan and inf by their names. Raises ValueError for extents over symbols."""
+    if isinstance(one, ast.Name) and one.id in ("nan", "inf"):
+        return float(one.id)
+    if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.USub):
+        return -_literal(one.operand)
+    if isinstance(one, ast.Tuple) and any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in one.elts):
+        raise ValueError("a body has no symbols")
+    return ast.literal_eval(one)
+
+
+def body_text(name: str, operands: Sequence[str], attributes: Mapping[str, Attribute]) -> str:
+    """A body of one operator on what is written already, its attributes those that have not their defaults."""
+    defaults = row_of(name).attributes
+    given = [f"{key}={value!r}" for key, value in attributes.items() if repr(defaults[key]) != repr(value)]
+    return f"{name}({', '.join([*operands, *given])})"
+
+
+def _row(name: str, operands: Sequence[Any]) -> Operator:
+    """The row of an operator within a body. Raises ValueError where it does not take so many operands, UnknownOperator (TW0902)."""
+    row = row_of(name)
+    least, most = row.inputs
+    if name == "fused" or not least <= len(operands) <= most or any(operand is None for operand in operands[:least]):
+        raise ValueError(f"{name} cannot stand in a body, on {len(operands)} operands")
+    return row
+
+
+def _numpy_fused(*xs: Any, body: str) -> Any:
+    def apply(name: str, operands: Sequence[Any], given: Mapping[str, Any]) -> Any:
+        row = _row(name, operands)
+        attributes = whole_attributes(row, given)
+        kinds = [None if operand is None else type_of_array(operand) for operand in operands]
+        kind, = result_types(row, attributes, kinds)
+        return np.asarray(row.reference(*operands, **attributes)).astype(array_dtype(kind.dtype), copy=False)
+
+    return _evaluated(body, xs, apply)
+
+
+@operator("fused", _numpy_fused)
+def _fused(*xs: Any, body: str) -> Any:
+    def apply(name: str, operands: Sequence[Any], given: Mapping[str, Any]) -> Any:
+        row = _row(name, operands)
+        result, = declared(row, operands, whole_attributes(row, given))
+        return result
+
+    return _evaluated(body, xs, apply)
