@@ -1,4 +1,4 @@
-"""The commands about models: `tilewright transform`.
+"""The commands about models: `tilewright transform`, `tilewright compile`.
 
 What they need is imported when they run: other commands start faster so.
 """
@@ -28,6 +28,23 @@ def add_commands(commands: Any) -> None:
     transform.add_argument("--out", "-o", metavar="FILE", help="graph.safetensors, or graph.txt (default: print the text)")
     transform.add_argument("--list", action="store_true", help="list the passes")
     transform.set_defaults(command=_transform, usage_error=transform.error)
+    compiled = commands.add_parser("compile", help="a model as a library that C calls", description=(
+        "Reads a model (as transform does) and writes it as a library of one function, with its header beside it."))
+    compiled.add_argument("model", metavar="MODEL", help="model.onnx, graph.safetensors or graph.txt")
+    compiled.add_argument("--out", "-o", metavar="FILE", required=True, help="libnet.so, libnet.a or net.o")
+    compiled.add_argument("--target", default="llvm", help='what to compile for (default: "llvm", this machine)')
+    compiled.add_argument("--weights", choices=("embed", "file"), default="embed",
+                          help="in the library, or in net.weights beside it")
+    compiled.add_argument("--threads", choices=("openmp", "none", "hook"), default="openmp", help="how parallel loops run")
+    compiled.add_argument("--fast-math", action="store_true", help="floats may be reassociated and divided by reciprocals")
+    compiled.set_defaults(command=_compile)
+
+
+def _compile(options: argparse.Namespace) -> int:
+    g = _read(options.model)
+    written = g.export(options.out, options.weights, options.threads, options.target, fast_math=options.fast_math)
+    print("\n".join(f"{path}: {path.stat().st_size} bytes" for path in written))
+    return 0
 
 
 def _transform(options: argparse.Namespace) -> int:

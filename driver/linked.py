@@ -5,16 +5,18 @@ Python prepares one function while LLVM, which does not hold the interpreter's l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..codegen.abi.stub import kernel_symbol, stub_symbols
 from ..codegen.evaluate import MachineCode
+from ..codegen.export.library import Exporter
 from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -22,9 +24,11 @@ from ..ir.passes.common.options import with_options
 from ..ir.passes.common.runner import environment_watchers
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion
+from ..runtime.abi import ITEM_BYTES
 from ..runtime.diagnose import kernel_failure
 from ..runtime.kernel import Kernel, make_kernel
-from ..runtime.signature import Signature
+from ..runtime.signature import BufferParam, Signature
+from ..te import Tensor
 from .build import tuned_program
 from .bundle import bundling
 from .cache.kernels import code_of
@@ -36,36 +40,68 @@ from .lower import evidence_of
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Linked", "build_linked"]
+__all__ = ["Caller", "Linked", "build_linked", "export_linked"]
 
 _Code: TypeAlias = "tuple[MachineCode, Sequence[Signature], object]"
 """Machine code, the signatures of its functions, and what it reads."""
+Caller: TypeAlias = "Callable[[Mapping[str, tuple[int, ...]]], Function]"
+"""Makes the function that calls the others, from the bytes of the memories that each works in, by its name. These are its last
+arguments, aligned to 64 bytes."""
 
 
 @dataclass(frozen=True)
 class Linked:
-    """main: what Python calls. addresses: of the functions that it calls, `i32 f(pointers)`, by name, for as long as this lives."""
+    """main: what Python calls. addresses: of the functions that it calls, `i32 f(pointers)`, by name, for as long as
+    this lives. workspaces: the bytes of the memories that each works in."""
 
     main: Kernel
     addresses: dict[str, int]
+    workspaces: dict[str, tuple[int, ...]]
 
 
 def build_linked(
-    parts: Mapping[str, Any], main: Function, target: Target, options: BuildOptions,
+    parts: Mapping[str, Sequence[Tensor]], caller: Caller, target: Target, options: BuildOptions,
     tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
 ) -> Linked:
-    """`main` with the functions that it calls as outside functions, by kernel_symbol(name) of their names in `parts`; these are
-    anything that can be built. target: of this machine. Raises what tw.build raises."""
-    with deep_recursion(), bundling(lambda: evidence_of(parts) | evidence_of(main)):
-        requests = [Request((BuildItem(name, tuned_program(what, target, tuned, exact)),), target, options, True, exact, True)
-                    for name, what in parts.items()]
-        modules = _compiled(requests)
+    """What `caller` makes, with the functions that it calls as outside functions, by kernel_symbol(name) of their names in `parts`:
+    tensors, inputs then outputs. target: of this machine. Raises what tw.build raises."""
+    with deep_recursion(), bundling(lambda: evidence_of(parts)):
+        modules = _compiled(_requests(parts, target, options, tuned, exact))
+        workspaces = {name: _workspaces(code[1][0], parts[name]) for name, code in zip(parts, modules, strict=True)}
+        main = caller(workspaces)
         addresses = {name: code[0].address(kernel_symbol(name)) for name, code in zip(parts, modules, strict=True)}
         request = Request((BuildItem(main.name, main),), target, options)
         module, signatures, constants = _found_or_built(request, {kernel_symbol(name): at for name, at in addresses.items()})
     entries = {role: module.address(symbol) for role, symbol in stub_symbols(main.name).items()}
     failure = partial(kernel_failure, signatures[0], messages=module.messages[main.name])
-    return Linked(make_kernel(signatures[0], entries, code=(module, modules, constants), failure=failure), addresses)
+    return Linked(make_kernel(signatures[0], entries, code=(module, modules, constants), failure=failure), addresses, workspaces)
+
+
+def export_linked(
+    parts: Mapping[str, Sequence[Tensor]], caller: Caller, target: Target, options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None = None, exact: bool = False,
+) -> Exporter:
+    """What writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
+    with deep_recursion(), bundling(lambda: evidence_of(parts)):
+        prepared = [_prepared(request) for request in _requests(parts, target, options, tuned, exact)]
+        inner = tuple(program for each in prepared for program in each.programs)
+        main = caller({name: _workspaces(program.signature, parts[name]) for name, program in zip(parts, inner, strict=True)})
+        programs = _prepared(Request((BuildItem(main.name, main),), target, options)).programs
+    return Exporter(programs, options.fast_math, options.fp_contract, target, inner=inner, is_module=False)
+
+
+def _requests(
+    parts: Mapping[str, Sequence[Tensor]], target: Target, options: BuildOptions,
+    tuned: str | PathLike[str] | Database | None, exact: bool,
+) -> list[Request]:
+    return [Request((BuildItem(name, tuned_program(tensors, target, tuned, exact)),), target, options, True, exact, True)
+            for name, tensors in parts.items()]
+
+
+def _workspaces(signature: Signature, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+    """The sizes of the memory that a function works in, beside its tensors."""
+    return tuple(prod(int(extent) for extent in cast("Sequence[Any]", param.shape)) * ITEM_BYTES[param.dtype]
+                 for param in signature.params[len(tensors):] if isinstance(param, BufferParam))
 
 
 def _compiled(requests: Sequence[Request]) -> list[_Code]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 __all__ = ["ALIGNMENT", "Lifetime", "places"]
+
+K = TypeVar("K")
 
 ALIGNMENT = 64
 """Where values begin, in bytes."""
@@ -24,10 +27,10 @@ class Lifetime:
     last: int
 
 
-def places(lifetimes: Mapping[str, Lifetime]) -> tuple[dict[str, int], int]:
+def places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, int], int]:
     """The offset of each value, and the size of the arena, in bytes."""
     taken: list[tuple[int, int, Lifetime]] = []
-    offsets: dict[str, int] = {}
+    offsets: dict[K, int] = {}
     for name, life in sorted(lifetimes.items(), key=lambda item: -item[1].size):
         at = _lowest(taken, life)
         offsets[name] = at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import GraphError
+from ..errors import ExportError, GraphError
 
 
 class BadGraph(GraphError):
@@ -75,6 +75,12 @@ class BadExternalData(GraphError):
     """Weights in a file beside the model that are not where they may be, or not whole."""
 
     code = "TW0913"
+
+
+class ModelNotExportable(ExportError):
+    """A model that cannot be written as a library, or not in this way."""
+
+    code = "TW0915"
 
 
 class UnknownPass(GraphError):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from ..codegen.result import BuildOptions
+from ..codegen.target import Target
+from ..errors import user_source
+from .errors import TargetTakesNoGraph
+from .export import Weights, export_graph
 from .file import write_file
 from .model import Model, build_model
 from .node import Parts
@@ -16,6 +21,9 @@ from .printer import graph_text
 from .reference import run
 
 __all__ = ["Graph"]
+
+if TYPE_CHECKING:
+    from ..autotune.records import Database
 
 
 class Graph(Parts):
@@ -43,6 +51,20 @@ class Graph(Parts):
     def built(self, target: Any, tuned: Any, options: BuildOptions, exact: bool) -> Model:
         """What tw.build(g) gives. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907)."""
         return build_model(transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact)
+
+    def export(
+        self, path: str | PathLike[str], weights: Weights = "embed", threads: str = "openmp", target: str | Target = "llvm",
+        tuned: str | PathLike[str] | Database | None = None, fast_math: bool = False, exact: bool = False,
+    ) -> list[Path]:
+        """What tw.build(g).export writes, without building it for this process: target may be another machine's,
+        "llvm -mtriple=...". Raises what Model.export and tw.build raise."""
+        options = BuildOptions(fast_math=fast_math)
+        chosen = Target.parse(target)
+        if chosen.backend.name != "llvm":
+            raise TargetTakesNoGraph(f"graph {self.name} cannot be exported for {str(target)!r}", called=user_source(),
+                                     reason="a model is machine code", allowed='"llvm", with its options', fix='target="llvm"')
+        after = transformed(self, default_passes(fast_math, exact))
+        return export_graph(after, path, weights, threads, chosen, options, tuned, exact)
 
     def __str__(self) -> str:
         return graph_text(self)

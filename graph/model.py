@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..ir.constant import aligned_empty
 from ..runtime.timing import TimingResult
 from .comparison import Comparison, first_difference
 from .errors import BadGraphInput, TargetTakesNoGraph
+from .export import Weights, export_graph
 from .node import Parts
 from .program import Program, build_program
 from .reference import bound_inputs, sizes_of
@@ -61,7 +63,7 @@ class Model:
     @property
     def arena_bytes(self) -> int:
         """The memory that a call works in beside inputs, outputs and parameters: of the largest sizes met so far."""
-        return max((program.plan.arena_bytes for program in self._programs.values()), default=0)
+        return max((program.arena_bytes for program in self._programs.values()), default=0)
 
     @property
     def kernels(self) -> dict[str, int]:
@@ -81,7 +83,7 @@ class Model:
     def time(self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any) -> TimingResult:
         """Seconds a call, measured as Kernel.time does. Raises BadGraphInput (TW0906), WrongTiming (TW0524)."""
         program, given, results = self._bound(arrays, named, None)
-        arena = self._arena(program)
+        arena = self._arena(program)[:program.arena_bytes]
         return program.main.time(*given, *results, arena, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def verify(self, *arrays: Any, **named: Any) -> Comparison:
@@ -90,6 +92,20 @@ class Model:
         given = bound_inputs(self._graph, arrays, named)
         g = specialised(self._graph, sizes_of(self._graph, given)) if self._graph.symbols else self._graph
         return first_difference(g, given, lambda whole: build_program(whole, *self._how), self._run)
+
+    def export(self, path: str | PathLike[str], weights: Weights = "embed", threads: str = "openmp") -> list[Path]:
+        """Writes the model as a library that C calls, "libnet.so", "libnet.a" or "net.o", with its header net.h beside it, and
+        net.json; returns where they are.
+
+            int32_t net(const float *x, float *y, void *arena);     0, or a status that net_error explains
+            int64_t net_arena_bytes(void);
+
+        A call allocates nothing and may be made from several threads, each with an arena of its own. weights: "embed" puts the
+        parameters into the library; "file" into net.weights beside it, which net_open maps, and then what that gives is the first
+        argument. threads: as Kernel.export takes it. Raises ModelNotExportable (TW0915), and what Kernel.export raises.
+        """
+        target, options, tuned, exact = self._how
+        return export_graph(self._graph, path, weights, threads, Target.parse(target), options, tuned, exact)
 
     def _bound(self, arrays: Sequence[Any], named: Mapping[str, Any], out: Any) -> tuple[Program, list[Any], list[Any]]:
         given = bound_inputs(self._graph, arrays, named)
@@ -111,16 +127,16 @@ class Model:
 
     def _run(self, program: Program, given: Sequence[Any], results: Sequence[Any]) -> None:
         arena = self._arena(program)
-        program.main(*given, *results, arena)
-        self._arenas.append(arena.base if arena.base is not None else arena)
+        program.main(*given, *results, arena[:program.arena_bytes])
+        self._arenas.append(arena)
 
     def _arena(self, program: Program) -> NDArray[np.uint8]:
-        size = program.plan.arena_bytes
+        """Memory for a call that nobody else works in, of at least so many bytes, aligned."""
         try:
             arena = self._arenas.pop()
         except IndexError:
-            return aligned_empty((size,), np.dtype(np.uint8))
-        return arena[:size] if arena.size >= size else aligned_empty((size,), np.dtype(np.uint8))
+            arena = np.empty(0, np.uint8)
+        return arena if arena.size >= program.arena_bytes else aligned_empty((program.arena_bytes,), np.dtype(np.uint8))
 
     def _program(self, sizes: Mapping[str, int]) -> Program:
         key = tuple(sizes.values())

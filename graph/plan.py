@@ -4,7 +4,7 @@ arena."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -26,29 +26,31 @@ from .operators import row_of
 from .rewrite import with_results, without_dead
 from .types import TensorType, array_dtype
 
-__all__ = ["Plan", "value_bytes"]
+__all__ = ["Layout", "Plan", "value_bytes", "weights_size"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places in the arena, in bytes from its beginning. values: of what steps give, by name. workspaces: of the memory that each
+    step works in. size: of the whole."""
+
+    values: Mapping[str, int]
+    workspaces: tuple[tuple[int, ...], ...]
+    size: int
 
 
 @dataclass(frozen=True)
 class Plan:
-    """graph: what is computed, without what nobody needs. steps: its kernels in the order of a call. offsets: where values lie in
-    the arena, by name; arena_bytes: how long that is."""
+    """graph: what is computed, without what nobody needs. steps: its kernels in the order of a call."""
 
     graph: Parts
     steps: tuple[Step, ...]
-    offsets: Mapping[str, int]
-    arena_bytes: int
 
     @staticmethod
     def of(g: Parts) -> Plan:
         """The plan of a graph of known sizes."""
         whole = without_dead(with_results(g, g.results))
-        steps, types, outputs = steps_of(whole), whole.types, set(whole.results.values())
-        born = {name: at for at, step in enumerate(steps) for name in step.outputs}
-        last = {**born, **{name: at for at, step in enumerate(steps) for name in step.inputs if name in born}}
-        offsets, size = places({name: Lifetime(value_bytes(types[name]), at, last[name])
-                                for name, at in born.items() if name not in outputs})
-        return Plan(whole, tuple(steps), offsets, max(size, ALIGNMENT))
+        return Plan(whole, tuple(steps_of(whole)))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -66,28 +68,77 @@ class Plan:
         first = dict(zip(reversed(self.names), reversed(self.steps), strict=True))
         return {name: declared_kernel(first[name], types) for name in dict.fromkeys(self.names)}
 
-    def main(self) -> Function:
-        """The function that calls the kernels: takes the inputs, the outputs and the arena."""
+    @property
+    def arena_name(self) -> str:
+        """How the function that calls the kernels names the arena."""
+        return _distinct([*self.graph.inputs, *self.graph.results, "arena"])[-1]
+
+    @property
+    def weights_name(self) -> str:
+        """How it names the parameters that are passed."""
+        return _distinct([*self.graph.inputs, *self.graph.results, "arena", "weights"])[-1]
+
+    def layout(self, workspaces: Mapping[str, Sequence[int]]) -> Layout:
+        """Where everything lies, in the least memory that we find. workspaces: bytes of what each kernel works in, by its name."""
+        types, outputs = self.graph.types, set(self.graph.results.values())
+        born = {name: at for at, step in enumerate(self.steps) for name in step.outputs}
+        last = {**born, **{name: at for at, step in enumerate(self.steps) for name in step.inputs if name in born}}
+        lives: dict[str | tuple[int, int], Lifetime] = {
+            name: Lifetime(value_bytes(types[name]), at, last[name]) for name, at in born.items() if name not in outputs}
+        lives |= {(at, k): Lifetime(size, at, at)
+                  for at, kernel in enumerate(self.names) for k, size in enumerate(workspaces[kernel])}
+        offsets, size = places(lives)
+        within = tuple(tuple(offsets[at, k] for k in range(len(workspaces[kernel]))) for at, kernel in enumerate(self.names))
+        return Layout({name: at for name, at in offsets.items() if isinstance(name, str)}, within, max(size, ALIGNMENT))
+
+    def main(self, layout: Layout, weights: Mapping[str, int] | None = None) -> Function:
+        """The function that calls the kernels: takes the inputs, the outputs and the arena. weights: where the parameters lie in
+        memory that is passed before all others, in bytes from its beginning; without it, they are the function's own constants."""
         g, types = self.graph, self.graph.types
-        arena = _buffer("arena", TensorType((self.arena_bytes,), "uint8"))
-        buffers = {name: _buffer(f"p{at}", types[name]) for at, name in enumerate([*g.inputs, *g.results.values(), *g.params])}
-        held = tuple(Constant(f"w{at}", data, g.constants[name].digest) for at, (name, data) in enumerate(g.params.items()))
+        names = _distinct([*g.inputs, *g.results, "arena"])
+        arena = _buffer(self.arena_name, TensorType((layout.size,), "uint8"), ALIGNMENT)
+        inputs = {name: _buffer(spelled, types[name]) for name, spelled in zip(g.inputs, names, strict=False)}
+        outputs = {name: _buffer(spelled, types[name])
+                   for name, spelled in zip(g.results.values(), names[len(g.inputs):], strict=False)}
+        own = {} if weights is not None else {name: _buffer(f"w{at}", types[name]) for at, name in enumerate(g.params)}
+        packed: tuple[Buffer, ...] = () if weights is None else (
+            _buffer(self.weights_name, TensorType((weights_size(g, weights),), "uint8"), ALIGNMENT),)
+        buffers = {**inputs, **outputs, **own}
 
         def pointer(name: str, mode: str) -> Expr:
             if name in buffers:
                 return buffers[name].access_ptr(mode)
-            return arena.access_ptr("rw", offset=self.offsets[name])
+            if weights is not None and name in weights:
+                return packed[0].access_ptr(mode, offset=weights[name])
+            return arena.access_ptr("rw", offset=layout.values[name])
 
         def call(at: int, step: Step) -> Assert:
             pointers = [pointer(name, "r") for name in step.inputs] + [pointer(name, "w") for name in step.outputs]
+            pointers += [arena.access_ptr("rw", offset=offset) for offset in layout.workspaces[at]]
             status = Call("call_extern", (StringImm(kernel_symbol(self.names[at])), *pointers), DType("int32"))
             done = ops.equal(status, ops.const(0, "int32"))
             return Assert(done, f"step {at} ({step.nodes[-1].operator}) had no memory to work in")
 
-        results = tuple(buffers[name] for name in g.results.values())
-        params = (*(buffers[name] for name in g.inputs), *results, arena, *(buffers[name] for name in g.params))
+        held = tuple(Constant(name, g.params[name], g.constants[name].digest) for name in own)
+        params = (*packed, *inputs.values(), *outputs.values(), arena, *own.values())
         calls = Seq(tuple(call(at, step) for at, step in enumerate(self.steps)))
-        return Function("main", params, calls, (*results, arena), {}, held)
+        return Function("main", params, calls, (*outputs.values(), arena), {}, held)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names of which no two are equal."""
+    taken: dict[str, None] = {}
+    for name in names:
+        spelled = name or "_"
+        while spelled in taken:
+            spelled += "_"
+        taken[spelled] = None
+    return list(taken)
+
+
+def weights_size(g: Parts, offsets: Mapping[str, int]) -> int:
+    """The bytes up to the end of the last parameter."""
+    return max((offsets[name] + value_bytes(param.type) for name, param in g.constants.items()), default=0) or ALIGNMENT
 
 
 def _word(step: Step) -> str:
@@ -100,5 +151,5 @@ def value_bytes(kind: TensorType) -> int:
     return prod(int(extent) for extent in kind.shape) * array_dtype(kind.dtype).itemsize
 
 
-def _buffer(name: str, kind: TensorType) -> Buffer:
-    return Buffer(name, as_shape(kind.shape, name), DType(kind.dtype), data=Var(name, HANDLE))
+def _buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
+    return Buffer(name, as_shape(kind.shape, name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment)

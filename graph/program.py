@@ -11,7 +11,7 @@ from ..codegen.target import Target
 from ..driver.linked import build_linked
 from ..runtime import Kernel
 from .node import Parts
-from .plan import Plan
+from .plan import Layout, Plan
 
 if TYPE_CHECKING:
     from ..autotune.records import Database
@@ -24,8 +24,14 @@ class Program:
     """main: takes the inputs, the outputs and the arena. addresses: of the kernels by their names, `i32 f(inputs, outputs)`."""
 
     plan: Plan
+    layout: Layout
     main: Kernel
     addresses: dict[str, int]
+
+    @property
+    def arena_bytes(self) -> int:
+        """The memory that a call works in beside inputs, outputs and parameters."""
+        return self.layout.size
 
 
 def build_program(
@@ -33,5 +39,6 @@ def build_program(
 ) -> Program:
     """The graph, of known sizes, as machine code."""
     plan = Plan.of(g)
-    linked = build_linked(plan.kernels(), plan.main(), Target.parse(target), options, tuned, exact)
-    return Program(plan, linked.main, linked.addresses)
+    linked = build_linked(plan.kernels(), lambda workspaces: plan.main(plan.layout(workspaces)), Target.parse(target), options,
+                          tuned, exact)
+    return Program(plan, plan.layout(linked.workspaces), linked.main, linked.addresses)

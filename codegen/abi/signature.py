@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...errors import user_source
 from ...ir.analysis.work import executions, work_of
@@ -14,7 +15,7 @@ from ...limits import INT32_EXTENT_LIMIT
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
 from ..errors import ExtentNotCheckable
 
-__all__ = ["shape_symbols", "signature_of", "unique_names"]
+__all__ = ["shape_symbols", "signature_of", "unique_names", "with_buffers"]
 
 _EXTENT_OPERATORS: dict[type[BinaryOp], str] = {
     Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max",
@@ -43,6 +44,13 @@ def signature_of(function: Function, symbols: Sequence[Var]) -> Signature:
     return Signature(
         function.name, tuple(params), tuple(Symbol(names[var], str(var.dtype)) for var in symbols), _runs_long(function)
     )
+
+
+def with_buffers(signature: Signature, buffers: Sequence[Buffer | Var]) -> Signature:
+    """A signature with further parameters: buffers of known sizes that the function writes."""
+    more = (BufferParam(f"workspace_{at}", str(buffer.dtype), tuple(_extent(extent, {}, buffer) for extent in buffer.shape), True)
+            for at, buffer in enumerate(buffers) if isinstance(buffer, Buffer))
+    return replace(signature, params=(*signature.params, *more))
 
 
 def shape_symbols(function: Function) -> tuple[Var, ...]:

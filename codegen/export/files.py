@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from ...errors import user_source
 from .errors import NotWritten
 
-__all__ = ["check_place", "write_together"]
+__all__ = ["check_place", "write_stream", "write_together"]
 
 
 def check_place(place: Path) -> None:
@@ -34,7 +34,7 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
         for path, (content, mode) in files.items():
             if path.is_dir():  # a file cannot take its place, and the others would have taken theirs
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            written.append((_temporary(path, content, mode), path))
+            written.append((_temporary(path, [content], mode), path))
         for temporary, path in written:
             os.replace(temporary, path)
     except OSError as error:
@@ -48,13 +48,24 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
                 os.unlink(temporary)
 
 
-def _temporary(path: Path, content: bytes, mode: int) -> str:
+def write_stream(place: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Write one file, part after part, that nobody sees before it is whole. Raises NotWritten."""
+    try:
+        os.replace(_temporary(place, parts, 0o666), place)
+    except OSError as error:
+        raise NotWritten(
+            f"cannot write {str(place)!r}", reason=error.strerror or str(error), called=user_source(),
+            fix="export to a folder that exists, may be written to and has room",
+        ) from error
+
+
+def _temporary(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> str:
     """A file beside `path` with this content, on the disk."""
     name = str(path.with_name(f".{path.name}.{secrets.token_hex(8)}"))
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
     except OSError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...runtime.signature import BufferParam, ScalarParam, Signature
+from .companion import ALONE, Companion
 from .names import entry_names, library_identifier, parameter_names
 from .threads import hook_name
 
@@ -68,8 +69,9 @@ void {setter}({library}_parallel_for function);
 
 def header_text(
     library: str, signatures: Sequence[Signature], *, target: str, threads: str, version: str, checked: bool = True,
+    companion: Companion = ALONE,
 ) -> str:
-    """The header. library: the file's stem. checked: whether there are _checked functions."""
+    """The header. library: the file's stem. checked: whether there are _checked functions. companion: what else is in it."""
     identifier = library_identifier(library)
     guard = f"TILEWRIGHT_{identifier.upper()}_H"
     setter = hook_name(identifier)
@@ -81,22 +83,28 @@ def header_text(
         *([_DLPACK] if checked else []),
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n",
         *([_HOOK.format(library=identifier, setter=setter)] if threads == "hook" else []),
-        *("\n".join([_comment(signature), *declarations(signature)[:: 1 if checked else 2], ""]) for signature in signatures),
+        *([companion.before] if companion.before else []),
+        *("\n".join([_comment(signature), *declarations(signature, companion.types)[:: 1 if checked else 2], ""])
+          for signature in signatures),
+        *companion.functions.values(),
         "#ifdef __cplusplus\n}\n#endif\n",
         f"#endif  /* {guard} */\n",
     ]
     return "\n".join(parts)
 
 
-def declarations(signature: Signature) -> tuple[str, str, str]:
-    """The C declarations of a kernel: plain, checked, error."""
+def declarations(signature: Signature, types: Mapping[str, str] = ALONE.types) -> tuple[str, str, str]:
+    """The C declarations of a kernel: plain, checked, error. types: other C types for parameters, by name."""
     names = parameter_names(signature)
     extents, own = names[: len(signature.symbols)], names[len(signature.symbols):]
     plain = [f"int64_t {name}" for name in extents]
     checked: list[str] = []
     for param, name in zip(signature.params, own, strict=True):
-        plain.append(_plain_parameter(param, name))
-        checked.append(f"const DLTensor *{name}" if isinstance(param, BufferParam) else _plain_parameter(param, name))
+        plain.append(f"{types[param.name]}{name}" if param.name in types else _plain_parameter(param, name))
+        if types.get(param.name, "").startswith("const "):      # what a library's own function made, and checked
+            checked.append(f"{types[param.name]}{name}")
+        else:
+            checked.append(f"const DLTensor *{name}" if isinstance(param, BufferParam) else _plain_parameter(param, name))
     functions = entry_names(signature.name)
     return (f"int32_t {functions[0]}({', '.join(plain) or 'void'});", f"int32_t {functions[1]}({', '.join(checked) or 'void'});",
             f"const char *{functions[2]}(int32_t status);")

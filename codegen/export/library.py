@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from ...errors import user_source
@@ -21,11 +22,12 @@ from ..llvm.jit import object_code
 from ..names import machine_and_system
 from ..target import Target
 from .archive import archive_bytes
+from .companion import ALONE, Companion
 from .cpu import baseline, cpu_text, needed_features
 from .entries import entries_text
 from .errors import CallsPython, UnknownLibraryKind
 from .files import check_place, write_together
-from .final_kernel import KernelExporter
+from .final_kernel import FinalKernel, KernelExporter
 from .header import header_text
 from .link import shared_library
 from .manifest import describe, manifest_text, own_version
@@ -43,13 +45,15 @@ _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Exporter(KernelExporter):
-    """Writes the library of some kernels."""
+    """Writes the library of some kernels. inner: functions that these call."""
 
     target: Target
+    inner: tuple[FinalKernel, ...] = field(default=(), kw_only=True)
 
-    def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False) -> tuple[Path, Path, Path]:
+    def __call__(self, path: str | os.PathLike[str], threads: str, loadable: bool = False,
+                 companion: Companion = ALONE) -> tuple[Path, Path, Path]:
         """Write the library, and beside it NAME.h, NAME.json, NAMEConfig.cmake and NAME.pc; returns where the first three are.
-        Raises ExportError."""
+        companion: what else is in it. Raises ExportError."""
         place = Path(path)
         if place.suffix not in _KINDS or not place.stem:
             raise UnknownLibraryKind(
@@ -74,37 +78,37 @@ class Exporter(KernelExporter):
                     fix="install clang, or compile the C by itself, drop import_c, and link both")
         stem = place.stem.removeprefix("lib") or place.stem
         named = replace(self, programs=tuple(program.named_for(stem) for program in self.programs))
-        return _Library(named, stem, threads, loadable or place.suffix == ".so").write(place)
+        return _Library(named, stem, threads, loadable or place.suffix == ".so", companion).write(place)
 
 
 class _Library:
     """One library on its way to the disk."""
 
-    def __init__(self, exporter: Exporter, stem: str, threads: str, loadable: bool) -> None:
-        self.exporter, self.stem, self.threads, self.loadable = exporter, stem, threads, loadable
+    def __init__(self, exporter: Exporter, stem: str, threads: str, loadable: bool, companion: Companion) -> None:
+        self.exporter, self.stem, self.threads, self.loadable, self.companion = exporter, stem, threads, loadable, companion
         self.target = exporter.target
         self.signatures = [program.signature for program in exporter.programs]
         self.features = needed_features(self.target)
-        self.kernels, self.messages = module_text(
-            [program.function for program in exporter.programs], self.target,
-            CodegenOptions(fast_math=exporter.fast_math, fp_contract=exporter.fp_contract,
-                           shape_symbols={p.signature.name: p.symbols for p in exporter.programs}),
-        )
-        self.constants = symbols_of(program.function for program in exporter.programs)
-        self.kernel_parts = [self.kernels, *map(stub_text, self.signatures)]
-        self.parallel = f"@{PARALLEL_FOR}(" in self.kernels
+        programs = (*exporter.programs, *exporter.inner)
+        self.constants = symbols_of(program.function for program in programs)
+        options = CodegenOptions(fast_math=exporter.fast_math, fp_contract=exporter.fp_contract, constants=self.constants,
+                                 shape_symbols={p.signature.name: p.symbols for p in programs})
+        self.kernels, self.messages = module_text([program.function for program in exporter.programs], self.target, options)
+        inner = [module_text([program.function], self.target, options)[0] for program in exporter.inner]
+        self.kernel_parts = [[self.kernels, *map(stub_text, self.signatures)], *([text] for text in inner)]
+        self.parallel = any(f"@{PARALLEL_FOR}(" in text for text in (self.kernels, *inner))
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
         names = [signature.name for signature in self.signatures]
-        check_names(names, self.setters, _FUNCTION.findall(self.kernels))
-        self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters)
+        check_names(names, (*self.setters, *companion.functions), _FUNCTION.findall(self.kernels))
+        self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters, *companion.functions)
 
     def write(self, place: Path) -> tuple[Path, Path, Path]:
         description = describe(
             self.stem, self.exporter.programs, self.messages, self.target, features=self.features, threads=self.threads,
-            is_parallel=self.parallel, is_module=self.exporter.is_module)
+            is_parallel=self.parallel, is_module=self.exporter.is_module, types=self.companion.types)
         library = self._library(place, description)
         header = header_text(self.stem, self.signatures, target=f"{str(self.target)!r} ({self.target.llvm_triple})",
-                             threads=self.threads, version=own_version()).encode()
+                             threads=self.threads, version=own_version(), companion=self.companion).encode()
         header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
         manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
         openmp = self.parallel and self.threads == "openmp"
@@ -119,7 +123,7 @@ class _Library:
     def _library(self, place: Path, description: Mapping[str, object]) -> bytes:
         others = self._others(for_python=self.loadable)
         if self.loadable:
-            texts = (*self.kernel_parts, *others, self.target.llvm_cpu, self.target.llvm_features)
+            texts = (*chain.from_iterable(self.kernel_parts), *others, self.target.llvm_cpu, self.target.llvm_features)
             identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
             others.append(metadata_text({**description, "identity": identity}, [s.name for s in self.signatures]))
         if place.suffix != ".so":
@@ -134,11 +138,11 @@ class _Library:
         """What there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""
         attributes = baseline(self.target)
         entries = [
-            entries_text(s, status_texts(s, self.messages[s.name], self.features), attributes,
+            entries_text(s, {**status_texts(s, self.messages[s.name], self.features), **self.companion.statuses}, attributes,
                          asks_processor=bool(self.features))
             for s in self.signatures
         ]
         threads = threads_text(
             self.threads, library_identifier(self.stem), machine_and_system(self.target.llvm_triple), for_python=for_python)
         constants = [definitions(self.constants)] if self.constants else []
-        return [threads, cpu_text(self.target, self.features), *entries, *constants]
+        return [threads, cpu_text(self.target, self.features), *entries, *constants, *filter(None, [self.companion.code])]

@@ -12,6 +12,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from ..target import Target
+from .companion import ALONE
 from .final_kernel import FinalKernel
 from .header import declarations
 
@@ -28,9 +29,11 @@ def own_version() -> str:
 def describe(
     library: str, programs: Sequence[FinalKernel], messages: Mapping[str, Sequence[str]], target: Target, *,
     features: Sequence[str], threads: str, is_parallel: bool, is_module: bool,
+    types: Mapping[str, str] = ALONE.types,
 ) -> dict[str, Any]:
     """Plain data: the library's functions with shapes and dtypes, what it was compiled for and by what. is_parallel: some
-    loop is. is_module: it was exported as several kernels by name, not as one."""
+    loop is. is_module: it was exported as several kernels by name, not as one. types: as
+    declarations takes them."""
     return {
         "format": FORMAT,
         "library": library,
@@ -40,7 +43,7 @@ def describe(
             {
                 "name": program.signature.name,
                 "key": program.key or program.signature.name,
-                "declarations": list(declarations(program.signature)),
+                "declarations": list(declarations(program.signature, types)),
                 "signature": program.signature.as_json(),
                 "messages": list(messages[program.signature.name]),
             }

@@ -13,7 +13,7 @@ from ...runtime.diagnose import kernel_failure
 from ...runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ...runtime.module import Module
 from ..abi.packed import PackedCalls
-from ..abi.signature import shape_symbols, signature_of
+from ..abi.signature import shape_symbols, signature_of, with_buffers
 from ..abi.stub import stub_symbols, stub_text
 from ..constants import addresses, symbols_of
 from ..evaluate import Evaluation
@@ -29,6 +29,7 @@ from .evaluation import has_parallel_loops, thread_symbols, without_constant_par
 from .features import fuses, target_has
 from .jit import CompiledModule, foreign_target
 from .pipeline import pipeline_of
+from .workspaces import with_workspaces
 
 __all__ = ["BACKEND", "Prepared", "prepare"]
 
@@ -52,7 +53,8 @@ class Prepared:
 
 
 def prepare(functions: Sequence[Function], target: Target, options: BuildOptions, stubs: bool = True) -> Prepared:
-    """Functions of stage "loops" as far as LLVM. stubs: with what Python calls them by."""
+    """Functions of stage "loops" as far as LLVM. stubs: with what Python calls them by; those without take the memory that they
+    work in as further arguments, after those that were declared."""
     native, fused = target.runs_here, target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
     functions, evaluation = without_constant_parts(
@@ -60,6 +62,10 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
     signatures = [signature_of(function, symbols[function.name]) for function in functions]
     pipeline = pipeline_of(target, options.bounds_check, options.passes, fuses=fused)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
+    if not stubs:
+        final = [with_workspaces(function) for function in final]
+        signatures = [with_buffers(each, function.arguments[len(each.params):])
+                      for each, function in zip(signatures, final, strict=True)]
     packed = PackedCalls()
     here = [packed.bound(function) for function in final] if native else final
     constants = symbols_of(final)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...ir.constant import Constant
 from ...ir.expr import Var
 from ...ir.stmt import Function
 from ..abi.signature import shape_symbols
@@ -36,6 +37,7 @@ class CodegenOptions:
     shape_symbols: by function's name, the free shape symbols in the order in which callers pass them (where a pass has
     changed the shapes since; otherwise by first appearance). debug_lines: note the line that each statement came from.
     quick: LLVM does little for the code's speed.
+    constants: the symbols of those that functions read, where other texts speak of them too.
     """
 
     fast_math: bool = False
@@ -46,6 +48,7 @@ class CodegenOptions:
     shape_symbols: Mapping[str, tuple[Var, ...]] = field(default_factory=dict[str, tuple[Var, ...]])
     debug_lines: bool = False
     quick: bool = False
+    constants: Mapping[Constant, str] | None = None
 
 
 def module_text(
@@ -56,7 +59,7 @@ def module_text(
     debug = DebugLines(module) if options.debug_lines else None
     attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"{length_attribute(target.sve_bits)}'
     messages: dict[str, tuple[str, ...]] = {}
-    constants = symbols_of(functions)
+    constants = symbols_of(functions) if options.constants is None else options.constants
     for function in functions:
         symbols = options.shape_symbols.get(function.name)
         messages[function.name] = emit_kernel(
@@ -64,8 +67,8 @@ def module_text(
             attributes=attributes, vector_bits=target.vector_bits, fast_math=options.fast_math,
             fp_contract=options.fp_contract, store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "",
             maths=maths_options(target, fast=options.fast_math), debug=debug, constants=constants)
-    for held, symbol in constants.items():
-        module.add(declaration(held, symbol))
+    for held in symbols_of(functions):
+        module.add(declaration(held, constants[held]))
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     from_c = dict.fromkeys(text for function in functions for text in function.attrs.get("import_c", ()))
     imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))

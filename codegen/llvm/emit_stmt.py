@@ -34,11 +34,14 @@ from .outline import Captured, captures, constant_bytes, context_slot, loops_in,
 from .plain_loops import plain_lanes
 from .text import FunctionText, ModuleText
 from .types import llvm_type, memory_type
+from .workspaces import WORKSPACES
 
 __all__ = ["KernelText", "emit_kernel"]
 
 _STACK_BUDGET = 16 * 1024
 """Bytes of stack that one function takes for buffers; what is larger, or of unknown size, goes to the heap."""
+_THREAD_STACK = 256 * 1024
+"""The same of a parallel loop's body, in a function that is not to allocate."""
 _MOST_UNROLLED = 16
 """Iterations of a loop of vector code that LLVM may unroll; its own taste takes four times as long to compile."""
 _UNROLLED_VECTORS = 32
@@ -66,6 +69,8 @@ class KernelText:
     """The instruction that orders stores past the caches before those that follow, where the machine does not."""
     maths: MathsOptions = PORTABLE
     debug: DebugLines | None = None
+    thread_stack: int = _STACK_BUDGET
+    """Bytes of stack that a function takes for buffers which runs in a parallel loop."""
     messages: list[str] = field(default_factory=list[str])
     outlined: int = 0
     loops: dict[Stmt, int] = field(default_factory=dict[Stmt, int])
@@ -88,6 +93,9 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     each instruction the line that its statement came from. constants: the symbols of those that it reads.
     """
     kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, fp_contract, store_fence, maths, debug)
+    workspaces = function.arguments[len(function.arguments) - function.attrs.get(WORKSPACES, 0):]
+    if WORKSPACES in function.attrs:
+        kernel.thread_stack = _THREAD_STACK
     parameters: list[str] = []
     written = stored_buffers(function.body)
     for i, param in enumerate(function.arguments):
@@ -101,7 +109,8 @@ def emit_kernel(module: ModuleText, function: Function, symbol: str, symbols: tu
     emitter = StmtEmitter(kernel, f, in_parallel=False)
     for i, param in enumerate(function.arguments):
         if isinstance(param, Buffer):
-            emitter.bind_buffer(param, Place(f"%p{i}", max(param.dtype.bytes, param.alignment)))
+            own = OWN_ALIGNMENT if param in workspaces else 0
+            emitter.bind_buffer(param, Place(f"%p{i}", max(param.dtype.bytes, param.alignment, own)))
         else:
             emitter.exprs.variables[param] = f"%p{i}"
     for buffer, held in function.constant_buffers.items():
@@ -126,7 +135,7 @@ class StmtEmitter:
         self.exprs = ExprEmitter(f, IndexFacts(), BUILDERS, fast_math=kernel.fast_math,
                                  fp_contract=kernel.fp_contract, maths=kernel.maths)
         self.exprs.leave_if = self.leave_if
-        self._stack_left = _STACK_BUDGET
+        self._stack_left = kernel.thread_stack if in_parallel else _STACK_BUDGET
         self._status: str | None = None
         self._described = "" if kernel.debug is None else kernel.debug.function(f)
         self._heap: list[str] = []

@@ -103,17 +103,18 @@ def _optimised_text(parts: Sequence[str], target: Target, quick: bool) -> str:
 
 
 @in_turn
-def object_code(kernels: Sequence[str], others: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
+def object_code(kernels: Sequence[Sequence[str]], others: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
     """An object file of LLVM IR texts, in which nobody sees any other function or variable than those in `visible`, and of
     which only what those need is left.
 
-    kernels: texts that are optimised as `compile_text` does, by themselves, so that they round as they do when they are
+    kernels: texts that are optimised as `compile_text` does, each group by itself, so that they round as they do when they are
     called here: what LLVM knows of their callers changes which products and sums it fuses. others: what is linked to them.
     """
     machine = _machine(target)
     with _Modules() as modules:
-        module = _optimised(modules, kernels, target)
-        module.link_in(_optimised(modules, others, target))
+        module = _optimised(modules, kernels[0], target)
+        for texts in (*kernels[1:], others):
+            module.link_in(_optimised(modules, texts, target))
         _hide_all_but(module, visible)
         with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
             passes = llvm.create_new_module_pass_manager()

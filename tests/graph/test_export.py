@@ -1,0 +1,179 @@
+"""Models as libraries: called from C with the bits of a call from Python, and nothing allocated."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.cli import main
+from tilewright.graph import Builder
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "net.h"
+int main(int count, char **args) {
+    static float image[3 * 9 * 7], score[5];
+    FILE *file = fopen(args[1], "rb");
+    if (!file || fread(image, sizeof image, 1, file) != 1) return 2;
+    OPEN
+    void *arena = aligned_alloc(64, net_arena_bytes());
+    int32_t status = net(WEIGHTS image, score, arena);
+    if (status) { puts(net_error(status)); return 1; }
+    int best = 0;
+    for (int k = 0; k < 5; k++) { if (score[k] > score[best]) best = k; printf("%a ", score[k]); }
+    printf("class %d\n", best);
+    return 0;
+}
+"""
+
+THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "net.h"
+static long allocations;
+extern void *__libc_malloc(size_t);
+extern void *__libc_memalign(size_t, size_t);
+void *malloc(size_t size) { __atomic_add_fetch(&allocations, 1, 5); return __libc_malloc(size); }
+void *aligned_alloc(size_t at, size_t size) { __atomic_add_fetch(&allocations, 1, 5); return __libc_memalign(at, size); }
+static float images[4][3 * 9 * 7], scores[4][5], again[4][5];
+static void *arenas[4];
+static long within[4];
+static void *many(void *at) {
+    long k = (long)at;
+    for (int turn = 0; turn < 200; turn++) if (net(images[k], again[k], arenas[k])) return at;
+    return memcmp(scores[k], again[k], sizeof scores[k]) ? at : NULL;
+}
+int main(void) {
+    pthread_t threads[4];
+    for (int k = 0; k < 4; k++) {
+        for (int i = 0; i < 3 * 9 * 7; i++) images[k][i] = (float)((i * 7 + k) % 11) / 5 - 1;
+        arenas[k] = aligned_alloc(64, net_arena_bytes());
+    }
+    long before = allocations;
+    for (int k = 0; k < 4; k++) if (net(images[k], scores[k], arenas[k])) return 1;
+    if (allocations != before) { printf("%ld allocations\n", allocations - before); return 2; }
+    for (long k = 0; k < 4; k++) pthread_create(&threads[k], NULL, many, (void *)k);
+    for (int k = 0; k < 4; k++) { void *failed = &failed; pthread_join(threads[k], &failed); if (failed) return 3; }
+    puts("same");
+    return 0;
+}
+"""
+
+
+def classifier() -> tw.graph.Graph:
+    random = np.random.default_rng(2)
+
+    def weights(*shape: int) -> Any:
+        return (random.standard_normal(shape) / 9).astype("float32")
+
+    b = Builder("classifier")
+    x = b.input("image", (1, 3, 9, 7))
+    x = b.node("relu", b.node("conv", x, b.param("w", weights(64, 3, 3, 3)), padding=(1, 1, 1, 1)))
+    x = b.node("relu", b.node("conv", x, b.param("v", weights(96, 64, 3, 3)), padding=(1, 1, 1, 1)))
+    x = b.node("reshape", b.node("mean", x, axes=(2, 3)), shape=(1, 96))
+    b.output("score", b.node("softmax", b.node("matmul", x, b.param("u", weights(96, 5)))))
+    return b.graph()
+
+
+def run(source: str, folder: Path, *args: str, libraries: tuple[str, ...] = ("-lpthread",)) -> str:
+    (folder / "program.c").write_text(source)
+    subprocess.run(["cc", "-O1", "-o", "program", "program.c", "-L.", "-lnet", "-Wl,-rpath,.", *libraries], cwd=folder, check=True)
+    done = subprocess.run(["./program", *args], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+@needs_cc
+@pytest.mark.parametrize("weights", ["embed", "file"])
+def test_a_program_in_c_classifies_with_the_bits_of_python(tmp_path: Path, weights: Literal["embed", "file"]) -> None:
+    m = tw.build(classifier())
+    image = np.random.default_rng(4).standard_normal((1, 3, 9, 7)).astype("float32")
+    image.tofile(tmp_path / "image")
+    m.export(tmp_path / "libnet.so", weights=weights, threads="none")
+    opened = 'net_weights *weights; if (net_open("net.weights", &weights)) return 3;' if weights == "file" else ""
+    said = run(PROGRAM.replace("OPEN", opened).replace("WEIGHTS", "weights," if opened else ""), tmp_path, "image").split()
+    score = m(image)[0]
+    assert [float.fromhex(word) for word in said[:5]] == score.tolist()
+    assert said[-1] == str(score.argmax())
+
+
+@needs_cc
+def test_a_call_allocates_nothing_and_threads_do_not_meet(tmp_path: Path) -> None:
+    tw.build(classifier()).export(tmp_path / "libnet.so", threads="none")
+    assert run(THREADS, tmp_path) == "same\n"
+
+
+@needs_cc
+def test_a_file_of_other_weights_is_refused(tmp_path: Path) -> None:
+    m = tw.build(classifier())
+    m.export(tmp_path / "libnet.so", weights="file", threads="none")
+    source = r"""
+#include <stdio.h>
+#include "net.h"
+int main(int count, char **args) {
+    net_weights *weights = NULL;
+    int32_t status = net_open(args[1], &weights);
+    puts(net_error(status));
+    net_close(weights);
+    return 0;
+}
+"""
+    assert run(source, tmp_path, "net.weights") == "success\n"
+    assert "cannot be opened" in run(source, tmp_path, "absent")
+    content = bytearray((tmp_path / "net.weights").read_bytes())
+    (tmp_path / "short").write_bytes(content[:-1])
+    content[80] ^= 1
+    (tmp_path / "other").write_bytes(content)
+    for name in ("short", "other"):
+        assert "does not hold the weights" in run(source, tmp_path, name)
+
+
+def test_the_header_tells_of_every_input_and_output(tmp_path: Path) -> None:
+    library, header, *_ = tw.build(classifier()).export(tmp_path / "libnet.so", weights="file", threads="none")
+    text = header.read_text()
+    assert re.search(r"image +in  float32\[1, 3, 9, 7\]", text)
+    assert re.search(r"score +out float32\[1, 5\]", text)
+    assert "int32_t net(const net_weights *weights, const float *image, float *score, void *arena);" in text
+    assert "int64_t net_arena_bytes(void);" in text
+    assert library.stat().st_size < 1 << 20
+
+
+def test_python_loads_the_library_too(tmp_path: Path) -> None:
+    m = tw.build(classifier())
+    m.export(tmp_path / "libnet.so", threads="none")
+    image = np.ones((1, 3, 9, 7), "float32")
+    score = np.empty((1, 5), "float32")
+    tw.load(str(tmp_path / "libnet.so"))(image, score, tw.empty((m.arena_bytes,), "uint8"))
+    np.testing.assert_array_equal(score, m(image))
+
+
+def test_inputs_may_be_called_as_they_like(tmp_path: Path) -> None:
+    b = Builder()
+    b.output("weights", b.node("add", b.input("arena", (3,)), b.node("exp", b.input("net", (3,)))))
+    _, header, *_ = tw.build(b.graph()).export(tmp_path / "net.o", threads="none")
+    assert "int32_t net(const float *arena, const float *net, float *weights, void *arena_);" in header.read_text()
+
+
+def test_sizes_that_are_open_are_refused(tmp_path: Path) -> None:
+    b = Builder()
+    b.output("y", b.node("exp", b.input("x", ("n", 3))))
+    with pytest.raises(tw.ExportError, match=r"(?s)TW0915.*one size, and n stands for several"):
+        tw.build(b.graph()).export(tmp_path / "libnet.so")
+
+
+def test_the_command_line_compiles_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    classifier().save(tmp_path / "g.safetensors")
+    assert main(["compile", str(tmp_path / "g.safetensors"), "-o", str(tmp_path / "libnet.so"), "--weights", "file"]) == 0
+    assert "net.weights" in capsys.readouterr().out
+    assert (tmp_path / "net.h").exists()
