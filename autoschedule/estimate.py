@@ -36,6 +36,8 @@ from ..ir.expr import Var
 
 __all__ = ["ASSUMED", "Body", "Estimate", "Lines", "Nest", "estimate"]
 
+PAGE = 4096
+"""Bytes of which the processor remembers where they are."""
 ROOM = 0.75
 """The part of a cache that a program's own data can have."""
 LOOP, LEAVE = 2, 4
@@ -65,12 +67,14 @@ class Body:
     """What one iteration of the loops around it does in one piece. instructions: on whole vectors, by the names of
     machine.Instructions. accesses: the elements that are read and written in memory, whatever is kept in registers. inner: the
     loops that are written out in it or are lanes, each axis with how many values it takes. chain: the instructions that wait for
-    those of the iteration before, as name and number one after the other."""
+    those of the iteration before, as name and number one after the other. spilled: how often in a body sums wait until they are
+    stored and loaded again, since they are not in registers."""
 
     instructions: Mapping[str, float]
     accesses: tuple[Access, ...] = ()
     inner: tuple[tuple[Var, int], ...] = ()
     chain: tuple[str, int] | None = None
+    spilled: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +88,16 @@ class Nest:
     parallel: bool = False
 
 
-Lines = dict[tuple[Access, tuple[int, ...]], float]
-"""The bytes of the lines that an access touches, by the widths of the variables in it: the same in all nests."""
+Lines = dict[tuple[Access, tuple[int, ...], int], float]
+"""The bytes of the lines that an access touches, by the widths of the variables in it and those of a line (or of a page): the same
+in all nests."""
 
 
 def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estimate:
     """The time of a nest, of data that stay where they fit when it runs again and again. lines: who estimates several nests of
     the same accesses hands in one dictionary, so that each is looked at once."""
-    sizes = _Sizes({} if lines is None else lines, machine.write)
+    known = Lines() if lines is None else lines
+    sizes, pages = _Sizes(known, machine.write, machine.line), _Sizes(known, 1, PAGE)
     warm = sizes.of_run(nest)[0]
     total: dict[str, float] = {}
     for part in _pieces(nest):
@@ -100,6 +106,9 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
         core: dict[str, float] = {}
         _add_core(part, 1.0, machine, core)
         transfers = _transfers(part, machine, sizes, warm, threads)
+        missed = _crossing(part, machine.pages * PAGE, pages) / PAGE * machine.page_miss
+        if missed and pages.of_run(nest)[0] > machine.pages * PAGE:
+            transfers["pages"] = missed
         share = ceil(tasks / threads) / max(tasks, 1)
         moving = core.pop(MOVING, 0.0)
         if sum(core.values()) < moving + sum(transfers.values()):
@@ -168,7 +177,10 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
     if body.chain is not None:
         name, links = body.chain
         runs = max(machine.window / (begun * trips), 1.0)
-        bounds.append(("latency of the sum", getattr(machine.instructions, name).latency * links / runs))
+        again = machine.instructions.load.latency + machine.instructions.store.latency if body.spilled else 0.0
+        busy = sum(arithmetic.values()) if body.spilled else 0.0
+        waits = max(getattr(machine.instructions, name).latency * links / runs, busy)
+        bounds.append(("latency of the sum", waits + again * body.spilled))
     binds, cycles = max(bounds, key=lambda bound: bound[1])
     return binds, cycles, max(units.get("load", 0.0), units.get("store", 0.0))
 
@@ -183,8 +195,8 @@ class _Sizes:
     """The bytes that nests touch, each looked for once: what stays in a cache, and what crosses into it, where those that are
     written count `write` times."""
 
-    def __init__(self, lines: Lines, write: float) -> None:
-        self.lines, self.write = lines, write
+    def __init__(self, lines: Lines, write: float, line: int) -> None:
+        self.lines, self.write, self.line = lines, write, line
         self.touched: dict[int, _Touched] = {}
         self.sizes: dict[tuple[int, bool], tuple[float, float]] = {}
 
@@ -214,10 +226,10 @@ class _Sizes:
         return sum(held.values()), sum(moved.values())
 
     def _lines(self, access: Access, widths: dict[Var, int]) -> float:
-        key = access, tuple(widths.get(var, 1) for var in access.variables)
+        key = access, tuple(widths.get(var, 1) for var in access.variables), self.line
         size = self.lines.get(key)
         if size is None:
-            size = self.lines[key] = line_bytes(box_of(access, widths), access.bytes, ASSUMED, access.shape)
+            size = self.lines[key] = line_bytes(box_of(access, widths), access.bytes, ASSUMED, access.shape, self.line)
         return size
 
     def _run(self, nest: Nest) -> _Touched:

@@ -47,7 +47,7 @@ from ..ir.expr import (
 from ..ir.structural import structural_key
 from ..ir.visit import children, post_order
 
-__all__ = ["class_of", "instructions_of", "load_of", "number_of", "vectors"]
+__all__ = ["class_of", "instructions_of", "links_of", "load_of", "number_of", "pieces", "vectors"]
 
 VarT = TypeVar("VarT", bound=Var)
 """Any kind of variable: of loops, or axes of operations."""
@@ -70,8 +70,14 @@ def class_of(node: Node) -> str:
 
 
 def number_of(node: Node) -> int:
-    """How many such instructions a node takes: extrema of floats compare and then choose, since a NaN is to stay one."""
-    return 2 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+    """How many such instructions a node takes: extrema of floats put operands in order by their signs, compare, and choose, since
+    -0 is less than 0 and a NaN is to stay one."""
+    return 5 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+
+
+def links_of(node: Node) -> int:
+    """How many of them wait for each other."""
+    return 3 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
 
 
 def instructions_of(
@@ -128,11 +134,19 @@ def vectors(lanes: Mapping[VarT, int], own: Collection[Var], width: int) -> int:
     return ceil(values / width)
 
 
+def pieces(lanes: int, width: int, machine: Machine) -> int:
+    """How many loads or stores so many neighbours take: those that fill no vector are halves, quarters and so on, unless vectors
+    can be masked."""
+    whole, rest = divmod(lanes, width)
+    return whole + (min(rest, 1) if machine.masks else rest.bit_count())
+
+
 def load_of(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tuple[str, int]:
     """The class of what loads or stores along the lanes, and how many: whole vectors where neighbours lie side by side, one element
     where all lanes read the same, gathers else."""
     steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}
     own = [axis for axis, step in steps.items() if step]
-    many = vectors(lanes, own, machine.lanes(access.bytes * 8))
-    together = not own or min(abs(steps[axis]) for axis in own) == 1
-    return ("store" if access.stored else "load") if together else "gather", many
+    width = machine.lanes(access.bytes * 8)
+    if own and min(abs(steps[axis]) for axis in own) > 1:
+        return "gather", vectors(lanes, own, width)
+    return "store" if access.stored else "load", pieces(prod(lanes[axis] for axis in own), width, machine)

@@ -117,7 +117,7 @@ _EITHER = te.comm_reducer(lambda a, b: a | b, lambda dtype: te.const(0, dtype), 
 _LATENCIES: tuple[tuple[str, Any, Term], ...] = (("fma", te.sum, _MUL), ("add", te.sum, _LARGER), ("mul", _PRODUCT, _LARGER))
 """The combiner that waits, and its term."""
 _RATES: tuple[tuple[str, Any, Term, int], ...] = (
-    ("fma", te.sum, _MUL, 1), ("add", te.sum, _ADD, 2), ("mul", _PRODUCT, _MUL, 2), ("select", te.max, _LARGER, 2))
+    ("fma", te.sum, _MUL, 1), ("add", te.sum, _ADD, 2), ("mul", _PRODUCT, _MUL, 2), ("select", te.max, _LARGER, 10))
 """How many instructions a term takes with its combiner."""
 _ELEMENTWISE: tuple[tuple[str, Term], ...] = (
     ("div", lambda a, b: a / b), ("sqrt", lambda a, b: te.sqrt(b)), ("call", lambda a, b: te.exp(b)))

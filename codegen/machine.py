@@ -67,10 +67,11 @@ class Machine:
     """vector_bytes, registers: of the vector registers. instructions: see there. l1, l2, l3, line: bytes of the data caches of one
     core, of that which cores share (0: there is none), and of a line. l2_rate, l3_rate, memory_rate: bytes a cycle that one core
     takes from there; memory_shared: that all cores take from memory. write: bytes that cross for one that is written: its line
-    comes first, and goes back. clock: 10^9 cycles a second. width: instructions begun in a cycle; window: that are looked ahead
-    over. fork: cycles until all threads have begun and ended. features: what LLVM calls those that a target needs for this row;
-    cpus: its names for the processors; cores: how many threads work is shared among, those of this machine for code that is made
-    for it."""
+    comes first, and goes back. pages, page_miss: whose places the core knows, and cycles until it knows that of another. clock:
+    10^9 cycles a second. width: instructions begun in a cycle; window: that are looked ahead over. fork: cycles until all threads
+    have begun and ended. features: what LLVM calls those that a target needs for this row; cpus: its names for the processors;
+    cores: how many threads work is shared among, those of this machine for code that is made for it. padded: whether all arrays
+    reach as far as whole vectors do."""
 
     name: str
     architecture: str
@@ -86,17 +87,25 @@ class Machine:
     memory_rate: float = 4
     memory_shared: float = 12
     write: float = 2
+    pages: int = 64
+    page_miss: float = 7
     clock: float = 3.0
     width: float = 4
     window: int = 224
     fork: float = 15000
     cores: int = 16
+    padded: bool = False
     features: tuple[str, ...] = ()
     cpus: tuple[str, ...] = ()
 
     def lanes(self, bits: int) -> int:
         """How many values of `bits` bits a vector register holds."""
         return max(self.vector_bytes * 8 // max(bits, 8), 1)
+
+    @property
+    def masks(self) -> bool:
+        """Whether parts of vectors cost what whole ones do: they are masked, or what lies beside them may be touched too."""
+        return self.padded or self.vector_bytes >= 64 or self.name == "sve"
 
     @property
     def fma_latency(self) -> int:
@@ -135,21 +144,21 @@ def _units(fma: tuple[float, float], add: tuple[float, float], mul: tuple[float,
                         Instruction(1, stores), Instruction(5, masked))
 
 
-_SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 1.5), 1 / 5, 2, 1, 1)
+_SKYLAKE = _units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 1.5), 1 / 5, 2, 1, 0.5)
 _SKYLAKE_512 = _units((4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 1), 1 / 10, 2, 1, 1)
-_HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 0.75), 1 / 12, 2, 1, 1)
+_HASWELL = _units((5, 2), (3, 1), (5, 2), (18, 1 / 14), (19, 1 / 14), (3, 0.75), 1 / 12, 2, 1, 0.5)
 _SANDYBRIDGE = _units((8, 1), (3, 1), (5, 1), (29, 1 / 28), (29, 1 / 28), (3, 0.5), 1 / 24, 1, 0.5, 0.5)
-_ZEN2 = _units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 16, 2, 1, 1 / 4)
-_ZEN3 = _units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 8, 2, 1, 1 / 4)
+_ZEN2 = _units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 16, 2, 1, 0.5)
+_ZEN3 = _units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 1 / 8, 2, 1, 0.5)
 _ZEN4 = _units((4, 1), (3, 1), (3, 1), (11, 1 / 10), (15, 1 / 14), (2, 1), 1 / 40, 1, 0.5, 0.5)
 _ZEN5 = _units((4, 2), (2, 2), (3, 2), (11, 1 / 10), (15, 1 / 14), (2, 2), 1 / 24, 2, 1, 1)
-_SSE2 = _units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 0.5), 1 / 8, 1, 1, 1 / 8)
-_NEON = _units((4, 2), (2, 2), (3, 2), (10, 1 / 5), (10, 1 / 5), (2, 2), 1 / 4, 2, 2, 1 / 8)
+_SSE2 = _units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 0.5), 1 / 8, 1, 1, 0.5)
+_NEON = _units((4, 2), (2, 2), (3, 2), (10, 1 / 5), (10, 1 / 5), (2, 2), 1 / 4, 2, 2, 0.5)
 
 MACHINES = (
-    Machine("avx512", "x86_64", 64, 32, _ZEN5, 48 * KIB, 1 * MIB, 32 * MIB, l2_rate=44, l3_rate=16, memory_rate=8, memory_shared=24,
+    Machine("avx512", "x86_64", 64, 32, _ZEN5, 48 * KIB, 1 * MIB, 32 * MIB, l2_rate=64, l3_rate=48, memory_rate=8, memory_shared=24,
             clock=4.0, width=6, window=448, features=("avx512f",), cpus=("znver5",)),
-    Machine("avx512", "x86_64", 64, 32, _ZEN4, 32 * KIB, 1 * MIB, 32 * MIB, l2_rate=24, l3_rate=16, memory_rate=7, memory_shared=20,
+    Machine("avx512", "x86_64", 64, 32, _ZEN4, 32 * KIB, 1 * MIB, 32 * MIB, l2_rate=48, l3_rate=48, memory_rate=7, memory_shared=20,
             clock=3.7, width=6, window=320, features=("avx512f",), cpus=("znver4",)),
     Machine("avx512", "x86_64", 64, 32, _SKYLAKE_512, 48 * KIB, 2 * MIB, 32 * MIB, l2_rate=40, l3_rate=8, memory_shared=24,
             width=6, window=512, features=("avx512f",),
@@ -159,9 +168,9 @@ MACHINES = (
             cpus=("icelake-server", "icelake-client", "tigerlake", "rocketlake")),
     Machine("avx512", "x86_64", 64, 32, _SKYLAKE_512, 32 * KIB, 1024 * KIB, 16 * MIB, l2_rate=40, l3_rate=8, memory_shared=24,
             features=("avx512f",)),
-    Machine("avx2", "x86_64", 32, 16, _ZEN3, 32 * KIB, 512 * KIB, 32 * MIB, l2_rate=24, l3_rate=16, memory_rate=6, memory_shared=16,
+    Machine("avx2", "x86_64", 32, 16, _ZEN3, 32 * KIB, 512 * KIB, 32 * MIB, l2_rate=48, l3_rate=48, memory_rate=6, memory_shared=16,
             clock=3.4, width=6, window=256, features=("avx2", "fma"), cpus=("znver3",)),
-    Machine("avx2", "x86_64", 32, 16, _ZEN2, 32 * KIB, 512 * KIB, 16 * MIB, l2_rate=24, l3_rate=14, memory_rate=6, memory_shared=16,
+    Machine("avx2", "x86_64", 32, 16, _ZEN2, 32 * KIB, 512 * KIB, 16 * MIB, l2_rate=48, l3_rate=32, memory_rate=6, memory_shared=16,
             clock=3.3, width=5, features=("avx2", "fma"), cpus=("znver2",)),
     Machine("avx2", "x86_64", 32, 16, _SKYLAKE, 32 * KIB, 256 * KIB, l3_rate=16, memory_rate=5, clock=3.8, features=("avx2", "fma"),
             cpus=("skylake",)),

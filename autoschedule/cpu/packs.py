@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["Read", "axes_of", "is_movable", "pack", "packs", "reads_of"]
+__all__ = ["Read", "axes_of", "is_movable", "order_of", "pack", "packs", "reads_of"]
 
 PACKING, PACKING_FAR = 18, 40
 """Operations on vectors in whose time a vector of a tensor is loaded and stored in another order: of one that the second cache
@@ -131,6 +131,16 @@ def packs(
     return tuple(chosen), more
 
 
+def order_of(load: ProducerLoad, lane: IterVar | None, reduced: Sequence[IterVar]) -> tuple[list[int], list[int], int | None]:
+    """The dimensions of a tensor in the order of its copy: those that stay outermost, those that the sum runs along, and that of
+    the lanes, which is divided into panels around these, and lies innermost."""
+    place = place_of(load, lane) if lane is not None else None
+    order = [at for at, index in enumerate(load.indices) if at != place and axes_in(index).isdisjoint(reduced)]
+    summed = sorted((at for at in range(len(load.indices)) if at != place and at not in order),
+                    key=lambda at: max(reduced.index(axis) for axis in axes_in(load.indices[at]) if axis in reduced))
+    return order, summed, place
+
+
 def pack(
     group: Group, load: ProducerLoad, lane: IterVar | None, width: int, reduced: Sequence[IterVar], whole: bool,
 ) -> Stage:
@@ -139,10 +149,7 @@ def pack(
     s = group.s
     assert isinstance(load.producer, Tensor)
     copy = s.cache_read(load.producer, "global", [group.anchor])
-    place = place_of(load, lane) if lane is not None else None
-    order = [at for at, index in enumerate(load.indices) if at != place and axes_in(index).isdisjoint(reduced)]
-    summed = sorted((at for at in range(len(load.indices)) if at != place and at not in order),
-                    key=lambda at: max(reduced.index(axis) for axis in axes_in(load.indices[at]) if axis in reduced))
+    order, summed, place = order_of(load, lane, reduced)
     last = len(load.indices) - 1
 
     def places(*at: Expr) -> list[Expr]:

@@ -12,48 +12,157 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, log2, prod
 
 from ...codegen.machine import Machine
-from ...ir.analysis.footprint import Access
+from ...ir.analysis.count import product, value_of
+from ...ir.analysis.footprint import Access, box_of
 from ...ir.combine import is_fused
-from ...ir.expr import Expr, IntImm, IterVar, Mul, Reduce
+from ...ir.expr import Call, Expr, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Reduce, Var
 from ...ir.visit import post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..estimate import ASSUMED, Body, Nest
-from ..instructions import class_of, instructions_of, number_of, vectors
+from ..instructions import class_of, instructions_of, links_of, load_of, number_of, vectors
+from .lanes import power_below
+from .packs import axes_of, order_of
 from .sum_plan import SumPlan
 from .transposes import loads_in
 
-__all__ = ["reads_of", "stored_by", "sum_nest"]
+__all__ = ["Around", "lanes_of", "loops_around", "reads_of", "stored_by", "sum_nest"]
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """The loops around the tile of a sum, the outermost first, each axis with its iterations. shared: how many of them threads
+    share. panels: after how many of them what lanes run along is copied, a panel at a time; None: it is copied whole, before."""
+
+    loops: tuple[tuple[IterVar, int], ...]
+    shared: int = 0
+    panels: int | None = None
+
+
+def loops_around(axis: Sequence[IterVar], plan: SumPlan, machine: Machine, bits: int, shared: int) -> Around:
+    """Those over the data axes in their order, and over vectors."""
+    rows, lanes = dict(plan.rows), lanes_of(plan, machine, bits)
+    loops = [(each, ceil(_extent(each) / rows.get(each, 1))) for each in axis if each not in lanes]
+    loops += [(each, ceil(_extent(each) / values)) for each, values in lanes.items() if each.kind != "reduce"]
+    return Around(tuple(loops), shared)
+
+
+def lanes_of(plan: SumPlan, machine: Machine, bits: int) -> dict[IterVar, int]:
+    """How many values of each of its axes go into the vectors of one step: of a reduce axis a power of two."""
+    width = plan.vectors * machine.lanes(bits)
+    if len(plan.lane) > 1:
+        return {each: _extent(each) for each in plan.lane}
+    (lane,) = plan.lane
+    return {lane: power_below(min(width, _extent(lane))) if lane.kind == "reduce" else min(width, _extent(lane))}
 
 
 def sum_nest(
-    value: Reduce, stored: Access, reads: Reads, plan: SumPlan, machine: Machine, written_out: Sequence[IterVar], shared: int,
+    value: Reduce, stored: Access, reads: Reads, plan: SumPlan, machine: Machine, written_out: Sequence[IterVar], around: Around,
 ) -> Nest:
-    """The nest of the sum `value`. stored: the element of its result, at the data axes; reads: by reads_of. written_out: the reduce
-    axes whose loops are. shared: how many of the outermost loops threads share."""
-    axis = [each for each in stored.indices or () if isinstance(each, IterVar)]
-    rows = dict(plan.rows)
+    """The nest of the sum `value`, with the copies that it reads. stored: the element of its result, at the data axes; reads: by
+    reads_of. written_out: the reduce axes whose loops are."""
+    rows, lanes = dict(plan.rows), lanes_of(plan, machine, value.dtype.bits)
     width = plan.vectors * machine.lanes(value.dtype.bits)
-    lanes = {plan.lane[0]: width} if len(plan.lane) == 1 else {each: _extent(each) for each in plan.lane}
-    lanes = {each: min(values, _extent(each)) for each, values in lanes.items()}
+    copies = [_copied(load, reads[id(load)], plan.lane[0] if plan.lane[0] in axes_of(load) else None, width, value.axes)
+              for load in plan.packed]
+    beside = {**reads, **{id(load): copy.beside for load, copy in zip(plan.packed, copies, strict=True)}}
+    reads = {**reads, **{id(load): copy.read for load, copy in zip(plan.packed, copies, strict=True)}}
     tile: dict[IterVar, int] = {**rows, **{each: _extent(each) for each in written_out if each not in lanes}}
-    outer = [each for each in value.axes if each not in tile and each not in lanes]
-    steps = [(each, _extent(each)) for each in outer] + [
-        (each, ceil(_extent(each) / values)) for each, values in lanes.items() if each.kind == "reduce"]
-    body = _terms(value, plan, tile, lanes, steps[-1][0] if steps else None, machine, reads)
-    nest: Nest | Body = body
+    copied = all(load in plan.packed for load in loads_in(value) if not axes_of(load).isdisjoint(lanes))
+    machine = replace(machine, padded=True) if copied else machine  # a copy can be read beyond its end
+
+    def of_lanes(values: int) -> tuple[Nest | Body, ...]:
+        """A tile with so many lanes, where they are along one axis."""
+        each = lanes if len(lanes) > 1 else dict.fromkeys(lanes, values)
+        return _summed(value, plan, tile, each, machine, reads, beside), _end(value, stored, rows, each, machine)
+
+    inside = of_lanes(lanes[plan.lane[0]])
+    rest = _extent(plan.lane[0]) % lanes[plan.lane[0]] if len(lanes) == 1 and plan.lane[0].kind != "reduce" else 0
+    for at, (each, trips) in reversed(list(enumerate(around.loops))):
+        if at + 1 == around.panels:
+            within = dict.fromkeys(value.axes, 0) | dict(around.loops[at + 1:])
+            inside = (*(_copying(copy, machine, within, lanes) for copy in copies if copy.along is not None), *inside)
+        if at + 1 == len(around.loops) and each in lanes and rest and not machine.masks:  # the last vectors are not whole
+            inside = (Nest(each, trips - 1, inside), Nest(each, 1, of_lanes(rest)))
+        else:
+            inside = (Nest(each, trips, inside, at < around.shared),)
+    ahead = [_copying(copy, machine, None, lanes) for copy in copies if around.panels is None or copy.along is None]
+    parts = (*ahead, *inside)
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], Nest) else Nest(None, 1, parts)
+
+
+def _summed(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int], machine: Machine, reads: Reads,
+            beside: Reads) -> Nest | Body:
+    """The loops over reduce axes around the terms of a tile."""
+    steps = [(each, _extent(each)) for each in value.axes if each not in tile and each not in lanes]
+    steps += [(each, ceil(_extent(each) / values)) for each, values in lanes.items() if each.kind == "reduce"]
+    nest: Nest | Body = _terms(value, plan, tile, lanes, steps[-1][0] if steps else None, machine, reads, beside)
     for each, trips in reversed(steps):
         nest = Nest(each, trips, (nest,))
-    parts = [nest, _end(value, stored, rows, lanes, machine)]
-    loops = [(each, ceil(_extent(each) / rows.get(each, 1))) for each in axis if each not in lanes]
-    loops += [(each, ceil(_extent(each) / values)) for each, values in lanes.items() if each.kind != "reduce"]
-    whole = Nest(None, 1, tuple(parts))
-    for at, (each, trips) in reversed(list(enumerate(loops))):
-        whole = Nest(each, trips, (whole,) if whole.axis is not None else whole.body, at < shared)
-    return whole
+    return nest
+
+
+@dataclass(frozen=True, eq=False)
+class _Copy:
+    """A tensor that is read in another order than it has. source: its elements, at `at`, an axis or a variable of its own for each
+    of its dimensions; read: those of the copy; beside: the same as if panels were rows, for how lanes lie. along: the axis in whose
+    panels the copy is. turned: whether neighbours in the copy are no neighbours in the tensor."""
+
+    source: Access
+    read: Access
+    beside: Access
+    at: tuple[tuple[Var, int], ...]
+    along: IterVar | None
+    turned: bool
+
+
+def _copied(load: ProducerLoad, source: Access, lane: IterVar | None, width: int, reduced: Sequence[IterVar]) -> _Copy:
+    """As packs.pack makes it."""
+    order, summed, place = order_of(load, lane, reduced)
+    at = [index if isinstance(index, IterVar) else Var(f"at{number}") for number, index in enumerate(load.indices)]
+    extents = [extent if isinstance(extent, int) else ASSUMED for extent in source.shape]
+
+    def indices(of: Sequence[Expr]) -> tuple[Expr, ...]:
+        dims = [of[each] for each in (*order, *summed)]
+        return tuple(dims if place is None else [*dims[:len(order)], of[place] // width, *dims[len(order):], of[place] % width])
+
+    shape = [extents[each] for each in (*order, *summed)]
+    if place is not None:
+        shape = [*shape[:len(order)], ceil(extents[place] / width), *shape[len(order):], width]
+    inner = place if place is not None else [*order, *summed][-1]
+    flat = [each for each in (*order, *summed) if each != place] + ([place] if place is not None else [])
+    beside = Access(source.array, tuple(load.indices[each] for each in flat), tuple(extents[each] for each in flat))
+    return _Copy(Access(source.array, tuple(at), source.shape), Access(source.array, indices(load.indices), tuple(shape)), beside,
+                 tuple(zip(at, extents, strict=True)), lane, inner != len(extents) - 1)
+
+
+def _copying(copy: _Copy, machine: Machine, within: Mapping[Var, int] | None, lanes: Mapping[IterVar, int]) -> Nest:
+    """The loops of a copy: of all of it, or of one panel. within: then the loops inside of which it is read, each with its
+    iterations, 0 for all."""
+    width = machine.lanes(copy.source.bytes * 8)
+    trips = {var: extent if within is None else lanes[var] if var is copy.along and isinstance(var, IterVar) else
+             (within[var] or extent) if var in within else 1 for var, extent in copy.at}
+    inner = copy.along if copy.along is not None else _last(copy.read)
+    side = {inner: width}
+    count: dict[str, float] = {"load": 1, "store": 1}
+    if copy.turned:
+        side[copy.at[-1][0]] = width
+        count = {"load": width, "store": width, "shuffle": width * log2(width)}
+    written = Access(copy.read.array, copy.read.indices, copy.read.shape, stored=True)
+    nest: Nest | Body = Body(count, (copy.source, written), tuple(side.items()))
+    for var, extent in sorted(trips.items(), key=lambda each: each[0] is inner, reverse=True):
+        nest = Nest(var, ceil(extent / side.get(var, 1)), (nest,))
+    assert isinstance(nest, Nest)
+    return Nest(nest.axis, nest.trips, nest.body, within is None)
+
+
+def _last(access: Access) -> Var:
+    """The variable of the last index."""
+    return access.variables[-1]
 
 
 def _extent(axis: IterVar) -> int:
@@ -80,24 +189,68 @@ def _number(extent: Expr) -> int:
 
 
 def _terms(value: Reduce, plan: SumPlan, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int], around: IterVar | None,
-           machine: Machine, reads: Reads) -> Body:
-    """A term of each result of a tile. A product that a sum takes up is one instruction with it."""
+           machine: Machine, reads: Reads, beside: Reads) -> Body:
+    """A term of each result of a tile."""
     (source,) = value.sources
-    fused = is_fused(value, 0) and isinstance(source, Mul)
-    combining = ["fma"] if fused else [
-        class_of(node) for node in post_order(*value.combiner.result) if class_of(node) for _ in range(number_of(node))]
+    links = prod(size for axis, size in tile.items() if axis.kind == "reduce")
+    fused, waiting = _is_fused(value), sum(links_of(node) for node in post_order(*value.combiner.result) if class_of(node))
+    count = _count(value, tile, lanes, around, machine, beside)
+    width, sums, values = machine.lanes(value.dtype.bits), prod(size for _, size in plan.rows), prod(lanes.values())
+    apart = values % width > 0 and not machine.masks
+    if apart:  # sums that fill no registers stay in memory
+        whole = sums * (values // width)
+        count.update({"load": whole, "store": whole, "masked": 2 * sums})
+    # a vector of each row at a time, and an element, or those of a window that its next term reads too; and what operators make
+    held = (1 + sums) * vectors(lanes, lanes, width)
+    held += max(1, sum(_shared(beside[id(load)], tile, lanes) for load in loads_in(source))) + (0 if fused else _scratch(value))
+    spilled = max(held - machine.registers, 0)
+    if spilled:  # sums that are kept in memory
+        count["load"] += spilled * links
+        count["store"] += spilled * links
+    chain = ("fma", links) if fused else (next(reversed(_combining(value)), "add"), links * max(waiting, 1))
+    return Body(count, tuple(reads.values()), (*tile.items(), *lanes.items()), chain, links if spilled else int(apart))
+
+
+def _is_fused(value: Reduce) -> bool:
+    """Whether a product is one instruction with the sum that takes it up."""
+    return is_fused(value, 0) and isinstance(value.sources[0], Mul)
+
+
+def _combining(value: Reduce) -> list[str]:
+    """The classes of what takes up a term."""
+    return [class_of(node) for node in post_order(*value.combiner.result) if class_of(node) for _ in range(number_of(node))]
+
+
+def _count(value: Reduce, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int], around: IterVar | None, machine: Machine,
+           beside: Reads) -> Counter[str]:
+    """The instructions of a term of each result of a tile, and of what takes it up."""
+    (source,) = value.sources
+    fused = _is_fused(value)
     values = [source.a, source.b] if fused and isinstance(source, Mul) else [source]
     loops = {around} if around is not None else set[IterVar]()
-    count: Counter[str] = instructions_of(values, machine, tile, lanes, loops, lambda load: reads[id(load)])
-    sums = prod(size for _, size in plan.rows) * vectors(lanes, lanes, machine.lanes(value.dtype.bits))
-    links = prod(size for axis, size in tile.items() if axis.kind == "reduce")
-    for name in combining:
-        count[name] += sums * links
-    held = sums + vectors(lanes, lanes, machine.lanes(value.dtype.bits)) + 1  # a vector of each row at a time, and an element
-    if held > machine.registers:  # sums that are kept in memory
-        count["load"] += held - machine.registers
-        count["store"] += held - machine.registers
-    return Body(count, tuple(reads.values()), (*tile.items(), *lanes.items()), (combining[-1] if combining else "add", links))
+    count: Counter[str] = instructions_of(values, machine, tile, lanes, loops, lambda load: beside[id(load)])
+    width, wide = machine.lanes(value.dtype.bits), prod(lanes.values())
+    if wide > width and wide % width and not machine.masks:
+        wide = 1 << (wide - 1).bit_length()  # LLVM's vectors have a power of two of lanes
+    for name in ["fma"] if fused else _combining(value):
+        count[name] += prod(tile.values()) * ceil(wide / width)
+    return count
+
+
+def _scratch(value: Reduce) -> int:
+    """Registers for what operators make, and for the constants of those that look at signs."""
+    signs = any(isinstance(node, (Min, Max)) or isinstance(node, Call) and node.name == "abs"
+                for node in post_order(*value.sources, *value.combiner.result))
+    return 2 if signs else 1
+
+
+def _shared(read: Access, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int]) -> int:
+    """Elements of a tile that a window reads where its next term reads most of them too; 0 where each term takes its own."""
+    own = {axis: size for axis, size in tile.items() if read.step(axis)}
+    if any(read.step(axis) for axis in lanes):
+        return 0
+    elements = value_of(product(box_of(read, own))) or 0
+    return prod(size for axis, size in own.items() if axis.kind != "reduce") if elements < prod(own.values()) else 0
 
 
 def _end(value: Reduce, stored: Access, rows: Mapping[IterVar, int], lanes: Mapping[IterVar, int], machine: Machine) -> Body:
@@ -106,10 +259,14 @@ def _end(value: Reduce, stored: Access, rows: Mapping[IterVar, int], lanes: Mapp
     count: Counter[str] = Counter()
     inner = dict(rows)
     if any(each.kind == "reduce" for each in lanes):
-        many = vectors(lanes, lanes, machine.lanes(bits))
+        many = vectors(lanes, lanes, machine.lanes(value.dtype.bits))
         halves = log2(machine.lanes(bits))
         count.update({"add": int(results * (many - 1 + halves)), "shuffle": int(results * halves), "store": results})
     else:
-        count["store"] = results * vectors(lanes, lanes, machine.lanes(bits))
+        name, many = load_of(stored, lanes, machine)
+        if name == "gather":  # lanes taken out and stored one by one
+            count.update({"shuffle": results * prod(lanes.values()), "store": results * prod(lanes.values())})
+        else:
+            count[name] = results * many
         inner.update(lanes)
     return Body(count, (stored,), tuple(inner.items()))

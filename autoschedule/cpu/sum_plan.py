@@ -58,7 +58,8 @@ class SumPlan:
 
     def __str__(self) -> str:
         tile = "".join(f" x {axis.name} {size}" for axis, size in self.rows)
-        return f"{self.vectors} vectors of {' '.join(axis.name for axis in self.lane)}{tile}"
+        copied = "".join(f", {load.producer.name} copied" for load in self.packed)
+        return f"{self.vectors} vectors of {' '.join(axis.name for axis in self.lane)}{tile}{copied}"
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ vector of results needs of it no other vector does, so it is computed there, and
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -28,14 +28,14 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..estimate import Lines, estimate
+from ..estimate import Estimate, Lines, estimate
 from ..operations import axes_in, inlined_into, loads_of
 from ..plan import Candidate
 from .fusion import axes_shared, computed_again
 from .injective import worth_threads
 from .lanes import fused, halves, length, power_below
 from .packs import axes_of, pack
-from .sum_nest import reads_of, stored_by, sum_nest
+from .sum_nest import Around, loops_around, reads_of, stored_by, sum_nest
 from .sum_plan import SumPlan, Terms, best_plan, cost_of, plans, terms_of
 from .transposes import expanded, loads_in
 
@@ -50,6 +50,8 @@ GAIN = 0.9
 """What a tile has to cost at most of what plain lanes cost: the estimate is no better than that."""
 WORSE, MOST_WAYS, MOST_COPIED = 2.0, 24, 12
 """How many operations more than the fewest a plan may take that is considered; how many plans are, and of those that copy."""
+MOST_IN_PLACE = 4
+"""Of those that copy, how many are considered without their copies too."""
 TASKS = 4
 """Tasks for each thread that balance what else the machine does."""
 
@@ -72,26 +74,54 @@ def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
 
 def _ways(group: Group) -> list[Candidate]:
     """The plans of an anchor whose heads are placed, those that take the fewest operations, with the time of each."""
-    op = group.s[group.anchor].op
-    terms, value = _terms(group, group.anchor), expanded(group.s, op)
-    assert terms is not None and isinstance(value, Reduce)
+    terms = _terms(group, group.anchor)
+    assert terms is not None
     found = (plans(terms, group.machine, terms.axis[-1:], (1,)) if group.parts
              else plans(terms, group.machine, movable=_movable(group)))
     found.sort(key=lambda plan: plan.cost)
-    # The nest of a sum says nothing of copies: their costs are the plan's own, and the first of those without estimates is taken.
-    copied = [plan for plan in found if plan.packed][:MOST_COPIED] if found[0].packed else []
-    found = [plan for plan in found if not plan.packed]
-    most = min((plan.cost for plan in found), default=0) * WORSE
-    ways, lines = list[Candidate](), Lines()
-    stored, reads = stored_by(op.output(0), op.axis), reads_of(value)
-    for plan in [*copied, *(plan for plan in found if plan.cost <= most)][:MOST_WAYS]:
+    copied = [plan for plan in found if plan.packed and plan.cost <= found[0].cost * WORSE][:MOST_COPIED]
+    in_place = [plan for plan in found if not plan.packed]
+    most = min((plan.cost for plan in in_place), default=0) * WORSE
+    found = [*copied, *(replace(plan, packed=()) for plan in copied[:MOST_IN_PLACE]),
+             *(plan for plan in in_place if plan.cost <= most)][:MOST_WAYS]
+    ways = list[Candidate]()
+    for plan, time in zip(found, _estimates(group, found), strict=True):
         apply = _across_lanes if plan.lane[0].kind == "reduce" else _along_lanes
-        if plan.packed:
-            ways.append(Candidate(str(plan), partial(apply, group, plan)))
-            continue
-        nest = sum_nest(value, stored, reads, plan, group.machine, _written_out(terms, plan), _shared(group, plan))
-        ways.append(Candidate(str(plan), partial(apply, group, plan), estimate(nest, group.machine, lines)))
+        ways.append(Candidate(str(plan), partial(apply, group, plan), time))
     return ways
+
+
+def _estimates(group: Group, found: Sequence[SumPlan]) -> list[Estimate]:
+    """The times of plans, with what their copies take."""
+    op, machine = group.s[group.anchor].op, group.machine
+    terms, value = _terms(group, group.anchor), expanded(group.s, op)
+    assert terms is not None and isinstance(value, Reduce)
+    lines, stored, reads = Lines(), stored_by(op.output(0), op.axis), reads_of(value)
+    return [estimate(sum_nest(value, stored, reads, plan, machine, _written_out(terms, plan), _around(group, plan)), machine, lines)
+            for plan in found]
+
+
+def _around(group: Group, plan: SumPlan) -> Around:
+    """The loops around a tile, as _along_lanes orders them."""
+    op, machine = group.s[group.anchor].op, group.machine
+    bits = op.output(0).dtype.bits
+    around = loops_around(op.axis, plan, machine, bits, _shared(group, plan))
+    if not plan.packed:
+        return around
+    sizes, width = _sizes(op, plan), machine.lanes(bits) * plan.vectors
+    order, trips = _nest(group, plan, sizes, width), dict(around.loops)
+    blocks = [(op.axis[at], ceil(trips[op.axis[at]] / order.block)) for at in order.turned
+              if at not in sizes and trips[op.axis[at]] > order.block]
+    late = [(op.axis[at], min(trips[op.axis[at]], order.block) if at in order.turned and at not in sizes else trips[op.axis[at]])
+            for at in order.late]
+    before = [*blocks, *((axis, count) for axis, count in around.loops if axis not in dict(late))]
+    shared, tasks = 0, 1
+    for _, count in (before if order.panels else [*before, *late]) if around.shared else []:
+        if tasks >= TASKS * machine.cores:
+            break
+        tasks *= count
+        shared += 1
+    return Around((*before, *late), shared, len(before) if order.panels else None)
 
 
 def _written_out(terms: Terms, plan: SumPlan) -> list[IterVar]:

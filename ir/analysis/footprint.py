@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ..arith.linear import LinearForm
 from ..buffer import Buffer
@@ -93,18 +92,23 @@ def box_of(access: Access, widths: Widths, spread: Sequence[int] = ()) -> Box:
     return tuple(box)
 
 
-def line_bytes(box: Box, size: int, unknown: int = 1, shape: Sequence[Number] = ()) -> float:
+def line_bytes(box: Box, size: int, unknown: int = 1, shape: Sequence[Number] = (), line: int = LINE) -> float:
     """Bytes of the cache lines under a box of elements of `size` bytes each: rows of neighbours, each of a line at least.
-    unknown: what a width counts as that is a symbol. shape: of the array, where rows that the box has in whole are to count as
-    neighbours too."""
+    unknown: what a width counts as that is a symbol. shape: of the array, where rows that are shorter than a line are to count as
+    neighbours too. line: bytes of what is counted, of a page where it is pages."""
     if not box:
         return size
-    *rows, row = widths = [unknown if value is None else value for value in map(value_of, box)]
-    for extent, width in zip(reversed(shape), reversed(widths), strict=False):
-        if not rows or value_of(extent) != width:
-            break
-        row *= rows.pop()
-    return float(prod(rows) * max(row * size, LINE))
+    count, span, stride = 1, size, size
+    for width, extent in zip(reversed(box), reversed(shape or [None] * len(box)), strict=True):
+        known = value_of(width)
+        values = unknown if known is None else known
+        if stride < line or stride <= span:  # of neighbours, or of what touches
+            span += stride * (values - 1)
+        else:
+            count *= values
+        known = None if extent is None else value_of(extent)
+        stride = line * span if known is None else stride * known
+    return float(count * max(span, line))
 
 
 def touched(accesses: Iterable[Access], widths: Widths) -> dict[Array, Number]:

@@ -154,3 +154,37 @@ def test_the_parts_of_an_estimate_are_its_time() -> None:
     found = Estimate((("loads", 2.0), ("fork-join", 3.0)))
     assert (found.seconds, found.binds) == (5.0, "fork-join") and Estimate(()).binds == ""
     assert tw.autoschedule.Estimate is Estimate
+
+
+def test_sums_that_are_not_in_registers_wait_for_memory() -> None:
+    k = Var("k")
+    kept, spilled = (estimate(Nest(k, 1000, (Body({"fma": 12, "load": 5}, chain=("fma", 1), spilled=times),)), PLAIN).seconds
+                     for times in (0, 1))
+    load, store = PLAIN.instructions.load.latency, PLAIN.instructions.store.latency
+    assert (spilled - kept) * 1e9 == pytest.approx(1000 * (load + store))
+
+
+def test_pages_that_the_core_does_not_know_are_looked_up_each_time() -> None:
+    i, j = Var("i"), Var("j")
+
+    def pages(columns: int) -> float:
+        a = te.placeholder((200, columns), name="a")
+        column = Nest(i, 200, (Body({"load": 1}, (access(a, i, j),)),))
+        return nanoseconds(estimate(Nest(j, 10, (column,)), PLAIN)).get("pages", 0.0)
+
+    assert pages(1024) == pytest.approx(10 * 200 * PLAIN.page_miss), "each row is on a page of its own, of more than are known"
+    assert not pages(128), "eight rows share a page"
+
+
+def test_parts_of_vectors_are_read_in_pieces_unless_there_are_masks() -> None:
+    a, j = te.placeholder((4, 15), name="a"), Var("j")
+    counts = {}
+    for machine in (PLAIN, replace(PLAIN, padded=True)):
+        counted = instructions_of([a[0, j]], machine, {}, {j: 15}, (), lambda load: access(load.producer, *load.indices))
+        counts[machine.masks] = counted["load"]
+    assert counts == {False: 4, True: 2}
+
+
+def test_small_rows_share_lines_and_pages() -> None:
+    assert line_bytes((100, 8), 4, shape=(100, 150), line=4096) == 99 * 600 + 32, "fifteen pages"
+    assert line_bytes((100, 8), 4, shape=(100, 2000), line=4096) == 100 * 4096

@@ -11,6 +11,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.fusion import axes_shared, computed_again
 from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, gathers, terms_of
+from tilewright.autoschedule.estimate import Estimate
 from tilewright.autoschedule.operations import loads_of
 from tilewright.codegen.machine import MACHINES
 
@@ -235,7 +236,37 @@ def test_names_make_no_difference() -> None:
         x, w = (te.placeholder(shape, name=name) for shape, name in zip(((16, 60), (24, 16, 3)), names[:2], strict=True))
         c, k = te.reduce_axis((0, 16), "c"), te.reduce_axis((0, 3), "k")
         y = te.compute((24, 58), lambda o, i: te.sum(x[c, i + k] * w[o, c, k], axis=[c, k]), names[2])
-        shown = str(topi.schedule(y, HASWELL))
-        return shown.replace(f"{names[0]}[", "X[").replace(f"{names[1]}[", "W[").split("\n", 1)[1].replace(names[2], "Y")
+        shown = str(topi.schedule(y, HASWELL)).split("\n", 1)[1]
+        return "".join(dict(zip(names, "XWY", strict=True)).get(letter, letter) for letter in shown)
 
     assert loops("XWY") == loops("PQR")
+
+
+# What plans are estimated at
+
+
+def estimates(out: te.Tensor) -> dict[str, Estimate | None]:
+    """By description, of the sums of a program."""
+    (row,) = tw.autoschedule.schedule(out, HASWELL).plan
+    found = dict(row.candidates)
+    assert len(found) == len(row.candidates), "descriptions tell plans apart"
+    return found
+
+
+def maxima(m: int, n: int, depth: int, crossed: bool) -> te.Tensor:
+    a, b = te.placeholder((m, depth), name="a"), te.placeholder((depth, n) if crossed else (n, depth), name="b")
+    k = te.reduce_axis((0, depth), "k")
+    return te.compute((m, n), lambda i, j: te.max(a[i, k] + (b[k, j] if crossed else b[j, k]), axis=k), name="out")
+
+
+def test_every_plan_has_an_estimate_also_those_that_read_copies() -> None:
+    found = estimates(maxima(128, 160, 96, crossed=False))
+    assert all(found.values())
+    copied, in_place = found["3 vectors of j x i 4, b copied"], found["3 vectors of j x i 4"]
+    assert copied is not None and in_place is not None and copied.seconds < in_place.seconds, "rows that lanes read across"
+
+
+def test_tiles_that_spill_are_estimated_slower_than_those_that_fit() -> None:
+    found = estimates(maxima(128, 160, 96, crossed=True))
+    fits, spills = found["4 vectors of j x i 2"], found["4 vectors of j x i 3"]
+    assert fits is not None and spills is not None and fits.seconds < spills.seconds
