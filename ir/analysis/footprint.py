@@ -70,11 +70,20 @@ class Access:
 
     def step(self, var: Var) -> int:
         """Elements between neighbouring values of a loop variable; where that is no constant, some number that is not 0."""
+        known = self._steps.get(var)
+        if known is not None:
+            return known
         stride, step = 1, 0
         for form, extent in zip(reversed(self.forms), reversed(self.shape), strict=True):
             step += stride * _coefficient(form, var)
             stride *= extent if isinstance(extent, int) else 1
+        self._steps[var] = step
         return step
+
+    @cached_property
+    def _steps(self) -> dict[Var, int]:
+        """Those that were asked for: many nests are over the same accesses."""
+        return {}
 
 
 Box = tuple[Number, ...]

@@ -2,11 +2,12 @@
 
     python -m tools.benchmarks.estimate                         every program, every candidate
     python -m tools.benchmarks.estimate conv --candidates 8     programs whose name contains a word, the first candidates of each
-    python -m tools.benchmarks.estimate --picture estimate.svg  predicted against measured, a point for each candidate
+    python -m tools.benchmarks.estimate --out FOLDER            where the picture goes, FOLDER/estimate.svg (default: out)
 
 For each program: Spearman's rank correlation of estimates and times, how far the choice is from the best of the candidates, and
 how far estimates are from times. One thread, pinned to a core; candidates run in turn, and the least CPU time of each
-counts, so that what else the machine does changes little.
+counts, so that what else the machine does changes little. The picture, predicted against measured with a point for each candidate,
+is shown in the pages that `tilewright bench` writes into the same folder.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from tilewright import te
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.plan import Candidate, Plan
 
-__all__ = ["PROGRAMS", "Measured", "main", "measure", "picture", "rank_correlation"]
+__all__ = ["PICTURE", "PROGRAMS", "Measured", "main", "measure", "picture", "rank_correlation"]
 
 Program = Callable[[], tuple[list[te.Tensor], te.Tensor]]
+PICTURE = "estimate.svg"
 ROUNDS, LEAST = 12, 2e-3
 """How often each candidate is timed, and the seconds of a timing."""
 
@@ -68,6 +70,32 @@ def _pairs(m: int, n: int, depth: int, term: Callable[[Any, Any], Any], combine:
     return declare
 
 
+def _conv3d(channels: int, outputs: int, size: int) -> Program:
+    def declare() -> tuple[list[te.Tensor], te.Tensor]:
+        a, b = given = _given((channels, size + 2, size + 2, size + 2), (outputs, channels, 3, 3, 3))
+        c, z, y, x = reduced = _reduced(c=channels, z=3, y=3, x=3)
+        return given, te.compute((outputs, size, size, size), lambda o, k, i, j: te.sum(
+            b[o, c, z, y, x] * a[c, k + z, i + y, j + x], reduced), name="out")
+    return declare
+
+
+def _gram(rows: int, columns: int) -> Program:
+    """A matrix by itself, transposed: two reads of one tensor."""
+    def declare() -> tuple[list[te.Tensor], te.Tensor]:
+        (a,) = given = _given((rows, columns))
+        (k,) = _reduced(k=rows)
+        return given, te.compute((columns, columns), lambda i, j: te.sum(a[k, i] * a[k, j], axis=k), name="out")
+    return declare
+
+
+def _mttkrp(m: int, n: int, depth: int, rank: int) -> Program:
+    def declare() -> tuple[list[te.Tensor], te.Tensor]:
+        a, b, c = given = _given((m, n, depth), (n, rank), (depth, rank))
+        j, k = reduced = _reduced(j=n, k=depth)
+        return given, te.compute((m, rank), lambda i, r: te.sum(a[i, j, k] * b[j, r] * c[k, r], reduced), name="out")
+    return declare
+
+
 def _contraction(text: str, size: int) -> Program:
     """text: axes of the result, and of what is multiplied."""
     result, left, right = text.split("-")
@@ -85,16 +113,26 @@ def _contraction(text: str, size: int) -> Program:
 
 
 PROGRAMS: dict[str, Program] = {
-    **{f"conv1d {c}-{o} {n} k{k}": _conv1d(c, o, n, k) for c, o, n, k in ((20, 48, 1000, 3), (64, 35, 333, 5), (3, 80, 2999, 7))},
-    **{f"conv2d {c}-{o} {n} k{k}": _conv2d(c, o, n, k) for c, o, n, k in ((5, 35, 31, 5), (17, 24, 28, 3), (32, 7, 45, 3))},
-    **{f"max-plus {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: a + b, te.max, True) for m, n, k in ((128, 160, 96), (63, 257, 131))},
+    **{f"conv1d {c}-{o} {n} k{k}": _conv1d(c, o, n, k) for c, o, n, k in (
+        (20, 48, 1000, 3), (64, 35, 333, 5), (3, 80, 2999, 7), (33, 17, 511, 9), (80, 21, 257, 3))},
+    **{f"conv2d {c}-{o} {n} k{k}": _conv2d(c, o, n, k) for c, o, n, k in (
+        (5, 35, 31, 5), (17, 24, 28, 3), (32, 7, 45, 3), (24, 24, 37, 3), (64, 31, 15, 5))},
+    **{f"max-plus {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: a + b, te.max, True)
+       for m, n, k in ((128, 160, 96), (63, 257, 131), (31, 64, 500))},
     **{f"L1 distances {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: te.abs(a - b), te.sum, False)
-       for m, n, k in ((100, 120, 64), (77, 50, 300))},
+       for m, n, k in ((100, 120, 64), (77, 50, 300), (150, 150, 33))},
     **{f"squared distances {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: (a - b) * (a - b), te.sum, True)
-       for m, n, k in ((90, 200, 48), (200, 31, 100))},
+       for m, n, k in ((90, 200, 48), (200, 31, 100), (101, 99, 37))},
+    **{f"min-plus {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: a + b, te.min, False) for m, n, k in ((100, 100, 100), (50, 333, 40))},
+    **{f"gaussian kernel {m}x{n}x{k}": _pairs(m, n, k, lambda a, b: te.exp(-(a - b) * (a - b)), te.sum, True)
+       for m, n, k in ((60, 90, 40), (33, 200, 17))},
+    **{f"conv3d {c}-{o} {n}": _conv3d(c, o, n) for c, o, n in ((8, 12, 14), (3, 16, 21))},
+    **{f"gram {m}x{n}": _gram(m, n) for m, n in ((200, 150), (512, 256), (77, 301))},
+    **{f"mttkrp {m}x{n}x{k} {r}": _mttkrp(m, n, k, r) for m, n, k, r in ((40, 50, 60, 33), (64, 30, 44, 16))},
     **{f"{text} {size}": _contraction(text, size) for text, size in (
         ("abc-adbe-edc", 22), ("abc-bda-dc", 55), ("abc-dca-bd", 50), ("abcd-aebf-fdec", 11), ("ab-cad-dcb", 60),
-        ("abcd-ea-ebcd", 19))},
+        ("abcd-ea-ebcd", 19), ("ab-ac-cb", 200), ("abc-acd-db", 40),
+        ("abcd-dbea-ec", 16), ("abc-ad-bdc", 31))},
 }
 
 
@@ -201,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", help="only programs whose name contains one of these")
     parser.add_argument("--candidates", type=int, default=30, help="the most of each program (default: 30)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is timed (default: {ROUNDS})")
-    parser.add_argument("--picture", type=Path, help="an SVG file to write")
+    parser.add_argument("--out", type=Path, default=Path("out"), metavar="FOLDER", help="where the picture goes (default: out)")
     options = parser.parse_args(arguments)
     names = [name for name in PROGRAMS if not options.words or any(word in name for word in options.words)]
     if not names:
@@ -220,10 +258,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         correlations, losses = ([getattr(result, what) for result in results] for what in ("correlation", "loss"))
         everything = [row for result in results for row in result.candidates]
         overall = rank_correlation([row[1] for row in everything], [row[2] for row in everything])
-        print(f"\nmedian rank correlation {np.median(correlations):.2f}, over all candidates of all programs {overall:.2f}; choice "
-              f"{np.exp(np.mean(np.log(losses))):.3f} x best in the geometric mean, {max(losses):.2f} at worst")
-    if options.picture is not None and results:
-        options.picture.write_text(picture(results), encoding="utf-8")
+        mean = np.exp(np.mean(np.log(losses)))
+        print(f"\nrank correlation {np.median(correlations):.2f} in the median of {len(results)} programs, "
+              f"{min(correlations):.2f} at worst, {overall:.2f} over all candidates of all; choice {mean:.3f} x best in the "
+              f"geometric mean, {max(losses):.2f} at worst, within 10 % of it for {sum(loss <= 1.1 for loss in losses)}")
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / PICTURE).write_text(picture(results), encoding="utf-8")
+        print(f"written to {(options.out / PICTURE).absolute()}")
     return 0
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from tilewright.runtime.threads import available_cpus
 
 from .cases import Case, groups, load_cases
+from .estimate import PICTURE
 from .measure import CHEATING, REALTIME, SEED
 
 __all__ = ["listing", "main", "run_cases", "table"]
@@ -148,7 +149,8 @@ def _written(rows: Sequence[Row], out: Path, stem: str) -> Iterator[Path]:
     with suppress(ModuleNotFoundError):     # without jinja2 there is no page
         from .page import render
 
-        page.write_text(render(about, rows))
+        estimates = out / PICTURE
+        page.write_text(render(about, rows, estimates.read_text(encoding="utf-8") if estimates.is_file() else ""))
         yield page
 
 

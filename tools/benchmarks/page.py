@@ -36,8 +36,8 @@ class Picture:
     marks: Sequence[Mark]
 
 
-def render(about: Mapping[str, str], rows: Sequence[Row]) -> str:
-    """The page's text."""
+def render(about: Mapping[str, str], rows: Sequence[Row], estimates: str = "") -> str:
+    """The page's text. estimates: the picture of measured times over estimated ones, an SVG, where there is one."""
     from jinja2 import Environment
 
     from .harness import peer_names
@@ -49,7 +49,7 @@ def render(about: Mapping[str, str], rows: Sequence[Row]) -> str:
         Path(__file__).with_name("page.html").read_text())
     return template.render(
         about=about, tables={name: (peer_names(members), members) for name, members in tables.items()}, picture=roofline(done),
-        means=_means(done), cheating=CHEATING, width=WIDTH, height=HEIGHT, left=LEFT, bottom=BOTTOM)
+        means=_means(done), estimates=estimates, cheating=CHEATING, width=WIDTH, height=HEIGHT, left=LEFT, bottom=BOTTOM)
 
 
 def _means(rows: Sequence[Row]) -> list[tuple[str, int, float, float, int]]:

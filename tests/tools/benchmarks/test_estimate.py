@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tilewright.tools.benchmarks.estimate import PROGRAMS, Measured, main, measure, picture, rank_correlation
+from tilewright.tools.benchmarks.estimate import PICTURE, PROGRAMS, Measured, main, measure, picture, rank_correlation
+from tilewright.tools.benchmarks.page import render
 
 RESULT = Measured("one", (("a", 1e-6, 2e-6), ("b", 2e-6, 1e-6), ("c", 4e-6, 4e-6)), 0)
 
@@ -24,6 +26,14 @@ def test_the_picture_has_a_point_for_each_candidate() -> None:
     root = ElementTree.fromstring(picture([RESULT, RESULT]))
     circles = [each for each in root.iter() if each.tag.endswith("circle")]
     assert len(circles) == 6 and sum(each.get("fill") != "none" for each in circles) == 2
+
+
+def test_the_picture_is_written_where_pages_of_the_benchmarks_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["squared distances 90", "--candidates", "2", "--rounds", "1", "--out", str(tmp_path)]) == 0
+    assert "in the median of 1 programs" in capsys.readouterr().out
+    drawn = (tmp_path / PICTURE).read_text()
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+    assert drawn in render({}, [], drawn) and "<h2>Estimates" not in render({}, [])
 
 
 def test_candidates_of_a_program_are_measured() -> None:
