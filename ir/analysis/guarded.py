@@ -5,62 +5,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from ..accesses import reads_memory
 from ..arith.analyzer import Analyzer
-from ..expr import And, BufferLoad, Call, Expr, IfThenElse, Let, Node, Or, ProducerLoad, Range, Select, Var
+from ..expr import And, BufferLoad, Call, Expr, IfThenElse, Let, Node, Not, Or, ProducerLoad, Range, Select, Var
 from ..intrinsics import is_pure
-from ..ops import all_of, is_const, logical_and, logical_not, logical_or
+from ..ops import TRUE, all_of, is_const, logical_and, logical_not, logical_or
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt
 from ..visit import children, post_order, rewrite, substitute, without_lets
 
-__all__ = ["LAZY", "Access", "Around", "accesses_within", "depends_on_data", "guarded_loads"]
+__all__ = ["LAZY", "Access", "Around", "accesses_within", "depends_on_data", "guarded_loads", "possible"]
 
 ExprT = TypeVar("ExprT", bound=Expr)
 Load: TypeAlias = BufferLoad | ProducerLoad
 Path: TypeAlias = tuple[Expr, ...]
 
 
+_MOST_PLACES = 1 << 12
+"""Nodes under conditions that are told apart. What is shared by more ways than that has one condition for all of them."""
+
+
 def guarded_loads(
     root: Expr, choices: tuple[type[Expr], ...] = (IfThenElse,), names: Mapping[Var, Expr] | None = None,
+    depends: Callable[[Expr], bool] | None = None,
 ) -> list[tuple[Load, Path]]:
     """Every load that evaluating `root` may do, with the conditions under which it does, outermost first; operands come first.
 
     What has a name only within the expression, or in `names`, stands for itself. choices: the nodes of which one side is
-    evaluated where a condition says so, the first operand of `and` and `or` included.
+    evaluated where a condition says so, the first operand of `and` and `or` included. depends: the conditions that count as true
+    on either side, since they may come out either way; a path says once that there are some.
     """
+    sides = _Sides(choices, dict(names or {}), depends)
     loads: list[tuple[Load, Path]] = []
-    stack: list[tuple[Node, Path]] = [(root, ())]
-    bound: dict[Var, Expr] = dict(names or {})
+    stack: list[tuple[Expr, Path]] = [(root, ())]
     met: set[tuple[int, ...]] = set()
-    opposite: dict[int, Expr] = {}
     while stack:
         node, path = stack.pop()
         place = (id(node), *map(id, path))
         if place in met:  # what is shared is met once under the same conditions
             continue
         met.add(place)
+        if len(met) > _MOST_PLACES:
+            return _merged_loads(root, sides)
         if isinstance(node, (BufferLoad, ProducerLoad)):
-            loads.append((_plain(node, bound), path))
-        if isinstance(node, choices) and isinstance(node, (And, Or)):
-            first = _plain(node.a, bound)
-            path_of_b = first if isinstance(node, And) else opposite.setdefault(id(node), logical_not(first))
-            stack += [(node.a, path), (node.b, (*path, path_of_b))]
-        elif isinstance(node, choices):
-            assert isinstance(node, (IfThenElse, Select))
-            condition = _plain(node.condition, bound)
-            otherwise = opposite.setdefault(id(node), logical_not(condition))
-            stack += [(node.condition, path), (node.true_value, (*path, condition)), (node.false_value, (*path, otherwise))]
-        elif isinstance(node, Let):
-            bound[node.var] = _plain(node.value, bound)
-            stack += [(node.value, path), (node.body, path)]
-        else:
-            stack.extend((child, path) for child in children(node))
+            loads.append((_plain(node, sides.bound), path))
+        stack += [(child, path if condition is None or condition is TRUE and TRUE in path else (*path, condition))
+                  for child, condition in sides.of(node)]
     loads.reverse()
     return loads
+
+
+class _Sides:
+    """The operands of nodes, with the condition under which each is evaluated."""
+
+    def __init__(self, choices: tuple[type[Expr], ...], bound: dict[Var, Expr], depends: Callable[[Expr], bool] | None) -> None:
+        self.choices, self.bound, self.depends = choices, bound, depends
+        self.opposite: dict[int, Expr] = {}
+        """By the identity of a condition, what says that it does not hold."""
+        self._conditions: dict[int, tuple[Expr, Expr]] = {}
+
+    def of(self, node: Expr) -> list[tuple[Expr, Expr | None]]:
+        """Operands, in order; None for those that are evaluated wherever the node is."""
+        if isinstance(node, self.choices) and isinstance(node, (And, Or)):
+            holds, fails = self._both(node, node.a)
+            return [(node.a, None), (node.b, holds if isinstance(node, And) else fails)]
+        if isinstance(node, self.choices):
+            assert isinstance(node, (IfThenElse, Select))
+            holds, fails = self._both(node, node.condition)
+            return [(node.condition, None), (node.true_value, holds), (node.false_value, fails)]
+        if isinstance(node, Let):
+            self.bound[node.var] = _plain(node.value, self.bound)
+        return [(child, None) for child in children(node)]
+
+    def _both(self, node: Expr, condition: Expr) -> tuple[Expr, Expr]:
+        """What is known where the condition of a node holds, and where it does not; the same objects each time."""
+        known = self._conditions.get(id(node))
+        if known is None:
+            condition = _plain(condition, self.bound)
+            known = self._conditions[id(node)] = self._known(condition, True), self._known(condition, False)
+            if known[0] is not TRUE and known[1] is not TRUE:
+                self.opposite[id(known[0])], self.opposite[id(known[1])] = known[1], known[0]
+        return known
+
+    def _known(self, condition: Expr, truth: bool) -> Expr:
+        if self.depends is None:
+            return condition if truth else logical_not(condition)
+        left = possible(condition, self.depends, truth)
+        return TRUE if is_const(left, 1) else left
+
+
+def _merged_loads(root: Expr, sides: _Sides) -> list[tuple[Load, Path]]:
+    """As guarded_loads: each load once, under one condition, which holds where one of the ways to it is taken."""
+    made: dict[tuple[int, int], Expr] = {}
+
+    def both(a: Expr, b: Expr | None) -> Expr:
+        if b is None or b is TRUE or a is b:
+            return a
+        return b if a is TRUE else made.setdefault((id(a), id(b)), And(a, b))
+
+    def either(a: Expr | None, b: Expr) -> Expr:
+        if a is None or a is b:
+            return b
+        if a is TRUE or b is TRUE or sides.opposite.get(id(a)) is b:
+            return TRUE
+        if isinstance(a, And) and isinstance(b, And) and a.a is b.a and sides.opposite.get(id(a.b)) is b.b:
+            return a.a
+        return Or(a, b)
+
+    order = list(post_order(root, below=lambda node: [child for child, _ in sides.of(node)]))
+    wanted: dict[int, Expr] = {id(root): TRUE}
+    for node in reversed(order):
+        for child, condition in sides.of(node):
+            wanted[id(child)] = either(wanted.get(id(child)), both(wanted[id(node)], condition))
+    return [(_plain(node, sides.bound), (wanted[id(node)],)) for node in order if isinstance(node, (BufferLoad, ProducerLoad))]
 
 
 def as_logic(condition: Expr) -> Expr:
@@ -113,6 +173,25 @@ def depends_on_data(value: Expr, data: frozenset[Var] | set[Var] = frozenset()) 
     return reads_memory(value) or any(
         node in data if isinstance(node, Var) else isinstance(node, Call) and (not is_pure(node.name) or "extern" in node.name)
         for node in post_order(value))
+
+
+def possible(condition: Expr, depends: Callable[[Expr], bool], truth: bool = True) -> Expr:
+    """A condition (or that it does not hold) with all that depends on data, as `depends` says, taken to be as it may be."""
+    if isinstance(condition, Not):
+        return possible(condition.value, depends, not truth)
+    if isinstance(condition, Call) and condition.name == "likely":
+        return possible(condition.args[0], depends, truth)
+    if isinstance(condition, (And, Or)):
+        parts = possible(condition.a, depends, truth), possible(condition.b, depends, truth)
+        return logical_and(*parts) if isinstance(condition, And) == truth else logical_or(*parts)
+    if isinstance(condition, IfThenElse) and condition.dtype.is_bool:  # as_logic, without a walk
+        if is_const(condition.false_value, 0):
+            return possible(And(condition.condition, condition.true_value), depends, truth)
+        if is_const(condition.true_value, 1):
+            return possible(Or(condition.condition, condition.false_value), depends, truth)
+    if depends(condition):
+        return TRUE
+    return condition if truth else logical_not(condition)
 
 
 LAZY = (IfThenElse, Select, And, Or)
@@ -188,7 +267,7 @@ class _Walk:
 
     def loads(self, *values: Expr) -> Iterator[Access]:
         for value in values:
-            for load, guards in guarded_loads(value, self.choices, self.names):
+            for load, guards in guarded_loads(value, self.choices, self.names, lambda part: depends_on_data(part, self.data)):
                 path = tuple(map(as_logic, guards))
                 condition = all_of(*path)
                 if not self.never(condition):

@@ -63,6 +63,7 @@ class Analyzer:
 
     def simplify(self, expr: Expr) -> Expr:
         """An expression of the same value, in simplest form; `expr` itself where it has that form."""
+        self.scope.known.contexts.clear()  # each expression has its own budget of them
         if is_recursion_deep():
             return self._simplifier.visit(expr)
         with deep_recursion():

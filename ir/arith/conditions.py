@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..expr import And, BinaryOp, Broadcast, CompareOp, Expr, FloatImm, IfThenElse, IntImm, Not, Or, Select, Var
 from ..ops import FALSE, TRUE
-from . import facts
 from .comparisons import negated
 from .core import Simplifier
 from .scope import READS
@@ -18,6 +17,8 @@ _READING_DEPTH = 2
 """The same for conditions that read memory: what they tell is of use to what reads the same element, hardly ever more, and a
 chain of inlined stages that choose by their elements would be simplified once for each way through it."""
 _PARTS_IN_CONTEXT = 8
+_MOST_CONTEXTS = 256
+"""Conditions, and what they come to together, under which one expression is simplified; beyond, without."""
 
 
 def logic(simplifier: Simplifier, node: BinaryOp) -> Expr:
@@ -44,9 +45,8 @@ def logic(simplifier: Simplifier, node: BinaryOp) -> Expr:
                     continue
                 distinct[inner] = None
                 if in_context and len(parts) > 1:
-                    if simplifier.scope.known is known:
-                        simplifier.scope.known, simplifier.depth = known.copy(), depth + 1
-                    facts.learn(simplifier.scope, inner, kind is And)
+                    simplifier.depth = depth + 1
+                    simplifier.learn(inner, kind is And)
     finally:
         simplifier.scope.known, simplifier.depth = known, depth
     kept = _irredundant(simplifier, kind, list(distinct)) if in_context else list(distinct)
@@ -59,10 +59,10 @@ def _irredundant(simplifier: Simplifier, kind: type[BinaryOp], parts: list[Expr]
         return parts
     kept: list[Expr] = [parts[-1]]
     known, depth = simplifier.scope.known, simplifier.depth
-    simplifier.scope.known, simplifier.depth = known.copy(), depth + 1
+    simplifier.depth = depth + 1
     try:
         for part in reversed(parts[:-1]):
-            facts.learn(simplifier.scope, kept[-1], kind is And)
+            simplifier.learn(kept[-1], kind is And)
             simplified = simplifier.visit(part)
             if not isinstance(simplified, IntImm) or bool(simplified.value) != (kind is And):
                 kept.append(part)
@@ -126,7 +126,7 @@ def _under(simplifier: Simplifier, condition: Expr, node: Expr, holds: bool, laz
     traits = simplifier.scope.nodes.traits
     deepest = _READING_DEPTH if traits(condition) & READS else _CONTEXT_DEPTH
     if simplifier.depth >= deepest or isinstance(node, Var | IntImm | FloatImm) or condition.dtype.lanes > 1 or (
-            not lazy and traits(node) & READS):
+            not lazy and traits(node) & READS) or len(simplifier.scope.known.contexts) >= _MOST_CONTEXTS:
         return simplifier.visit(node)
     with simplifier.given(condition, holds):
         return simplifier.visit(node)

@@ -59,12 +59,24 @@ class Simplifier:
     def given(self, condition: Expr, holds: bool = True) -> Generator[None]:
         """Within it, `condition` (simplified) is known to hold, or known not to."""
         known, self.depth = self.scope.known, self.depth + 1
-        self.scope.known = known.copy()
-        facts.learn(self.scope, condition, holds)
+        self.learn(condition, holds)
         try:
             yield
         finally:
             self.scope.known, self.depth = known, self.depth - 1
+
+    def learn(self, condition: Expr, holds: bool) -> None:
+        """Go on with what is known and `condition`. Conditions come together in many ways, to the same end: what was found out
+        under it serves again."""
+        known = self.scope.known
+        inside = self.scope.known = known.copy()
+        facts.learn(self.scope, condition, holds)
+        key, contexts = (self.depth, inside.content()), known.contexts
+        before = contexts.get(key)
+        if before is not None and before.contexts is contexts:  # and nothing was bound in it since
+            self.scope.known = before
+        else:
+            contexts[key], inside.contexts = inside, contexts
 
     def outside(self, known: Knowledge, node: Expr) -> Expr:
         """`node` simplified with other knowledge than is in force."""

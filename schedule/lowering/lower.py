@@ -16,6 +16,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant
 from ...ir.expr import Expr, IterVar, StringImm, Var
+from ...ir.passes.common.large_values import name_large_values
 from ...ir.stmt import Allocate, Function, If, Stmt
 from ...ir.visit import deep_recursion, free_vars, seq
 from ...te.operation import Operation, producers_first
@@ -114,7 +115,7 @@ class _Lowering:
             self._place(bounds.of[computation])
         for computation in dataflow.computations:
             self._build(bounds, computation)
-        body = seq(*judgement.checks, self._with_pending(None, -1, None))
+        body = name_large_values(seq(*judgement.checks, self._with_pending(None, -1, None)))
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
         function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts(), constants)
         _check_symbols(function)

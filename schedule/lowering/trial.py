@@ -6,15 +6,15 @@ All arithmetic of a trial is that of 64 bits, whatever the dtype of an index, so
 from __future__ import annotations
 
 from ...ir.analysis.bounds import symbolic_bounds
-from ...ir.analysis.guarded import Access, depends_on_data
+from ...ir.analysis.guarded import Access, depends_on_data, possible
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64
 from ...ir.errors import AssertionFailed
-from ...ir.expr import Add, And, BinaryOp, Call, Expr, FloorDiv, IntImm, Mul, Not, Or, Producer, ProducerLoad, Sub, Var
+from ...ir.expr import Add, BinaryOp, Expr, FloorDiv, IntImm, Mul, Producer, ProducerLoad, Sub, Var
 from ...ir.interpret.interpreter import run
-from ...ir.ops import TRUE, all_of, is_const, logical_and, logical_not, logical_or
+from ...ir.ops import all_of, is_const, logical_not
 from ...ir.stmt import Assert, BufferStore, For, Function, If, LoopKind, Stmt
 from ...ir.visit import free_vars, walk
 from ...ir.widen import widened
@@ -77,7 +77,7 @@ class Trial:
         nest: Stmt = Assert(all_of(index >= 0, index < self._wide(self.extent)), self._message())
         for around in reversed(self.access.around):
             if around.condition is not None:
-                condition = self._wide(_possible(around.condition, self.access.data))
+                condition = self._wide(possible(around.condition, lambda value: depends_on_data(value, self.access.data)))
                 nest = nest if is_const(condition, 1) else If(condition, nest)
             elif around.var is not None and around.var in self.own and around.within is not None:
                 begin, extent = self._wide(around.within.begin), self._wide(around.within.extent)
@@ -198,17 +198,3 @@ def _first_outside(nest: Stmt) -> str | None:
         _, _, at = (failure.reason or "").partition(", at ")
         return f" at {at}" if at else ""
     return None
-
-
-def _possible(condition: Expr, data: frozenset[Var], truth: bool = True) -> Expr:
-    """A condition (or that it does not hold) with all that depends on data taken to be as it may be."""
-    if isinstance(condition, Not):
-        return _possible(condition.value, data, not truth)
-    if isinstance(condition, Call) and condition.name == "likely":
-        return _possible(condition.args[0], data, truth)
-    if isinstance(condition, (And, Or)):
-        parts = _possible(condition.a, data, truth), _possible(condition.b, data, truth)
-        return logical_and(*parts) if isinstance(condition, And) == truth else logical_or(*parts)
-    if depends_on_data(condition, data):
-        return TRUE
-    return condition if truth else logical_not(condition)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from ...arith.analyzer import Analyzer
 from ...expr import BufferLoad, Expr, IfThenElse, Node, ProducerLoad, Select
-from ...structural import structural_key
 from ...visit import children, post_order, rewrite
+from .numbering import Numbering
 
 __all__ = ["lazy_select"]
 
@@ -23,17 +23,26 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     """`value` with IfThenElse for each Select that might load out of range; `analyzer` knows the loops around."""
     if not any(isinstance(node, Select) for node in post_order(value)):
         return value
-    done = {structural_key(node) for node in post_order(value, below=_sure) if isinstance(node, (BufferLoad, ProducerLoad))}
+    numbering = Numbering()
+    done = {numbering.number(node) for node in post_order(value, below=_sure) if isinstance(node, (BufferLoad, ProducerLoad))}
+    known: dict[int, bool] = {}
+    alive: list[Select] = []
 
     def safe(side: Expr) -> bool:
-        # What a choice inside guards counts too: where its condition was not to be evaluated, it may say anything.
-        loads = (node for node in post_order(side) if isinstance(node, (BufferLoad, ProducerLoad)))
-        return all(structural_key(load) in done or _in_range(analyzer, load) for load in loads)
+        """Whether all that a side reads may be read. What a choice inside guards counts too: where its condition was not to be
+        evaluated, it may say anything."""
+        for node in post_order(side, done=known):
+            loaded = isinstance(node, (BufferLoad, ProducerLoad)) and not (
+                numbering.number(node) in done or _in_range(analyzer, node))
+            known[id(node)] = not loaded and all(known[id(child)] for child in children(node))
+        return known[id(side)]
 
     def rule(node: Node) -> Expr | None:
-        if isinstance(node, Select) and not (safe(node.true_value) and safe(node.false_value)):
-            return IfThenElse(node.condition, node.true_value, node.false_value)
-        return None
+        if not isinstance(node, Select):
+            return None
+        alive.append(node)
+        return None if safe(node.true_value) and safe(node.false_value) else \
+            IfThenElse(node.condition, node.true_value, node.false_value)
 
     return rewrite(value, rule)
 

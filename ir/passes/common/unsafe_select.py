@@ -18,8 +18,8 @@ from ...arith.analyzer import Analyzer
 from ...expr import BufferLoad, Call, Expr, IfThenElse, Let, Node, Range, Select
 from ...ops import logical_not
 from ...stmt import BufferStore, For, Function, If, Stmt
-from ...structural import Key, structural_key
 from ...visit import Rewriter, children, post_order, rewrite, walk
+from .numbering import Numbering
 from .simplify import analyzer_for
 
 __all__ = ["MAX_SPECULATED_NODES", "in_range", "unsafe_select"]
@@ -79,24 +79,25 @@ class _Selector(Rewriter):
     def _expr(self, root: Expr) -> Expr:
         if not any(isinstance(node, IfThenElse) for node in post_order(root)):
             return root
-        done = {structural_key(node) for node in post_order(root, below=_sure) if isinstance(node, BufferLoad)}
+        numbering = Numbering()
+        done = {numbering.number(node) for node in post_order(root, below=_sure) if isinstance(node, BufferLoad)}
 
         def rule(node: Node) -> Expr | None:
             if not isinstance(node, IfThenElse) or _is_likely(node.condition):
                 return None
-            if self._safe(node.true_value, done) and self._safe(node.false_value, done):
+            if self._safe(node.true_value, numbering, done) and self._safe(node.false_value, numbering, done):
                 return Select(node.condition, node.true_value, node.false_value)
             return None
 
         return rewrite(root, rule)
 
-    def _safe(self, branch: Expr, done: set[Key]) -> bool:
+    def _safe(self, branch: Expr, numbering: Numbering, done: set[int]) -> bool:
         for count, node in enumerate(walk(branch)):
             if count >= MAX_SPECULATED_NODES or isinstance(node, (Let, IfThenElse)):
                 return False
             if isinstance(node, Call) and node.name not in CHEAP_CALLS:
                 return False
-            if isinstance(node, BufferLoad) and structural_key(node) not in done and not in_range(self.analyzer, node):
+            if isinstance(node, BufferLoad) and numbering.number(node) not in done and not in_range(self.analyzer, node):
                 return False
         return True
 
