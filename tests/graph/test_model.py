@@ -65,6 +65,16 @@ def test_values_that_live_at_one_time_lie_apart() -> None:
             assert a == b or apart or one.last < other.first or other.last < one.first or not one.size or not other.size
 
 
+def test_the_arena_is_hardly_larger_than_what_lives_at_one_time() -> None:
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        far = [int(random.integers(1, 9)) if random.random() < 0.3 else 1 for _ in range(50)]
+        lives = {at: Lifetime(int(random.integers(1, 99)) * 64, at, at + reach) for at, reach in enumerate(far)}
+        peak = max(sum(life.size for life in lives.values() if life.first <= at <= life.last) for at in range(60))
+        offsets, size = places(lives)
+        assert max(offsets[at] + life.size for at, life in lives.items()) <= size <= 1.1 * peak
+
+
 def symbolic() -> tw.graph.Graph:
     b = Builder()
     x = b.input("x", ("n", 3))
