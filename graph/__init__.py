@@ -14,6 +14,9 @@ from .onnx import OpenGraph, from_onnx
 from .operators import OPERATORS
 from .parser import load, parse
 from .passes import PASSES
+from .torch import from_torch
 from .types import TensorType
 
-__all__ = ["OPERATORS", "PASSES", "Builder", "Graph", "Node", "OpenGraph", "Param", "TensorType", "from_onnx", "load", "parse"]
+__all__ = [
+    "OPERATORS", "PASSES", "Builder", "Graph", "Node", "OpenGraph", "Param", "TensorType", "from_onnx", "from_torch", "load", "parse",
+]

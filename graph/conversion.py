@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class Scope:
         types = result_types(row, whole, [self.graph.types[name] if name else None for name in inputs])
         known = [self.graph.data(name) if name else None for name in inputs]
         all_known = all(array is not None or not name for array, name in zip(known, inputs, strict=True))
-        if all_known and all(one.is_static for one in types):
+        if all_known and all(one.is_static for one in types) and not any(map(_is_open, whole.values())):
             most = max(_MOST_FOLDED, sum(array.size for array in known if array is not None))
             if sum(math.prod(map(int, one.shape)) for one in types) <= most:
                 node = Node(operator, tuple(inputs), whole, ("",) * len(types), types)
@@ -83,6 +83,11 @@ class Scope:
         except (TypeError, ValueError):
             return
         self.shapes[value] = result
+
+
+def _is_open(value: Any) -> bool:
+    """Whether an attribute speaks of symbols."""
+    return isinstance(value, tuple) and any(isinstance(part, str) or _is_open(part) for part in cast("tuple[Any, ...]", value))
 
 
 class Conversion:

@@ -59,6 +59,7 @@ _UNARY: _Rows = {
     "floor": (topi.floor, np.floor), "ceil": (topi.ceil, np.ceil), "trunc": (topi.trunc, np.trunc),
     "nearbyint": (topi.nearbyint, np.rint),
     "exp": (topi.exp, _floats(np.exp)), "log": (topi.log, _floats(np.log)), "log1p": (topi.log1p, _floats(np.log1p)),
+    "expm1": (topi.expm1, _floats(np.expm1)),
     "sqrt": (topi.sqrt, _floats(np.sqrt)), "rsqrt": (topi.rsqrt, _floats(_rsqrt)),
     "erf": (topi.erf, _floats(erf)),
     "sin": (topi.sin, _floats(np.sin)), "cos": (topi.cos, _floats(np.cos)), "tan": (topi.tan, _floats(np.tan)),

@@ -90,9 +90,9 @@ def _numpy_slice(x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: 
 
 
 @operator("slice", _numpy_slice, "injective")
-def _slice(x: Any, *, begin: tuple[int, ...], end: tuple[int, ...], step: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def _slice(x: Any, *, begin: tuple[Any, ...], end: tuple[Any, ...], step: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """x[begin:end:step] along the axes, as Python's slices."""
-    return topi.strided_slice(x, begin, end, step, axes)
+    return topi.strided_slice(x, extents(begin), extents(end), step, axes)
 
 
 def _numpy_pad(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ...], value: float | int | bool) -> Any:
@@ -197,3 +197,18 @@ def _numpy_shape(x: Any) -> Any:
 def _shape(x: Any) -> Any:
     """The extents, as a vector of int64."""
     return topi.shape(x, "int64")
+
+
+def _numpy_arange(*, shape: tuple[int, ...], start: tuple[int, ...]) -> Any:
+    return start[0] + np.arange(shape[0])
+
+
+@operator("arange", _numpy_arange, "injective")
+def _arange(*, shape: tuple[Any, ...], start: tuple[Any, ...] = (0,)) -> Any:
+    """The integers from start[0] on, of int64, as a vector of this shape."""
+    first = extents(start)[0]
+
+    def element(i: Any) -> Any:
+        return i.astype("int64") + first
+
+    return injective(extents(shape), element, "arange")

@@ -1,0 +1,7 @@
+"""Programs of torch.export as graphs."""
+
+from __future__ import annotations
+
+from .from_torch import from_torch
+
+__all__ = ["from_torch"]

@@ -1,0 +1,290 @@
+"""torch's operators element by element."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..conversion import Refused
+from .call import Call, Row, aten
+
+__all__: list[str] = []
+
+_SAME = {
+    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
+    "bitwise_not": "bitwise_not", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp", "floor": "floor",
+    "hardswish": "hard_swish", "log": "log", "log1p": "log1p", "expm1": "expm1", "mish": "mish", "neg": "negative", "relu": "relu",
+    "round": "nearbyint", "rsqrt": "rsqrt", "sgn": "sign", "sigmoid": "sigmoid", "sign": "sign", "silu": "silu", "sin": "sin",
+    "sinh": "sinh", "softsign": "softsign", "sqrt": "sqrt", "square": "square", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+}
+_WHOLE = {"abs", "bitwise_not", "ceil", "floor", "neg", "relu", "round", "sgn", "sign", "square", "trunc"}
+"""What keeps integers; the rest makes floats of them."""
+
+
+def _same(ours: str, whole: bool) -> Row:
+    def row(c: Call) -> str:
+        value = c.tensor() if whole else c.cast(c.tensor(), c.dtype)
+        if whole and ours in ("ceil", "floor", "nearbyint", "trunc") and "float" not in c.dtype:
+            return value
+        return c.emit(ours, value)
+
+    return row
+
+
+for _name, _ours in _SAME.items():
+    aten(f"{_name}.default")(_same(_ours, _name in _WHOLE))
+
+
+def _of(ours: str, value: str = "self") -> Row:
+    def row(c: Call) -> str:
+        return c.emit(ours, c.tensor(value))
+
+    return row
+
+
+for _name in ("isnan", "isinf", "isfinite"):
+    aten(f"{_name}.default")(_of(_name))
+
+
+@aten("logical_not.default")
+def _logical_not(c: Call) -> str:
+    return c.emit("logical_not", c.cast(c.tensor(), "bool"))
+
+
+
+@aten("log2.default", "log10.default")
+def _log_of(c: Call) -> str:
+    base = 2.0 if c.target.startswith("log2") else 10.0
+    return c.emit("multiply", c.emit("log", c.cast(c.tensor(), c.dtype)), c.filled(1 / math.log(base), c.dtype))
+
+
+@aten("exp2.default")
+def _exp2(c: Call) -> str:
+    return c.emit("exp", c.emit("multiply", c.cast(c.tensor(), c.dtype), c.filled(math.log(2), c.dtype)))
+
+
+@aten("reciprocal.default")
+def _reciprocal(c: Call) -> str:
+    return c.emit("divide", c.filled(1, c.dtype), c.cast(c.tensor(), c.dtype))
+
+
+@aten("gelu.default")
+def _gelu(c: Call) -> str:
+    return c.emit("gelu", c.tensor(), approximate=c.known("approximate", "none"))
+
+
+@aten("leaky_relu.default")
+def _leaky_relu(c: Call) -> str:
+    return c.emit("leaky_relu", c.tensor(), alpha=float(c.known("negative_slope", 0.01)))
+
+
+@aten("elu.default")
+def _elu(c: Call) -> str:
+    alpha, scale, inner = (float(c.known(name, 1.0)) for name in ("alpha", "scale", "input_scale"))
+    if inner != 1:
+        raise Refused("its input is scaled")
+    return c.emit("elu", c.tensor(), alpha=alpha) if scale == 1 else c.emit("selu", c.tensor(), alpha=alpha, gamma=scale)
+
+
+@aten("selu.default")
+def _selu(c: Call) -> str:
+    return c.emit("selu", c.tensor(), alpha=1.6732632423543772, gamma=1.0507009873554805)
+
+
+@aten("celu.default")
+def _celu(c: Call) -> str:
+    return c.emit("celu", c.tensor(), alpha=float(c.known("alpha", 1.0)))
+
+
+@aten("hardsigmoid.default")
+def _hardsigmoid(c: Call) -> str:
+    return c.emit("hard_sigmoid", c.tensor(), alpha=1 / 6, beta=0.5)
+
+
+@aten("hardshrink.default", "softshrink.default")
+def _shrink(c: Call) -> str:
+    width = float(c.known("lambd", 0.5))
+    return c.emit("shrink", c.tensor(), lambd=width, bias=0.0 if c.target.startswith("hard") else width)
+
+
+@aten("tanhshrink.default")
+def _tanhshrink(c: Call) -> str:
+    return c.emit("subtract", c.tensor(), c.emit("tanh", c.tensor()))
+
+
+@aten("log_sigmoid.default")
+def _log_sigmoid(c: Call) -> str:
+    return c.emit("negative", c.emit("softplus", c.emit("negative", c.tensor())))
+
+
+@aten("threshold.default")
+def _threshold(c: Call) -> str:
+    above = c.emit("greater", c.tensor(), c.operand("threshold", c.dtype))
+    return c.emit("where", above, c.tensor(), c.operand("value", c.dtype))
+
+
+@aten("softplus.default")
+def _softplus(c: Call) -> str:
+    """Above its threshold softplus is x, of which it differs by less than exp(-threshold)."""
+    beta, threshold = float(c.known("beta", 1.0)), float(c.known("threshold", 20.0))
+    if beta == 1:
+        value = c.emit("softplus", c.tensor())
+    else:
+        inner = c.emit("softplus", c.emit("multiply", c.tensor(), c.filled(beta, c.dtype)))
+        value = c.emit("divide", inner, c.filled(beta, c.dtype))
+    if threshold >= 15:
+        return value
+    above = c.emit("greater", c.emit("multiply", c.tensor(), c.filled(beta, c.dtype)), c.filled(threshold, c.dtype))
+    return c.emit("where", above, c.tensor(), value)
+
+
+@aten("prelu.default")
+def _prelu(c: Call) -> str:
+    slope = c.tensor("weight")
+    if c.rank(slope) == 1 and c.rank(c.tensor()) > 1:
+        slope = c.reshape(slope, (c.type(slope).shape[0], *[1] * (c.rank(c.tensor()) - 2)))
+    return c.emit("prelu", c.tensor(), slope)
+
+
+@aten("glu.default")
+def _glu(c: Call) -> str:
+    axis = c.axis("dim", -1)
+    half = c.static(c.tensor())[axis] // 2
+    first, second = c.emit_all("split", c.tensor(), sizes=(half, half), axis=axis)
+    return c.emit("multiply", first, c.emit("sigmoid", second))
+
+
+_ALIKE = {
+    "mul": "multiply", "maximum": "maximum", "minimum": "minimum", "remainder": "floor_mod", "fmod": "trunc_mod",
+    "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor", "__and__": "bitwise_and",
+    "__or__": "bitwise_or", "__xor__": "bitwise_xor", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
+    "gt": "greater", "ge": "greater_equal",
+}
+
+
+def _binary(ours: str) -> Row:
+    def row(c: Call) -> str:
+        kind = c.promoted("self", "other")
+        if kind == "bool":
+            logical = {"multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and"}
+            name = logical.get(ours, ours.replace("bitwise", "logical"))
+            if ours in ("less", "less_equal", "greater", "greater_equal"):
+                kind = "uint8"
+        else:
+            name = ours
+        return c.emit(name, c.operand("self", kind), c.operand("other", kind))
+
+    return row
+
+
+for _name, _ours in _ALIKE.items():
+    aten(*(f"{_name}.{overload}" for overload in ("default", "Tensor", "Scalar")))(_binary(_ours))
+
+
+@aten("logical_and.default", "logical_or.default", "logical_xor.default")
+def _logical(c: Call) -> str:
+    return c.emit(c.target.partition(".")[0], c.operand("self", "bool"), c.operand("other", "bool"))
+
+
+@aten("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
+def _add(c: Call) -> str:
+    kind = c.promoted("self", "other")
+    first, second = c.operand("self", kind), c.operand("other", kind)
+    factor = c.known("alpha", 1)
+    if c.target.startswith("rsub"):
+        first, second = second, first
+    if factor != 1:
+        second = c.emit("multiply", second, c.filled(factor, kind))
+    if kind == "bool":
+        return c.emit("logical_or", first, second)
+    return c.emit("add" if c.target.startswith("add") else "subtract", first, second)
+
+
+@aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "floor_divide.default",
+      "floor_divide.Scalar")
+def _div(c: Call) -> str:
+    mode = "floor" if c.target.startswith("floor") else c.known("rounding_mode", None)
+    kind = c.promoted("self", "other")
+    if mode is None and "float" not in kind:
+        kind = c.dtype
+    first, second = c.operand("self", kind), c.operand("other", kind)
+    if "float" not in kind:
+        return c.emit("floor_divide" if mode == "floor" else "trunc_divide", first, second)
+    quotient = c.emit("divide", first, second)
+    return quotient if mode is None else c.emit("floor" if mode == "floor" else "trunc", quotient)
+
+
+@aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def _pow(c: Call) -> str:
+    kind = c.promoted("self", "exponent")
+    power = c.given("exponent")
+    base = c.operand("self", kind)
+    if isinstance(power, (int, float)) and ("float" in kind or power in (1, 2, 3)):
+        if power == 1:
+            return base
+        if power in (2, 3):
+            square = c.emit("square", base)
+            return square if power == 2 else c.emit("multiply", square, base)
+        if power in (0.5, -0.5):
+            return c.emit("sqrt" if power > 0 else "rsqrt", base)
+        if power == -1:
+            return c.emit("divide", c.filled(1, kind), base)
+    wide = kind if "float" in kind else "float64"
+    return c.cast(c.emit("power", c.cast(base, wide), c.operand("exponent", wide)), kind)
+
+
+@aten("atan2.default")
+def _atan2(c: Call) -> str:
+    return c.emit("atan2", c.operand("self", c.dtype), c.operand("other", c.dtype))
+
+
+@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def _where(c: Call) -> str:
+    kind = c.promoted("self", "other")
+    return c.emit("where", c.cast(c.tensor("condition"), "bool"), c.operand("self", kind), c.operand("other", kind))
+
+
+@aten("masked_fill.Scalar", "masked_fill.Tensor")
+def _masked_fill(c: Call) -> str:
+    return c.emit("where", c.tensor("mask"), c.operand("value", c.dtype), c.tensor())
+
+
+@aten("clamp.default", "clamp.Tensor", "clip.default", "clamp_min.default", "clamp_max.default", "hardtanh.default",
+      "relu6.default", "clamp_min.Tensor", "clamp_max.Tensor")
+def _clamp(c: Call) -> str:
+    ends = {"hardtanh": ("min_val", "max_val")}.get(c.target.partition(".")[0], ("min", "max"))
+    defaults = {"hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0)}.get(c.target.partition(".")[0], (None, None))
+    low, high = (c.given(name, default) for name, default in zip(ends, defaults, strict=True))
+    value = c.cast(c.tensor(), c.dtype)
+    if "float" in c.dtype and isinstance(low, (int, float)) and isinstance(high, (int, float)) and low <= high:
+        return c.emit("clip", value, low=float(low), high=float(high))
+    for operator, name, bound in zip(("maximum", "minimum"), ends, (low, high), strict=True):
+        value = value if bound is None else c.emit(operator, value, c.operand(name, c.dtype))
+    return value
+
+
+@aten("lerp.Scalar", "lerp.Tensor")
+def _lerp(c: Call) -> str:
+    far = c.emit("subtract", c.tensor("end"), c.tensor())
+    return c.emit("add", c.tensor(), c.emit("multiply", far, c.operand("weight", c.dtype)))
+
+
+@aten("addcmul.default", "addcdiv.default")
+def _add_product(c: Call) -> str:
+    operator = "multiply" if c.target.startswith("addcmul") else "divide"
+    part = c.emit(operator, c.operand("tensor1", c.dtype), c.operand("tensor2", c.dtype))
+    factor = c.known("value", 1)
+    part = part if factor == 1 else c.emit("multiply", part, c.filled(factor, c.dtype))
+    return c.emit("add", c.operand("self", c.dtype), part)
+
+
+@aten("nan_to_num.default")
+def _nan_to_num(c: Call) -> str:
+    value, limits = c.tensor(), np.finfo(c.dtype)
+    zero, above, below = (c.filled(c.known(name, None) if c.gives(name) else default, c.dtype)
+                          for name, default in (("nan", 0.0), ("posinf", limits.max), ("neginf", limits.min)))
+    result = c.emit("where", c.emit("isnan", value), zero, value)
+    infinite = c.emit("isinf", value)
+    end = c.emit("where", c.emit("greater", value, c.filled(0, c.dtype)), above, below)
+    return c.emit("where", infinite, end, result)

@@ -1,0 +1,200 @@
+"""What a row of torch's operators sees: one call with arguments by name, and the graph to which it adds nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..conversion import Conversion, Refused, Scope
+from ..types import Extent, array_dtype
+from .schema import Odd, Symbol, TensorMeta, TensorName
+
+__all__ = ["ROWS", "VIEWS", "Call", "Row", "aten"]
+
+_WITHOUT_MEANING = {"copy", "cudnn_enabled", "device", "dtype", "generator", "implicit", "layout", "memory_format", "momentum",
+                    "non_blocking", "padding_idx", "path", "pin_memory", "scale_grad_by_freq", "sorted", "sparse", "stable"}
+"""Arguments that change nothing where a row does not ask for them: a dtype is that of the result, which is checked."""
+
+_NEVER = object()
+
+
+class Call(Conversion):
+    """A call of one of torch's operators. target: its row's name. meta: what the program says of its first result. tensors: our
+    value of a tensor of the program; numbers: what symbols of the program are."""
+
+    def __init__(
+        self, scope: Scope, target: str, arguments: Mapping[str, Any], meta: TensorMeta | None, source: str,
+        tensors: Callable[[str], str], numbers: Callable[[str], Any],
+    ) -> None:
+        super().__init__(scope, (), source)
+        self.target, self.arguments, self.meta = target, dict(arguments), meta
+        self._tensors, self._numbers = tensors, numbers
+        self._asked: set[str] = set()
+
+    def over(self, name: str, value: str) -> Call:
+        """The same call with another value of ours for an argument."""
+        call = Call(self.scope, self.target, self.arguments, self.meta, self.source, self._tensors, self._numbers)
+        mark = call.arguments[name] = TensorName(value)
+
+        def tensors(one: str) -> str:
+            return value if one is mark else self._tensors(one)
+
+        call._tensors = tensors
+        return call
+
+    def gives(self, name: str) -> bool:
+        """Whether an argument is there, and not None."""
+        return self.arguments.get(name) is not None
+
+    def given(self, name: str, default: Any = _NEVER) -> Any:
+        """An argument as the program has it, symbols as what they are."""
+        self._asked.add(name)
+        value = self.arguments.get(name, default)
+        if value is _NEVER:
+            raise Refused(f"it has no argument {name!r}")
+        if isinstance(value, list):
+            return [self._number(one) for one in cast("list[Any]", value)]
+        return self._number(value)
+
+    def _number(self, value: Any) -> Any:
+        if isinstance(value, Odd):
+            raise Refused(f"an argument of it is {value}")
+        return self._numbers(value) if isinstance(value, Symbol) else value
+
+    def tensor(self, name: str = "self") -> str:
+        """Our value of a tensor."""
+        value = self.given(name)
+        if not isinstance(value, TensorName):
+            raise Refused(f"its {name!r} is no tensor")
+        return self._tensors(value)
+
+    def optional(self, name: str) -> str:
+        """Our value of a tensor, "" where it is absent."""
+        return self.tensor(name) if self.given(name, None) is not None else ""
+
+    def tensors(self, name: str = "tensors") -> list[str]:
+        """Our values of a list of tensors, "" where one is absent."""
+        return ["" if one is None else self._tensors(one) for one in self._list(name, ())]
+
+    def known(self, name: str, default: Any = _NEVER) -> Any:
+        """A number, a truth or a text that has to be known."""
+        value = self.given(name, default)
+        if isinstance(value, (TensorName, list)) or isinstance(value, str) and name not in self._texts:
+            raise Refused(f"its {name!r} has to be known, and is {value!r}"[:200])
+        return cast("Any", value)
+
+    _texts = ("mode", "equation", "rounding_mode", "approximate", "reduce")
+
+    def integer(self, name: str, default: Any = _NEVER) -> int:
+        """An integer that has to be known."""
+        return int(self.known(name, default))
+
+    def integers(self, name: str, default: Sequence[int] = ()) -> list[int]:
+        """Integers that have to be known."""
+        values = self._list(name, default)
+        if not all(isinstance(value, int) for value in values):
+            raise Refused(f"its {name!r} have to be known, and are {values}"[:200])
+        return [int(value) for value in values]
+
+    def extents(self, name: str, default: Sequence[Extent] = ()) -> list[Extent]:
+        """Extents, numbers or texts over symbols; -1 stays."""
+        values = self._list(name, default)
+        if any(isinstance(value, (TensorName, float)) for value in values):
+            raise Refused(f"its {name!r} are no extents")
+        return values
+
+    def _list(self, name: str, default: Sequence[Any]) -> list[Any]:
+        value = self.given(name, default)
+        return list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+
+    def axis(self, name: str = "dim", default: Any = _NEVER, rank: int | None = None, of: str = "self") -> int:
+        """An axis of a tensor, counted from the beginning."""
+        known = self.rank(self.tensor(of)) if rank is None else rank
+        return self.within(self.integer(name, default), max(known, 1))
+
+    def axes(self, name: str = "dim", of: str = "self") -> tuple[int, ...]:
+        """Axes of a tensor, in order; all of them where none are given."""
+        rank = self.rank(self.tensor(of))
+        chosen = self.integers(name) if self.given(name, None) is not None else []
+        return tuple(sorted({self.within(axis, max(rank, 1)) for axis in chosen})) if chosen and rank else tuple(range(rank))
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the result."""
+        if self.meta is None or self.meta.dtype is None:
+            raise Refused("its result is of a dtype that values here cannot have")
+        return self.meta.dtype
+
+    def promoted(self, *names: str) -> str:
+        """The dtype in which torch computes on these arguments: the widest of the highest kind (bools, integers, floats), where
+        tensors without dimensions, and numbers still less, count by their kind alone."""
+        groups: list[list[str]] = [[], [], []]
+        for name in names:
+            value = self.given(name)
+            if isinstance(value, TensorName):
+                kind = self.type(self._tensors(value))
+                groups[0 if kind.shape else 1].append(kind.dtype)
+            else:
+                groups[2].append("bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64")
+        chosen = ""
+        for group in groups:
+            best = widest(group)
+            if best and (not chosen or _rank(best) > _rank(chosen)):
+                chosen = best
+        return chosen
+
+    def operand(self, name: str, dtype: str) -> str:
+        """An argument, a tensor or a number, as a value of this dtype."""
+        value = self.given(name)
+        if isinstance(value, TensorName):
+            return self.cast(self._tensors(value), dtype)
+        if isinstance(value, str):
+            return self.cast(self.reshape(self.emit("arange", shape=(1,), start=(value,)), ()), dtype)
+        return self.filled(value, dtype)
+
+    def filled(self, value: Any, dtype: str) -> str:
+        """A number as a value without dimensions."""
+        return self.scope.constant(np.asarray(value).astype(array_dtype(dtype)))
+
+    def refuse_unread(self) -> None:
+        """Arguments that a row never asked for may mean something. Raises Refused."""
+        unread = {name for name, value in self.arguments.items() if value is not None and not isinstance(value, Odd)} - self._asked
+        if unread - _WITHOUT_MEANING:
+            raise Refused(f"its argument {min(unread - _WITHOUT_MEANING)!r} is not known")
+
+
+def _rank(dtype: str) -> int:
+    return 0 if dtype == "bool" else 2 if "float" in dtype else 1
+
+
+def widest(dtypes: Sequence[str]) -> str:
+    """The dtype that holds several, of the highest kind; "" for none."""
+    best = ""
+    for dtype in dtypes:
+        if not best or _rank(dtype) > _rank(best):
+            best = dtype
+        elif _rank(dtype) == _rank(best) and dtype != best:
+            best = "float32" if {dtype, best} == {"float16", "bfloat16"} else \
+                max(dtype, best, key=lambda one: array_dtype(one).itemsize) if "float" in dtype else \
+                str(np.promote_types(dtype, best))
+    return best
+
+
+Row = Callable[[Call], "str | Sequence[str]"]
+ROWS: dict[str, Row] = {}
+"""How a call of each operator becomes nodes of ours: its values, in order. In-place operators have the row of their namesakes."""
+
+VIEWS: dict[str, Callable[[Call, str, str], str] | None] = {}
+"""Of operators whose result is memory of their first argument: how that argument becomes another one when the result does, from
+the call, the argument, and the new result; None where that is not known."""
+
+
+def aten(*names: str) -> Callable[[Row], Row]:
+    """Makes a row for these operators, overloads after a point."""
+    def register(row: Row) -> Row:
+        ROWS.update(dict.fromkeys(names, row))
+        return row
+
+    return register

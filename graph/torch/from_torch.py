@@ -1,0 +1,59 @@
+"""tw.graph.from_torch: modules, exported programs, and their archives, which are read without torch."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from ...errors import user_source
+from ..errors import NotAModel
+from ..graph import Graph
+from .archive import Archive
+from .importer import imported
+
+__all__ = ["from_torch"]
+
+
+def from_torch(
+    model: Any, example_args: Sequence[Any] | None = None, example_kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> Graph:
+    """A model of torch as a graph, its inputs in the order of torch's pytree.
+
+    model: the path of a file .pt2 (or its bytes), which is read without torch; a torch.export.ExportedProgram, before its
+    operators are taken apart; or a torch.nn.Module with example_args and example_kwargs, which is exported here, in the state that
+    it is in (`module.eval()` first). dynamic_shapes: as torch.export.export takes it; what is dynamic is a symbol.
+    What a module writes to its buffers or inputs comes as further outputs, after the user's own.
+    Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913)
+    for weights that are not there, or pickled.
+    """
+    if isinstance(model, (str, os.PathLike, bytes)):
+        path = cast("str | os.PathLike[str] | bytes", model)
+        return _graph(Archive(path), "main" if isinstance(path, bytes) else Path(path).name.partition(".")[0])
+    kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(model).__mro__}
+    if "torch.nn.modules.module.Module" in kinds and example_args is not None:
+        program: Any = sys.modules["torch"].export.export(
+            model, tuple(example_args), dict(example_kwargs or {}), dynamic_shapes=dynamic_shapes)
+        return _graph(_archive(program), type(model).__name__)
+    if "torch.export.exported_program.ExportedProgram" in kinds:
+        return _graph(_archive(model), "main")
+    raise NotAModel(f"from_torch takes no {type(model).__name__}" + (" without example_args" if example_args is None else ""),
+                    called=user_source(),
+                    fix="a torch.nn.Module with example_args=(x,), a torch.export.ExportedProgram, or the path of a file .pt2")
+
+
+def _archive(program: Any) -> Archive:
+    """An exported program, in the form in which torch keeps it."""
+    content = io.BytesIO()
+    sys.modules["torch"].export.save(program, content)
+    return Archive(content.getvalue())
+
+
+def _graph(archive: Archive, name: str) -> Graph:
+    made = imported(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main")
+    return Graph(made.name, made.inputs, made.constants, made.nodes, made.results)

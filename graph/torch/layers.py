@@ -1,0 +1,250 @@
+"""torch's layers: convolutions, pooling, normalisations, attention, resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..conversion import Refused
+from .call import Call, aten
+from .movement import repeated
+
+__all__: list[str] = []
+
+
+def _many(values: Sequence[int], count: int) -> tuple[int, ...]:
+    """A number for each dimension: one stands for all of them."""
+    return tuple(values) * count if len(values) == 1 else tuple(values)
+
+
+def _batched(c: Call, value: str, rank: int) -> tuple[str, bool]:
+    """A value with a batch, and whether it had none."""
+    single = c.rank(value) == rank + 1
+    return (c.reshape(value, (1, *c.type(value).shape)) if single else value), single
+
+
+def _unbatched(c: Call, value: str, single: bool) -> str:
+    return c.reshape(value, c.type(value).shape[1:]) if single else value
+
+
+@aten("conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding",
+      "convolution.default", "conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
+def _conv(c: Call) -> str:
+    weight, bias = c.tensor("weight"), c.optional("bias")
+    rank = c.rank(weight) - 2
+    value, single = _batched(c, c.tensor("input"), rank)
+    stride, dilation = (_many(c.integers(name, (1,)), rank) for name in ("stride", "dilation"))
+    groups, transposed = c.integer("groups", 1), bool(c.known("transposed", False)) or "transpose" in c.target
+    more = _many(c.integers("output_padding", (0,)), rank)
+    if c.target.endswith("padding"):
+        padding = _named_padding(c, c.given("padding", "valid"), weight, dilation)
+    else:
+        each = _many(c.integers("padding", (0,)), rank)
+        padding = (*each, *each)
+    operands = [value, weight, *([bias] if bias else [])]
+    if transposed:
+        result = c.emit("conv_transpose", *operands, stride=stride, padding=padding, dilation=dilation, groups=groups,
+                        output_padding=more)
+    else:
+        result = c.emit("conv", *operands, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return _unbatched(c, result, single)
+
+
+def _named_padding(c: Call, name: object, weight: str, dilation: Sequence[int]) -> tuple[int, ...]:
+    if name == "valid":
+        return (0,) * 2 * len(dilation)
+    totals = [(taps - 1) * far for taps, far in zip(c.static(weight)[2:], dilation, strict=True)]
+    low = [total // 2 for total in totals]
+    return (*low, *(total - before for total, before in zip(totals, low, strict=True)))
+
+
+def _pool_rank(c: Call) -> int:
+    return int(c.target.partition("_pool")[2][0])
+
+
+@aten("max_pool1d.default", "max_pool2d.default", "max_pool3d.default", "avg_pool1d.default", "avg_pool2d.default",
+      "avg_pool3d.default")
+def _pool(c: Call) -> str:
+    rank = _pool_rank(c)
+    value, single = _batched(c, c.tensor(), rank)
+    kernel = _many(c.integers("kernel_size"), rank)
+    stride = _many(c.integers("stride"), rank) or kernel
+    each = _many(c.integers("padding", (0,)), rank)
+    ceil = bool(c.known("ceil_mode", False))
+    if c.target.startswith("max"):
+        return _unbatched(c, c.emit("max_pool", value, kernel=kernel, stride=stride, padding=(*each, *each), ceil_mode=ceil,
+                                    dilation=_many(c.integers("dilation", (1,)), rank)), single)
+    if c.given("divisor_override", None) is not None:
+        raise Refused("what it divides by is given")
+    return _unbatched(c, c.emit("avg_pool", value, kernel=kernel, stride=stride, padding=(*each, *each), ceil_mode=ceil,
+                                count_padding=bool(c.known("count_include_pad", True))), single)
+
+
+@aten("adaptive_avg_pool1d.default", "adaptive_avg_pool2d.default", "adaptive_avg_pool3d.default", "adaptive_max_pool1d.default",
+      "adaptive_max_pool2d.default")
+def _adaptive_pool(c: Call) -> str | Sequence[str]:
+    """The whole of each dimension, equal windows, or, of means, windows that overlap: products with matrices."""
+    rank, mean = _pool_rank(c), "avg" in c.target
+    value, wanted = c.tensor(), _many(c.integers("output_size"), _pool_rank(c))
+    first = c.rank(value) - rank
+    if all(one == 1 for one in wanted):
+        result = c.emit("mean" if mean else "max", value, axes=tuple(range(first, first + rank)), keepdims=True)
+        return result if mean else [result, ""]
+    sizes = c.static(value)[first:]
+    if all(size % one == 0 for size, one in zip(sizes, wanted, strict=True)):
+        kernel = tuple(size // one for size, one in zip(sizes, wanted, strict=True))
+        whole, single = _batched(c, value, rank)
+        result = _unbatched(c, c.emit("avg_pool" if mean else "max_pool", whole, kernel=kernel, stride=kernel), single)
+        return result if mean else [result, ""]
+    if not mean:
+        raise Refused("its windows overlap")
+    for at, (size, one) in enumerate(zip(sizes, wanted, strict=True)):
+        value = _averaged(c, value, first + at, size, one)
+    return value
+
+
+def _averaged(c: Call, value: str, axis: int, size: int, wanted: int) -> str:
+    weights = np.zeros((size, wanted))
+    for at in range(wanted):
+        begin, end = at * size // wanted, -(-(at + 1) * size // wanted)
+        weights[begin:end, at] = 1 / (end - begin)
+    order = list(range(c.rank(value)))
+    order[axis], order[-1] = order[-1], order[axis]
+    last = axis == len(order) - 1
+    moved = value if last else c.emit("transpose", value, axes=tuple(order))
+    result = c.emit("matmul", moved, c.constant(weights, moved))
+    return result if last else c.emit("transpose", result, axes=tuple(order))
+
+
+@aten("max_pool2d_with_indices.default")
+def _max_pool_with_indices(c: Call) -> Sequence[str]:
+    return [str(_pool(c)), ""]
+
+
+def _channels(c: Call, name: str, count: int, like: str, value: float) -> str:
+    """A weight of each channel, or a constant in its place."""
+    return c.optional(name) or c.constant(np.full(count, value), like)
+
+
+@aten("batch_norm.default", "_native_batch_norm_legit_no_training.default", "native_batch_norm.default", "instance_norm.default")
+def _batch_norm(c: Call) -> str | Sequence[str]:
+    value = c.tensor("input")
+    count = c.type(value).shape[1]
+    if not isinstance(count, int):
+        raise Refused("how many channels it has is not known")
+    weight, bias = _channels(c, "weight", count, value, 1), _channels(c, "bias", count, value, 0)
+    epsilon = float(c.known("eps", 1e-5))
+    if c.target.startswith("instance"):
+        if not c.known("use_input_stats", True):
+            raise Refused("it uses running means")
+        c.given("running_mean", None)
+        c.given("running_var", None)
+        return c.emit("instance_norm", value, weight, bias, epsilon=epsilon)
+    if c.known("training", False) or not c.gives("running_mean") or not c.gives("running_var"):
+        raise Refused("it is in training: export the module after module.eval()")
+    result = c.emit("batch_norm", value, weight, bias, c.tensor("running_mean"), c.tensor("running_var"), epsilon=epsilon)
+    return [result, "", ""] if "native" in c.target else result
+
+
+@aten("layer_norm.default", "native_layer_norm.default")
+def _layer_norm(c: Call) -> str | Sequence[str]:
+    value, axis = c.tensor("input"), c.rank(c.tensor("input")) - len(c.extents("normalized_shape"))
+    weight, bias = c.optional("weight"), c.optional("bias")
+    result = c.emit("layer_norm", value, weight, bias, axis=axis, epsilon=float(c.known("eps", 1e-5)))
+    c.given("cudnn_enable", None)
+    return [result, "", ""] if "native" in c.target else result
+
+
+@aten("rms_norm.default")
+def _rms_norm(c: Call) -> str:
+    value, axis = c.tensor("input"), c.rank(c.tensor("input")) - len(c.extents("normalized_shape"))
+    epsilon = c.known("eps", None)
+    epsilon = float(np.finfo(c.dtype).eps) if epsilon is None else float(epsilon)
+    return c.emit("rms_norm", value, c.optional("weight"), axis=axis, epsilon=epsilon)
+
+
+@aten("group_norm.default")
+def _group_norm(c: Call) -> str:
+    value, groups = c.tensor("input"), c.integer("num_groups")
+    count = c.type(value).shape[1]
+    weights = [_channels(c, "weight", count, value, 1), _channels(c, "bias", count, value, 0)] if isinstance(count, int) else \
+        [c.optional("weight"), c.optional("bias")]
+    return c.emit("group_norm", value, *weights, groups=groups, epsilon=float(c.known("eps", 1e-5)))
+
+
+@aten("dropout.default", "feature_dropout.default", "alpha_dropout.default", "native_dropout.default")
+def _dropout(c: Call) -> str:
+    if c.known("train", False) and c.known("p", 0.5):
+        raise Refused("it is in training: export the module after module.eval()")
+    c.given("p", None)
+    return c.tensor("input" if c.gives("input") else "self")
+
+
+@aten("scaled_dot_product_attention.default")
+def _attention(c: Call) -> str:
+    q, k, v = (c.tensor(name) for name in ("query", "key", "value"))
+    if c.known("dropout_p", 0.0):
+        raise Refused("it is in training: export the module after module.eval()")
+    if c.known("enable_gqa", False) and c.rank(q) > 2:
+        heads, groups = (c.type(one).shape[-3] for one in (q, k))
+        if not isinstance(heads, int) or not isinstance(groups, int):
+            raise Refused("how many heads it has is not known")
+        k, v = (one if heads == groups else repeated(c, one, c.rank(one) - 3, heads // groups) for one in (k, v))
+    scale, causal = c.known("scale", None), bool(c.known("is_causal", False))
+    mask = c.optional("attn_mask")
+    lead = c.type(q).shape[:-2]
+    alike = all(c.type(one).shape[:-2] == lead for one in (k, v)) and len(lead) in (1, 2)
+    if alike and not mask:
+        return c.emit("attention", q, k, v, scale=None if scale is None else float(scale), causal=causal)
+    if causal:
+        raise Refused("it is causal, over batches that broadcast or with a mask")
+    return _masked_attention(c, (q, k, v), mask, scale)
+
+
+def _masked_attention(c: Call, parts: tuple[str, str, str], mask: str, scale: float | None) -> str:
+    """Attention where a mask says which keys a query sees, or what is added; a query that sees none gives 0."""
+    q, k, v = parts
+    depth = c.type(q).shape[-1]
+    if not isinstance(depth, int):
+        raise Refused("the depth of its heads is not known")
+    factor = 1 / depth ** 0.5 if scale is None else float(scale)
+    scores = c.emit("multiply", c.emit("matmul", q, k, transpose_b=True), c.filled(factor, c.dtype))
+    if not mask:
+        return c.emit("matmul", c.emit("softmax", scores, axis=-1), v)
+    if c.type(mask).dtype != "bool":
+        return c.emit("matmul", c.emit("softmax", c.emit("add", scores, mask), axis=-1), v)
+    scores = c.emit("where", mask, scores, c.filled(-np.inf, c.dtype))
+    weights = c.emit("softmax", scores, axis=-1)
+    known = c.scope.graph.data(mask)
+    if known is None or not known.any(-1).all():
+        seen = c.emit("any", mask, axes=(c.rank(mask) - 1,), keepdims=True)
+        weights = c.emit("where", seen, weights, c.filled(0, c.dtype))
+    return c.emit("matmul", weights, v)
+
+
+_MODES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "bicubic": "cubic", "trilinear": "linear"}
+
+
+@aten(*(f"upsample_{kind}.{overload}" for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "bicubic2d",
+                                                    "trilinear3d") for overload in ("vec", "default")),
+      *(f"_upsample_{kind}.{overload}" for kind in ("nearest_exact2d", "bilinear2d_aa", "bicubic2d_aa")
+        for overload in ("vec", "default")))
+def _resize(c: Call) -> str:
+    value = c.tensor("input" if c.gives("input") else "self")
+    shape = c.static(value)
+    kind = c.target.partition(".")[0].removeprefix("_").removeprefix("upsample_")
+    rank = len(shape) - 2
+    factors = [float(one) for one in c.given("scale_factors", None) or ()]
+    names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[rank]
+    own = [c.known(name, None) for name in names]
+    wanted = c.integers("output_size") or [int(np.floor(size * factor)) for size, factor in zip(shape[2:], factors, strict=True)]
+    given = factors or [0.0 if one is None else float(one) for one in own]
+    scales = [factor or size / before for factor, size, before in zip(given, wanted, shape[2:], strict=True)]
+    aligned, exact = bool(c.known("align_corners", False)), "exact" in kind
+    mode = _MODES[kind.removesuffix("_aa").partition("_exact")[0].rstrip("123d")]
+    where = "align_corners" if aligned else "asymmetric" if mode == "nearest" and not exact else "half_pixel"
+    if aligned:
+        scales = [size / before for size, before in zip(wanted, shape[2:], strict=True)]
+    return c.emit("resize", value, sizes=(*shape[:2], *wanted), scales=(1.0, 1.0, *scales), mode=mode, coordinates=where,
+                  rounding="floor", antialias=kind.endswith("_aa"), cubic=-0.5 if kind.endswith("_aa") else -0.75)

@@ -1,0 +1,85 @@
+"""torch's operators that make tensors of numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..conversion import Refused
+from ..types import Extent, array_dtype
+from .call import Call, aten
+from .numbers import extent
+
+__all__: list[str] = []
+
+_MOST_NUMBERS = 1 << 24
+
+
+def _whole(c: Call, value: str, shape: Sequence[Extent]) -> str:
+    return c.emit("broadcast_to", value, shape=tuple(shape)) if shape else value
+
+
+@aten("full.default", "new_full.default")
+def _full(c: Call) -> str:
+    c.given("self", None)
+    return _whole(c, c.operand("fill_value", c.dtype), c.extents("size"))
+
+
+@aten("zeros.default", "ones.default", "empty.memory_format", "new_zeros.default", "new_ones.default", "new_empty.default")
+def _constant(c: Call) -> str:
+    c.given("self", None)
+    return _whole(c, c.filled(1 if "ones" in c.target else 0, c.dtype), c.extents("size"))
+
+
+@aten("zeros_like.default", "ones_like.default", "empty_like.default", "full_like.default", "fill.Scalar", "fill.Tensor",
+      "zero.default")
+def _like(c: Call) -> str:
+    shape = c.type(c.tensor()).shape
+    name = next((one for one in ("fill_value", "value") if c.gives(one)), "")
+    return _whole(c, c.operand(name, c.dtype) if name else c.filled(1 if "ones" in c.target else 0, c.dtype), shape)
+
+
+@aten("scalar_tensor.default")
+def _scalar(c: Call) -> str:
+    return c.operand("s", c.dtype)
+
+
+@aten("copy.default")
+def _copy(c: Call) -> str:
+    c.given("self")
+    source = c.cast(c.tensor("src"), c.dtype)
+    shape = c.type(c.tensor()).shape
+    return source if c.type(source).shape == shape else c.emit("broadcast_to", source, shape=shape)
+
+
+@aten("arange.default", "arange.start", "arange.start_step")
+def _arange(c: Call) -> str:
+    begin, end, step = c.given("start", 0), c.given("end"), c.given("step", 1)
+    if all(isinstance(one, (int, float)) for one in (begin, end, step)):
+        if step == 0 or not (end - begin) / step <= _MOST_NUMBERS:
+            raise Refused("it has too many numbers")
+        count = max(int(np.ceil((end - begin) / step)), 0)
+        kind = np.int64 if all(isinstance(one, int) for one in (begin, end, step)) else np.float64
+        return c.constant((begin + np.arange(count, dtype=kind) * step).astype(array_dtype(c.dtype)))
+    if step != 1:
+        raise Refused("its step is not 1, where its ends are not known")
+    count = extent(f"({end}) - ({begin})")
+    return c.cast(c.emit("arange", shape=(count,), start=(begin,)), c.dtype)
+
+
+@aten("linspace.default")
+def _linspace(c: Call) -> str:
+    begin, end, steps = float(c.known("start")), float(c.known("end")), c.integer("steps")
+    if steps > _MOST_NUMBERS:
+        raise Refused("it has too many numbers")
+    return c.constant(np.linspace(begin, end, steps).astype(array_dtype(c.dtype)))
+
+
+@aten("eye.default", "eye.m")
+def _eye(c: Call) -> str:
+    rows = c.integer("n")
+    columns = c.integer("m", rows)
+    if rows * columns > _MOST_NUMBERS:
+        raise Refused("it has too many numbers")
+    return c.constant(np.eye(rows, columns).astype(array_dtype(c.dtype)))

@@ -1,0 +1,386 @@
+"""torch's operators that look at memory in another way, and those that put parts together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+from ..conversion import Refused, open_extent
+from ..types import Extent
+from .call import VIEWS, Call, Row, aten, widest
+from .numbers import extent
+
+__all__: list[str] = []
+
+_END = 1 << 62
+"""From here on a slice has no end."""
+
+
+def _reshaped_back(c: Call, whole: str, part: str) -> str:
+    return c.reshape(part, c.type(whole).shape)
+
+
+def _view(*names: str, back: Any = _reshaped_back) -> Any:
+    def register(row: Row) -> Row:
+        VIEWS.update(dict.fromkeys(names, back))
+        return aten(*names)(row)
+
+    return register
+
+
+def _same_back(_c: Call, _whole: str, part: str) -> str:
+    return part
+
+
+@_view("alias.default", "detach.default", "contiguous.default", "to.dtype", "to.dtype_layout", "to.device", "to.other",
+       "type_as.default", "lift_fresh.default", back=_same_back)
+@aten("clone.default", "lift_fresh_copy.default", "_to_copy.default")
+def _converted(c: Call) -> str:
+    c.given("other", None)
+    return c.cast(c.tensor(), c.dtype)
+
+
+@_view("view.default", "reshape.default", "_unsafe_view.default", "_reshape_alias.default")
+def _reshape(c: Call) -> str:
+    name = "size" if c.gives("size") else "shape"
+    shape, source = c.extents(name), c.type(c.tensor()).shape
+    if -1 in shape:
+        at = shape.index(-1)
+        shape[at] = extent(open_extent(source, [*shape[:at], *shape[at + 1:]]))
+    c.given("stride", None)
+    return c.reshape(c.tensor(), shape)
+
+
+@_view("view_as.default", "reshape_as.default")
+def _reshape_as(c: Call) -> str:
+    return c.reshape(c.tensor(), c.type(c.tensor("other")).shape)
+
+
+def product(shape: Sequence[Extent]) -> Extent:
+    """How many elements a shape has."""
+    if all(isinstance(one, int) for one in shape):
+        return prod(int(one) for one in shape)
+    return extent(" * ".join(f"({one})" for one in shape))
+
+
+@_view("flatten.using_ints")
+def _flatten(c: Call) -> str:
+    shape = c.type(c.tensor()).shape
+    first, last = c.axis("start_dim", 0), c.axis("end_dim", -1)
+    return c.reshape(c.tensor(), (*shape[:first], product(shape[first:last + 1]), *shape[last + 1:]))
+
+
+@_view("unflatten.int")
+def _unflatten(c: Call) -> str:
+    shape, axis, sizes = c.type(c.tensor()).shape, c.axis(), c.extents("sizes")
+    if -1 in sizes:
+        at = sizes.index(-1)
+        sizes[at] = extent(open_extent([shape[axis]], [*sizes[:at], *sizes[at + 1:]]))
+    return c.reshape(c.tensor(), (*shape[:axis], *sizes, *shape[axis + 1:]))
+
+
+@_view("squeeze.default", "squeeze.dim", "squeeze.dims")
+def _squeeze(c: Call) -> str:
+    shape = c.type(c.tensor()).shape
+    axes = c.axes() if c.given("dim", None) is not None else range(len(shape))
+    return c.reshape(c.tensor(), [one for at, one in enumerate(shape) if not (at in axes and one == 1)])
+
+
+@_view("unsqueeze.default")
+def _unsqueeze(c: Call) -> str:
+    shape = list(c.type(c.tensor()).shape)
+    shape.insert(c.axis(rank=len(shape) + 1), 1)
+    return c.reshape(c.tensor(), shape)
+
+
+def _order(c: Call) -> list[int]:
+    """How the axes of a transposition stand."""
+    rank = c.rank(c.tensor())
+    order = list(range(rank))
+    kind = c.target.partition(".")[0]
+    if kind == "permute":
+        return [c.within(axis, rank) for axis in c.integers("dims")]
+    if kind in ("movedim", "moveaxis"):
+        source, to = ([c.within(axis, rank) for axis in c.integers(name)] for name in ("source", "destination"))
+        rest = iter([axis for axis in order if axis not in source])
+        return [source[to.index(at)] if at in to else next(rest) for at in order]
+    if kind == "numpy_T":
+        return order[::-1]
+    if kind in ("t", "mT", "adjoint"):
+        one, other = rank - 2, rank - 1
+    else:
+        names = ("dim0", "dim1") if kind == "transpose" else ("axis0", "axis1")
+        one, other = (c.axis(name) for name in names)
+    if rank > 1:
+        order[one], order[other] = order[other], order[one]
+    return order
+
+
+def _transposed_back(c: Call, _whole: str, part: str) -> str:
+    order = _order(c)
+    return c.emit("transpose", part, axes=tuple(order.index(at) for at in range(len(order))))
+
+
+@_view("permute.default", "transpose.int", "t.default", "numpy_T.default", "mT.default", "adjoint.default", "movedim.intlist",
+       "movedim.int", "moveaxis.intlist", "moveaxis.int", "swapaxes.default", "swapdims.default", back=_transposed_back)
+def _transpose(c: Call) -> str:
+    order = _order(c)
+    return c.tensor() if order == sorted(order) else c.emit("transpose", c.tensor(), axes=tuple(order))
+
+
+@_view("expand.default", "expand_as.default", "broadcast_to.default", back=None)
+def _expand(c: Call) -> str:
+    source = c.type(c.tensor()).shape
+    shape = list(c.type(c.tensor("other")).shape) if c.gives("other") else c.extents("size")
+    lead = len(shape) - len(source)
+    whole = tuple(source[at - lead] if one == -1 else one for at, one in enumerate(shape))
+    return c.tensor() if whole == source else c.emit("broadcast_to", c.tensor(), shape=whole)
+
+
+def _range(c: Call, name: str, default: int, size: Extent) -> Extent:
+    """An end of a slice, from the beginning and inside."""
+    given = c.given(name, None)
+    value: Extent = default if given is None else given
+    if isinstance(value, int) and isinstance(size, int):
+        return min(max(value + size if value < 0 else value, 0), size)
+    if isinstance(value, int) and value < 0:
+        return extent(f"({size}) - {-value}")
+    return size if value == size or isinstance(value, int) and value >= 1 << 30 else value
+
+
+def _bounds(c: Call) -> tuple[int, Extent, Extent, int]:
+    """The axis, begin, end and step of a slice."""
+    axis = c.axis("dim", 0)
+    size = c.type(c.tensor()).shape[axis]
+    begin, end = _range(c, "start", 0, size), _range(c, "end", _END, size)
+    return axis, begin, max(begin, end) if isinstance(begin, int) and isinstance(end, int) else end, c.integer("step", 1)
+
+
+def cut(c: Call, value: str, axis: int, begin: Extent, end: Extent, step: int = 1) -> str:
+    """A slice of a value."""
+    if begin == 0 and step == 1 and end == c.type(value).shape[axis]:
+        return value
+    return c.emit("slice", value, begin=(begin,), end=(end,), step=(step,), axes=(axis,))
+
+
+def _slice_back(c: Call, whole: str, part: str) -> str:
+    axis, begin, end, step = _bounds(c)
+    if step != 1:
+        raise Refused("it is written to through a slice with gaps")
+    return put(c, whole, part, axis, begin, end)
+
+
+def put(c: Call, whole: str, part: str, axis: int, begin: Extent, end: Extent) -> str:
+    """A value with another part in the place of one."""
+    size = c.type(whole).shape[axis]
+    before = [] if begin == 0 else [cut(c, whole, axis, 0, begin)]
+    after = [] if end == size else [cut(c, whole, axis, end, size)]
+    return part if not before and not after else c.emit("concat", *before, part, *after, axis=axis)
+
+
+@_view("slice.Tensor", back=_slice_back)
+def _slice(c: Call) -> str:
+    axis, begin, end, step = _bounds(c)
+    return cut(c, c.tensor(), axis, begin, end, step)
+
+
+def _narrow_back(c: Call, whole: str, part: str) -> str:
+    return put(c, whole, part, *_narrowed(c))
+
+
+@_view("narrow.default", back=_narrow_back)
+def _narrow(c: Call) -> str:
+    return cut(c, c.tensor(), *_narrowed(c))
+
+
+def _narrowed(c: Call) -> tuple[int, Extent, Extent]:
+    axis = c.axis()
+    begin = _range(c, "start", 0, c.type(c.tensor()).shape[axis])
+    length: Extent = c.given("length")
+    return axis, begin, extent(f"({begin}) + ({length})")
+
+
+def _selected(c: Call) -> tuple[int, int]:
+    axis, index = c.axis(), c.integer("index")
+    size = c.type(c.tensor()).shape[axis]
+    if index < 0:
+        if not isinstance(size, int):
+            return axis, index
+        index += size
+    return axis, index
+
+
+def _select_back(c: Call, whole: str, part: str) -> str:
+    axis, index = _selected(c)
+    shape = list(c.type(whole).shape)
+    shape[axis] = 1
+    if index < 0:
+        raise Refused("it is written to at an index from an end that is not known")
+    return put(c, whole, c.reshape(part, shape), axis, index, index + 1)
+
+
+@_view("select.int", back=_select_back)
+def _select(c: Call) -> str:
+    axis, index = _selected(c)
+    shape = c.type(c.tensor()).shape
+    if not isinstance(shape[axis], int):
+        return c.emit("take", c.tensor(), c.filled(index, "int64"), axis=axis)
+    return c.reshape(cut(c, c.tensor(), axis, index, index + 1), [*shape[:axis], *shape[axis + 1:]])
+
+
+def _unbound_back(c: Call, whole: str, part: str) -> str:
+    axis, at = c.axis("dim", 0), c.integer("at")
+    shape = list(c.type(whole).shape)
+    shape[axis] = 1
+    return put(c, whole, c.reshape(part, shape), axis, at, at + 1)
+
+
+@_view("unbind.int", back=_unbound_back)
+def _unbind(c: Call) -> Sequence[str]:
+    axis = c.axis("dim", 0)
+    shape = c.type(c.tensor()).shape
+    count = shape[axis]
+    if not isinstance(count, int):
+        raise Refused("how many parts it has is not known")
+    rest = [*shape[:axis], *shape[axis + 1:]]
+    return [c.reshape(cut(c, c.tensor(), axis, at, at + 1), rest) for at in range(count)]
+
+
+def _sizes(c: Call) -> tuple[int, tuple[int, ...]]:
+    """The axis and the parts of a split."""
+    axis = c.axis("dim", 0)
+    size = c.static(c.tensor())[axis]
+    kind = c.target.partition(".")[0]
+    name = next((one for one in ("split_sizes", "split_size", "chunks") if c.gives(one)), "split_size")
+    given = c.given(name)
+    if isinstance(given, list):
+        return axis, tuple(c.integers(name))
+    each = -(-size // c.integer(name)) if kind in ("chunk", "unsafe_chunk") else c.integer(name)
+    return axis, tuple(min(each, size - at) for at in range(0, size, max(each, 1))) or (0,)
+
+
+def _split_back(c: Call, whole: str, part: str) -> str:
+    axis, sizes = _sizes(c)
+    ends = list(accumulate(sizes))
+    at = c.integer("at")
+    return put(c, whole, part, axis, ends[at] - sizes[at], ends[at])
+
+
+@_view("split.Tensor", "split.sizes", "split_with_sizes.default", "chunk.default", back=_split_back)
+@aten("unsafe_split.Tensor", "unsafe_chunk.default")
+def _split(c: Call) -> Sequence[str]:
+    axis, sizes = _sizes(c)
+    return [c.tensor()] if len(sizes) == 1 else c.emit_all("split", c.tensor(), sizes=sizes, axis=axis)
+
+
+@aten("cat.default", "concat.default", "concatenate.default")
+def _cat(c: Call) -> str:
+    given = c.tensors()
+    parts = [one for one in given if c.type(one).shape != (0,)] or given[:1]
+    axis = c.axis("dim", 0, rank=c.rank(parts[0]))
+    kind = widest([c.type(one).dtype for one in given])
+    return c.cast(parts[0], kind) if len(parts) == 1 else c.emit("concat", *(c.cast(one, kind) for one in parts), axis=axis)
+
+
+@aten("stack.default")
+def _stack(c: Call) -> str:
+    parts = c.tensors()
+    kind = widest([c.type(one).dtype for one in parts])
+    return c.emit("stack", *(c.cast(one, kind) for one in parts), axis=c.axis("dim", 0, rank=c.rank(parts[0]) + 1))
+
+
+@aten("repeat.default", "tile.default")
+def _repeat(c: Call) -> str:
+    repeats = c.integers("repeats" if c.gives("repeats") else "dims")
+    shape = c.type(c.tensor()).shape
+    value = c.reshape(c.tensor(), [*[1] * (len(repeats) - len(shape)), *shape])
+    repeats = [1] * (len(shape) - len(repeats)) + repeats
+    return value if all(one == 1 for one in repeats) else c.emit("tile", value, repeats=tuple(repeats))
+
+
+@aten("repeat_interleave.self_int")
+def _repeat_interleave(c: Call) -> str:
+    count, value = c.integer("repeats"), c.tensor()
+    if c.given("dim", None) is None:
+        value = c.reshape(value, (product(c.type(value).shape),))
+    c.given("output_size", None)
+    return repeated(c, value, c.axis(rank=c.rank(value)) if c.gives("dim") else 0, count)
+
+
+def repeated(c: Call, value: str, axis: int, count: int) -> str:
+    """Each slice of an axis so many times."""
+    shape = c.type(value).shape
+    apart = c.emit("broadcast_to", c.reshape(value, (*shape[:axis + 1], 1, *shape[axis + 1:])),
+                   shape=(*shape[:axis + 1], count, *shape[axis + 1:]))
+    return c.reshape(apart, (*shape[:axis], product((shape[axis], count)), *shape[axis + 1:]))
+
+
+@aten("flip.default")
+def _flip(c: Call) -> str:
+    shape, axes = c.static(c.tensor()), tuple(c.within(axis, c.rank(c.tensor())) for axis in c.integers("dims"))
+    return c.emit("slice", c.tensor(), begin=tuple(shape[axis] - 1 for axis in axes), end=tuple(-shape[axis] - 1 for axis in axes),
+                  step=(-1,) * len(axes), axes=axes)
+
+
+@aten("roll.default")
+def _roll(c: Call) -> str:
+    shape, value = c.static(c.tensor()), c.tensor()
+    for by, axis in zip(c.integers("shifts"), c.integers("dims"), strict=True):
+        at = c.within(axis, len(shape))
+        far = by % max(shape[at], 1)
+        if far:
+            end = shape[at] - far
+            value = c.emit("concat", cut(c, value, at, end, shape[at]), cut(c, value, at, 0, end), axis=at)
+    return value
+
+
+@aten("diff.default")
+def _diff(c: Call) -> str:
+    parts = [c.optional("prepend"), c.tensor(), c.optional("append")]
+    axis = c.axis("dim", -1)
+    whole = [one for one in parts if one]
+    value = whole[0] if len(whole) == 1 else c.emit("concat", *whole, axis=axis)
+    for _ in range(c.integer("n", 1)):
+        size = c.type(value).shape[axis]
+        last: Extent = size - 1 if isinstance(size, int) else extent(f"({size}) - 1")
+        operator = "not_equal" if c.type(value).dtype == "bool" else "subtract"
+        value = c.emit(operator, cut(c, value, axis, 1, size), cut(c, value, axis, 0, last))
+    return value
+
+
+@aten("pixel_shuffle.default")
+def _pixel_shuffle(c: Call) -> str:
+    return c.emit("depth_to_space", c.tensor(), block=c.integer("upscale_factor"), mode="CRD")
+
+
+@aten("pixel_unshuffle.default")
+def _pixel_unshuffle(c: Call) -> str:
+    n, channels, high, wide = c.static(c.tensor())
+    block = c.integer("downscale_factor")
+    parts = c.reshape(c.tensor(), (n, channels, high // block, block, wide // block, block))
+    return c.reshape(c.emit("transpose", parts, axes=(0, 1, 3, 5, 2, 4)), (n, channels * block ** 2, high // block, wide // block))
+
+
+@aten("constant_pad_nd.default", "pad.default", "reflection_pad1d.default", "reflection_pad2d.default", "replication_pad1d.default",
+      "replication_pad2d.default")
+def _pad(c: Call) -> str:
+    name = c.target.partition("_pad")[0]
+    mode = {"reflection": "reflect", "replication": "edge"}.get(name) or \
+        {"replicate": "edge", "circular": "wrap"}.get(kind := str(c.known("mode", "constant")), kind)
+    pads = c.integers("pad" if c.gives("pad") else "padding")
+    value, rank = c.tensor(), c.rank(c.tensor())
+    before, after = [0] * rank, [0] * rank
+    for at, (low, high) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
+        axis, size = rank - 1 - at, c.type(value).shape[rank - 1 - at]
+        if min(low, high) < 0:
+            if not isinstance(size, int):
+                raise Refused("it cuts off an extent that is not known")
+            value = cut(c, value, axis, max(-low, 0), size - max(-high, 0))
+        before[axis], after[axis] = max(low, 0), max(high, 0)
+    if mode == "constant":
+        filling = c.known("value", 0)
+        return c.emit("pad", value, before=tuple(before), after=tuple(after), value=0 if filling is None else filling)
+    c.given("value", None)
+    return c.emit("pad_with", value, before=tuple(before), after=tuple(after), mode=mode)

@@ -1,0 +1,207 @@
+"""torch's reductions and products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..conversion import Refused
+from ..types import Extent
+from .call import Call, Row, aten
+from .movement import cut, product
+
+__all__: list[str] = []
+
+
+def _dropped(c: Call, value: str, axes: Sequence[int], keep: bool) -> str:
+    """A value whose reduced axes were kept, as the call asks for it."""
+    return value if keep else c.reshape(value, [one for at, one in enumerate(c.type(value).shape) if at not in axes])
+
+
+def _keep(c: Call) -> bool:
+    return bool(c.known("keepdim", False))
+
+
+def _reduced(ours: str) -> Row:
+    def row(c: Call) -> str:
+        axes, keep = c.axes(), _keep(c)
+        kind = {"all": "bool", "any": "bool"}.get(ours, c.dtype)
+        value = c.cast(c.tensor(), kind)
+        if kind == "bool" and ours in ("max", "min"):
+            return c.emit("any" if ours == "max" else "all", value, axes=axes, keepdims=keep)
+        return c.emit(ours, value, axes=axes, keepdims=keep) if axes else value
+
+    return row
+
+
+for _name, _ours in {"sum": "sum", "mean": "mean", "prod": "prod", "amax": "max", "amin": "min", "all": "all", "any": "any",
+                     "max": "max", "min": "min"}.items():
+    _overloads = ("default", "dim_IntList", "dim", "dims", "dim_int") if _name not in ("max", "min") else ("default",)
+    aten(*(f"{_name}.{overload}" for overload in _overloads))(_reduced(_ours))
+
+
+@aten("max.dim", "min.dim")
+def _extreme(c: Call) -> Sequence[str]:
+    axis, keep = c.axis(), _keep(c)
+    kind = c.target.partition(".")[0]
+    return [c.emit(kind, c.tensor(), axes=(axis,), keepdims=keep),
+            c.emit(f"arg{kind}", c.tensor(), axis=axis, keepdims=keep)]
+
+
+@aten("argmax.default", "argmin.default")
+def _place(c: Call) -> str:
+    kind, keep = c.target.partition(".")[0], _keep(c)
+    if c.given("dim", None) is not None:
+        return c.emit(kind, c.tensor(), axis=c.axis(), keepdims=keep)
+    if keep:
+        raise Refused("it keeps the dimensions of all axes")
+    return c.emit(kind, c.reshape(c.tensor(), (product(c.type(c.tensor()).shape),)), axis=0)
+
+
+@aten("cumsum.default", "cumprod.default")
+def _running(c: Call) -> str:
+    return c.emit(c.target.partition(".")[0], c.cast(c.tensor(), c.dtype), axis=c.axis())
+
+
+@aten("logsumexp.default")
+def _logsumexp(c: Call) -> str:
+    axes, keep, value = c.axes(), _keep(c), c.cast(c.tensor(), c.dtype)
+    top = c.emit("max", value, axes=axes, keepdims=True)
+    top = c.emit("where", c.emit("isfinite", top), top, c.filled(0, c.dtype))
+    total = c.emit("sum", c.emit("exp", c.emit("subtract", value, top)), axes=axes, keepdims=True)
+    return _dropped(c, c.emit("add", c.emit("log", total), top), axes, keep)
+
+
+def _variance(c: Call) -> tuple[str, str, tuple[int, ...]]:
+    """The variance and the mean, dimensions kept, and the axes."""
+    axes, value = c.axes(), c.tensor()
+    if c.gives("unbiased"):
+        correction: Any = int(c.known("unbiased"))
+    else:
+        correction = c.known("correction", 1)
+    shape = c.type(value).shape
+    count = product([shape[axis] for axis in axes])
+    if not isinstance(count, int):
+        raise Refused("how many elements it is over is not known")
+    mean = c.emit("mean", value, axes=axes, keepdims=True)
+    total = c.emit("sum", c.emit("square", c.emit("subtract", value, mean)), axes=axes, keepdims=True)
+    rest = max(count - (1 if correction is None else correction), 0)
+    return c.emit("divide", total, c.filled(rest, c.dtype)), mean, axes
+
+
+@aten("var.default", "var.dim", "var.correction", "std.default", "std.dim", "std.correction", "var_mean.correction", "var_mean.dim",
+      "var_mean.default", "std_mean.correction")
+def _var(c: Call) -> str | Sequence[str]:
+    variance, mean, axes = _variance(c)
+    spread = c.emit("sqrt", variance) if c.target.startswith("std") else variance
+    results = [_dropped(c, one, axes, _keep(c)) for one in (spread, mean)]
+    return results if "_mean" in c.target else results[0]
+
+
+@aten("linalg_vector_norm.default", "norm.ScalarOpt_dim", "norm.Scalar", "frobenius_norm.dim")
+def _norm(c: Call) -> str:
+    power = c.known("ord" if c.gives("ord") else "p", 2)
+    axes, keep, value = c.axes(), _keep(c), c.cast(c.tensor(), c.dtype)
+    power = 2 if power is None else power
+    if power == 2:
+        return c.emit("sqrt", c.emit("sum", c.emit("square", value), axes=axes, keepdims=keep))
+    size = c.emit("abs", value)
+    if power == 1:
+        return c.emit("sum", size, axes=axes, keepdims=keep)
+    if abs(power) == float("inf"):
+        return c.emit("max" if power > 0 else "min", size, axes=axes, keepdims=keep)
+    total = c.emit("sum", c.emit("power", size, c.filled(power, c.dtype)), axes=axes, keepdims=keep)
+    return c.emit("power", total, c.filled(1 / power, c.dtype))
+
+
+@aten("softmax.int", "log_softmax.int", "_softmax.default", "_log_softmax.default")
+def _softmax(c: Call) -> str:
+    c.given("half_to_float", None)
+    return c.emit("log_softmax" if "log" in c.target else "softmax", c.cast(c.tensor(), c.dtype), axis=c.axis())
+
+
+@aten("matmul.default")
+def _matmul(c: Call) -> str:
+    return c.emit("matmul", c.tensor(), c.tensor("other"))
+
+
+@aten("mm.default", "bmm.default")
+def _mm(c: Call) -> str:
+    return c.emit("matmul", c.tensor(), c.tensor("mat2"))
+
+
+@aten("dot.default", "mv.default")
+def _mv(c: Call) -> str:
+    return c.emit("matmul", c.tensor(), c.tensor("vec" if c.gives("vec") else "tensor"))
+
+
+@aten("outer.default")
+def _outer(c: Call) -> str:
+    rows: Extent = c.type(c.tensor()).shape[0]
+    return c.emit("multiply", c.reshape(c.tensor(), (rows, 1)), c.tensor("vec2"))
+
+
+@aten("addmm.default", "baddbmm.default", "addmv.default")
+def _addmm(c: Call) -> str:
+    names = {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2"), "addmv": ("mat", "vec")}[c.target.partition(".")[0]]
+    first = c.emit("matmul", c.tensor(names[0]), c.tensor(names[1]))
+    alpha, beta = c.known("alpha", 1), c.known("beta", 1)
+    first = first if alpha == 1 else c.emit("multiply", first, c.filled(alpha, c.dtype))
+    if beta == 0:
+        return first
+    return c.emit("add", first, c.tensor() if beta == 1 else c.emit("multiply", c.tensor(), c.filled(beta, c.dtype)))
+
+
+@aten("linear.default")
+def _linear(c: Call) -> str:
+    value, weight, bias = c.tensor("input"), c.tensor("weight"), c.optional("bias")
+    shape = c.type(value).shape
+    if len(shape) == 1:
+        value = c.reshape(value, (1, shape[0]))
+    result = c.emit("matmul", value, weight, transpose_b=True)
+    result = c.emit("add", result, bias) if bias else result
+    return c.reshape(result, c.type(result).shape[1:]) if len(shape) == 1 else result
+
+
+@aten("einsum.default")
+def _einsum(c: Call) -> str:
+    return c.emit("einsum", *c.tensors(), equation=str(c.known("equation")).replace(" ", ""))
+
+
+@aten("cosine_similarity.default")
+def _cosine(c: Call) -> str:
+    one, other = c.tensor("x1"), c.tensor("x2")
+    axis, least = c.axis("dim", 1, of="x1"), c.filled(float(c.known("eps", 1e-8)) ** 2, c.dtype)
+    total = c.emit("sum", c.emit("multiply", one, other), axes=(axis,))
+    sizes = [c.emit("maximum", c.emit("sum", c.emit("square", x), axes=(axis,)), least) for x in (one, other)]
+    return c.emit("divide", total, c.emit("sqrt", c.emit("multiply", *sizes)))
+
+
+@aten("topk.default")
+def _topk(c: Call) -> Sequence[str]:
+    return c.emit_all("topk", c.tensor(), k=c.integer("k"), axis=c.axis("dim", -1), largest=bool(c.known("largest", True)))
+
+
+@aten("sort.default", "sort.stable", "argsort.default")
+def _sort(c: Call) -> str | Sequence[str]:
+    axis = c.axis("dim", -1)
+    count = c.static(c.tensor())[axis]
+    results = c.emit_all("topk", c.tensor(), k=count, axis=axis, largest=bool(c.known("descending", False)))
+    return results[1] if c.target.startswith("arg") else results
+
+
+@aten("tril.default", "triu.default")
+def _trilu(c: Call) -> str:
+    return c.emit("trilu", c.tensor(), k=c.integer("diagonal", 0), upper=c.target.startswith("triu"))
+
+
+@aten("unfold.default")
+def _unfold(c: Call) -> str:
+    """Windows along an axis, as a last axis."""
+    axis, size, step = c.axis("dimension"), c.integer("size"), c.integer("step")
+    extent = c.static(c.tensor())[axis]
+    if not 0 < size <= extent or step < 1:
+        raise Refused("it has no window")
+    count = (extent - size) // step + 1
+    taps = [cut(c, c.tensor(), axis, at, at + (count - 1) * step + 1, step) for at in range(size)]
+    return c.emit("stack", *taps, axis=c.rank(c.tensor()))

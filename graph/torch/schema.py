@@ -1,0 +1,336 @@
+"""Exported programs as torch.export writes them in JSON (schema 8), decoded: nodes with arguments by name, and what is said of
+values. What is not as it should be is a NotAModel."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from ...errors import user_source
+from ..errors import NotAModel
+from ..types import Extent
+
+__all__ = ["Exported", "Frame", "Node", "Odd", "Symbol", "TensorMeta", "TensorName", "Values", "exported", "tensor_meta"]
+
+_DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool",
+           13: "bfloat16", 28: "uint16", 34: "uint32", 35: "uint64"}
+_FLOATS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+_MOST_EXPRESSION = 2000
+
+T = TypeVar("T")
+
+
+class TensorName(str):
+    """A tensor of the program, by name."""
+
+
+class Symbol(str):
+    """A number of the program that is not known when it is exported, by name."""
+
+
+class Odd(str):
+    """An argument of a kind that no operator here takes; the text says which."""
+
+
+@dataclass(frozen=True)
+class TensorMeta:
+    """What is said of a tensor. dtype: None for one that values here cannot have. strides: in elements; `hints` stand for symbols
+    in strides and `sizes`, the shape as it was in the example."""
+
+    dtype: str | None
+    shape: tuple[Extent, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie in order, without gaps."""
+        expected = 1
+        for extent, stride in zip(reversed(self.sizes), reversed(self.strides), strict=False):
+            if extent != 1 and stride != expected:
+                return 0 in self.sizes
+            expected *= extent
+        return True
+
+
+@dataclass(frozen=True)
+class Node:
+    """arguments: by name, in order: numbers, texts, TensorNames, Symbols, Odds, Frames, None, and lists of them; what has its
+    default is left out. outputs: the names of what it gives; lists of tensors flat, "" where one is absent."""
+
+    target: str
+    arguments: Mapping[str, Any]
+    outputs: tuple[str, ...]
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A graph: of the program, or of a node that calls one. outputs: as arguments are."""
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, TensorMeta]
+
+
+@dataclass(frozen=True)
+class Values:
+    """What an input is: `kind` is "parameter", "buffer", "tensor_constant", "user_input" ...; name: of the value in the program;
+    path: how the module calls it."""
+
+    kind: str
+    argument: Any
+    path: str
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The program. results: by kind ("user_output", "buffer_mutation" ...) the argument and what it changes."""
+
+    frame: Frame
+    inputs: tuple[Values, ...]
+    results: tuple[Values, ...]
+
+
+def exported(program: Any) -> Exported:
+    """A program as JSON holds it. Raises NotAModel (TW0911)."""
+    version = _of(_of(program, dict, "the program").get("schema_version"), dict, "its schema").get("major")
+    if version != 8:
+        raise _wrong(f"its schema is {str(version)[:20]}, where 8 is known")
+    module = _of(program.get("graph_module"), dict, "its module")
+    signature = _of(module.get("signature"), dict, "its signature")
+    return Exported(_frame(module.get("graph"), 0),
+                    tuple(map(_input, _of(signature.get("input_specs"), list, "its inputs"))),
+                    tuple(map(_result, _of(signature.get("output_specs"), list, "its outputs"))))
+
+
+def _input(spec: Any) -> Values:
+    kind, said = _union(spec)
+    paths = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
+    if kind in paths:
+        return Values(kind, TensorName(_text(_of(said.get("arg"), dict, "an input").get("name"))), _text(said.get(paths[kind])))
+    return Values(kind, _argument(said.get("arg"), 0) if "arg" in said and kind == "user_input" else None, "")
+
+
+def _result(spec: Any) -> Values:
+    kind, said = _union(spec)
+    path = next((value for key, value in said.items() if key.endswith("_name")), "")
+    given = said.get("arg")
+    if kind == "user_output":
+        return Values(kind, _argument(given, 0), "")
+    return Values(kind, TensorName(_text(_of(given, dict, "an output").get("name"))), _text(path))
+
+
+def _frame(graph: Any, depth: int) -> Frame:
+    if depth > 8:
+        raise _wrong("its graphs are nested too deep")
+    whole = _of(graph, dict, "its graph")
+    tensors = _of(whole.get("tensor_values"), dict, "its tensors")
+    return Frame(
+        tuple(_argument(one, depth) for one in _of(whole.get("inputs"), list, "its inputs")),
+        tuple(_argument(one, depth) for one in _of(whole.get("outputs"), list, "its outputs")),
+        tuple(_node(one, depth) for one in _of(whole.get("nodes"), list, "its nodes")),
+        {_text(name): tensor_meta(meta) for name, meta in tensors.items()})
+
+
+def _node(node: Any, depth: int) -> Node:
+    whole = _of(node, dict, "a node")
+    target = _text(whole.get("target"))
+    arguments: dict[str, Any] = {}
+    for at, given in enumerate(_of(whole.get("inputs"), list, "a node's inputs")):
+        entry = _of(given, dict, "a node's input")
+        arguments[_text(entry.get("name")) or str(at)] = _argument(entry.get("arg"), depth)
+    outputs: list[str] = []
+    for given in _of(whole.get("outputs"), list, "a node's outputs"):
+        value = _argument(given, depth)
+        for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
+            outputs.append(str(one) if isinstance(one, (TensorName, Symbol)) else "")
+    name = whole.get("name")
+    shown = name if isinstance(name, str) and name else next((one for one in outputs if one), target)
+    metadata = _of(whole.get("metadata"), dict, "what is said of a node")
+    return Node(target, arguments, tuple(outputs), shown, _source(shown, metadata))
+
+
+def _source(name: str, metadata: Mapping[str, Any]) -> str:
+    """The node's name, and the user's line: the first one of its trace."""
+    trace = metadata.get("stack_trace")
+    if not isinstance(trace, str) or not trace.startswith('File "'):
+        return name[:200]
+    path, _, rest = trace[len('File "'):].partition('", line ')
+    number = rest.partition(",")[0]
+    return f"{name} ({path.rpartition('/')[2]}:{number})"[:200] if number.isdecimal() else name[:200]
+
+
+def tensor_meta(meta: Any) -> TensorMeta:
+    """What is said of a tensor. Raises NotAModel (TW0911)."""
+    whole = _of(meta, dict, "what is said of a tensor")
+    sizes, strides = (_of(whole.get(key), list, "a tensor's shape") for key in ("sizes", "strides"))
+    offset = whole.get("storage_offset")
+    return TensorMeta(
+        _DTYPES.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None, tuple(map(_extent, sizes)),
+        tuple(map(_hinted, sizes)), tuple(map(_hinted, strides)), 0 if offset is None else _hinted(offset))
+
+
+def _extent(size: Any) -> Extent:
+    kind, said = _union(size)
+    if kind == "as_int":
+        return _number(said)
+    text = _text(_of(said, dict, "an extent").get("expr_str"))
+    if len(text) > _MOST_EXPRESSION:
+        raise _wrong("an extent is too long a text")
+    try:
+        return _expression(ast.parse(text, mode="eval").body, 0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        raise _wrong(f"the extent {text[:100]!r} cannot be read: {problem}") from None
+
+
+def _expression(node: ast.expr, depth: int) -> str:
+    """An extent as sympy writes it: Symbol('s0', ...), Integer(2), Add(...), Mul(...), and plain names and operators."""
+    if depth < 40:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return str(node.value)
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return f"(0 - {_expression(node.operand, depth + 1)})"
+        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            return f"({_expression(node.left, depth + 1)} {_BINARY[type(node.op)]} {_expression(node.right, depth + 1)})"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return _called(node.func.id, node.args, depth)
+    raise ValueError("it is no sum or product of symbols")
+
+
+_BINARY: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+_FUNCTIONS = {"Add": "+", "Mul": "*", "FloorDiv": "//", "Mod": "%", "PythonMod": "%", "CleanDiv": "//"}
+
+
+def _called(name: str, given: Sequence[ast.expr], depth: int) -> str:
+    first = given[0] if given else None
+    if name in ("Symbol", "Integer") and isinstance(first, ast.Constant):
+        if name == "Symbol" and not (isinstance(first.value, str) and first.value.isidentifier()):
+            raise ValueError("a symbol has no name")
+        return str(first.value) if name == "Symbol" or type(first.value) is int else "?"
+    if name in _FUNCTIONS and given:
+        return f"({f' {_FUNCTIONS[name]} '.join(_expression(one, depth + 1) for one in given)})"
+    if name == "Pow" and len(given) == 2 and isinstance(given[1], ast.Call) and given[1].args:
+        power = given[1].args[0]
+        if isinstance(power, ast.Constant) and type(power.value) is int and 1 <= power.value <= 4:
+            return f"({' * '.join([_expression(given[0], depth + 1)] * power.value)})"
+    raise ValueError(f"it calls {name}")
+
+
+def _hinted(size: Any) -> int:
+    """A number, or what it was in the example."""
+    kind, said = _union(size)
+    if kind == "as_int":
+        return _number(said)
+    hint = _of(said, dict, "an extent").get("hint")
+    return _number(_of(hint, dict, "an extent").get("as_int")) if hint is not None else -1
+
+
+def _argument(given: Any, depth: int) -> Any:
+    kind, said = _union(given)
+    if kind in _READ:
+        return _READ[kind](said)
+    if kind in ("as_tensors", "as_optional_tensors"):
+        return [None if "as_none" in one else TensorName(_text(_inner(one).get("name")))
+                for one in (_of(entry, dict, "a tensor") for entry in _of(said, list, "tensors"))]
+    if kind == "as_optional_tensor":
+        return None if "as_none" in said else TensorName(_text(_inner(_of(said, dict, "a tensor")).get("name")))
+    if kind == "as_graph":
+        return _frame(_of(said, dict, "a graph").get("graph"), depth + 1)
+    return Odd(kind)
+
+
+def _inner(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _of(one["as_tensor"], dict, "a tensor") if "as_tensor" in one else one
+
+
+def _symbol(said: Any) -> Any:
+    kind, value = _union(said)
+    if kind == "as_name":
+        return Symbol(_text(value))
+    return {"as_int": _number, "as_float": _float, "as_bool": bool}.get(kind, _no_symbol)(value)
+
+
+def _no_symbol(_: Any) -> Any:
+    raise _wrong("a symbol is none")
+
+
+def _dtype(said: Any) -> Any:
+    return _DTYPES.get(_number(said), Odd("a dtype"))
+
+
+def _float(said: Any) -> float:
+    if isinstance(said, str) and said in _FLOATS:
+        return _FLOATS[said]
+    return float(_of(said, (int, float), "a number"))
+
+
+def _tensor(said: Any) -> TensorName:
+    return TensorName(_text(_of(said, dict, "a tensor").get("name")))
+
+
+def _truth(said: Any) -> bool:
+    return _of(said, bool, "a truth")
+
+
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _each(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def listed(said: Any) -> list[Any]:
+        return [read(one) for one in _of(said, list, "a list")]
+
+    return listed
+
+
+def _odd(what: str) -> Callable[[Any], Any]:
+    def odd(_: Any) -> Odd:
+        return Odd(what)
+
+    return odd
+
+
+def _union(said: Any) -> tuple[str, Any]:
+    whole = _of(said, dict, "a value")
+    if len(whole) != 1:
+        raise _wrong("a value of it is of no one kind")
+    return next(iter(whole.items()))
+
+
+def _text(said: Any) -> str:
+    return _of(said, str, "a name")
+
+
+def _number(said: Any) -> int:
+    if isinstance(said, bool) or not isinstance(said, int) or not -(1 << 63) <= said < 1 << 63:
+        raise _wrong(f"a number of it is {str(said)[:50]!r}")
+    return said
+
+
+def _of(said: Any, kind: type[T] | tuple[type[T], ...], what: str) -> Any:
+    if not isinstance(said, kind) or isinstance(said, bool) and kind is not bool:
+        raise _wrong(f"{what} is {type(said).__name__}" if said is not None else f"{what} is not there")
+    return said
+
+
+def _wrong(reason: str) -> NotAModel:
+    return NotAModel("this is no exported program of torch, or not a whole one", reason=reason[:500], called=user_source(),
+                     fix="write it again by torch.export.save of torch 2.8 or newer")
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "as_none": _nothing, "as_tensor": _tensor, "as_int": _number, "as_ints": _each(_number), "as_float": _float,
+    "as_floats": _each(_float), "as_string": _text, "as_bool": _truth, "as_bools": _each(_truth), "as_sym_int": _symbol,
+    "as_sym_float": _symbol, "as_sym_bool": _symbol, "as_sym_ints": _each(_symbol), "as_sym_floats": _each(_symbol),
+    "as_sym_bools": _each(_symbol), "as_scalar_type": _dtype, "as_memory_format": _odd("a memory format"),
+    "as_layout": _odd("a layout"), "as_device": _odd("a device"),
+}

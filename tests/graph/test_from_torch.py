@@ -1,0 +1,341 @@
+"""Programs of torch.export: read without torch, made functional, refused whole, never trusted."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+
+torch: Any = pytest.importorskip("torch", reason="torch, which exports the programs, is not installed")
+nn: Any = torch.nn
+F: Any = torch.nn.functional
+tree: Any = pytest.importorskip("torch.utils._pytree")
+
+
+def arrays(values: Any) -> list[Any]:
+    return [value.detach().numpy() for value in tree.tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
+def agrees(model: Any, *args: Any, dynamic: Any = None, others: Any = (), build: bool = False) -> Any:
+    """The graph of a module, after its outputs were compared with torch's for these arguments, and for others."""
+    g = tw.graph.from_torch(model.eval(), args, dynamic_shapes=dynamic)
+    for given in (args, *others):
+        copies = tree.tree_map(lambda value: value.clone(), given)
+        with torch.no_grad():
+            expected = arrays(model(*copies))
+        results = g.run(*arrays(given))
+        for result, wanted in zip(results, expected, strict=False):
+            assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4 * max(np.abs(wanted.astype("f8")).max(initial=0), 1e-9))
+        if build:
+            m = tw.build(g)
+            assert m.verify(*arrays(given)), m.verify(*arrays(given))
+    return g
+
+
+def module(function: Any) -> Any:
+    """A function of tensors as a module."""
+    made = nn.Module()
+    made.forward = function
+    return made
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    """A residual block as in ResNet and MobileNet: in-place activations and sums."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, channels, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(channels)
+        self.deep = nn.Conv2d(channels, channels, 3, padding="same", groups=channels)
+        self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, 2, 1), nn.SiLU(), nn.Conv2d(2, channels, 1),
+                                     nn.Hardsigmoid())
+        self.head = nn.Linear(channels, 5)
+
+    def forward(self, x: Any) -> Any:
+        y = F.relu6(self.norm(self.first(x)), inplace=True)
+        z = F.hardswish(self.deep(y), inplace=True)
+        z = z * self.squeeze(z)
+        z += y
+        z = F.max_pool2d(z, 3, 2, 1, ceil_mode=True)
+        return self.head(torch.flatten(F.dropout(F.adaptive_avg_pool2d(z, 1), training=self.training), 1))
+
+
+class Decoder(nn.Module):  # type: ignore[misc]
+    """A layer as in Llama: RMS norm, rotary embedding, grouped queries, SwiGLU."""
+
+    def __init__(self, heads: int = 4, groups: int = 2, depth: int = 8) -> None:
+        super().__init__()
+        width = heads * depth
+        self.heads, self.groups, self.depth = heads, groups, depth
+        self.table = nn.Embedding(31, width)
+        self.norm, self.after = nn.RMSNorm(width), nn.RMSNorm(width, eps=1e-6)
+        self.q, self.k, self.v = (nn.Linear(width, count * depth, bias=False) for count in (heads, groups, groups))
+        self.o = nn.Linear(width, width, bias=False)
+        self.gate, self.up, self.down = nn.Linear(width, 3 * width), nn.Linear(width, 3 * width), nn.Linear(3 * width, width)
+
+    def rotated(self, x: Any) -> Any:
+        at = torch.arange(x.shape[-2], dtype=torch.float32)
+        angles = torch.outer(at, 10000.0 ** -(torch.arange(0, self.depth, 2, dtype=torch.float32) / self.depth))
+        angles = torch.cat([angles, angles], -1)
+        low, high = x[..., :self.depth // 2], x[..., self.depth // 2:]
+        return x * angles.cos() + torch.cat([-high, low], -1) * angles.sin()
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.table(tokens)
+        y = self.norm(x)
+        n, s = tokens.shape
+        q = self.rotated(self.q(y).view(n, s, self.heads, self.depth).transpose(1, 2))
+        k = self.rotated(self.k(y).view(n, s, self.groups, self.depth).transpose(1, 2))
+        v = self.v(y).view(n, s, self.groups, self.depth).transpose(1, 2)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.o(a.transpose(1, 2).reshape(n, s, -1))
+        z = self.after(x)
+        return x + self.down(F.silu(self.gate(z)) * self.up(z))
+
+
+class Encoder(nn.Module):  # type: ignore[misc]
+    """A layer as in BERT, ViT and Whisper: a convolution of patches, a class token, attention with a mask, GELU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 4, 4)
+        self.first = nn.Parameter(torch.randn(1, 1, 16))
+        self.norm = nn.LayerNorm(16)
+        self.qkv, self.out, self.mlp = nn.Linear(16, 48), nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, image: Any, mask: Any) -> Any:
+        x = self.patches(image).flatten(2).permute(0, 2, 1)
+        x = torch.cat([self.first.expand(x.shape[0], -1, -1), x], 1)
+        q, k, v = (part.unflatten(-1, (2, 8)).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1))
+        a = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+        x = x + self.out(a.transpose(1, 2).flatten(2))
+        return x + F.gelu(self.mlp(x), approximate="tanh"), torch.softmax(x[:, 0], -1)
+
+
+class Net(nn.Module):  # type: ignore[misc]
+    """A U-Net: down, up by resizing and by a transposed convolution, and what was seen before beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Conv2d(3, 8, 3, 2, 1), nn.ConvTranspose2d(8, 4, 3, 2, 1, 1)
+        self.norm, self.last = nn.GroupNorm(2, 8), nn.Conv2d(15, 2, 1)
+
+    def forward(self, x: Any) -> Any:
+        y = F.leaky_relu(self.norm(self.down(x)), 0.2)
+        far = F.interpolate(y, scale_factor=2, mode="bilinear", align_corners=False)
+        return self.last(torch.cat([x, self.up(y), far], 1))
+
+
+def test_a_block_of_a_vision_model() -> None:
+    torch.manual_seed(0)
+    g = agrees(Block(7), torch.randn(2, 3, 13, 11), build=True)
+    assert [node.operator for node in g.nodes][:3] == ["conv", "batch_norm", "clip"]
+    assert "first.weight" in g.params and g.nodes[0].source.startswith("conv2d (")
+    assert tw.graph.parse(str(g), params=g.params) == g
+
+
+def test_a_layer_of_a_decoder_of_any_length() -> None:
+    torch.manual_seed(1)
+    length = torch.export.Dim("length", min=2, max=64)
+    tokens = torch.randint(0, 31, (2, 9))
+    g = agrees(Decoder(), tokens, dynamic=({1: length},), others=[(tokens[:, :5],)])
+    assert len(g.symbols) == 1 and [node.operator for node in g.nodes].count("attention") == 1
+
+
+def test_a_layer_of_an_encoder_with_a_mask() -> None:
+    torch.manual_seed(2)
+    mask = torch.ones(2, 7, dtype=torch.bool)
+    mask[0, 5:] = False
+    agrees(Encoder(), torch.randn(2, 3, 8, 12), mask, build=True)
+
+
+def test_a_net_that_goes_down_and_up() -> None:
+    torch.manual_seed(3)
+    agrees(Net(), torch.randn(1, 3, 8, 6))
+
+
+def test_an_archive_is_read_without_torch(tmp_path: Path) -> None:
+    torch.manual_seed(4)
+    x = torch.randn(3, 4)
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU()).eval()
+    model[0].weight.data = model[0].weight.data.t().contiguous().t()  # strides that are not in order
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "net.pt2")
+    np.save(tmp_path / "x.npy", x.numpy())
+    program = "import sys, numpy as np, tilewright as tw; g = tw.graph.from_torch('net.pt2'); assert 'torch' not in sys.modules; " \
+              "np.save('y.npy', g.run(np.load('x.npy'))[0])"
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+class Memory(nn.Module):  # type: ignore[misc]
+    """Writes to buffers, to its input, and through views of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(2, 5, 3))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Any, at: Any) -> Any:
+        self.cache[:, at] = x[:, None]
+        self.count += 1
+        x.view(6)[1:5].mul_(2)
+        column = x.transpose(0, 1)[2]
+        column += 1
+        copy = x.t().reshape(6)  # of what is out of order a reshape is a copy
+        copy[0] = 100.0
+        first, _ = x.split(1)
+        first.clamp_(min=-1)
+        return self.cache.sum(1) + self.count, column * 1, copy
+
+
+def test_what_is_written_comes_after_the_users_outputs() -> None:
+    x, at = torch.arange(6, dtype=torch.float32).reshape(2, 3) - 3, torch.tensor([3])
+    g = tw.graph.from_torch(Memory(), (x.clone(), at))
+    after, model = x.clone(), Memory()
+    expected = model(after, at)
+    assert list(g.outputs)[-3:] == ["cache", "count", "x"]
+    for result, wanted in zip(g.run(x.numpy(), at.numpy()), [*expected, model.cache, model.count, after], strict=True):
+        np.testing.assert_allclose(result, wanted.numpy(), rtol=1e-6)
+
+
+def test_a_write_through_a_view_that_is_not_known_is_refused() -> None:
+    def forward(x: Any) -> Any:
+        x[:, ::2] += 1
+        return x * 1
+
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0912: .*a slice with gaps"):
+        tw.graph.from_torch(module(forward), (torch.zeros(2, 5),))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, i: x[:, i, i] + x[i, :, 2:3, 0].sum(),
+    lambda x, i: x.index_put((i, torch.tensor(1)), torch.ones(4, 5), accumulate=True),
+    lambda x, i: (x.max(1).values, x.argmin(-1), x.var((0, 2)), x.std(unbiased=False), x.logsumexp(0)),
+    lambda x, i: (x // 0.7, x % 0.7, torch.fmod(i, -2), i / 2, torch.div(i, 2, rounding_mode="trunc"), x ** 3, i ** 2),
+    lambda x, i: (x > i[0], i + 0.5, i * True, (x > 0) | (x < -1), x.masked_fill(x < 0, -7), x.clamp(min=0)),
+    lambda x, i: (torch.where(x > 0, x, 1), torch.remainder(i, -2)),
+    lambda x, i: (x.flip(1, 3), x.roll((1, -2), (0, 3)), x.unfold(3, 2, 2), x.repeat(2, 1, 1, 1)),
+    lambda x, i: (x.repeat_interleave(2, 1), x.diff()),
+    lambda x, i: (F.pad(x, (1, 2, 0, -1)), F.pad(x, (1, 1, 2, 2), mode="reflect"), torch.tril(x, 1), x.movedim(0, -1), x.mT @ x),
+    lambda x, i: (F.adaptive_avg_pool2d(x, (3, 2)), F.avg_pool2d(x, 2, 1, 1, False, False), F.interpolate(x, (7, 3))),
+    lambda x, i: (F.normalize(x), F.glu(x[:, :2], 1), F.softplus(x, 2.0), F.layer_norm(x, (4, 5)), x.topk(2, -1)[1]),
+    lambda x, i: x.sort(1)[0],
+    lambda x, i: (torch.einsum("bchw,dc->bdhw", x, x[0, :, :, 0].t()), torch.linspace(0, 1, 5) + x, F.one_hot(i, 4)),
+])
+def test_operators_agree_with_torch(function: Any) -> None:
+    x = torch.randn(3, 3, 4, 5, generator=torch.Generator().manual_seed(0))
+    agrees(module(function), x, torch.tensor([2, 0, 1]))
+
+
+def test_everything_that_is_not_supported_is_listed_at_once() -> None:
+    def forward(x: Any) -> Any:
+        return torch.linalg.inv(x) + torch.linalg.inv(x + 1) + torch.erfinv(x), F.dropout(x, 0.5, training=True)
+
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0912: the model has 4 nodes.*2 × torch.ops.aten.linalg_inv.default: .*"
+                       r"1 × torch.ops.aten.erfinv.default: .*1 × torch.ops.aten.dropout.default: it is in training"):
+        tw.graph.from_torch(module(forward), (torch.randn(3, 3),))
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    for wrong in (b"", b"PK", 3, tmp_path / "nothing.pt2", nn.Linear(2, 2)):
+        with pytest.raises(tw.GraphError, match=r"TW0911"):
+            tw.graph.from_torch(wrong)
+
+
+def saved() -> bytes:
+    content = io.BytesIO()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3, bias=False)).eval()
+    torch.export.save(torch.export.export(model, (torch.randn(2, 4),)), content)
+    return content.getvalue()
+
+
+def rewritten(content: bytes, change: Any, compression: int = zipfile.ZIP_STORED) -> bytes:
+    """An archive with its entries changed: a function of a name and bytes."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(result, "w", compression) as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return result.getvalue()
+
+
+def changed_config(**changes: Any) -> Any:
+    def change(name: str, content: bytes) -> bytes:
+        if not name.endswith("model_weights_config.json"):
+            return content
+        whole = json.loads(content)
+        whole["config"]["0.weight"].update(changes)
+        return json.dumps(whole).encode()
+
+    return change
+
+
+def meta(**changes: Any) -> Any:
+    plain = {"dtype": 7, "sizes": [{"as_int": 5}, {"as_int": 4}], "requires_grad": True, "device": {"type": "cpu"}, "layout": 7,
+             "strides": [{"as_int": 4}, {"as_int": 1}], "storage_offset": {"as_int": 0}}
+    return {"tensor_meta": {**plain, **changes}}
+
+
+@pytest.mark.parametrize("changes", [
+    {"path_name": "../../weight_0"}, {"path_name": "/etc/passwd"}, {"path_name": 3}, {"use_pickle": True},
+    meta(sizes=[{"as_int": 1 << 40}, {"as_int": 1 << 20}]), meta(strides=[{"as_int": 400}, {"as_int": 1}]),
+    meta(storage_offset={"as_int": -1}), meta(strides=[{"as_int": -4}, {"as_int": 1}]), meta(storage_offset={"as_int": 1}),
+    meta(dtype=9), meta(dtype=8), meta(layout=1), meta(sizes=[{"as_int": 4}, {"as_int": 5}]),
+    meta(sizes=[{"as_int": 1 << 40}, {"as_int": 0}]), meta(strides=[{"as_int": 0}]),
+])
+def test_weights_are_where_they_may_be_and_whole(changes: dict[str, Any]) -> None:
+    with pytest.raises(tw.GraphError, match=r"TW0913|TW0901"):
+        tw.graph.from_torch(rewritten(saved(), changed_config(**changes)))
+
+
+def test_compressed_entries_are_not_read() -> None:
+    with pytest.raises(tw.GraphError, match="compressed"):
+        tw.graph.from_torch(rewritten(saved(), lambda name, content: content, zipfile.ZIP_DEFLATED))
+
+
+def test_pickles_are_never_read() -> None:
+    whole = saved()
+    spoilt = rewritten(whole, lambda name, content: b"no pickle at all" if name.endswith(".pt") else content)
+    assert tw.graph.from_torch(spoilt) == tw.graph.from_torch(whole)
+
+
+def test_mutated_archives_are_refused_or_read() -> None:
+    whole = saved()
+    random = np.random.default_rng(5)
+
+    def spoilt() -> bytes:
+        """An archive whose zip is whole, and whose JSON says something else."""
+        def change(name: str, content: bytes) -> bytes:
+            if name.endswith("models/model.json"):
+                text = bytearray(content)
+                for at in random.integers(0, len(text), int(random.integers(1, 4))):
+                    text[at] = b'0123456789{}[]",:nats_'[int(random.integers(0, 22))]
+                return bytes(text)
+            return content
+
+        return rewritten(whole, change)
+
+    def flipped() -> bytes:
+        content = bytearray(whole)
+        for at in random.integers(0, len(whole), int(random.integers(1, 6))):
+            content[at] = int(random.integers(0, 256))
+        return bytes(content[:int(random.integers(1, len(whole)))] if random.integers(0, 4) == 0 else content)
+
+    def code(content: bytes) -> str:
+        try:
+            tw.graph.from_torch(content)
+        except tw.TilewrightError as error:
+            return error.code[:4]
+        return "read"
+
+    codes = [code(make()) for make in (spoilt, flipped) for _ in range(30)]
+    assert set(codes) == {"TW09", "read"} and codes.count("TW09") >= 15
