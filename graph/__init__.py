@@ -18,5 +18,6 @@ from .torch import from_torch
 from .types import TensorType
 
 __all__ = [
-    "OPERATORS", "PASSES", "Builder", "Graph", "Node", "OpenGraph", "Param", "TensorType", "from_onnx", "from_torch", "load", "parse",
+    "OPERATORS", "PASSES", "Builder", "Graph", "Node", "OpenGraph", "Param", "TensorType", "from_onnx", "from_torch", "load",
+    "parse",
 ]
