@@ -19,6 +19,7 @@ from .bundle import bundling
 from .cache.lookup import find_place
 from .compile import BuildItem, Request, compile_programs
 from .exactness import tell_exactness
+from .frameworks.origin import tell_origin
 from .lower import Buildable, check_name, evidence_of, lower
 from .schedule import calibrated, tuned_schedule
 
@@ -112,7 +113,17 @@ def build_with_options(
         request = Request(programs, chosen, options, renamed=several, exact=exact)
         module = _module(request)
         tell_exactness(module, request)
+        tell_origin(module, request, built_again)
         return module if several else module[next(iter(module))]
+
+
+def built_again(request: Request) -> Module:
+    """The kernels of a request, which may come from another process."""
+    with deep_recursion():
+        module = _module(request)
+        tell_exactness(module, request)
+        tell_origin(module, request, built_again)
+        return module
 
 
 def _module(request: Request) -> Module:

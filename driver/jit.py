@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeGuard, cast, overload
@@ -28,6 +29,7 @@ from ..ir import Function, Var
 from ..ir.expr import IntImm
 from ..runtime import cuda, empty
 from ..runtime.array import dtype_name, numpy_dtype
+from ..runtime.diagnose import how_to_hand_out
 from ..runtime.errors import NoResult, NotSpecialisable, WrongOutputs
 from ..runtime.kernel import Kernel
 from ..runtime.shield import ProcessLock
@@ -69,11 +71,12 @@ class _Declared:
 @dataclass(frozen=True, slots=True)
 class _Special:
     """A kernel and what calling it needs. arrays: the places of the call's arguments that it takes; None where they are all
-    of them."""
+    of them. framework: "torch" or "jax" where an argument is one of theirs, and results are."""
 
     kernel: Kernel
     declared: _Declared
     takes: Callable[[tuple[Any, ...]], Sequence[Any]] | None
+    framework: str
 
 
 @overload
@@ -89,8 +92,9 @@ def jit(function: Callable[..., Any] | None = None, /, *, target: str | Target =
     other argument it gets as it is, and is specialised by its value, which has to be hashable. It returns a tensor, or a list
     or tuple of tensors, which topi.schedule schedules; or (schedule, tensors). target, fast_math, bounds_check: as tw.build's.
 
-    A call returns new numpy arrays (tw.Arrays on the GPU for a CUDA target); out= takes an array, or a sequence of them, to
-    write to instead, and returns it. Called with tensors it is the plain function, so that such functions compose. Safe to
+    A call returns new arrays of the kind that it was given: torch's where an argument is a tensor of torch, jax's where one is
+    jax's, else numpy arrays (tw.Arrays on the GPU for a CUDA target); out= takes an array, or a sequence of them, to write to
+    instead, and returns it. Called with tensors it is the plain function, so that such functions compose. Safe to
     call from several threads. Raises NotSpecialisable (TW0530), NoResult (TW0531), WrongOutputs (TW0532), and what building and
     calling kernels raise.
     """
@@ -143,6 +147,8 @@ class JitFunction:
         if out is not None:
             special.kernel(*given, *self._outputs_given(special.declared, out))
             return out
+        if special.framework:
+            return _as_theirs(special, given, self._on_gpu)
         results = [empty(shape, dtype, cuda(0)) if self._on_gpu else np.empty(shape, dtype)
                    for shape, dtype in special.declared.outputs]
         special.kernel(*given, *results)
@@ -194,7 +200,7 @@ class JitFunction:
             kernel = build(declared.schedule, list(declared.args), self._target, self._name,
                            bounds_check=self._bounds_check, fast_math=self._fast_math)
             plain = all(type(arg) is np.ndarray for arg in args)
-            special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays)
+            special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays, _framework(args))
             self._misses += 1
         return special
 
@@ -232,6 +238,27 @@ class JitFunction:
                 allowed="; ".join(f"{dtype_name(dtype)}{list(shape)}" for shape, dtype in declared.outputs),
                 fix="pass an array for each, in their order, as a list or tuple")
         return given
+
+
+def _framework(args: tuple[Any, ...]) -> str:
+    """Whose arrays results are: of the first argument that is torch's or jax's."""
+    roots = (type(leaf).__module__.partition(".")[0] for leaf in _leaves(args))
+    return next(({"jaxlib": "jax"}.get(root, root) for root in roots if root in ("torch", "jax", "jaxlib")), "")
+
+
+def _as_theirs(special: _Special, given: Sequence[Any], on_gpu: bool) -> Any:
+    """The results of a call as arrays of torch or jax."""
+    theirs: Any = sys.modules[special.framework]
+    outputs = special.declared.outputs
+    if special.framework == "torch":
+        device = "cuda" if on_gpu else "cpu"
+        results = [theirs.empty(shape, dtype=getattr(theirs, dtype_name(dtype)), device=device) for shape, dtype in outputs]
+        special.kernel(*given, *results)
+    else:
+        arrays = [empty(shape, dtype, cuda(0)) if on_gpu else np.empty(shape, dtype) for shape, dtype in outputs]
+        special.kernel(*given, *arrays)
+        results = [theirs.dlpack.from_dlpack(array) if on_gpu else theirs.numpy.asarray(array) for array in arrays]
+    return tuple(results) if special.declared.several else results[0]
 
 
 class _Named(NamedTuple):
@@ -280,7 +307,7 @@ def _like(value: object) -> _Like | None:
         memory = find_tensor(value)
     except (NoMemory, RefusedMemory) as error:
         raise NotSpecialisable(f"cannot read an argument of type {type(value).__name__}", reason=str(error),
-                               called=user_source(), fix="pass it as a numpy array") from error
+                               called=user_source(), fix=how_to_hand_out(value)) from error
     return _Like(tuple(memory.shape), memory.dtype)
 
 

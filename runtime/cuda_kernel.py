@@ -21,7 +21,8 @@ from .cuda_array import DeviceArray
 from .cuda_errors import LaunchFailed, WrongArchitecture
 from .cuda_launch import KernelLaunch, Workspace
 from .errors import WrongDevice
-from .kernel import Kernel, arguments_in_order, make_records, number_argument
+from .kernel import Kernel, arguments_in_order, number_argument
+from .records import make_records
 from .signature import BufferParam, ScalarParam, Signature
 from .tensors import Found, NoMemory, RefusedMemory, find_device_tensor
 from .timing import TimingResult

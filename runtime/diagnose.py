@@ -78,7 +78,14 @@ def not_a_tensor(signature: Signature, i: int, value: object, hint: str) -> Call
 
 def unreadable(signature: Signature, i: int, value: object, reason: str) -> CallError:
     return UnreadableTensor(f"{argument(signature, i)}, {_kind_of(value)}, does not hand out its memory", reason=reason,
-                            fix="pass a plain copy, e.g. np.array(x)", **_raise_at(signature))
+                            fix=how_to_hand_out(value), **_raise_at(signature))
+
+
+def how_to_hand_out(value: object) -> str:
+    """What to pass in the place of a tensor that does not hand out its memory."""
+    if getattr(value, "requires_grad", False) is True:
+        return "pass x.detach(); for a gradient make an operator of the kernel: f.as_torch_op(\"mine::name\")"
+    return "pass a plain copy, e.g. np.array(x)"
 
 
 def swapped_bytes(signature: Signature, i: int, found: Found) -> CallError:

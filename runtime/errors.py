@@ -206,6 +206,12 @@ class OtherVersion(ExportError):
     code = "TW0744"
 
 
+class NoFramework(ExportError):
+    """A kernel that cannot become an operator of torch, a function of jax, or a pickle."""
+
+    code = "TW0746"
+
+
 class NotLinkable(ExportError):
     """A library that the system's loader refuses."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
@@ -21,15 +20,16 @@ import numpy as np
 from ..arguments import is_a, is_array
 from ..errors import user_source
 from . import diagnose
-from .abi import DLPACK_TYPES, ArgumentRecord, CallTable, Flag, numpy_layout_holds
+from .abi import ArgumentRecord, CallTable, numpy_layout_holds
 from .array import Array, numpy_dtype
 from .cuda_launch import KernelLaunch
-from .errors import NoSuchSource, NothingToExport
+from .errors import NoFramework, NoSuchSource, NothingToExport
+from .records import make_records
 from .signature import ScalarParam, Signature
-from .tensors import Found, NoMemory, RefusedMemory, array_of, find_tensor, is_ordinary, quick_view
+from .tensors import BEYOND_MEMORY, Found, NoMemory, RefusedMemory, array_of, find_tensor, is_ordinary, quick_view
 from .timing import TimingResult, time_calls
 
-__all__ = ["Entry", "Exporting", "Kernel", "arguments_in_order", "foreign_kernel", "make_kernel", "make_records", "number_argument"]
+__all__ = ["Entry", "Exporting", "Kernel", "arguments_in_order", "foreign_kernel", "make_kernel", "number_argument"]
 
 Exporting = Callable[[Any, str, bool], tuple[Path, Path, Path]]
 """Writes a library for (path, threads)."""
@@ -45,6 +45,16 @@ class Entry(Protocol):
     def signature(self) -> Signature: ...
 
     def __call__(self, *args: Any, **named: Any) -> None: ...
+
+
+class Origin(Protocol):
+    """What a kernel was built from."""
+
+    def torch_operator(self, kernel: Kernel, name: str, gradient: bool) -> Any: ...
+
+    def jax_function(self, kernel: Kernel) -> Callable[..., Any]: ...
+
+    def reduced(self) -> tuple[Any, ...]: ...
 
 
 class _MethodDef(ctypes.Structure):
@@ -200,36 +210,33 @@ def _float(signature: Signature, i: int, value: Any) -> float:
         raise diagnose.scalar_out_of_range(signature, i, value, -(1 << 1023), 1 << 1023) from None
 
 
-def make_records(
-    signature: Signature, values: Sequence[Found | int | float],
-) -> tuple[ctypes.Array[ArgumentRecord], list[Any]]:
-    """The records of all arguments, and what must live as long as they do."""
-    records = (ArgumentRecord * max(len(values), 1))()
-    keep: list[Any] = []
-    for record, param, value in zip(records, signature.params, values, strict=False):
-        if not isinstance(value, Found):
-            record.data = _scalar_bits(param.dtype, value)
-            continue
-        ndim = len(value.shape)
-        shape = (ctypes.c_int64 * ndim)(*value.shape)
-        strides = (ctypes.c_int64 * ndim)(*value.strides) if value.strides is not None else None
-        keep += [shape, strides]
-        record.data, record.ndim, record.unit = value.data, ndim, 1
-        record.shape = ctypes.addressof(shape)
-        record.strides = ctypes.addressof(strides) if strides is not None else None
-        record.dtype = DLPACK_TYPES.get(value.dtype, 0)
-        record.flags = (Flag.READ_ONLY if value.read_only else 0) | (Flag.FOREIGN_DEVICE if value.device else 0)
-    return records, keep
+def prepared_call(entry: Entry, values: Sequence[Any]) -> Callable[[Sequence[int]], None]:
+    """As Kernel.prepared says."""
+    signature = entry.signature
+    if not isinstance(entry, _Entry) or len(values) != len(signature.params):
+        raise diagnose.wrong_count(signature, len(values))
+    found: list[Found | int | float] = []
+    for i, (param, value) in enumerate(zip(signature.params, values, strict=True)):
+        found.append(number_argument(signature, i, param, value) if isinstance(param, ScalarParam) else
+                     Found(0, value[1], value[0], None, False, None))
+    records, keep = make_records(signature, found)
+    places = [i for i, _ in signature.buffers]
+    kept = ctypes.string_at(ctypes.addressof(records), ctypes.sizeof(records)), keep
 
+    def call(addresses: Sequence[int], run: bool = True) -> None:
+        records = (ArgumentRecord * max(len(found), 1)).from_buffer_copy(kept[0])
+        symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
+        for i, address in zip(places, addresses, strict=True):
+            records[i].data = address
+        status = entry.check(ctypes.addressof(records), ctypes.addressof(symbols))
+        if status:
+            raise diagnose.decode_status(signature, status, found)
+        status = entry.run(ctypes.addressof(records), ctypes.addressof(symbols)) if run else 0
+        if status:
+            entry.failed(status)
 
-def _scalar_bits(dtype: str, value: float) -> int:
-    """64 bits that hold a scalar as generated code expects it (see ArgumentRecord)."""
-    if dtype in ("float16", "bfloat16"):
-        with np.errstate(over="ignore"):
-            return int(np.asarray(value, numpy_dtype(dtype)).view(np.uint16))
-    if dtype in ("float32", "float64"):
-        return int.from_bytes(struct.pack("<d", value), "little")
-    return int(value) & (1 << 64) - 1
+    call([BEYOND_MEMORY * at for at, _ in enumerate(places, 1)], run=False)
+    return call
 
 
 class _NoEntry:
@@ -263,6 +270,8 @@ class Kernel:
     _exporting: Exporting | None
     kernels: tuple[KernelLaunch, ...] = ()
     """Of a CUDA build: what it launches, in order."""
+    origin: Origin | None = None
+    """What it was built from; None where nobody knows."""
     exactness: Callable[[], Any] | None = None
     """What `is_exact` answers; None where nobody knows."""
 
@@ -288,6 +297,35 @@ class Kernel:
     def entry_name(self) -> str:
         """The kernel's name, as TVM's modules call it."""
         return self.name
+
+    def as_torch_op(self, name: str, gradient: bool = True) -> Any:
+        """Registers an operator of torch, `torch.ops.namespace.name`: the kernel's inputs to its outputs, on the CPU.
+
+        name: "namespace::name". gradient: it is differentiated by te.gradient; False for a kernel that has none. It works under
+        torch.compile and torch.export, and passes torch.library.opcheck. Returns what torch.library.custom_op does. Raises
+        NoFramework (TW0746) where torch is not there, or nothing is known of what was built; and what te.gradient raises.
+        """
+        return self._program("an operator of torch").torch_operator(self, name, gradient)
+
+    def as_jax(self) -> Callable[..., Any]:
+        """A function of jax that takes the kernel's inputs and gives its outputs, on the CPU, also under jax.jit: a custom call on
+        XLA's buffers, without a copy. Raises NoFramework (TW0746) where jax is not there, or nothing is known of what was built."""
+        return self._program("a function of jax").jax_function(self)
+
+    def prepared(self, values: Sequence[Any]) -> Callable[[Sequence[int]], None]:
+        """A call whose tensors only lack their addresses: a function of these, in order. values: for each parameter its shape and
+        dtype, or its number, which are checked here. Raises what a call raises."""
+        return prepared_call(self._entry, values)
+
+    def _program(self, wanted: str) -> Origin:
+        if self.origin is None:
+            raise NoFramework(f"{self.name} cannot become {wanted}", called=user_source(),
+                              reason="nothing is known of what it was built from", fix="build it from its schedule here")
+        return self.origin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A kernel is pickled as its program, and built where it is loaded."""
+        return self._program("a pickle").reduced()
 
     def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult:
         """Seconds a call: `repeat` measurements of `number` calls each, `number` growing until a measurement takes

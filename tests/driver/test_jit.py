@@ -154,8 +154,9 @@ def test_other_libraries_arrays_come_in_by_dlpack() -> None:
     f = scaling()
     x, y = numbers(5, 3, seed=1), numbers(5, 3, seed=2)
     got = f(torch.from_numpy(x), torch.from_numpy(y))
-    assert type(got) is np.ndarray
+    assert type(got) is torch.Tensor
     np.testing.assert_array_equal(got, f(x, y))
+    assert type(f(x, torch.from_numpy(y))) is torch.Tensor
     into = torch.empty(5, 3)
     assert f(tw.array(x), torch.from_numpy(y), out=into) is into
     np.testing.assert_array_equal(into.numpy(), got)

@@ -1,0 +1,1 @@
+"""Kernels as parts of other frameworks: operators of torch, functions of jax."""

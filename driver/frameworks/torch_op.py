@@ -1,0 +1,112 @@
+"""A kernel as an operator of torch: with fake tensors, so that torch.compile and torch.export see it, and with its gradient."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from ... import te
+from ...errors import user_source
+from ...runtime.errors import NoFramework
+from ...runtime.kernel import Kernel
+from ...runtime.signature import BufferParam, ScalarParam
+from ...topi import add
+from .shapes import inputs_of, output_shapes, outputs_of
+
+__all__ = ["Declared", "torch_operator"]
+
+_NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
+
+
+class Declared(Protocol):
+    """What a kernel was declared as."""
+
+    def tensors(self) -> list[Any]: ...
+
+    def built(self, tensors: Sequence[Any], name: str) -> Kernel: ...
+
+
+def torch_operator(kernel: Kernel, name: str, declared: Declared | None) -> Any:
+    """Registers the operator `name`, "namespace::name". declared: by which it is differentiated, None for no gradient. Raises
+    NoFramework (TW0746)."""
+    if not _NAME.fullmatch(name):
+        raise NoFramework(f"no operator of torch can be called {name!r}"[:200], called=user_source(),
+                          allowed="a namespace and a name, words", fix='"mine::scale"')
+    try:
+        torch: Any = import_module("torch.library") and import_module("torch")
+    except ImportError:
+        raise NoFramework("the kernel cannot be an operator of torch", reason="torch is not installed", called=user_source(),
+                          fix="pip install torch") from None
+    operator = _registered(torch, kernel, name)
+    if declared is not None:
+        _with_gradient(torch, operator, kernel, name, declared)
+    return operator
+
+
+def _registered(torch: Any, kernel: Kernel, name: str) -> Any:
+    inputs, outputs = inputs_of(kernel.signature), outputs_of(kernel.signature)
+    places = [isinstance(param, BufferParam) and param.is_output for param in kernel.signature.params]
+    dtypes = [getattr(torch, param.dtype) for param in outputs]
+
+    def empty(given: Sequence[Any]) -> list[Any]:
+        device = next((one.device for one in given if isinstance(one, torch.Tensor)), "cpu")
+        shapes = output_shapes(kernel.signature, given)
+        return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, dtypes, strict=True)]
+
+    def run(*given: Any) -> Any:
+        results = empty(given)
+        arrays, made = iter([one.detach().contiguous() if isinstance(one, torch.Tensor) else one for one in given]), iter(results)
+        kernel(*(next(made) if is_output else next(arrays) for is_output in places))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def fake(*given: Any) -> Any:
+        results = empty(given)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    operator: Any = torch.library.custom_op(name, run, mutates_args=(), schema=_schema(inputs, len(outputs)))
+    operator.register_fake(fake)
+    return operator
+
+
+def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:
+    kinds = ["Tensor" if isinstance(param, BufferParam) else
+             "bool" if param.dtype == "bool" else "float" if "float" in param.dtype else "SymInt" for param in inputs]
+    given = ", ".join(f"{kind} a{at}" for at, kind in enumerate(kinds))
+    return f"({given}) -> " + ("Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})")
+
+
+def _with_gradient(torch: Any, operator: Any, kernel: Kernel, name: str, declared: Declared) -> None:
+    """Registers the gradient, an operator of its own, which is built when it is first run."""
+    tensors = declared.tensors()
+    params = kernel.signature.params
+    given = [tensor for tensor, param in zip(tensors, params, strict=True)
+             if isinstance(param, ScalarParam) or not param.is_output]
+    outputs = [tensor for tensor, param in zip(tensors, params, strict=True)
+               if isinstance(param, BufferParam) and param.is_output]
+    wanted = [at for at, tensor in enumerate(given) if isinstance(tensor, te.Tensor) and tensor.dtype.is_float]
+    chosen = [at for at, tensor in enumerate(outputs) if tensor.dtype.is_float]
+    if not wanted or not chosen:
+        return
+    heads = [te.placeholder(outputs[at].shape, outputs[at].dtype, name=f"head{at}") for at in chosen]
+    sums: list[Any] = [None] * len(wanted)
+    for at, head in zip(chosen, heads, strict=True):
+        parts = te.gradient(outputs[at], [given[place] for place in wanted], head)
+        sums = [part if total is None else add(total, part) for total, part in zip(sums, parts, strict=True)]
+    results = [te.compute(total.shape, lambda *i, total=total: total(*i), name=f"gradient{at}", tag="elemwise")
+               for at, total in enumerate(sums)]
+    back = _registered(torch, declared.built([*given, *heads, *results], "backward"), f"{name}_backward")
+
+    def remember(ctx: Any, inputs: Any, output: Any) -> None:  # noqa: ARG001  torch passes it by name
+        ctx.numbers = [None if isinstance(one, torch.Tensor) else one for one in inputs]
+        ctx.save_for_backward(*(one for one in inputs if isinstance(one, torch.Tensor)))
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        saved = iter(ctx.saved_tensors)
+        inputs = [next(saved) if one is None else one for one in ctx.numbers]
+        made = back(*inputs, *(grads[at] for at in chosen))
+        gradients = iter([made] if len(wanted) == 1 else made)
+        return tuple(next(gradients) if at in wanted else None for at in range(len(inputs)))
+
+    operator.register_autograd(backward, setup_context=remember)
