@@ -14,10 +14,10 @@ from .onnx import OpenGraph, from_onnx
 from .operators import OPERATORS
 from .parser import load, parse
 from .passes import PASSES
-from .torch import from_torch
+from .torch import from_torch, torch_report
 from .types import TensorType
 
 __all__ = [
     "OPERATORS", "PASSES", "Builder", "Graph", "Node", "OpenGraph", "Param", "TensorType", "from_onnx", "from_torch", "load",
-    "parse",
+    "parse", "torch_report",
 ]

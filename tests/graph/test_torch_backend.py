@@ -1,0 +1,49 @@
+"""torch.compile(backend="tilewright"): what torch captures is built to one call, or left to torch, and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import tilewright as tw
+from tilewright.graph.torch.backend import compiled
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+nn: Any = torch.nn
+
+
+def counted(before: dict[str, int]) -> dict[str, int]:
+    """What was added to the report."""
+    return dict(Counter(tw.graph.torch_report()) - Counter(before))
+
+
+def test_inference_is_one_native_call() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 9), nn.GELU(), nn.LayerNorm(9), nn.Linear(9, 3)).eval()
+    x, before = torch.randn(4, 6), tw.graph.torch_report()
+    with torch.no_grad():
+        fast = torch.compile(model, backend=compiled)
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+        model[0].weight.mul_(2)  # weights are read where they lie
+        torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+    assert counted(before) == {"compiled": 1}
+
+
+def test_what_is_not_supported_is_left_to_torch() -> None:
+    before = tw.graph.torch_report()
+    x = torch.eye(3) * 2
+    torch.testing.assert_close(torch.compile(lambda x: torch.linalg.inv(x) + 1, backend=compiled)(x), x / 4 + 1)
+    assert [reason for reason in counted(before) if "linalg_inv" in reason], counted(before)
+
+
+def test_gradients_are_right_whatever_is_compiled_of_them() -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 2))
+    x = torch.randn(3, 5)
+    expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+    before = tw.graph.torch_report()
+    made = torch.autograd.grad(torch.compile(model, backend=compiled)(x).square().sum(), list(model.parameters()))
+    for one, other in zip(made, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert sum(counted(before).values()) == 2, counted(before)
