@@ -15,7 +15,7 @@ from ..errors import BadExternalData, NotAModel
 from ..node import Parts
 from ..rewrite import without_dead
 from ..types import TensorType
-from . import arithmetic, layers, lookups, makers, movement, reductions
+from . import arithmetic, gradients, layers, lookups, makers, movement, reductions
 from .aliases import Alias, Step, Storage
 from .archive import Archive
 from .call import ROWS, VIEWS, Call
@@ -25,7 +25,7 @@ from .schema import Exported, Frame, Node, Symbol, TensorMeta, TensorName, Value
 
 __all__ = ["FAMILIES", "imported"]
 
-FAMILIES = (arithmetic, layers, lookups, makers, movement, reductions)
+FAMILIES = (arithmetic, gradients, layers, lookups, makers, movement, reductions)
 """Importing them fills the table of rows."""
 
 _ATEN = "torch.ops.aten."
@@ -161,7 +161,7 @@ class _Frame:
     def number(self, node: Node) -> None:
         if node.target.startswith((_ATEN + "sym_size", _ATEN + "sym_numel")):
             shape = self.reading.scope.graph.types[self.tensor(node.arguments["self"])].shape
-            value: Any = shape[node.arguments["dim"]] if "sym_size" in node.target else product(shape)
+            value: Any = shape[int(node.arguments["dim"])] if "sym_size" in node.target else product(shape)
         else:
             value = number(node.target, [self.symbol(one) if isinstance(one, Symbol) else one for one in node.arguments.values()])
         self.numbers.update(dict.fromkeys(node.outputs, value))
