@@ -38,7 +38,7 @@ def drawn_array(random: np.random.Generator, how: Any) -> Any:
     return random.integers(0 if rest[1].startswith("u") else -rest[0], rest[0], shape).astype(rest[1])
 
 
-IN_ONE = "acos asin asinh atan atanh log log1p rsqrt sqrt tan".split()
+IN_ONE = "acos asin asinh atan atanh expm1 log log1p rsqrt sqrt tan".split()
 FLOATS = ("abs negative sign square identity floor ceil trunc nearbyint exp erf sin cos sinh cosh tanh isnan isinf isfinite relu "
           "sigmoid silu softplus softsign mish gelu elu celu hard_swish").split()
 OF_TWO = "add subtract multiply maximum minimum atan2 equal not_equal less less_equal greater greater_equal prelu".split()
@@ -149,6 +149,9 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("one_hot", [integers(2, 3), np.asarray([0.5, 2], "float32")], {"depth": 3, "axis": 1}),
     ("topk", [floats(3, 7)], {"k": 3, "axis": 1}),
     ("shape", [floats(3, 0, 2)], {}),
+    ("arange", [], {"shape": (7,), "start": (-3,)}), ("arange", [], {"shape": (1,)}),
+    ("attention", [floats(2, 3, 5, 8), floats(2, 3, 7, 8), floats(2, 3, 7, 4)], {}),
+    ("attention", [floats(3, 7, 8), floats(3, 7, 8), floats(3, 7, 8)], {"causal": True, "scale": 0.25}),
     *(("resize", [floats(1, 2, 5, 6)], {"sizes": (1, 2, 9, 4), "scales": (1.0, 1.0, 1.8, 4 / 6), "mode": mode, "coordinates": where,
                                         "antialias": mode == "linear"})
       for mode in ("nearest", "linear", "cubic") for where in ("half_pixel", "align_corners", "asymmetric")),
