@@ -143,13 +143,14 @@ def _read(path: Path, _changed: int, size: int, _number: int) -> Calibration:
 def _checked(path: Path, values: Any) -> tuple[tuple[str, float], ...]:
     if not isinstance(values, dict):
         raise _bad(path, "its values are no table")
-    for name, value in cast("dict[str, Any]", values).items():
+    held = cast("dict[str, Any]", values)
+    for name, value in held.items():
         measure = MEASURES.get(name)
         if measure is None:
             raise _bad(path, f"nothing is known by {name!r}")
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not measure.least <= value <= measure.most:
             raise _bad(path, f"{name} is {value!r}; it lies between {measure.least:g} and {measure.most:g} ({measure.unit})")
-    return tuple((name, float(values[name])) for name in MEASURES if name in values)
+    return tuple((name, float(held[name])) for name in MEASURES if name in held)
 
 
 def _bad(path: Path, reason: str) -> BadCalibration:

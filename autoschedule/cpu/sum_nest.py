@@ -54,9 +54,9 @@ def loops_around(axis: Sequence[IterVar], plan: SumPlan, machine: Machine, bits:
 def lanes_of(plan: SumPlan, machine: Machine, bits: int) -> dict[IterVar, int]:
     """How many values of each of its axes go into the vectors of one step: of a reduce axis a power of two."""
     width = plan.vectors * machine.lanes(bits)
-    if len(plan.lane) > 1:
+    lane, *others = plan.lane
+    if others:
         return {each: _extent(each) for each in plan.lane}
-    (lane,) = plan.lane
     return {lane: power_below(min(width, _extent(lane))) if lane.kind == "reduce" else min(width, _extent(lane))}
 
 
@@ -84,7 +84,7 @@ def sum_nest(
     rest = _extent(plan.lane[0]) % lanes[plan.lane[0]] if len(lanes) == 1 and plan.lane[0].kind != "reduce" else 0
     for at, (each, trips) in reversed(list(enumerate(around.loops))):
         if at + 1 == around.panels:
-            within = dict.fromkeys(value.axes, 0) | dict(around.loops[at + 1:])
+            within: dict[Var, int] = {**dict.fromkeys(value.axes, 0), **dict(around.loops[at + 1:])}
             inside = (*(_copying(copy, machine, within, lanes) for copy in copies if copy.along is not None), *inside)
         if at + 1 == len(around.loops) and each in lanes and rest and not machine.masks:  # the last vectors are not whole
             inside = (Nest(each, trips - 1, inside), Nest(each, 1, of_lanes(rest)))
@@ -246,11 +246,13 @@ def _scratch(value: Reduce) -> int:
 
 def _shared(read: Access, tile: Mapping[IterVar, int], lanes: Mapping[IterVar, int]) -> int:
     """Elements of a tile that a window reads where its next term reads most of them too; 0 where each term takes its own."""
-    own = {axis: size for axis, size in tile.items() if read.step(axis)}
+    own: dict[Var, int] = {axis: size for axis, size in tile.items() if read.step(axis)}
     if any(read.step(axis) for axis in lanes):
         return 0
     elements = value_of(product(box_of(read, own))) or 0
-    return prod(size for axis, size in own.items() if axis.kind != "reduce") if elements < prod(own.values()) else 0
+    if elements == prod(own.values()):
+        return 0
+    return prod(size for axis, size in tile.items() if axis in own and axis.kind != "reduce")
 
 
 def _end(value: Reduce, stored: Access, rows: Mapping[IterVar, int], lanes: Mapping[IterVar, int], machine: Machine) -> Body:
