@@ -20,6 +20,7 @@ from .comparison import Comparison, first_difference
 from .errors import BadGraphInput, TargetTakesNoGraph
 from .export import Weights, export_graph
 from .node import Parts
+from .profile import Profile, profile_of
 from .program import Program, build_program
 from .reference import bound_inputs, sizes_of
 from .rewrite import specialised
@@ -85,6 +86,15 @@ class Model:
         program, given, results = self._bound(arrays, named, None)
         arena = self._arena(program)[:program.arena_bytes]
         return program.main.time(*given, *results, arena, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
+
+    def profile(self, *arrays: Any, **named: Any) -> Profile:
+        """Where the time of a call goes: for each kernel, in order, its time, its share, the rates of its operations and of the
+        bytes that it reads and gives, what it gives, and the nodes that it is made of. `print` shows a table. Raises
+        BadGraphInput (TW0906)."""
+        program, given, results = self._bound(arrays, named, None)
+        arena = self._arena(program)
+        self._arenas.append(arena)
+        return profile_of(program, given, results, arena)
 
     def verify(self, *arrays: Any, **named: Any) -> Comparison:
         """Compares every value with the reference, kernel by kernel, each on what the kernels before it gave: true where all agree,

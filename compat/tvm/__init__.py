@@ -11,7 +11,7 @@ from importlib import import_module
 
 from ...errors import TilewrightError as TVMError
 from ...ir.dtype import DType as DataType
-from . import arith, contrib, error, ir, nd, runtime, target, te, testing, tir, tir_transform, topi, transform
+from . import arith, contrib, error, ir, nd, relay, runtime, target, te, testing, tir, tir_transform, topi, transform
 from . import nd as ndarray
 from . import tir as expr
 from . import tir as stmt
@@ -115,7 +115,7 @@ __all__ = [
     "decl_tensor_intrin", "device", "div", "erf", "error", "exp", "expr", "extern", "floor", "floordiv", "floormod", "fmod",
     "get_global_func", "gpu", "hybrid", "if_then_else", "indexdiv", "indexmod", "ir", "ir_builder", "isnan", "likely", "log",
     "log10", "log2", "lower", "max", "max_value", "min", "min_value", "nd", "ndarray", "nearbyint", "placeholder",
-    "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "round", "rsqrt", "runtime", "schedule",
+    "popcount", "pow", "power", "prod", "reduce_axis", "register_func", "relay", "round", "rsqrt", "runtime", "schedule",
     "select", "sigmoid", "sin", "size_var", "sqrt", "stmt", "sum", "tag_scope", "tanh", "target", "te", "tensor",
     "testing", "thread_axis", "tir", "topi", "transform", "trunc", "truncdiv", "truncmod", "var",
 ]

@@ -149,14 +149,13 @@ _REDUCED = {
 
 @converts(*_REDUCED)
 def _reduce(c: Context) -> str:
-    kind = c.proto.op_type
-    axes = c.axes(1)
+    kind, axes = c.proto.op_type, c.axes(1)
+    keep, nothing = bool(c.attribute("keepdims", 1)), bool(c.attribute("noop_with_empty_axes", 0))
     if not axes:
-        if c.attribute("noop_with_empty_axes", 0):
-            return _before(c, c[0]) if kind in ("ReduceL1", "ReduceL2", "ReduceSumSquare") else c[0]
+        if nothing:
+            return c.cast(_after(c, _before(c, c[0])), c.type(0).dtype)
         axes = list(range(c.rank(0)))
     axes = sorted({c.within(axis, c.rank(0)) for axis in axes})
-    keep = bool(c.attribute("keepdims", 1))
     value = c[0]
     if kind == "ReduceLogSumExp" and axes:
         value = value if _is_float(c, value) else c.cast(value, "float64")
@@ -168,18 +167,18 @@ def _reduce(c: Context) -> str:
     dtype = c.type(0).dtype
     if dtype == "bool" and kind in ("ReduceMax", "ReduceMin"):
         return c.emit("any" if kind == "ReduceMax" else "all", value, axes=axes, keepdims=keep)
-    total = c.emit(_REDUCED[kind], _before(c, value), axes=axes, keepdims=keep)
-    if kind == "ReduceL2":
-        total = c.emit("sqrt", total)
-    if kind == "ReduceLogSum":
-        total = c.emit("log", total)
-    return c.cast(total, dtype)
+    return c.cast(_after(c, c.emit(_REDUCED[kind], _before(c, value), axes=axes, keepdims=keep)), dtype)
 
 
 def _before(c: Context, value: str) -> str:
     if c.proto.op_type == "ReduceL1":
         return c.emit("abs", value)
     return c.emit("square", value) if c.proto.op_type in ("ReduceL2", "ReduceSumSquare") else value
+
+
+def _after(c: Context, total: str) -> str:
+    name = {"ReduceL2": "sqrt", "ReduceLogSum": "log"}.get(c.proto.op_type)
+    return total if name is None else c.emit(name, total)
 
 
 def _kept(c: Context, value: str, axes: list[int], keep: bool) -> list[Any]:

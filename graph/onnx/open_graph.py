@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from ...codegen.result import BuildOptions
 from ...errors import user_source
+from ...runtime.timing import TimingResult
+from ..comparison import Comparison
 from ..errors import BadGraphInput, NotAModel
 from ..graph import Graph
 from ..model import Model
 from ..node import Parts
+from ..profile import Profile
 from ..types import Extent, TensorType, array_dtype, tensor_type
 from .importer import Importer
 from .reader import input_type, parsed
@@ -84,6 +87,10 @@ class OpenGraph:
         """What tw.build gives. Raises TargetTakesNoGraph (TW0908)."""
         return OpenModel(self, (target, tuned, options, exact))
 
+    def __str__(self) -> str:
+        inputs = "".join(f"  input {name}: {kind}\n" for name, kind in self.inputs.items())
+        return f"open graph {{\n{inputs}  late {', '.join(self.late) or 'unknown yet'}\n}}"
+
     def bound(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The inputs by name. Raises BadGraphInput (TW0906)."""
         given = {**dict(zip(self.inputs, arrays, strict=False)), **named}
@@ -125,9 +132,29 @@ class OpenModel:
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """The outputs, as Model gives them. Raises BadGraphInput (TW0906), and what from_onnx and tw.build raise."""
+        m, given = self._of(arrays, named)
+        return m(**given, out=out)
+
+    def time(self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any) -> TimingResult:
+        """Seconds a call, as Model.time measures them. Raises what a call raises."""
+        m, given = self._of(arrays, named)
+        return m.time(number=number, repeat=repeat, min_repeat_ms=min_repeat_ms, **given)
+
+    def verify(self, *arrays: Any, **named: Any) -> Comparison:
+        """As Model.verify. Raises what a call raises."""
+        m, given = self._of(arrays, named)
+        return m.verify(**given)
+
+    def profile(self, *arrays: Any, **named: Any) -> Profile:
+        """As Model.profile. Raises what a call raises."""
+        m, given = self._of(arrays, named)
+        return m.profile(**given)
+
+    def _of(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+        """The model for these inputs, and what it takes of them."""
         given = self._graph.bound(arrays, named)
         m = self.model_for(given)
-        return m(**{name: given[name] for name in m.inputs}, out=out)
+        return m, {name: given[name] for name in m.inputs}
 
     def model_for(self, given: Mapping[str, NDArray[Any]]) -> Model:
         """The model for the values of these inputs."""

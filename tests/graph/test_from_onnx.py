@@ -198,3 +198,15 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     for wrong in (b"", b"not a model", 3, tmp_path / "nothing.onnx", onnx.ModelProto()):
         with pytest.raises(tw.GraphError, match=r"TW0911"):
             tw.graph.from_onnx(wrong)
+
+
+@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "ReduceL2"])
+@pytest.mark.parametrize("axes", [None, [], [1]])
+@pytest.mark.parametrize("nothing", [0, 1])
+def test_reductions_of_no_axes_reduce_all_or_nothing_as_they_say(kind: str, axes: list[int] | None, nothing: int) -> None:
+    weights = {} if axes is None else {"axes": np.asarray(axes, "int64")}
+    node = helper.make_node(kind, ["x", *weights], ["y"], keepdims=1, noop_with_empty_axes=nothing)
+    proto = model([node], {"x": ((3, 1, 2), "float32")}, ["y"], weights, opset=18)
+    x = np.arange(1, 7, dtype="float32").reshape(3, 1, 2)
+    expected = onnx.reference.ReferenceEvaluator(proto).run(None, {"x": x})[0]
+    np.testing.assert_allclose(tw.build(tw.graph.from_onnx(proto))(x), expected, rtol=1e-5)

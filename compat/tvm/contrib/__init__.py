@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from . import cblas, cc, clang, utils
+from . import cblas, cc, clang, graph_executor, utils
 from . import utils as util
 
-__all__ = ["cblas", "cc", "clang", "util", "utils"]
+graph_runtime = graph_executor
+
+__all__ = ["cblas", "cc", "clang", "graph_executor", "graph_runtime", "util", "utils"]

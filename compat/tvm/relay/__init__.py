@@ -1,0 +1,55 @@
+"""tvm.relay, as far as it makes a library of a model: frontend.from_onnx and build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ....driver import build as _driver
+from ....graph.graph import Graph
+from ....graph.model import Model
+from ....graph.node import Param
+from ..nd import NDArray
+from . import frontend
+
+__all__ = ["ExecutorFactory", "build", "frontend"]
+
+
+class ExecutorFactory:
+    """A model that was built: `graph, lib, params = ...`, or lib["default"](dev) for graph_executor.GraphModule."""
+
+    def __init__(self, model: Model, graph: str) -> None:
+        self.model, self._graph = model, graph
+
+    def get_graph_json(self) -> str:
+        """The graph's text."""
+        return self._graph
+
+    def get_params(self) -> dict[str, NDArray]:
+        """None are left to be set: the model holds its parameters."""
+        return {}
+
+    def export_library(self, path: str, **_: object) -> None:
+        """Writes it as a library that C calls (docs/models.md)."""
+        self.model.export(path)
+
+    def __getitem__(self, name: str) -> Any:
+        if name != "default":
+            raise KeyError(name)
+        return lambda device=None: self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.get_graph_json(), self, self.get_params()))
+
+
+def build(
+    ir_mod: Graph, target: Any = "llvm", target_host: Any = None, executor: Any = None, runtime: Any = None,
+    workspace_memory_pools: Any = None, constant_memory_pools: Any = None, params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+) -> ExecutorFactory:
+    """A graph as machine code, with these parameters in place of its own of the same names."""
+    del target_host, executor, runtime, workspace_memory_pools, constant_memory_pools, mod_name
+    given = {name: Param.of(getattr(value, "numpy", lambda value=value: value)()) for name, value in (params or {}).items()
+             if name in ir_mod.constants}
+    g = Graph(ir_mod.name, ir_mod.inputs, {**ir_mod.constants, **given}, ir_mod.nodes, ir_mod.results) if given else ir_mod
+    return ExecutorFactory(_driver.build(g, target=str(target)), str(g))

@@ -1,0 +1,106 @@
+"""Where the time of a call goes: each kernel of a model, timed where it stands between the others."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import te
+from ..ir.analysis.work import work_of
+from ..te.operation import producers_first
+from .plan import value_bytes
+from .program import Program
+
+__all__ = ["Profile", "Row", "profile_of"]
+
+_REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel at its place. nodes: what the user knows its nodes by, where that is known. shapes: of what it gives. seconds: of
+    the fastest run of several. operations: on elements, as declared; moved: the bytes of what it reads and gives."""
+
+    kernel: str
+    operators: str
+    nodes: tuple[str, ...]
+    shapes: str
+    seconds: float
+    operations: int
+    moved: int
+
+    @property
+    def gflops(self) -> float:
+        """Thousand millions of operations a second."""
+        return self.operations / max(self.seconds, 1e-12) / 1e9
+
+    @property
+    def gbytes(self) -> float:
+        """Thousand millions of bytes a second."""
+        return self.moved / max(self.seconds, 1e-12) / 1e9
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What Model.profile gives: `print` shows it as a table, rows in the order of a call."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def seconds(self) -> float:
+        """All kernels together."""
+        return sum(row.seconds for row in self.rows)
+
+    def __str__(self) -> str:
+        total = self.seconds or 1.0
+        lines = [f"{'ms':>10} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7}  kernel"]
+        lines += [f"{row.seconds * 1e3:10.4f} {row.seconds / total:6.1%} {row.gflops:8.2f} {row.gbytes:7.2f}  {row.operators} "
+                  f"{row.shapes}{f'  {chr(44).join(row.nodes)}' if row.nodes else ''}" for row in self.rows]
+        return "\n".join([*lines, f"{self.seconds * 1e3:10.4f} ms in {len(self.rows)} kernels"])
+
+
+def profile_of(
+    program: Program, given: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]], arena: NDArray[np.uint8],
+) -> Profile:
+    """The profile of a call on these arrays."""
+    plan, layout = program.plan, program.layout
+    g, types = plan.graph, plan.graph.types
+    held: dict[str, NDArray[Any]] = {**g.params, **dict(zip(g.inputs, given, strict=True)),
+                                     **dict(zip(g.results.values(), results, strict=True))}
+    base = arena.ctypes.data
+
+    def address(name: str) -> int:
+        return held[name].ctypes.data if name in held else base + layout.values[name]
+
+    calls: list[tuple[Callable[..., int], list[int]]] = []
+    for at, step in enumerate(plan.steps):
+        pointers = [address(name) for name in (*step.inputs, *step.outputs)] + [base + offset for offset in layout.workspaces[at]]
+        kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
+        calls.append((kind(program.addresses[plan.names[at]]), pointers))
+    best = [float("inf")] * len(calls)
+    for _ in range(_REPEATS):
+        for at, (function, pointers) in enumerate(calls):
+            began = time.perf_counter()
+            function(*pointers)
+            best[at] = min(best[at], time.perf_counter() - began)
+    operations = _operations(plan.kernels())
+    return Profile(tuple(
+        Row(kernel, "+".join(node.operator for node in step.nodes), tuple(node.source for node in step.nodes if node.source),
+            ", ".join(str(types[name]) for name in step.outputs), seconds, operations[kernel],
+            sum(value_bytes(types[name]) for name in (*step.inputs, *step.outputs)))
+        for kernel, step, seconds in zip(plan.names, plan.steps, best, strict=True)))
+
+
+def _operations(kernels: Mapping[str, Sequence[te.Tensor]]) -> dict[str, int]:
+    """How many operations each kernel is, as it was declared: the loops without a schedule."""
+    counts: dict[str, int] = {}
+    for name, tensors in kernels.items():
+        made = [op for op in producers_first([tensor.op for tensor in tensors]) if not op.is_given]
+        counts[name] = sum(work_of(op.statement()).operations.value or 0 for op in made)
+    return counts

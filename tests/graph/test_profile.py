@@ -1,0 +1,31 @@
+"""Where a model's time goes."""
+
+from __future__ import annotations
+
+import numpy as np
+import tilewright as tw
+from tilewright.graph import Builder
+
+
+def test_a_profile_has_a_row_for_each_kernel_in_order() -> None:
+    b = Builder()
+    w = b.param("w", np.ones((6, 11), "float32"))
+    y = b.node("relu", b.node("matmul", b.input("x", (5, 6)), w, source="first layer"), source="bend")
+    b.output("y", b.node("softmax", y, source="last"))
+    m = tw.build(b.graph())
+    profile = m.profile(np.ones((5, 6), "float32"))
+    product, softmax = profile.rows
+    assert "matmul" in product.kernel and "softmax" in softmax.kernel
+    assert product.operations == 2 * 5 * 6 * 11 + 5 * 11, "products, sums, and the greater of each and 0"
+    assert product.moved == 4 * (5 * 6 + 6 * 11 + 5 * 11)
+    assert product.shapes == "float32[5, 11]"
+    assert "last" in softmax.nodes
+    assert 0 < product.seconds <= profile.seconds
+    assert "GFLOP/s" in str(profile) and "2 kernels" in str(profile)
+
+
+def test_a_profile_of_open_sizes_is_of_those_of_the_arrays() -> None:
+    b = Builder()
+    b.output("y", b.node("exp", b.input("x", ("n", 3))))
+    m = tw.build(b.graph())
+    assert m.profile(np.ones((7, 3), "float32")).rows[0].moved == 2 * 4 * 21
