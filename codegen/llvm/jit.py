@@ -24,6 +24,7 @@ from .features import target_has
 from .workarounds.byte_masks import has_short_masks, may_get_short_masks
 from .workarounds.joined_stores import ATTEMPTS
 from .workarounds.masked_stores import spell_out_lone_lanes
+from .workarounds.scalar_choices import load_apart
 from .workarounds.sign_masks import spell_out_sign_tests
 
 __all__ = ["CompiledModule", "assembly", "compile_text", "declared", "foreign_target", "object_code", "process_symbols"]
@@ -151,6 +152,7 @@ class _Modules:
 def _optimised(modules: _Modules, parts: Sequence[str], target: Target, quick: bool = False) -> llvm.ModuleRef:
     """The parts as one LLVM module after O3, or, quick, after O0."""
     narrow = may_get_short_masks(parts)
+    parts = [load_apart(part) for part in parts] if quick else parts
     for options in ATTEMPTS[-1:] if quick else ATTEMPTS:
         module = _linked(parts, modules)
         _optimise(module, _machine(target, quick), *options, level=0 if quick else 3)

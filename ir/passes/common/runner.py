@@ -90,16 +90,20 @@ def _run(step: Pass, function: Function) -> Function:
 @dataclass(slots=True)
 class Verifying:
     """Verifies the function at the stage it claims, so that breakage shows at the guilty pass. sound: the expressions that passes
-    have left as they are."""
+    have left as they are. verified: the function that the last pass left, which is most often the one that the next leaves."""
 
     sound: dict[str, Any] = field(default_factory=dict[str, Any])
+    verified: Function | None = None
 
     def __call__(self, name: str, function: Function, seconds: float) -> None:
         from ...errors import NotWellFormed
         from ...verify import verify  # most builds never verify, and need not import it
 
+        if function is self.verified:
+            return
         try:
             verify(function, sound=self.sound)
+            self.verified = function
         except NotWellFormed as error:
             error.add_note(f"found after pass '{name}' on function '{function.name}'")
             raise

@@ -24,6 +24,7 @@ from tilewright.codegen.llvm.workarounds import (
     joined_stores,
     masked_stores,
     saturating_conversions,
+    scalar_choices,
     scalar_masks,
 )
 from tilewright.codegen.target import Target
@@ -115,6 +116,14 @@ def _compare(name: str, version: int, shown: bool, versions: tuple[int, ...]) ->
     assert shown or version not in versions, (
         f"this fault is gone from LLVM {version}: delete codegen/llvm/workarounds/{name}.py, or take {version} out of its VERSIONS")
     assert not shown or version in versions, f"LLVM {version} is at fault too: codegen/llvm/workarounds/{name}.py says otherwise"
+
+
+def test_the_versions_that_read_four_floats_for_one_are_those_that_say_so() -> None:
+    machine = Target.parse("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell").machine(0)
+    shown, avoided = (re.search(r"blendvps.*\(%rdi\)", machine.emit_assembly(llvm.parse_assembly(text))) is not None
+                      for text in (scalar_choices.PROGRAM, scalar_choices.load_apart(scalar_choices.PROGRAM)))
+    assert not avoided
+    _compare("scalar_choices", llvm.llvm_version_info[0], shown, scalar_choices.VERSIONS)
 
 
 def test_the_versions_that_cannot_make_vectors_of_bfloat_are_those_that_say_so() -> None:
