@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+from threading import Thread
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -57,6 +59,9 @@ class Model(Protocol):
 
     name: str
 
+    def prepare(self) -> None:
+        """Called where there is time: what takes long to begin with is begun."""
+
     def fit(self, measured: Sequence[Measurements]) -> None:
         """Learns from candidates of some functions, the last of which is the one that is tuned."""
 
@@ -72,6 +77,10 @@ class RankingModel:
 
     def __init__(self) -> None:
         self._boosters: list[Any] = []
+
+    def prepare(self) -> None:
+        """xgboost brings scikit-learn and more: they are imported while processes start."""
+        Thread(target=import_module, args=("xgboost",), daemon=True).start()
 
     def fit(self, measured: Sequence[Measurements]) -> None:
         import xgboost
@@ -97,6 +106,9 @@ class PlainModel:
     def __init__(self) -> None:
         self._weights: list[Vector] = []
         self._mean = self._scale = np.zeros(1)
+
+    def prepare(self) -> None:
+        """Nothing takes long."""
 
     def fit(self, measured: Sequence[Measurements]) -> None:
         rows = np.concatenate([each.rows for each in measured])

@@ -105,6 +105,9 @@ class Search(Protocol):
 
     name: str
 
+    def prepare(self) -> None:
+        """Called where there is time, before the first candidates."""
+
     def propose(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
         """Up to `count` candidates whose records are not in `seen`; fewer where there are no more."""
         ...
@@ -117,6 +120,9 @@ class RandomSearch:
 
     def __init__(self, task: Task, factory: CandidateFactory, rng: np.random.Generator) -> None:
         self.space, self.factory, self.rng = task.space, factory, rng
+
+    def prepare(self) -> None:
+        """There is nothing to prepare."""
 
     def propose(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
         return _distinct((self.draw() for _ in range(_ATTEMPTS * count)), count, seen)
@@ -139,6 +145,10 @@ class EvolutionarySearch:
         self.space, self.factory, self.rng, self.epsilon, self.others = task.space, factory, rng, epsilon, others
         self.model = model if model is not None else make_model()
         self.random = RandomSearch(task, factory, rng)
+
+    def prepare(self) -> None:
+        """The model's."""
+        self.model.prepare()
 
     def propose(self, count: int, measured: list[Measured], seen: set[str]) -> list[Candidate]:
         if not measured and not self.others:

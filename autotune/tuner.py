@@ -114,6 +114,7 @@ def tune(
     with _opened(database) as records:
         run = _Run(task, records, trials, search, seed)
         if len(run.history) < trials:
+            run.search.prepare()
             shown = sys.stderr.isatty() if progress is None else progress
             with Measurer(task, limits, inputs) as measurer, Progress(task.name, trials, shown) as display:
                 run.measure(measurer, display)

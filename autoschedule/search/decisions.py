@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,14 +28,23 @@ NEAR = 0.02
 """By how much a candidate without an estimate is taken to be slower than the one before it: rules list the best first."""
 
 
+_Path: TypeAlias = tuple[tuple[str, int | str], ...]
+
+
+class _Menu(NamedTuple):
+    """A decision: its name, its candidates and how much slower than the usual one each is said to be, and the usual one."""
+
+    name: str
+    slower: dict[str, float]
+    usual: str
+
+
 class _Walk:
-    """A chooser that takes what a point names. taken: what was decided, where there was something to choose; menus: for each of
-    these decisions its candidates, and how much slower than the best each is said to be."""
+    """A chooser that takes what a point names. steps: what there was to decide, and what was taken."""
 
     def __init__(self, wanted: Mapping[str, int | str]) -> None:
         self.wanted = wanted
-        self.taken: dict[str, str] = {}
-        self.menus: dict[str, dict[str, float]] = {}
+        self.steps: list[tuple[_Menu, str]] = []
         self.names: dict[str, int] = {}
 
     def __call__(self, name: str, candidates: Sequence[Candidate]) -> int:
@@ -45,8 +55,7 @@ class _Walk:
         told: dict[str, int] = {}
         texts = [_numbered(candidate.description, told) for candidate in candidates]
         at = texts.index(wanted) if (wanted := self.wanted.get(name)) in texts else usual
-        self.taken[name] = texts[at]
-        self.menus[name] = dict(zip(texts, _slower(candidates, usual), strict=True))
+        self.steps.append((_Menu(name, dict(zip(texts, _slower(candidates, usual), strict=True)), texts[usual]), texts[at]))
         return at
 
 
@@ -71,15 +80,30 @@ class DecisionSpace:
     def __init__(self, args: Sequence[Tensor], outputs: Sequence[Tensor], target: Target, exact: bool = False) -> None:
         self.args, self.outputs, self.target, self.exact = tuple(args), list(outputs), target, exact
         self._menus: dict[str, dict[str, float]] = {}
-        """Of every decision that some point has led to."""
+        """Of every decision that some point has led to, by its name."""
+        self._tree: dict[_Path, _Menu | None] = {}
+        """By what was taken, the decision that comes next, as far as points have led; None at the end."""
 
     def make(self, config: Config) -> Made:
         """The schedule of a point, the tensors, and the point as it is decided. Raises what the primitives raise."""
         walk = _Walk(dict(config.choices))
         made = schedule(self.outputs, self.target, exact=self.exact, chooser=walk)
-        for name, menu in walk.menus.items():
-            self._menus.setdefault(name, {}).update(menu)
-        return Made(made, self.args, Config(self.name, tuple(walk.taken.items())))
+        path: _Path = ()
+        for menu, taken in walk.steps:
+            self._menus.setdefault(menu.name, {}).update(menu.slower)
+            self._tree[path] = menu
+            path = (*path, (menu.name, taken))
+        self._tree[path] = None
+        return Made(made, self.args, Config(self.name, path))
+
+    def _led(self, config: Config) -> Config:
+        """Where a point leads, as far as that is known without making it."""
+        path: _Path = ()
+        wanted = dict(config.choices)
+        while (menu := self._tree.get(path)) is not None:
+            text = wanted.pop(menu.name, None)
+            path = (*path, (menu.name, text if isinstance(text, str) and text in menu.slower else menu.usual))
+        return Config(self.name, path if path in self._tree else (*path, *wanted.items()))
 
     @cached_property
     def usual(self) -> Config:
@@ -93,11 +117,16 @@ class DecisionSpace:
         near = [(slower, name, text) for name, taken in usual.choices
                 for text, slower in self._menus[name].items() if text != taken]
         for _, name, text in sorted(near, key=lambda one: one[0]):
-            yield _with(usual, name, text)
+            yield self._led(_with(usual, name, text))
 
     def sample(self, rng: np.random.Generator) -> Config:
         """Every decision that is known drawn anew."""
-        return Config(self.name, tuple((name, _drawn(menu, rng)) for name, menu in self._menus.items()) or self.usual.choices)
+        if not self._tree:
+            self.make(Config(self.name, ()))
+        path: _Path = ()
+        while (menu := self._tree.get(path)) is not None:
+            path = (*path, (menu.name, _drawn(menu.slower, rng)))
+        return Config(self.name, path)
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
         """The point with one or two decisions drawn anew."""
@@ -105,13 +134,13 @@ class DecisionSpace:
         for _ in range(1 + int(rng.random() < 0.3)) if names else ():
             name = names[int(rng.integers(len(names)))]
             config = _with(config, name, _drawn(self._menus[name], rng))
-        return config
+        return self._led(config)
 
     def cross(self, one: Config, other: Config, rng: np.random.Generator) -> Config:
         """Each decision from one or the other."""
         theirs = dict(other.choices)
-        return Config(self.name, tuple((name, theirs.get(name, text) if rng.random() < 0.5 else text)
-                                       for name, text in one.choices))
+        return self._led(Config(self.name, tuple((name, theirs.get(name, text) if rng.random() < 0.5 else text)
+                                                 for name, text in one.choices)))
 
     def fits(self, config: Config) -> bool:
         """Whether the point is one of such a space; where it leads is seen when it is made."""

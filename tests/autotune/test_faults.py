@@ -87,6 +87,15 @@ def test_a_worker_that_is_killed_from_outside_is_replaced(measurer: Measurer) ->
     assert measurer.workers[0] is not victim
 
 
+def test_what_waited_for_a_killed_worker_is_built_by_its_successor(measurer: Measurer) -> None:
+    os.kill(measurer.workers[0].process.pid, signal.SIGKILL)
+    outcomes = measurer.measure([faults.RIGHT] * 5)
+    assert [outcome.failure.kind for outcome in outcomes if outcome.failure is not None] == ["killed"]
+    assert sum(outcome.seconds is not None for outcome in outcomes) == 4
+    crashes = measurer.measure([faults.RIGHT, faults.RIGHT, faults.FAULTS["abort"][1], faults.RIGHT, faults.RIGHT])
+    assert [outcome.failure.kind if outcome.failure else "" for outcome in crashes] == ["", "", "crash", "", ""]
+
+
 def test_what_a_candidate_prints_is_no_answer(measurer: Measurer) -> None:
     noisy = faults.candidate("for j in 10000:", '    call_extern(int32, "putchar", 125)', '    call_extern(int32, "putchar", 10)')
     outcome, = measurer.measure([noisy])
