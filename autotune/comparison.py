@@ -2,7 +2,7 @@
 
 What else a machine does makes times longer, those of kernels on many threads most of all, and never shorter. So a candidate beats
 the rules' choice only where both are less, what a quarter of its runs is below and the least of them, which is the nearest to a
-quiet machine: beside other load, a kernel of one thread does not win for that alone.
+quiet machine; and one on a single thread does not beat one on several while the machine does something else.
 """
 
 from __future__ import annotations

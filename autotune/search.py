@@ -49,6 +49,11 @@ class Candidate:
     text: str
     features: npt.NDArray[np.float32]
 
+    @property
+    def is_parallel(self) -> bool:
+        """Whether threads share any of its loops."""
+        return " in parallel(" in self.text
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:

@@ -215,7 +215,7 @@ class _Run:
             if times is None:
                 return
             faster = [(trial, each) for trial, each in zip(finalists, times, strict=True)
-                      if usual is None or trial is usual or beats(each, times[0])]
+                      if usual is None or trial is usual or beats(each, times[0]) and self._counts(trial, usual, times[0], load)]
             self.database.confirm(self.task.key, {trial.uid: lower_quartile(each) for trial, each in faster})
             if usual is None:
                 return
@@ -223,6 +223,12 @@ class _Run:
             self.comparison = Comparison(tuple(times[0]), tuple(winner), load)
             if len(faster) > 1:
                 return
+
+    def _counts(self, trial: Trial, usual: Trial, times: Sequence[float], load: Load) -> bool:
+        """Whether what a comparison with the rules' choice says of a candidate can be believed: beside other load one of a single
+        thread is faster for that alone."""
+        alike = self.candidates[trial.records].is_parallel or not self.candidates[usual.records].is_parallel
+        return alike or not Comparison(tuple(times), tuple(times), load).is_noisy
 
     def _winner(self) -> Trial | None:
         try:

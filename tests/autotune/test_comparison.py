@@ -115,6 +115,23 @@ def test_beside_other_load_one_thread_does_not_win_for_that_and_the_load_is_told
     assert result.comparison is not None and result.comparison.is_noisy and "the machine was busy" in repr(result)
 
 
+def test_while_the_machine_is_busy_one_thread_does_not_beat_several(tmp_path: Path, pretended: type[Pretended]) -> None:
+    def doubled() -> list[te.Tensor]:
+        a = te.placeholder((1 << 18,), name="A")
+        return [a, te.compute((1 << 18,), lambda i: a[i] * 2, name="B")]
+
+    def is_parallel(text: str) -> bool:
+        return "parallel(" in text
+
+    shaken, serial = [1e-3, *[2e-3] * 7], [0.9e-3] * 8
+    for name, parallel in (("busy", shaken), ("quiet", [1e-3] * 8)):
+        pretended.first = staticmethod(lambda text: 1e-3 if is_parallel(text) else 0.9e-3)
+        pretended.rivals_of = staticmethod(
+            lambda texts, parallel=parallel: [parallel if is_parallel(text) else serial for text in texts])
+        result = autotune.tune(doubled(), trials=8, database=tmp_path / f"{name}.sqlite", progress=False)
+        assert is_parallel(str(tw.lower(result.schedule, result.task.args))) == (name == "busy")
+
+
 def test_load_is_told_by_the_spread_and_by_what_waits() -> None:
     steady, shaken = (1e-3,) * 8, (1e-3, *[2e-3] * 7)
     assert not Comparison(steady, steady, QUIET).is_noisy
