@@ -1,7 +1,8 @@
 """6. Let the tuner find a schedule.
 
-The space is derived from the tensors: tiles, orders, packing, vector axes. Each candidate is built and run in another
-process, compared with the unscheduled program, and recorded; run this file again and it goes on where it stopped.
+The space is what the rules choose from, and the search begins at their choice: the result is that or something faster. Each
+candidate is built and run in another process, compared with the unscheduled program, and recorded; run this file again and it
+goes on where it stopped.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
-"""The tuner against its bars: `python -m tools.benchmarks.tuning` (about ten minutes on a quiet machine of two cores).
+"""The tuner against its bars: `python -m tools.benchmarks.tuner` (about ten minutes on a quiet machine of two cores).
 
-For each workload 128 trials without a template; the winner is then timed side by side with the unscheduled program, and
-with a hand schedule or torch. `--seeds 5` compares the model with random search on the matmul, and plots both curves.
+For each workload 128 trials without a template; the winner, which the tuner has run in turn with the rules' choice, is timed side
+by side with the unscheduled program, and with a hand schedule or torch. `--seeds 5` compares the model with random search on the
+matmul, and plots both curves.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def bench(name: str, declare: Callable[[], list[te.Tensor]], trials: int) -> dic
     slow, fast = interleaved(lambda: plain(*arrays), lambda: tuned(*arrays), rounds=5)
     row: dict[str, object] = {
         "work": name, "trials": len(result.history), "trials_per_s": trials / spent, "failures": result.failures,
-        "tuned_ms": fast * 1e3, "unscheduled_ms": slow * 1e3, "times_unscheduled": slow / fast,
+        "times_default": result.comparison.gain if result.comparison is not None else 1.0,
+        "spread": result.comparison.spread if result.comparison is not None else 0.0, "tuned_ms": fast * 1e3,
+        "unscheduled_ms": slow * 1e3, "times_unscheduled": slow / fast,
     }
     peer = peer_of(name, arrays)
     if peer is not None:
