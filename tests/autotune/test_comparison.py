@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from zlib import crc32
 
 import pytest
 import tilewright as tw
@@ -53,15 +54,16 @@ class Pretended:
         return type(self).rivals_of(texts)
 
 
-def by_length(text: str) -> float:
-    return 1e-3 * (1 + len(text) % 97 / 97)
+def made_up(text: str) -> float:
+    """A time that differs clearly from all other times, or not at all."""
+    return 1e-3 * (1 + crc32(text.encode()) % 16)
 
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> type[Pretended]:
     class Fresh(Pretended):
-        first = staticmethod(by_length)
-        rivals_of = staticmethod(lambda texts: [[by_length(text)] * 8 for text in texts])
+        first = staticmethod(made_up)
+        rivals_of = staticmethod(lambda texts: [[made_up(text)] * 8 for text in texts])
 
     monkeypatch.setattr("tilewright.autotune.tuner.Measurer", Fresh)
     monkeypatch.setattr("tilewright.autotune.tuner.Load.now", lambda: QUIET)
@@ -141,10 +143,10 @@ def test_load_is_told_by_the_spread_and_by_what_waits() -> None:
 
 def test_one_seed_gives_one_history(tmp_path: Path, pretended: type[Pretended]) -> None:
     histories: list[list[str]] = []
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+    for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        histories.append([trial.records for trial in tuned(tmp_path / name, 20, seed=seed).history])
-    assert histories[0] == histories[1] != histories[2]
+        histories.append([trial.records for trial in tuned(tmp_path / name, 20, seed=1).history])
+    assert histories[0] == histories[1] and len(set(histories[0])) == len(histories[0])
 
 
 def test_records_of_other_rules_are_counted_and_learnt_from_no_more(tmp_path: Path, pretended: type[Pretended]) -> None:
