@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .expr import Call, Expr, Mul, Reduce, Var
+from .expr import Add, Call, Expr, Mul, Reduce, Var
 from .visit import substitute
 
-__all__ = ["FUSED", "combined", "is_fused", "mul_add"]
+__all__ = ["FUSED", "combined", "is_fused", "is_sum", "mul_add"]
 
 FUSED = ("fma", "mul_add")
 """Calls that are a product and a sum."""
@@ -39,3 +39,10 @@ def combined(reduction: Reduce, elements: Sequence[Expr], sources: Sequence[Expr
         else:
             results.append(substitute(result, operands))
     return results
+
+
+def is_sum(reduction: Reduce) -> bool:
+    """Whether it adds up the terms of one source, and nothing else."""
+    combiner = reduction.combiner
+    result = combiner.result[0]
+    return len(reduction.sources) == 1 and isinstance(result, Add) and {result.a, result.b} == {combiner.lhs[0], combiner.rhs[0]}

@@ -15,8 +15,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import EQ, IterVar, ProducerLoad
-from ...ir.ops import conjuncts
+from ...ir.combine import is_sum
+from ...ir.expr import EQ, Expr, IfThenElse, IterVar, ProducerLoad, Reduce, Select
+from ...ir.ops import conjuncts, is_const
 from ...ir.visit import post_order
 from ...te.operation import Operation
 from ..operations import axes_in, fixed_extent
@@ -37,12 +38,21 @@ def cells_of(op: Operation) -> list[IterVar]:
     """The data axes of a reduction whose value the condition gives, for each element, in terms of data."""
     reduction = op.reduction
     cells: list[IterVar] = []
-    for part in conjuncts(reduction.condition) if reduction is not None else ():
+    for part in _conditions(reduction) if reduction is not None else ():
         for axis, value in ((part.a, part.b), (part.b, part.a)) if isinstance(part, EQ) else ():
             from_data = any(isinstance(node, ProducerLoad) for node in post_order(value))
             if isinstance(axis, IterVar) and axis in op.axis and axis not in axes_in(value) and from_data and axis not in cells:
                 cells.append(axis)
     return cells
+
+
+def _conditions(reduction: Reduce) -> list[Expr]:
+    """What has to hold for a term to change anything: the sum's own condition, or that of a choice between a whole number and 0."""
+    source, choice = reduction.sources[0], list[Expr]()
+    if (isinstance(source, IfThenElse | Select) and source.dtype.is_integer and is_const(source.false_value, 0)
+            and is_sum(reduction)):
+        choice = conjuncts(source.condition)
+    return [*conjuncts(reduction.condition), *choice]
 
 
 def into_cells(group: Group) -> bool:

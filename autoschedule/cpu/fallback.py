@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
@@ -19,6 +20,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..operations import contiguous, depends_on, fixed_extent, inlined_into, loads_of
 from .cells import into_cells
+from .contraction import contraction
 from .in_order import rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
@@ -37,12 +39,18 @@ VECTORS = 4
 
 def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
-    s, anchor = group.s, group.anchor
     if into_cells(group):
         return
     if reads_once(group):
         reduce(group)
         return
+    if not contraction(group, partial(_other_sums, group)):
+        _other_sums(group)
+
+
+def _other_sums(group: Group) -> None:
+    """Sums that are no products of matrices."""
+    s, anchor = group.s, group.anchor
     lane = _lane_axis(group, anchor)
     if sums(group, lane, VECTORS):
         return

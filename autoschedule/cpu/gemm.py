@@ -24,13 +24,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar, ProducerLoad
-from ...schedule import Stage
+from ...ir.expr import ProducerLoad
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..operations import is_known
 from ..plan import Candidate
 from .fallback import reduction
+from .gemm_nest import result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans
 from .gemv import gemv, thin
 from .operands import Operands, is_product, operands, reduce_axes, source, upstream
@@ -70,33 +70,17 @@ def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> No
     panel = _packed_panel(group, found.b, tile.columns) if chosen.packed or kept else None
     if found.a.indices[-1] is not reduce_axes(anchor)[0]:
         _pack_rows(group, found.a, tile.rows)
-    stage, sums = s[group.output], s[anchor]
-    if group.output is anchor:
-        sums = s[s.cache_write(anchor.output(0), "global" if chosen.depth else "local")]
-    else:
-        sums.set_scope("global" if chosen.depth else "local")
-    per_panel, per_tile = _tasks(stage, chosen)
+    stage, sums = s[group.output], result_of(group, chosen)
+    per_panel, per_tile = tasks(stage, stage.op.axis, chosen)
     if _passes_by(group, found.product):
         stage.pragma(stage.leaf_iter_vars[-1], "nontemporal_store")
-    sums.compute_at(stage, per_panel if chosen.depth else per_tile)
-    *batch, i, j = sums.op.axis
-    (k,) = reduce_axes(sums.op)
-    at = stage, per_panel
-    if chosen.depth:
-        rows, i = sums.split(i, factor=tile.rows)
-        blocks, k = sums.split(k, factor=chosen.depth)
-        sums.reorder(*batch, blocks, rows, k, i, j)
-        at = sums, blocks
-    else:
-        sums.reorder(*batch, k, i, j)
-    sums.unroll(i)
-    sums.vectorize(j)
+    at = sum_up(sums, reduce_axes(sums.op), stage, per_panel, per_tile, chosen)
     if panel is not None and kept:
         s[panel].parallel(s[panel].op.axis[0])
     elif panel is not None:
         s[panel].compute_at(*at)
     elif not found.product.in_place and found.product.stride > tile.columns:
-        sums.prefetch(source(found.b), k, PREFETCH)
+        sums.prefetch(source(found.b), sums.leaf_iter_vars[-3], PREFETCH)
 
 
 def _widened(group: Group, b: ProducerLoad) -> bool:
@@ -111,33 +95,6 @@ def _passes_by(group: Group, product: Product) -> bool:
     moved = (rows * depth + depth * columns * product.batch + rows * columns) * element
     return (group.output in group.s.outputs and 0 < depth <= SHALLOW and columns * element % group.machine.line == 0
             and moved >= last_cache() // 2)
-
-
-def _tasks(stage: Stage, chosen: Plan) -> tuple[IterVar, IterVar]:
-    """The loops of what is stored; returns those of panels and of tiles of rows."""
-    *outer, i, j = stage.op.axis
-    rows, i = stage.split(i, factor=chosen.tile.rows)
-    panels, j = stage.split(j, factor=chosen.tile.columns)
-    if not chosen.row_tiles:  # sizes that the call decides: loops of sums, whose last tiles can be told from the others
-        stage.reorder(*outer, panels, rows, i, j)
-        stage.parallel(stage.fuse(*outer) if outer else panels)
-        return _written_out(stage, chosen, panels, rows, i, j)
-    some_rows, rows = stage.split(rows, factor=chosen.row_tiles)
-    some_panels, panels = stage.split(panels, factor=chosen.panels)
-    stage.reorder(*outer, some_rows, some_panels, panels, rows, i, j)
-    task = stage.fuse(*outer, some_rows, some_panels)
-    if chosen.parallel:
-        stage.parallel(task)
-    return _written_out(stage, chosen, panels, rows, i, j)
-
-
-def _written_out(
-    stage: Stage, chosen: Plan, panels: IterVar, rows: IterVar, i: IterVar, j: IterVar,
-) -> tuple[IterVar, IterVar]:
-    if not chosen.depth:
-        stage.unroll(i)
-    stage.vectorize(j)
-    return panels, rows
 
 
 def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Mul, ProducerLoad
+from ...ir.combine import is_sum
+from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Mul, ProducerLoad
 from ...ir.ops import is_const
 from ...te.operation import Operation
 from ...te.shape import constant_extent
@@ -17,7 +18,7 @@ from .gemm_plan import Product
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Operands", "is_product", "operands", "reduce_axes", "source", "upstream"]
+__all__ = ["Operands", "factors", "is_product", "operands", "reduce_axes", "source", "upstream"]
 
 
 @dataclass(frozen=True)
@@ -32,20 +33,24 @@ class Operands:
 def is_product(op: Operation) -> bool:
     """Whether an operation sums a[.., i, k] * b[.., k, j] over k, either of the two transposed or both, each of them converted
     or not, for its last two axes i and j; or b packed, b[j // w, k, j % w]."""
-    reduction = op.reduction
-    if reduction is None or len(op.values) > 1 or len(reduction.axes) != 1 or reduction.init or len(op.axis) < 2:
+    loads, both = loads_of(op), factors(op)
+    if both is None or len(op.reduce_axis) != 1 or len(op.axis) < 2 or len(loads) != 2:
         return False
-    (result,), (value,) = reduction.combiner.result, reduction.sources
-    loads = loads_of(op)
-    plain_sum = isinstance(result, Add) and {result.a, result.b} == {reduction.combiner.lhs[0], reduction.combiner.rhs[0]}
-    if not plain_sum or not is_const(reduction.condition, 1) or len(loads) != 2 or loads[0].producer is loads[1].producer:
-        return False
-    if not isinstance(value, Mul) or [_converted(value.a), _converted(value.b)] != loads:
+    if loads[0].producer is loads[1].producer or [*map(_converted, both)] != loads:
         return False
     *batch, i, j = op.axis
-    (k,) = reduction.axes
+    (k,) = op.reduce_axis
     a, b = loads
     return _is_matrix(a, batch, i, k) and (_is_matrix(b, batch, j, k) or _is_packed(b, j, k))
+
+
+def factors(op: Operation) -> tuple[Expr, Expr] | None:
+    """What an operation multiplies, if it is a plain sum of products."""
+    reduction = op.reduction
+    if reduction is None or len(op.values) > 1 or reduction.init or not is_const(reduction.condition, 1):
+        return None
+    value = reduction.sources[0]
+    return (value.a, value.b) if is_sum(reduction) and isinstance(value, Mul) else None
 
 
 def _converted(value: Expr) -> Expr:

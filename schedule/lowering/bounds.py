@@ -241,15 +241,16 @@ def _read_by(
     around = len(enclosing)
     relaxed = [loop for at, loop in enumerate(reader.enclosing + reader.loops)
                if loop.var is not None and (at >= around or _shared_over(loop, scope))]
-    spans = _root_spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
-    known: dict[Var, Span | None] = {axis: span for axis, span in spans.items() if span is not None}
+    every = _spans(reader, {loop.axis for loop in relaxed}, bounds.analyzer)
+    spans = _of_roots(reader, every)
+    known: dict[Var, Span | None] = {axis: span for axis, span in (every | spans).items() if span is not None}
     evaluate = SpanEvaluator(known, bounds.analyzer)
     unknown = {axis for axis, span in spans.items() if span is None}
     reads: dict[IterVar, list[Expr]] = {}
     for tensor, dimensions in zip(computation.op.outputs, computation.op.dimensions, strict=True):
         for indices in consumer.reads.get(tensor, ()):
             for axis, index in zip(dimensions, indices, strict=True):
-                reads.setdefault(axis, []).append(index)
+                reads.setdefault(axis, []).append(_of_fused(reader, index, every, bounds.analyzer))
     result: list[tuple[IterVar, Span | None]] = []
     for axis, read in reads.items():
         span: Span | None = None
@@ -338,8 +339,35 @@ def _relaxed(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | No
     return span
 
 
+def _of_fused(reader: StageBounds, index: Expr, spans: Mapping[IterVar, Span | None], analyzer: Analyzer) -> Expr:
+    """An index of several axes that were fused, i * (extent of j) + j, as one of the loop over both: what part of that loop
+    reads is less than the parts of i and of j together hold. Any other index stays."""
+    if isinstance(index, (IntImm, Var)):
+        return index
+    axes = {node for node in post_order(index) if isinstance(node, IterVar)}
+    for relation in reader.computation.stage.relations:
+        if not isinstance(relation, Fuse) or not axes.issuperset(relation.parents) or spans.get(relation.fused) is None:
+            continue
+        values = relation.values_up({relation.fused: relation.fused}, reader.ranges)
+        fused = analyzer.simplify(substitute(index, {**values}))
+        nodes = list(post_order(fused))
+        if not any(isinstance(node, (FloorDiv, FloorMod)) and relation.fused in post_order(node) for node in nodes):
+            index, axes = fused, {node for node in nodes if isinstance(node, IterVar)}
+    return index
+
+
 def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
     """What each axis of a stage takes while its loops in `relaxed` run and the others stand still; None: not known."""
+    return _of_roots(reader, _spans(reader, relaxed, analyzer))
+
+
+def _of_roots(reader: StageBounds, spans: Mapping[IterVar, Span | None]) -> dict[IterVar, Span | None]:
+    """The spans of the root axes, as values."""
+    return {axis: _shifted_span(spans.get(axis), reader.ranges[axis], axis) for axis in reader.domains}
+
+
+def _spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) -> dict[IterVar, Span | None]:
+    """Of every axis, counted from the begin of its range."""
     spans: dict[IterVar, Span | None] = {
         axis: Span.of(const(0, axis.dtype), reader.ranges[axis].extent) for axis in reader.computation.free}
     full: set[IterVar] = set()
@@ -363,7 +391,7 @@ def _root_spans(reader: StageBounds, relaxed: set[IterVar], analyzer: Analyzer) 
                 spans[parent] = None
             else:
                 spans[parent] = _passed_up(relation, parent, [part for part in parts if part is not None], reader, analyzer)
-    return {axis: _shifted_span(spans.get(axis), reader.ranges[axis], axis) for axis in reader.domains}
+    return spans
 
 
 def _passed_up(

@@ -329,7 +329,7 @@ class StagePrimitives:
 
 
 class SchedulePrimitives:
-    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any, reindex: bool = False) -> Tensor:
         """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
 
             for i in 64:                       for i in 64:                   # cache_read(A, "local", [C])
@@ -340,6 +340,16 @@ class SchedulePrimitives:
         scope: "global", "shared", "local", "warp" or "" (the default of its place). readers: a tensor, operation or stage that
         reads the tensor, or a list of these. Returns the copy, "A.local", of the tensor's shape and dtype: a stage of its own,
         of which what is needed is computed where it is placed.
+
+            for i in 62:                       for i in 62:                   # cache_read(A, "local", [C], reindex=True)
+              for k in 3:                        for k in 3:
+                C[i] += A[i + k] * W[k]  →         A.local[i, k] = A[i + k]
+                                               for i in 62:
+                                                 for k in 3:
+                                                   C[i] += A.local[i, k] * W[k]
+
+        reindex: the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
+        holds what is read at each: windows side by side. Reads have to be at one place, and not lazy ones.
 
         Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
         """

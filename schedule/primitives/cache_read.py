@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...errors import user_source
-from ...ir.expr import ProducerLoad
-from ...te.operation import ComputeOp
+from ...ir.expr import Expr, IfThenElse, IterVar, Node, ProducerLoad, Reduce, Var
+from ...ir.ops import is_const
+from ...ir.structural import structural_key
+from ...ir.visit import post_order, rewrite, substitute
+from ...te.operation import ComputeOp, Operation
 from ...te.shape import axes_over
 from ...te.tensor import Tensor
 from ..errors import BadCacheRead
 from ..model.checks import as_list, check_scope
-from ..model.foreign import SCOPE, TENSORS
+from ..model.foreign import SCOPE, TENSORS, one_of
+from ..model.layout import as_axis
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
@@ -43,8 +47,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5,
-           foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS})
-def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+           foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS, "reindex": one_of(True, False)})
+def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any, reindex: bool = False) -> Tensor:
     """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
 
         for i in 64:                       for i in 64:                   # cache_read(A, "local", [C])
@@ -55,6 +59,16 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     scope: "global", "shared", "local", "warp" or "" (the default of its place). readers: a tensor, operation or stage that
     reads the tensor, or a list of these. Returns the copy, "A.local", of the tensor's shape and dtype: a stage of its own,
     of which what is needed is computed where it is placed.
+
+        for i in 62:                       for i in 62:                   # cache_read(A, "local", [C], reindex=True)
+          for k in 3:                        for k in 3:
+            C[i] += A[i + k] * W[k]  →         A.local[i, k] = A[i + k]
+                                           for i in 62:
+                                             for k in 3:
+                                               C[i] += A.local[i, k] * W[k]
+
+    reindex: the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
+    holds what is read at each: windows side by side. Reads have to be at one place, and not lazy ones.
 
     Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
     """
@@ -69,10 +83,13 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any) -> 
     source = schedule[tensor]
     current = source.op.output(tensor.value_index)
     stages = _reader_stages(schedule, current, readers)
-    with schedule.compound("cache_read", tensor=tensor, scope=scope, readers=tuple(stages)):
-        cache = _copy_of(current, scope)
+    load = _the_load(stages, current) if reindex else None
+    with schedule.compound("cache_read", tensor=tensor, scope=scope, readers=tuple(stages), reindex=reindex):
+        cache, at = (_copy_of(current, scope), None) if load is None else _copy_of_reads(stages[0], load, scope)
         schedule.insert_stage(schedule.place_of(source) + 1, cache.op, source).scope = scope
-        schedule.rewrite({stage: stage.op.replace_inputs({current: cache}) for stage in stages})
+        schedule.rewrite({
+            stage: stage.op.replace_inputs({current: cache}) if at is None else _reading(stage.op, current, cache, at)
+            for stage in stages})
     return cache
 
 
@@ -80,6 +97,53 @@ def _copy_of(tensor: Tensor, scope: str) -> Tensor:
     axis = axes_over(tensor.shape, "ax")
     name = f"{tensor.name}.{scope or 'global'}"
     return ComputeOp(name=name, source=user_source(), axis=axis, body=(ProducerLoad(tensor, axis),)).output(0)
+
+
+def _copy_of_reads(stage: Stage, load: ProducerLoad, scope: str) -> tuple[Tensor, tuple[IterVar, ...]]:
+    """A tensor of what a stage reads at each of its axes, and those of them that it depends on."""
+    assert isinstance(load.producer, Tensor)
+    used = set(post_order(load))
+    at = tuple(axis for axis in (*stage.op.axis, *stage.op.reduce_axis) if axis in used)
+    fresh: dict[Var, Expr] = {axis: as_axis(axis, axis.dom, axis.name, "data") for axis in at if axis.dom is not None}
+    axis = tuple(each for each in fresh.values() if isinstance(each, IterVar))
+    name = f"{load.producer.name}.{scope or 'global'}"
+    return ComputeOp(name=name, source=user_source(), axis=axis, body=(substitute(load, fresh),)).output(0), at
+
+
+def _reading(op: Operation, tensor: Tensor, cache: Tensor, at: tuple[IterVar, ...]) -> Operation:
+    """The operation that reads the copy at its axes."""
+    def rule(node: Node) -> Node | None:
+        return ProducerLoad(cache, at) if isinstance(node, ProducerLoad) and node.producer is tensor else None
+
+    def moved(value: Expr) -> Expr:
+        return rewrite(value, rule)
+
+    return op.rewritten(moved)
+
+
+def _the_load(stages: list[Stage], tensor: Tensor) -> ProducerLoad:
+    """The one read of a tensor by one stage. Raises BadCacheRead where there are others, or where its loops do not say which
+    elements are read."""
+    op = stages[0].op
+    nodes = [node for value in op.values for node in post_order(value)]
+    loads = [node for node in nodes if isinstance(node, ProducerLoad) and node.producer is tensor]
+    places = {tuple(map(structural_key, load.indices)) for load in loads}
+    axes = {*op.axis, *op.reduce_axis}
+    used = {node for load in loads[:1] for node in post_order(load) if isinstance(node, IterVar)}
+    reason = ""
+    if len(stages) > 1 or len(places) != 1:
+        reason = f"{len(stages)} stages read it" if len(stages) > 1 else f"{stages[0].name} reads it at {len(places)} places"
+    elif any(not axes.issuperset(used) or axis.dom is None or not is_const(axis.dom.begin, 0)
+             or any(isinstance(node, IterVar) for node in post_order(axis.dom.extent)) for axis in used):
+        reason = "it is read along axes that begin elsewhere than at 0, or whose extents depend on others"
+    elif any(isinstance(node, IfThenElse) or isinstance(node, Reduce) and not is_const(node.condition, 1) for node in nodes):
+        reason = f"{stages[0].name} reads it only where a condition holds"
+    elif any(isinstance(node, ProducerLoad) for index in loads[0].indices for node in post_order(index)):
+        reason = "its indices are read from memory"
+    if reason:
+        raise BadCacheRead(f"cannot cache reads of {tensor.name} by the axes of {stages[0].name}", reason=reason,
+                           declared=tensor.source, called=user_source(), fix="leave out reindex=True")
+    return loads[0]
 
 
 def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Stage]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import TilewrightError, user_source
+from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import all_of, const, if_then_else, likely
 from ...ir.visit import free_vars, rewrite
@@ -179,11 +180,11 @@ def _moved(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple
 def _read_there(stage: Stage, laid_out: Operation, layout: IndexMap) -> None:
     """Give the stage its new operation, and let its readers read the elements where they lie now."""
     schedule, before = stage.schedule, stage.op
-    now = dict(zip(before.outputs, laid_out.outputs, strict=True))
+    now, simplify = dict(zip(before.outputs, laid_out.outputs, strict=True)), Analyzer().simplify
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and isinstance(node.producer, Tensor) and node.producer in now:
-            return ProducerLoad(now[node.producer], tuple(layout(*node.indices)))
+            return ProducerLoad(now[node.producer], tuple(map(simplify, layout(*node.indices))))  # i // 8 * 8 + i % 8 is i
         return None
 
     def moved(value: Expr) -> Expr:

@@ -6,15 +6,20 @@
 So a sum over what data puts into a cell takes a step for each element, once the loop over the cells is the inner one. What the
 condition says besides stands around it where the loop does not change it. The body must not write what the equation reads.
 
+    H[b] += 1 if place[i] == b else 0                  says the same of whole numbers, to which 0 adds nothing
+
 It stands after hoist, which takes what else there is out of the loops.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ... import ops
-from ...expr import EQ, And, Call, Expr, IfThenElse, IntImm, Var
+from ...expr import EQ, Add, And, BufferLoad, Call, Expr, IfThenElse, IntImm, Select, Var
 from ...intrinsics import is_pure
-from ...stmt import For, Function, If, LetStmt, LoopKind, Stmt
+from ...stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
+from ...structural import structural_key
 from ...visit import Rewriter, free_vars, loads, rebuild, stores, walk
 
 __all__ = ["solve_loops"]
@@ -28,7 +33,7 @@ def solve_loops(function: Function) -> Function:
 class _Solver(Rewriter):
     def For(self, node: For) -> Stmt:
         loop: For = rebuild(node, [node.begin, node.extent, self.visit(node.body)])  # inner loops first: their guards are ours then
-        guard = loop.body
+        guard = _guarded(loop.body)
         if loop.kind is not LoopKind.SERIAL or loop.pragmas or not isinstance(guard, If) or guard.else_body is not None:
             return loop
         if not isinstance(loop.extent, IntImm) or loop.extent.value < 1:
@@ -41,6 +46,21 @@ class _Solver(Rewriter):
             if loop.var in free_vars(part):  # it may guard what follows it
                 return loop
         return loop
+
+
+def _guarded(body: Stmt) -> Stmt:
+    """H[b] = H[b] + (v if c else 0) as what is done where c holds; any other statement as it is."""
+    if not isinstance(body, BufferStore) or body.predicate is not None or not isinstance(body.value, Add):
+        return body
+    before, choice = body.value.a, body.value.b
+    if not isinstance(before, BufferLoad):
+        before, choice = choice, before
+    adds = (isinstance(before, BufferLoad) and before.buffer is body.buffer and isinstance(choice, IfThenElse | Select)
+            and choice.dtype.is_integer and ops.is_const(choice.false_value, 0)
+            and list(map(structural_key, before.indices)) == list(map(structural_key, body.indices)))
+    if not adds or not isinstance(choice, IfThenElse | Select):
+        return body
+    return If(choice.condition, replace(body, value=Add(before, choice.true_value)))
 
 
 def _parts(condition: Expr) -> list[Expr]:

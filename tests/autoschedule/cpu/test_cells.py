@@ -38,6 +38,13 @@ def of_pixels(height: int, width: int, rows: int, columns: int) -> Program:
         te.floor(fy[i, j] * rows).astype("int32") == y, te.floor(fx[i, j] * (columns + 1)).astype("int32") - 1 == x)), "G")
 
 
+def counts(elements: int, cells: int) -> Program:
+    x, = placeholders(x=(elements,))
+    i = te.reduce_axis((0, elements), "i")
+    return [x], te.compute((cells,), lambda b: te.sum(te.if_then_else(
+        te.floor(x[i] * cells).astype("int32") == b, te.const(1, "int32"), te.const(0, "int32")), axis=i), "N")
+
+
 def with_tail(program: Program) -> Program:
     inputs, total = program
     return inputs, te.compute(total.shape, lambda *at: total(*at) * 2 + 1, "tail")
@@ -64,6 +71,19 @@ def test_no_loop_over_the_cells_is_left() -> None:
     assert [axis.name for axis in cells_of(result.op)] == ["b"]
     inputs, result = of_pixels(9, 9, 5, 7)
     assert [axis.name for axis in cells_of(result.op)] == ["y", "x"]
+
+
+@pytest.mark.parametrize("elements", [0, 1, 1001, 60_001])
+def test_counting_goes_over_the_elements_once(elements: int) -> None:
+    (x,), result = counts(elements, 257)
+    assert [axis.name for axis in cells_of(result.op)] == ["b"]
+    array = np.random.default_rng(0).uniform(-0.1, 1.1, elements).astype(np.float32)
+    out = np.full(257, -1, np.int32)
+    f = tw.build(topi.schedule(result), [x, result])
+    f(array, out)
+    places = np.floor(array * np.float32(257)).astype(np.int32)
+    np.testing.assert_array_equal(out, np.bincount(places[(places >= 0) & (places < 257)], minlength=257))
+    assert elements < 1001 or "b: int32 = int32(floor(x[" in f.source("ir")
 
 
 def test_conditions_on_places_that_are_known_choose_no_cells() -> None:

@@ -313,3 +313,43 @@ def test_an_axis_whose_extent_reads_a_replaced_tensor_is_made_anew_with_what_was
     assert s[AA].attach_stage is s[BB]
     assert s[AA].attach_axis is s[BB].op.reduce_axis[0]
     same(s, B, inputs)
+
+
+def windows() -> tuple[te.Tensor, te.Tensor, te.Tensor, dict[te.Tensor, np.ndarray]]:
+    A, W = te.placeholder((N + 2,), name="A"), te.placeholder((3,), name="W")
+    k = te.reduce_axis((0, 3), "k")
+    C = te.compute((N,), lambda i: te.sum(A[i + k] * W[k], axis=k), name="C")
+    return A, W, C, {A: values(N + 2), W: values(3, seed=1)}
+
+
+def test_a_reindexed_copy_has_the_readers_axes_and_holds_what_is_read_at_each() -> None:
+    A, W, C, inputs = windows()
+    s = te.create_schedule(C)
+    AA = s.cache_read(A, "local", [C], reindex=True)
+    assert tuple(map(str, AA.shape)) == (str(N), "3"), "i and k, side by side"
+    assert "A.local[i, k]" in str(s)
+    same(s, C, inputs)
+    s[AA].compute_at(s[C], s[C].op.axis[0])
+    s.verify()
+    assert s.replay(s.records, [C]).records == s.records and "reindex=True" in s.as_python()
+
+
+def test_a_reindexed_copy_takes_the_axes_that_are_read_alone() -> None:
+    _, B, C, inputs = matmul()
+    s = te.create_schedule(C)
+    BB = s.cache_read(B, "global", [C], reindex=True)
+    assert tuple(map(str, BB.shape)) == (str(M), str(K)), "data axes before those that are summed over"
+    same(s, C, inputs)
+
+
+@pytest.mark.parametrize(("declare", "reason"), [
+    (lambda A: te.compute((N,), lambda i: A[i] + A[i + 1], name="C"), "C reads it at 2 places"),
+    (lambda A: te.compute((N,), lambda i: te.if_then_else(i > 0, A[te.max(i - 1, 0)], 0.0), name="C"),
+     "C reads it only where a condition holds")])
+def test_reads_that_the_axes_do_not_tell_are_not_copied_by_them(declare: Any, reason: str) -> None:
+    A = te.placeholder((N + 2,), name="A")
+    C = declare(A)
+    s = te.create_schedule(C)
+    with pytest.raises(errors.BadCacheRead, match=reason):
+        s.cache_read(A, "local", [C], reindex=True)
+    assert not s.records, "the schedule is as it was"

@@ -226,3 +226,17 @@ def test_drawn_layouts_hold(case: int) -> None:
         expected[tuple(layout(*index))] = a[index] * 2 + 1
     holds(s, [A, B, C], [a], [expected, a * 2], ("interpret",) if case % 4 else ("interpret", "llvm"))
     replays(s, [C.op])
+
+
+def test_a_tile_of_fused_loops_needs_no_more_than_its_part_of_a_flat_layout() -> None:
+    A = te.placeholder((7, 11, 5), name="A")
+    B = te.compute(A.shape, lambda *i: A[i] * 2, name="B")
+    C = te.compute(A.shape, lambda *i: B[i] + 1, name="C")
+    s = te.create_schedule(C.op)
+    s[B].transform_layout(lambda i, j, k: [(i * 11 + j) * 5 + k])
+    tile, _ = s[C].split(s[C].fuse(s[C].fuse(*C.op.axis[:2]), C.op.axis[2]), factor=8)
+    s[B].compute_at(s[C], tile)
+    assert "B: float32[8]" in str(tw.lower(s, [A, C])), "8 neighbours, though they lie in up to three rows"
+    a = numbers(7, 11, 5)
+    holds(s, [A, C], [a], [a * 2 + 1])
+    replays(s, [C.op])

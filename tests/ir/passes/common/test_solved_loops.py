@@ -32,6 +32,31 @@ def test_what_else_the_condition_says_still_holds() -> None:
     assert text.index("if likely(i < 20):") < text.index("b: int32 = P[i]")
 
 
+@pytest.mark.parametrize("body", [
+    "H[b] = H[b] + if_then_else(P[i] == b, P[i] * 3, 0)", "H[b] = select(P[i] == b, 2, 0) + H[b]"])
+def test_a_choice_of_what_is_added_is_a_condition(body: str) -> None:
+    text = str(after(f"""
+def f(P: int32[24], H: out int32[8]):
+    for i in 24:
+        for b in 8:
+            {body}
+""", solve_loops))
+    assert "b: int32 = P[i]" in text and "for b in 8" not in text
+
+
+@pytest.mark.parametrize("body", [
+    "H[b] = H[b] + if_then_else(P[i] == b, 2, 1)", "H[b] = H[7 - b] + if_then_else(P[i] == b, 2, 0)",
+    "H[b] = H[b] * if_then_else(P[i] == b, 2, 0)"])
+def test_a_choice_that_changes_other_cells_is_none(body: str) -> None:
+    text = str(after(f"""
+def f(P: int32[24], H: out int32[8]):
+    for i in 24:
+        for b in 8:
+            {body}
+""", solve_loops))
+    assert "for b in 8" in text
+
+
 def test_loops_within_loops() -> None:
     text = str(after("""
 def f(P: int32[24], Q: int32[24], H: out float32[3, 4]):

@@ -1,0 +1,75 @@
+"""The loops of a product of matrices, or of what is one after its axes are taken together: those of what is stored, by panels and
+tiles, and those of the sums, placed at a tile or at a panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.expr import IterVar
+from ...schedule import Stage
+from .gemm_plan import Plan
+
+if TYPE_CHECKING:
+    from ..groups import Group
+
+__all__ = ["result_of", "sum_up", "tasks"]
+
+
+def result_of(group: Group, chosen: Plan) -> Stage:
+    """The stage of the sums, in the memory that they take: registers, or a panel of results."""
+    s, anchor = group.s, group.anchor
+    scope = "global" if chosen.depth else "local"
+    if group.output is anchor:
+        return s[s.cache_write(anchor.output(0), scope)]
+    s[anchor].set_scope(scope)
+    return s[anchor]
+
+
+def tasks(stage: Stage, axes: Sequence[IterVar], chosen: Plan) -> tuple[IterVar, IterVar]:
+    """The loops of what is stored, over these axes, the last two of which are rows and columns; returns those of panels and of
+    tiles of rows."""
+    *outer, i, j = axes
+    rows, i = stage.split(i, factor=chosen.tile.rows)
+    panels, j = stage.split(j, factor=chosen.tile.columns)
+    if not chosen.row_tiles:  # sizes that the call decides: loops of sums, whose last tiles can be told from the others
+        stage.reorder(*outer, panels, rows, i, j)
+        stage.parallel(stage.fuse(*outer) if outer else panels)
+        return _written_out(stage, chosen, panels, rows, i, j)
+    some_rows, rows = stage.split(rows, factor=chosen.row_tiles)
+    some_panels, panels = stage.split(panels, factor=chosen.panels)
+    stage.reorder(*outer, some_rows, some_panels, panels, rows, i, j)
+    task = stage.fuse(*outer, some_rows, some_panels)
+    if chosen.parallel:
+        stage.parallel(task)
+    return _written_out(stage, chosen, panels, rows, i, j)
+
+
+def _written_out(
+    stage: Stage, chosen: Plan, panels: IterVar, rows: IterVar, i: IterVar, j: IterVar,
+) -> tuple[IterVar, IterVar]:
+    if not chosen.depth:
+        stage.unroll(i)
+    stage.vectorize(j)
+    return panels, rows
+
+
+def sum_up(
+    sums: Stage, summed: Sequence[IterVar], stage: Stage, per_panel: IterVar, per_tile: IterVar, chosen: Plan,
+) -> tuple[Stage, IterVar]:
+    """The loops of the sums, over rows and columns at last, and those of what is summed, one where that is
+    cut; returns where the panel of B that they read is made."""
+    sums.compute_at(stage, per_panel if chosen.depth else per_tile)
+    *outer, i, j = sums.op.axis
+    at = stage, per_panel
+    if chosen.depth:
+        rows, i = sums.split(i, factor=chosen.tile.rows)
+        (k,) = summed
+        blocks, k = sums.split(k, factor=chosen.depth)
+        sums.reorder(*outer, blocks, rows, k, i, j)
+        at = sums, blocks
+    else:
+        sums.reorder(*outer, *summed, i, j)
+    sums.unroll(i)
+    sums.vectorize(j)
+    return at
