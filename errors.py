@@ -75,7 +75,7 @@ def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
     return None
 
 
-class TilewrightError(Exception):
+class TilewrightError(RuntimeError):
     """What every error that a user can cause derives from.
 
     headline: what could not be done, and to what. reason: why. declared: where the subject was declared. called: the

@@ -79,12 +79,14 @@ def wide_enough(extent: Expr) -> Expr:
 
 
 def integer_expr(value: Any, subject: str) -> Expr:
-    """An integer, or integer expression, of int32 or int64. Raises BadExtent (TW0110) naming `subject`."""
+    """An integer, or integer expression, of int32 or int64; of floats those that are whole, as `n / 8` gives them. Raises
+    BadExtent (TW0110) naming `subject`."""
     if isinstance(value, Expr):
         expr = value
     else:
         try:
-            number = operator.index(value)
+            whole: Any = int(value) if isinstance(value, float) and value.is_integer() else value
+            number = operator.index(whole)
         except TypeError:
             number = None
         if number is None or isinstance(value, bool):

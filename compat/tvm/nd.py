@@ -34,12 +34,28 @@ def _named(value: Any) -> Any:
     return value.view(NDArray) if isinstance(value, Array) else value
 
 
+class _Absent:
+    """A device of a kind that nothing here drives: it can be named and asked, and is not there."""
+
+    exist = False
+
+    def __init__(self, kind: str, index: int) -> None:
+        self.device_name, self.device_type, self.device_id = kind, kind, index
+
+    def __repr__(self) -> str:
+        return f"{self.device_name}({self.device_id})"
+
+
 _KINDS = {"llvm": cpu, "cpu": cpu, "c": cpu, "stackvm": cpu, "interpret": cpu, "cuda": cuda, "gpu": cuda, "nvptx": cuda}
+_ABSENT = ("opencl", "cl", "aocl", "sdaccel", "metal", "vulkan", "vpi", "rocm", "hexagon", "webgpu", "ext_dev", "micro_dev")
 
 
-def device(dev_type: Any, dev_id: int = 0) -> Device:
-    """The device that a target's name (or its first word) runs on: "llvm", "cuda", or DLPack's number for it."""
+def device(dev_type: Any, dev_id: int = 0) -> Any:
+    """The device that a target's name (or its first word) runs on: "llvm", "cuda", or DLPack's number for it. Those of TVM's
+    other kinds do not `.exist`."""
     kind = {1: "cpu", 2: "cuda"}.get(dev_type) if isinstance(dev_type, int) else str(dev_type).split()[0]
+    if kind in _ABSENT:
+        return _Absent(kind, dev_id)
     if kind not in _KINDS:
         raise ValueError(f"unknown device {dev_type!r}; there are {', '.join(_KINDS)}")
     return _KINDS[kind](dev_id)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
+
 from ...ir import expr as _expr
 from ...ir import ops as _ops
 from ...ir import stmt as _stmt
@@ -40,7 +42,6 @@ from ...te import (
     ceildiv,
     clz,
     comm_reducer,
-    const,
     copysign,
     cos,
     cosh,
@@ -115,6 +116,12 @@ __all__ = [
 
 PrimExpr = Expr
 call_pure_intrin = call_intrin
+
+
+def const(value: Any, dtype: Any = None) -> Expr:
+    """A constant. One of numpy's numbers keeps its dtype, float64 too."""
+    own: Any = value.dtype if isinstance(cast("object", value), np.generic) else None
+    return _ops.const(value, dtype or own)
 
 
 class ForKind:

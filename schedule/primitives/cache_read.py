@@ -48,7 +48,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 @primitive(SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5,
            foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS, "reindex": one_of(True, False)})
-def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any, reindex: bool = False) -> Tensor:
+def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
     """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
 
         for i in 64:                       for i in 64:                   # cache_read(A, "local", [C])
@@ -57,8 +57,8 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any, rei
                                                C[i] = A.local[i] * 2
 
     scope: "global", "shared", "local", "warp" or "" (the default of its place). readers: a tensor, operation or stage that
-    reads the tensor, or a list of these. Returns the copy, "A.local", of the tensor's shape and dtype: a stage of its own,
-    of which what is needed is computed where it is placed.
+    reads the tensor, or a list of these; all that read it where none is given. Returns the copy, "A.local", of the tensor's
+    shape and dtype: a stage of its own, of which what is needed is computed where it is placed.
 
         for i in 62:                       for i in 62:                   # cache_read(A, "local", [C], reindex=True)
           for k in 3:                        for k in 3:
@@ -147,14 +147,14 @@ def _the_load(stages: list[Stage], tensor: Tensor) -> ProducerLoad:
 
 
 def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Stage]:
-    """The stages of the readers, each once. Raises BadCacheRead where one does not read the tensor."""
-    given = as_list(readers)
+    """The stages of the readers, or of all, each once. Raises BadCacheRead where one does not read the tensor."""
+    given = as_list(readers) or schedule.in_order(stage for stage in schedule[tensor].readers if _reads(stage, tensor))
     stages = [reader if isinstance(reader, Stage) else schedule[reader] for reader in given]
     wrong = next((stage for stage in stages if not _reads(stage, tensor)), None)
     if wrong is not None or not stages:
         actual = [stage.name for stage in schedule.in_order(schedule[tensor].readers) if _reads(stage, tensor)]
         known = f"{tensor.name} is read by {', '.join(actual)}" if actual else f"no stage reads {tensor.name} now"
-        reason = "no readers were given" if wrong is None else f"stage {wrong.name} does not read {tensor.name}"
+        reason = "nothing reads it" if wrong is None else f"stage {wrong.name} does not read {tensor.name}"
         if wrong is not None and wrong.origin_op is not wrong.op:
             reason += " any more: " + ", ".join(tensor.name for tensor in wrong.op.input_tensors) + " is what it reads"
         raise BadCacheRead(

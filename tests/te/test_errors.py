@@ -79,10 +79,10 @@ TensorExpressionError TW0110: extent 1 of A is negative
 
 def test_a_float_extent():
     def call():
-        te.compute((4 / 2,), lambda i: i, name="C")  #: float extent
+        te.compute((5 / 2,), lambda i: i, name="C")  #: float extent
     golden(call, """
 TensorExpressionError TW0110: extent 0 of C is no integer
-  got 2.0, a float
+  got 2.5, a float
   called at @float extent@
   allowed: ints, numpy integers, and integer expressions over te.var and te.size_var
   fix: use // instead of / to compute sizes, or int(...)

@@ -15,13 +15,13 @@ from ....te import *  # noqa: F403  (every name of ours is TVM's)
 from ....te import Tensor
 from ..nodes import ours, theirs
 from ..tir import add, div, logaddexp, multiply, subtract
-from . import operation, schedule, tag, tensor
+from . import hybrid, operation, schedule, tag, tensor
 from .schedule import Stage
 from .tensor import HybridOp
 
 __all__ = [
     "HybridOp", "Schedule", "Stage", "add", "convert", "create_prim_func", "create_schedule", "decl_tensor_intrin", "div", "extern",
-    "logaddexp", "multiply", "operation", "schedule", "subtract", "tag", "tensor",
+    "hybrid", "logaddexp", "multiply", "operation", "schedule", "subtract", "tag", "tensor",
 ]
 __all__ += _te.__all__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -40,8 +41,20 @@ def get_const_float(expr: Any) -> float:
 
 
 def get_shape(src_shape: Any, src_layout: str, dst_layout: str) -> tuple[Any, ...]:
-    """A shape in another order of the same letters."""
-    return get_const_tuple(src_shape[src_layout.index(letter)] for letter in dst_layout)
+    """A shape in another order of its letters, or in other blocks of them: (1, 16, 7, 7) in NCHW is (1, 4, 7, 7, 4) in NCHW4c."""
+    given, wanted = _blocks(src_layout), _blocks(dst_layout)
+    if sorted({letter.upper() for letter, _ in given}) != sorted({letter.upper() for letter, _ in wanted}):
+        raise ValueError(f"{src_layout} and {dst_layout} name other dimensions")
+    whole: dict[str, Any] = {}
+    for extent, (letter, _) in zip(get_const_tuple(src_shape), given, strict=True):
+        whole[letter.upper()] = whole.get(letter.upper(), 1) * extent
+    inner = {letter.upper(): block for letter, block in wanted if letter.islower()}
+    return tuple(block if letter.islower() else whole[letter] // inner.get(letter, 1) for letter, block in wanted)
+
+
+def _blocks(layout: str) -> list[tuple[str, int]]:
+    """The dimensions of a layout: a letter, and how large its block is where it is a small one."""
+    return [(letter, int(block or 1)) for block, letter in re.findall(r"(\d*)([A-Za-z])", layout)]
 
 
 def unravel_index(idx: Any, shape: Any) -> list[Any]:

@@ -170,7 +170,6 @@ refused(errors.CannotInline, "computed at a loop of B", lambda p: p.s[p.B].compu
 refused(
     errors.BadCacheRead, "stage D does not read B.*B is read by C", lambda p: p.s.cache_read(p.B, "local", [p.C, p.D])
 )
-refused(errors.BadCacheRead, "no readers were given", lambda p: p.s.cache_read(p.B, "local", []))
 refused(
     errors.BadCacheRead,
     "stage C does not read B any more: B.local, W",

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
 from os import PathLike
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from ...arguments import is_a, is_sequence
-from ...codegen.result import BuildOptions
-from ...driver import build as driver
-from ...ir import Function, Var
-from ...runtime import Kernel
-from ...runtime.timing import TimingResult
-from ...schedule import Schedule
-from ...te import Tensor
-from .binds import Binds, bound, need_no_binds, tensors_of
-from .ir_module import IRModule
-from .library import export_library, load_kernels
-from .nodes import ours
-from .target import Target
-from .transform import PassContext
+from ....arguments import is_a, is_sequence
+from ....codegen.result import BuildOptions
+from ....driver import build as driver
+from ....ir import Function, Var
+from ....ir.buffer import Buffer
+from ....ir.stmt import Allocate
+from ....runtime import Kernel
+from ....runtime.timing import TimingResult
+from ....schedule import Schedule
+from ....te import Tensor, placeholder
+from ..binds import Binds, bound, need_no_binds, tensors_of
+from ..ir_module import IRModule
+from ..library import export_library, load_kernels
+from ..nodes import ours
+from ..target import Target
+from ..transform import PassContext
 
 __all__ = ["IRModule", "Module", "build", "load_module", "lower"]
 
@@ -32,16 +37,25 @@ _MAIN = "__tvm_main__"
 class Module:
     """Built kernels; calling it calls the first."""
 
-    imported_modules: tuple[()] = ()
-
-    def __init__(self, kernels: Mapping[str, Kernel], kind: str, built: Kernel | driver.Module | None = None) -> None:
-        self._kernels, self._built = dict(kernels), built
+    def __init__(
+        self, kernels: Mapping[str, Kernel], kind: str, built: Kernel | driver.Module | None = None,
+        portable: Callable[[], Module] | None = None,
+    ) -> None:
+        self._kernels, self._built, self._portable = dict(kernels), built, portable
         self.type_key = kind
         self.entry_name = next(iter(self._kernels))
         self.entry_func = self._kernels[self.entry_name]
 
     def __call__(self, *args: Any) -> None:
         self.entry_func(*args)
+
+    @property
+    def imported_modules(self) -> list[Any]:
+        """Of a module for GPUs: the one that runs there, whose .get_source() is CUDA C."""
+        return [SimpleNamespace(type_key="cuda", get_source=self._device_source)] if self.type_key == "cuda" else []
+
+    def _device_source(self, fmt: str = "") -> str:
+        return self.entry_func.source("ptx" if fmt == "ptx" else "cuda")
 
     def __getitem__(self, name: str) -> Kernel:
         if name not in self._kernels and name != _MAIN:
@@ -71,9 +85,10 @@ class Module:
         return lambda *args: kernel.time(*args, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def export_library(self, file_name: str | PathLike[str], *_: object, **__: object) -> None:
-        """Writes the kernels as a library, with a C header and a manifest: .so, .a, .o, or .tar of the first. Raises
-        ExportError."""
-        export_library(self._built or self.entry_func, file_name)
+        """Writes the kernels as a library, with a C header and a manifest: .so, .a, .o, or .tar of the first. What was built as
+        C is built by LLVM for it, which has the same bits, since the library is to be loaded. Raises ExportError."""
+        built = self if self._portable is None else self._portable()
+        export_library(built._built or built.entry_func, file_name)
 
     def save(self, file_name: str | PathLike[str], fmt: str = "") -> None:
         """Writes an object (.o), assembly (.s, .asm) or LLVM IR (.ll)."""
@@ -87,7 +102,9 @@ class Module:
             raise ValueError(f"cannot save as {kind!r}; there are o, s, asm and ll")
 
     def get_source(self, fmt: str = "") -> str:
-        """The LLVM IR ("ll", ""), or the assembly ("asm", "s")."""
+        """The LLVM IR ("ll", ""), or the assembly ("asm", "s"); the C of what was built as C, the CUDA C of what runs on GPUs."""
+        if self.type_key in ("c", "cuda"):
+            return self.entry_func.source(self.type_key)
         return self.entry_func.source("asm" if fmt in ("asm", "s") else "llvm")
 
 
@@ -102,8 +119,8 @@ def lower(
     simple_mode: bool = False,
 ) -> IRModule:
     """The loops of a schedule, after the passes of tir.add_lower_pass. simple_mode is accepted: ours are always simple.
-    Outputs that are no arguments, which TVM takes for memory of the function's own, are added to them. binds: the buffers
-    that stand for arguments, compact and each for one of them. Raises ArgumentNotBuildable for others."""
+    Outputs that are no arguments are memory of the function's own; an argument that is inlined is passed and left alone. binds:
+    the buffers that stand for arguments, compact and each for one of them. Raises ArgumentNotBuildable for others."""
     del simple_mode
     if not isinstance(inp, Schedule):
         need_no_binds(binds)
@@ -112,17 +129,38 @@ def lower(
     if isinstance(inp, Function):
         function = inp
     else:
-        given = _and_outputs(inp, tensors_of(args or (), binds))
-        function = bound(driver.lower(inp, given, name), given, binds)
+        given = _stored(inp, tensors_of(args or (), binds))
+        own = _left_out(inp, given)
+        function = _with_own(driver.lower(inp, [*given, *own], name), len(own))
+        function = bound(function, given, binds)
     mod = IRModule({function.name: function})
     for step in PassContext.current().lower_passes:
         mod = step(mod)
     return mod
 
 
-def _and_outputs(s: Schedule, args: list[Tensor | Var]) -> list[Tensor | Var]:
-    left_out = [op for op in getattr(s, "outputs", ()) if not any(tensor in args for tensor in op.outputs)]
-    return [*args, *(tensor for op in left_out for tensor in op.outputs)] if args else args
+def _left_out(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor]:
+    """The schedule's outputs that are no arguments; none where no arguments are given, which asks for all."""
+    return [tensor for op in s.outputs for tensor in op.outputs if tensor not in args] if args else []
+
+
+def _with_own(function: Function, count: int) -> Function:
+    """The function with its last `count` arguments in memory of its own."""
+    given = function.arguments[: len(function.arguments) - count]
+    own = [buffer for buffer in function.arguments[len(given):] if isinstance(buffer, Buffer)]
+    body = reduce(lambda inner, buffer: Allocate(buffer, inner), own, function.body)
+    outputs = tuple(buffer for buffer in function.outputs if buffer not in own)
+    return replace(function, params=(*given, *function.params[len(function.arguments):]), body=body, outputs=outputs)
+
+
+def _stored(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor | Var]:
+    """The arguments, with a placeholder where a stage was inlined into what reads it: nothing stores it."""
+    return [placeholder(arg.shape, arg.dtype, arg.name) if isinstance(arg, Tensor) and _is_inlined(s, arg) else arg
+            for arg in args]
+
+
+def _is_inlined(s: Schedule, tensor: Tensor) -> bool:
+    return tensor in s and s[tensor].attach_type in ("inline", "inlined")
 
 
 def build(
@@ -141,14 +179,20 @@ def build(
     chosen = _target(target or Target.current() or "llvm")
     functions = _functions(inputs)
     context = PassContext.current()
-    if functions is None and isinstance(inputs, Schedule) and (context.lower_passes or binds):
+    if functions is None and isinstance(inputs, Schedule) and (context.lower_passes or binds or _needs_loops(inputs, args or ())):
         functions = lower(inputs, args, name, binds).functions
     what, given = (inputs, args) if functions is None else ({key: ours(each) for key, each in functions.items()}, None)
     options = BuildOptions(bounds_check=context.checks_bounds, passes=context.options)
     built = driver.build_with_options(what, given, chosen.ours, name, options)
+    portable = partial(build, inputs, args, "llvm", None, name, binds) if chosen.kind.name == "c" else None
     if functions is None:
-        return Module({built.name: built}, chosen.kind.name)
-    return Module({key: built[key] for key in built}, chosen.kind.name, built)
+        return Module({built.name: built}, chosen.kind.name, None, portable)
+    return Module({key: built[key] for key in built}, chosen.kind.name, built, portable)
+
+
+def _needs_loops(s: Schedule, args: Sequence[Tensor | Var]) -> bool:
+    """Whether the arguments are such as our driver does not take with a schedule."""
+    return bool(_left_out(s, args)) or any(_is_inlined(s, arg) for arg in args if isinstance(arg, Tensor))
 
 
 def _target(target: Any) -> Target:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-from ....te import Tensor
-from ....topi import nn as _ours
-from ....topi import transform as _transform
-from ....topi.matmul import batch_matmul as _batch_matmul
-from ....topi.matmul import matmul as _matmul
+from .....te import Tensor
+from .....topi import nn as _ours
+from .....topi import transform as _transform
+from .....topi.matmul import batch_matmul as _batch_matmul
+from .....topi.matmul import matmul as _matmul
+from ..image import resize2d
+from ..utils import get_const_float
 
 __all__ = [
     "adaptive_pool", "batch_matmul", "conv", "conv2d", "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc",
     "conv2d_transpose_nchw", "conv3d_ncdhw", "conv3d_ndhwc", "dense", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw",
     "depthwise_conv2d_nhwc", "fast_softmax", "group_conv2d_nchw", "group_conv2d_nhwc", "instance_norm", "layer_norm", "matmul",
-    "pad", "pool", "rms_norm",
+    "pad", "pool", "rms_norm", "upsampling",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("pooling", "utils"):
+        return import_module(f".{name}", __name__)
     return getattr(_ours, name)
 
 
@@ -226,6 +231,22 @@ def pad(
     """`data` with constants around it."""
     del attrs
     return _transform.pad(data, pad_before, pad_after, pad_value, name)
+
+
+def upsampling(
+    data: Tensor, scale_h: float, scale_w: float, layout: str = "NCHW", method: str = "nearest_neighbor",
+    align_corners: bool = False, output_shape: Any = None,
+) -> Tensor:
+    """Images enlarged by factors. A pixel lies at its index, not at its centre, but for align_corners."""
+    high, wide = (data.shape[layout.index(letter)] for letter in "HW")
+    size = output_shape or (_whole(high * scale_h), _whole(wide * scale_w))
+    mode = "align_corners" if align_corners else "asymmetric"
+    kind = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
+    return resize2d(data, None, size, layout, kind, mode)
+
+
+def _whole(extent: Any) -> int:
+    return round(get_const_float(extent))
 
 
 def batch_flatten(data: Tensor) -> Tensor:

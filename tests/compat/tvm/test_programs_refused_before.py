@@ -1,0 +1,151 @@
+"""What programs on TVM do that a kernel's own rules would refuse: the façade takes it as TVM does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from exported import needs_compiler
+from tilewright.compat import tvm
+from tilewright.compat.tvm import te, topi
+from tilewright.compat.tvm.contrib.nvcc import get_target_compute_version, have_bf16, have_fp16, have_int8, have_tensorcore
+from tilewright.compat.tvm.contrib.pickle_memoize import memoize
+from tilewright.compat.tvm.te.hybrid.runtime import HYBRID_GLOBALS
+from tilewright.compat.tvm.topi.nn.utils import get_pad_tuple, get_pad_tuple1d, get_pad_tuple3d
+
+
+def chain() -> tuple[Any, Any, Any]:
+    A = te.placeholder((11,), name="A")
+    B = te.compute((11,), lambda i: A[i] + 1, name="B")
+    return A, B, te.compute((11,), lambda i: B[i] * 2, name="C")
+
+
+def zeros(*shape: int) -> Any:
+    return tvm.nd.array(np.zeros(shape, "float32"))
+
+
+def test_extents_that_are_whole_floats() -> None:
+    n = 64
+    A = te.placeholder((n / 2,), name="A")
+    B = te.compute((n / 8, 4), lambda i, j: A[i * 4 + j], name="B")
+    assert [int(extent) for extent in B.shape] == [8, 4]
+    with pytest.raises(tvm.TVMError, match=r"got 4\.5, a float"):
+        te.placeholder((9 / 2,))
+
+
+def test_an_argument_that_is_inlined_is_passed_and_left_alone() -> None:
+    A, B, C = chain()
+    s = te.create_schedule(C.op)
+    s[B].compute_inline()
+    a, b, c = tvm.nd.array(np.arange(11, dtype="float32")), zeros(11), zeros(11)
+    tvm.build(s, [A, B, C])(a, b, c)
+    np.testing.assert_array_equal(c.numpy(), np.arange(11) * 2 + 2)
+    assert not b.numpy().any()
+
+
+def test_an_output_that_is_no_argument_is_memory_of_the_kernel() -> None:
+    A, B, C = chain()
+    D = te.compute((11,), lambda i: C[i] - A[i], name="D")
+    s = te.create_schedule([B.op, C.op, D.op])
+    for kernel in (tvm.build(s, [A, D]), tvm.build(tvm.lower(s, [A, D]))):
+        d = zeros(11)
+        kernel(tvm.nd.array(np.arange(11, dtype="float32")), d)
+        np.testing.assert_array_equal(d.numpy(), np.arange(11) + 2)
+
+
+def test_a_module_for_gpus_has_its_source_within() -> None:
+    A, B, C = chain()
+    s = te.create_schedule(C.op)
+    s[B].set_scope("local")
+    block, thread = s[C].split(C.op.axis[0], factor=4)
+    s[C].bind(block, te.thread_axis("blockIdx.x"))
+    s[C].bind(thread, te.thread_axis("threadIdx.x"))
+    s[B].compute_at(s[C], thread)
+    module = tvm.build(s, [A, C], "cuda -emulate")
+    source = module.imported_modules[0].get_source()
+    assert source == module.get_source() and "threadIdx.x" in source
+    assert "float B[1]" in source, "a thread keeps one element, not those of its block"
+
+
+@needs_compiler
+def test_what_was_built_as_c_is_exported_and_loaded(tmp_path: Any) -> None:
+    A, _, C = chain()
+    module = tvm.build(te.create_schedule(C.op), [A, C], "c", name="both")
+    assert "int32_t both" in module.get_source()
+    module.export_library(tmp_path / "libboth.so")
+    c = zeros(11)
+    tvm.runtime.load_module(tmp_path / "libboth.so")["both"](tvm.nd.array(np.ones(11, "float32")), c)
+    assert c.numpy().tolist() == [4.0] * 11
+
+
+def test_cache_read_without_readers_is_for_all_of_them() -> None:
+    A, B, C = chain()
+    D = te.compute((11,), lambda i: A[i] + C[i], name="D")
+    s = te.create_schedule(D.op)
+    copy = s.cache_read(A, "local", [])
+    assert [tensor.name for op in (s[B].op, s[D].op) for tensor in op.input_tensors] == ["A.local", "A.local", "C"]
+    assert copy.name == "A.local"
+
+
+def test_errors_are_runtime_errors() -> None:
+    with pytest.raises(RuntimeError, match="TW0110"):
+        te.placeholder((-1,))
+
+
+def test_a_hybrid_script_is_built_by_itself() -> None:
+    @te.hybrid.script
+    def shifted(a):
+        b = output_tensor((7,), "float32")  # noqa: F821  # pyright: ignore
+        for i in range(7):
+            b[i] = a[i] + 1.0
+        return b
+
+    a = te.placeholder((7,), name="a")
+    b = shifted(a)
+    out = zeros(7)
+    te.hybrid.build(te.create_schedule(b.op), [a], [b])(tvm.nd.array(np.zeros(7, "float32")), out)
+    assert out.numpy().tolist() == [1.0] * 7
+    assert {"output_tensor", "parallel", "sqrt"} <= set(HYBRID_GLOBALS)
+
+
+def test_values_that_tvm_defines_otherwise() -> None:
+    assert tvm.tir.const(np.float64(1.5)).dtype == "float64" and tvm.tir.const(1.5).dtype == "float32"
+    assert topi.utils.get_shape((1, 16, 7, 5), "NCHW", "NCHW4c") == (1, 4, 7, 5, 4)
+    assert topi.utils.get_shape((1, 4, 7, 5, 4), "NCHW4c", "NHWC") == (1, 7, 5, 16)
+    A = te.placeholder((1, 1, 3, 2), name="A")
+    B = topi.nn.upsampling(A, 2, 2, "NCHW", "bilinear")
+    b = zeros(1, 1, 6, 4)
+    tvm.build(te.create_schedule(B.op), [A, B])(tvm.nd.array(np.arange(6, dtype="float32").reshape(1, 1, 3, 2)), b)
+    np.testing.assert_array_equal(b.numpy()[0, 0, :2], [[0, 0.5, 1, 1], [1, 1.5, 2, 2]])
+
+
+def test_devices_that_nothing_here_drives_are_not_there() -> None:
+    assert not tvm.device("opencl").exist and str(tvm.device("vulkan", 1)) == "vulkan(1)"
+    assert tvm.device("llvm").exist
+
+
+def test_paddings_as_operators_take_them() -> None:
+    assert get_pad_tuple("SAME", (3, 4)) == (1, 2, 1, 1)
+    assert get_pad_tuple((1, 2), (3, 3)) == (1, 2, 1, 2) == get_pad_tuple((1, 2, 1, 2), (5, 5))
+    assert get_pad_tuple1d(2, 3) == (2, 2) and get_pad_tuple3d("VALID", (3, 3, 3)) == (0,) * 6
+    with pytest.raises(ValueError, match="has 3 parts, of 2 dimensions"):
+        get_pad_tuple((1, 2, 3), (3, 3))
+
+
+def test_references_are_computed_once_for_the_same_arguments() -> None:
+    calls: list[int] = []
+
+    @memoize("test.squares")
+    def squares(n: int) -> np.ndarray[Any, Any]:
+        calls.append(n)
+        return np.arange(n) ** 2
+
+    assert squares(3).tolist() == squares(3).tolist() == [0, 1, 4] and squares(2).tolist() == [0, 1]
+    assert calls == [3, 2]
+
+
+def test_what_capabilities_have() -> None:
+    assert get_target_compute_version("cuda -arch=sm_90a") == "9.0"
+    assert [have_fp16("5.3"), have_fp16("5.2"), have_int8("6.1"), have_tensorcore("7.0"), have_bf16("7.5")] == [
+        True, False, True, True, False]
