@@ -100,6 +100,8 @@ def rows(group: Group) -> None:
 def _ways(whole: _Rows, reduction: Operation) -> list[Candidate]:
     """The ways to compute a chain, the usual one first."""
     apart = Candidate("each reduction by itself", partial(_one_by_one, whole))
+    if not reduction.axis:  # one number: there are neither rows nor columns to take side by side
+        return [apart]
     if whole.chain.along:
         together = [Candidate("a row at a time", partial(_side_by_side, whole))]
         return [apart, *together] if too_few_rows(whole.group, reduction, length(reduction.axis)) else [*together, apart]

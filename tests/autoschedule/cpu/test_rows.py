@@ -188,3 +188,15 @@ def test_rows_too_long_for_the_cache_are_read_by_each_reduction_for_itself() -> 
     found = {stage.op.name: stage.attach_type for stage in s.stages}
     assert found["total"] == found["squares"] == "root", "no reduction waits within another's rows"
     assert np.allclose(computed(output, declared.x, values), values.astype("float64").var(0), rtol=1e-3)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_a_row_alone(n: int) -> None:
+    """There are no rows to take side by side."""
+    x = np.random.default_rng(drawn.SEED).standard_normal(n).astype("float32")
+    A = te.placeholder((n,), name="A")
+    for B, expected in ((topi.nn.softmax(A, 0), np.exp(x - x.max()) / np.exp(x - x.max()).sum()),
+                        (topi.nn.rms_norm(A, A, 0), x * x / np.sqrt((x * x).mean() + 1e-5))):
+        result = np.empty_like(x)
+        tw.build([A, B])(x, result)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
