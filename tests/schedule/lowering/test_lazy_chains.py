@@ -13,6 +13,7 @@ from tilewright import te
 from tilewright.ir.expr import Expr
 from tilewright.ir.stmt import BufferStore, LetStmt
 from tilewright.ir.visit import post_order
+from tilewright.schedule.model.schedule import Schedule
 from tilewright.te.tensor import Tensor
 
 Floats = npt.NDArray[np.float32]
@@ -42,7 +43,7 @@ def _expected(step: str, levels: int, a: Floats) -> Floats:
     return a
 
 
-def _inlined(step: str, levels: int, head: bool = False) -> tuple[tw.Schedule, list[Tensor], Tensor]:
+def _inlined(step: str, levels: int, head: bool = False) -> tuple[Schedule, list[Tensor], Tensor]:
     """A chain of stages that are inlined into the last one; with `head` its first one is computed where the last one wants it."""
     A = te.placeholder((N,), name="A")
     stages = [te.compute((N,), lambda i: A[i] * 1.0, name="first")] if head else [A]
@@ -55,7 +56,7 @@ def _inlined(step: str, levels: int, head: bool = False) -> tuple[tw.Schedule, l
     return s, [A, stages[-1]], stages[0]
 
 
-def _check(s: tw.Schedule, args: list[Tensor], step: str, levels: int, target: str) -> None:
+def _check(s: Schedule, args: list[Tensor], step: str, levels: int, target: str) -> None:
     """That the program is small, and has the bits of its definition."""
     function = tw.lower(s, args)
     assert sum(1 for _ in post_order(function.body)) < 40 * levels * levels
@@ -167,5 +168,5 @@ def test_a_read_that_data_guard_stays_inside_where_it_is_shared() -> None:
     found = [np.empty(N, "float32") for _ in range(2)]
     for b, target in zip(found, ["llvm", "interpret"], strict=True):
         tw.build(s, [A, X, B], target=target)(a, x, b)
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
     assert not found[0][::3].any()
