@@ -101,8 +101,8 @@ class Plan:
         outputs = {name: _buffer(spelled, types[name])
                    for name, spelled in zip(g.results.values(), names[len(g.inputs):], strict=False)}
         own = {} if weights is not None else {name: _buffer(f"w{at}", types[name]) for at, name in enumerate(g.params)}
-        packed: tuple[Buffer, ...] = () if weights is None else (
-            _buffer(self.weights_name, TensorType((weights_size(g, weights),), "uint8"), ALIGNMENT),)
+        packed: list[Buffer] = [] if weights is None else [
+            _buffer(self.weights_name, TensorType((weights_size(g, weights),), "uint8"), ALIGNMENT)]
         buffers = {**inputs, **outputs, **own}
 
         def pointer(name: str, mode: str) -> Expr:

@@ -60,7 +60,7 @@ class _Readers(dict[type[Node], Callable[[Any], Sequence[Node]]]):
         elif several or any("None" in types[name] for name in names):
             self[cls] = _listed
         else:
-            read = attrgetter(*names)
+            read: Any = attrgetter(*names)
             self[cls] = read if len(names) > 1 else lambda node: (read(node),)
         return self[cls]
 
