@@ -88,8 +88,7 @@ __version__ = "0.19.0"
 
 _ELSEWHERE = {
     "meta_schedule": "tilewright.autotune derives a search space from the tensors: autotune.tune([A, B, C])",
-    "relay": "networks are compositions of te and topi here: topi.schedule fuses them",
-    "relax": "networks are compositions of te and topi here: topi.schedule fuses them",
+    "relax": "networks are compositions of te and topi here, or models: tvm.relay.frontend.from_onnx, tilewright.graph",
     "script": "loops are written by te.hybrid.script or tvm.tir.ir_builder",
     "rpc": "kernels are exported (func.export_library) and run where they are copied to",
     "micro": "kernels are exported as C-callable objects: func.export_library(\"f.o\")",

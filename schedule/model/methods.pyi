@@ -329,7 +329,7 @@ class StagePrimitives:
 
 
 class SchedulePrimitives:
-    def cache_read(self, tensor: Tensor, scope: str, readers: Any, reindex: bool = False) -> Tensor:
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
         """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
 
             for i in 64:                       for i in 64:                   # cache_read(A, "local", [C])
@@ -338,8 +338,8 @@ class SchedulePrimitives:
                                                    C[i] = A.local[i] * 2
 
         scope: "global", "shared", "local", "warp" or "" (the default of its place). readers: a tensor, operation or stage that
-        reads the tensor, or a list of these. Returns the copy, "A.local", of the tensor's shape and dtype: a stage of its own,
-        of which what is needed is computed where it is placed.
+        reads the tensor, or a list of these; all that read it where none is given. Returns the copy, "A.local", of the tensor's
+        shape and dtype: a stage of its own, of which what is needed is computed where it is placed.
 
             for i in 62:                       for i in 62:                   # cache_read(A, "local", [C], reindex=True)
               for k in 3:                        for k in 3:

@@ -200,8 +200,8 @@ def test_parameters_are_fixtures(width) -> None:
 def test_what_is_not_here_says_what_stands_in_its_place() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'meta_schedule'; tilewright.autotune derives"):
         _ = tvm.meta_schedule
-    with pytest.raises(AttributeError, match="'relay'; networks are compositions"):
-        _ = tvm.relay
+    with pytest.raises(AttributeError, match="'relax'; networks are compositions"):
+        _ = tvm.relax
     with pytest.raises(ValueError, match="bicubic_exclude=0"):
         topi.image.resize2d(te.placeholder((1, 1, 2, 2)), None, (4, 4), method="cubic", bicubic_exclude=1)
     with pytest.raises(tw.TilewrightError, match="has 2 dimensions"):
