@@ -103,5 +103,7 @@ def test_drawn_programs_do_the_same_in_a_library(tmp_path: Path) -> None:
             for how, kernel in {"loaded": loaded[name], "plain": InC(library, signature, checked=False),
                                 "checked": InC(library, signature, checked=True)}.items():
                 found = run_kernel(f"{step}, {how}", program, kernel, at_end)
-                for argument, ours, theirs in zip(program.args, built, found, strict=True):
-                    assert np.asarray(ours).tobytes() == np.asarray(theirs).tobytes(), f"{step}, {how}: {argument}"
+                for argument, is_result, ours, theirs in zip(program.args, program.results, built, found, strict=True):
+                    # inputs, which may have more elements than memory, are guarded against being written
+                    same = not is_result or np.asarray(ours).tobytes() == np.asarray(theirs).tobytes()
+                    assert same, f"{step}, {how}: {argument}"
