@@ -80,7 +80,7 @@ def test_a_kernel_of_any_name_works_or_is_refused(tmp_path: Path) -> None:
         except tw.TilewrightError:
             assert not list(folder.iterdir()), name
         else:
-            assert {path.name for path in folder.iterdir()} == {"x.o", "x.h", "x.json"}
+            assert {path.name for path in folder.iterdir()} == {"x.o", "x.h", "x.json", "x.pc", "xConfig.cmake"}
 
 
 def sum_of_all(names: list[str]) -> tw.Kernel:
