@@ -132,20 +132,31 @@ def _saturated(value: float, least: int, greatest: int) -> int:
 # Intrinsics
 
 
-def _fused(a: float, b: float, c: float, dtype: DType) -> float:
-    """a * b + c, rounded once to the precision of dtype."""
+def _fused_odd(a: float, b: float, c: float) -> float:
+    """a * b + c of numbers with at most 32 bits, as a float64 whose last bit says whether it is exact: rounding it to 32 bits or
+    less gives what rounding once would (Boldo and Melquiond 2008). The product is exact, the sum's error is found by Knuth's
+    two-sum."""
+    product = a * b
+    total = product + c
+    if not math.isfinite(total):
+        return total
+    taken = total - product
+    error = (product - (total - taken)) + (c - taken)
+    if error and int(math.frexp(total)[0] * (1 << 53)) % 2 == 0:
+        return math.nextafter(total, math.inf if error > 0 else -math.inf)
+    return total
+
+
+def _fused_double(a: float, b: float, c: float) -> float:
+    """a * b + c of float64, rounded once."""
     plain = a * b + c
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)) or plain == 0 == a * b:
         return plain
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     try:
-        rounded = float(exact)
+        return float(exact)
     except OverflowError:
         return math.copysign(math.inf, exact)
-    error = exact - Fraction(rounded)
-    if error and dtype.bits < 64 and int(math.frexp(rounded)[0] * (1 << 53)) % 2 == 0:
-        return math.nextafter(rounded, math.inf if error > 0 else -math.inf)  # to odd: the next rounding is then right
-    return rounded
 
 
 def _round_half_away(value: float) -> float:
@@ -169,10 +180,10 @@ _FLOAT_FUNCTIONS: dict[str, Callable[[Any], Any] | Callable[[Any, Any], Any]] = 
 
 def _float_intrinsic(name: str, dtype: DType) -> Callable[..., Any] | None:
     if name in ("fma", "mul_add"):  # what is not decided yet is as where the target fuses
-        nearest = _rounded_once(dtype)
+        nearest, exactly = _rounded_once(dtype), _fused_double if dtype.bits == 64 else _fused_odd
 
         def fused(a: Any, b: Any, c: Any) -> Any:
-            return nearest(_fused(float(a), float(b), float(c), dtype))
+            return nearest(exactly(float(a), float(b), float(c)))
 
         return fused
     tests: dict[str, Callable[[Any], bool]] = {
