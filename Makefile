@@ -25,7 +25,7 @@ demo: $(STAMP)  ## the main job: a matmul in six steps and a photograph sharpene
 test: $(STAMP)  ## every test, drawn checks as a sample
 	@$(PYTEST) tests
 
-fast: $(STAMP)  ## the tests that are not in tests/slow.txt, three of four, in a minute or so
+fast: $(STAMP)  ## the tests that are not in tests/slow.txt, two of three, in a minute or so
 	@$(PYTEST) tests -m fast
 
 AVX2_PART := $(addprefix tests/,codegen/llvm codegen/test_target.py topi autoschedule te/intrinsics schedule/tensorize \
