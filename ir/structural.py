@@ -23,7 +23,7 @@ from .expr import Expr, FloatImm, Let, Node, Producer, Reduce, SizeVar, Var
 from .stmt import Allocate, Attr, For, Function, LetStmt, Seq, Stmt
 from .text.printer import flattened, shape_symbols
 
-__all__ = ["Key", "StructuralKey", "constructor_key", "equal", "structural_hash", "structural_key"]
+__all__ = ["Key", "StructuralKey", "constructor_key", "equal", "own_key", "structural_hash", "structural_key"]
 
 Key: TypeAlias = Hashable
 """What two expressions share exactly when they are of one structure over the same variables and buffers."""
@@ -35,10 +35,16 @@ _Part: TypeAlias = "Expr | Stmt | Buffer | Producer | str | int | float | bytes 
 
 
 class _Constructors(dict[type[Node], Callable[[Any], Any]]):
-    """By class: a function from a node to its class and the arguments that made it, but for those that mean nothing."""
+    """By class: a function from a node to its class and the arguments that made it, but for those that mean nothing. operands:
+    whether those of its parts that are nodes too are among them."""
+
+    def __init__(self, operands: bool) -> None:
+        super().__init__()
+        self.operands = operands
 
     def __missing__(self, kind: type[Any]) -> Callable[[Any], Any]:
-        said = [each.name for each in fields(kind) if each.init and each.compare]
+        said = [each.name for each in fields(kind)
+                if each.init and each.compare and (self.operands or each.name not in kind._children)]
         constructor: Callable[[Any], Any] = attrgetter("__class__", *said)
         if issubclass(kind, Var):
             constructor = _itself
@@ -56,13 +62,18 @@ def _of_float(node: FloatImm) -> tuple[object, ...]:
     return (FloatImm, struct.pack("<d", node.value), node.dtype)
 
 
-_CONSTRUCTORS = _Constructors()
+_CONSTRUCTORS, _OWN = _Constructors(operands=True), _Constructors(operands=False)
 
 
 def constructor_key(node: Node) -> Any:
     """A variable itself; of any other node its class and what it was made of: expressions as they stand, so that keys are
     equal where these are the same objects."""
     return _CONSTRUCTORS[type(node)](node)
+
+
+def own_key(node: Node) -> Key:
+    """What a node is made of beside its operands: a variable itself; of any other node its class and the rest."""
+    return _OWN[type(node)](node)
 
 
 def structural_key(expr: Expr) -> Key:

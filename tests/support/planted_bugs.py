@@ -59,7 +59,7 @@ BUGS = (
     Bug("unrolling drops the last copy", "ir/passes/common/unroll.py", "for step in range(extent)",
         "for step in range(max(extent - 1, 1))"),
     Bug("operands in any order are one value", "ir/passes/common/numbering.py",
-        "_own_key(node), operands)", "_own_key(node), tuple(sorted(operands)))"),
+        "(own_key(node), operands)", "(own_key(node), tuple(sorted(operands)))"),
     Bug("partly active vectors are skipped", "ir/passes/cpu/vector_stmts.py", "0 if signs == {1} else lanes - 1",
         "lanes - 1 if signs == {1} else 0"),
     Bug("storage is used again too early", "ir/passes/common/storage.py", "a.last < b.first or b.last < a.first",

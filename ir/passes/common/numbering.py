@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...analysis.linear import is_index
 from ...dtype import DType
@@ -17,7 +15,6 @@ from ...expr import (
     Cast,
     Div,
     Expr,
-    FloatImm,
     FloorDiv,
     FloorMod,
     IfThenElse,
@@ -32,7 +29,7 @@ from ...expr import (
     Var,
 )
 from ...intrinsics import is_pure
-from ...structural import constructor_key
+from ...structural import own_key
 from ...visit import children, post_order
 
 __all__ = ["MIN_COST", "Numbering", "Value", "as_dtype", "cost_of", "name_of"]
@@ -80,7 +77,7 @@ class Numbering:
 
     def _enter(self, node: Expr) -> int:
         operands = tuple([self._of[id(child)] for child in children(node)])
-        key = (type(node), _own_key(node), operands)
+        key = (own_key(node), operands)
         place = self._known.get(key)
         if place is None:
             place = self._known[key] = len(self.values)
@@ -92,27 +89,6 @@ class Numbering:
             size = min(1 + sum(part.size for part in parts), _MOST)
             self.values.append(Value(node, operands, cost_of(node, [part.cost for part in parts]), size, nameable, on_data))
         return place
-
-
-class _Own(dict[type[Expr], Callable[[Any], object]]):
-    """By class: a function from a node to what it is made of beside its operands."""
-
-    def __missing__(self, kind: type[Any]) -> Callable[[Any], object]:
-        names = [each.name for each in fields(kind) if each.init and each.compare and each.name not in kind._children]
-        own = constructor_key if issubclass(kind, (Var, FloatImm)) else attrgetter(*names) if names else _nothing
-        self[kind] = own
-        return own
-
-
-def _nothing(_: Expr) -> object:
-    return None
-
-
-_OWN = _Own()
-
-
-def _own_key(node: Expr) -> object:
-    return _OWN[type(node)](node)
 
 
 def cost_of(node: Expr, below: Sequence[int]) -> int:

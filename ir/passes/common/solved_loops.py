@@ -55,10 +55,10 @@ def _guarded(body: Stmt) -> Stmt:
     before, choice = body.value.a, body.value.b
     if not isinstance(before, BufferLoad):
         before, choice = choice, before
-    adds = (isinstance(before, BufferLoad) and before.buffer is body.buffer and isinstance(choice, IfThenElse | Select)
-            and choice.dtype.is_integer and ops.is_const(choice.false_value, 0)
-            and list(map(structural_key, before.indices)) == list(map(structural_key, body.indices)))
-    if not adds or not isinstance(choice, IfThenElse | Select):
+    if not isinstance(before, BufferLoad) or not isinstance(choice, IfThenElse | Select):
+        return body
+    here = before.buffer is body.buffer and list(map(structural_key, before.indices)) == list(map(structural_key, body.indices))
+    if not here or not choice.dtype.is_integer or not ops.is_const(choice.false_value, 0):
         return body
     return If(choice.condition, replace(body, value=Add(before, choice.true_value)))
 
